@@ -1,0 +1,3 @@
+//! The file server: request steps, the cached virtual file system, cache policies.
+
+pub mod entry;
