@@ -241,4 +241,4 @@ impl AsFd for File {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
