@@ -381,3 +381,138 @@ pub fn chunk_head(len: u64, out: &mut Vec<u8>) {
     }));
     out.extend_from_slice(b"\r\n");
 }
+
+/// Reads a chunked body however it is cut, then writes what was read in chunks of another size and
+/// reads it back.
+///
+/// # Panics
+/// If any way of cutting makes a difference, or the content does not survive.
+#[cfg(any(test, fuzzing))]
+pub fn fuzz(data: &[u8]) {
+    use crate::transcript::{Manner, Server};
+    const HEAD: &[u8] = b"POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n";
+    let Some((&size, body)) = data.split_first() else {
+        return;
+    };
+    let stream = [HEAD, body].concat();
+    crate::cut::everywhere(&stream, crate::cut::seed_of(data), |pieces| {
+        let mut server = Server::new(Manner::default(), crate::cut::limits_of(size));
+        pieces.iter().for_each(|piece| server.bytes(piece));
+        server.events
+    });
+
+    let mut written = HEAD.to_vec();
+    let mut encoder = Encoder::new(Framing::Chunked);
+    for piece in body.chunks(usize::from(size) + 1) {
+        encoder
+            .encode(piece, &mut written)
+            .expect("a chunk of any size can be written");
+    }
+    encoder
+        .finish(&[("Size", b"known")], &mut written)
+        .expect("a sound trailer can be written");
+    let mut server = Server::new(Manner::default(), Limits::DEFAULT);
+    server.bytes(&written);
+    let mut expected = vec!["request POST / HTTP/1.1 for h chunked".to_owned()];
+    if !body.is_empty() {
+        expected.push(format!("body {}", crate::cut::show(body)));
+    }
+    expected.extend(["end", "trailer Size: \"known\"", "response"].map(str::to_owned));
+    assert_eq!(server.events, expected);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_decoder_is_small() {
+        assert!(size_of::<Decoder>() <= 16, "{}", size_of::<Decoder>());
+    }
+
+    #[test]
+    fn a_known_length_is_kept_to() {
+        let mut out = Vec::new();
+        let mut encoder = Encoder::new(Framing::Length(3));
+        assert_eq!(encoder.encode(b"ab", &mut out), Ok(()));
+        assert_eq!(encoder.encode(b"cd", &mut out), Err(Misuse::Length));
+        assert_eq!(encoder.finish(&[], &mut out), Err(Misuse::Length));
+        assert_eq!(encoder.encode(b"c", &mut out), Ok(()));
+        assert_eq!(encoder.finish(&[("A", b"b")], &mut out), Err(Misuse::Length));
+        assert_eq!(encoder.finish(&[], &mut out), Ok(()));
+        assert_eq!(out, b"abc");
+        assert_eq!(
+            Encoder::new(Framing::Empty).encode(b"a", &mut out),
+            Err(Misuse::Length)
+        );
+    }
+
+    #[test]
+    fn a_trailer_that_would_break_the_message_apart_is_not_written() {
+        let mut out = b"before".to_vec();
+        let outcome = Encoder::new(Framing::Chunked).finish(&[("A", b"b"), ("C", b"d\r\nE: f")], &mut out);
+        assert_eq!(outcome, Err(Misuse::Unwritable));
+        assert_eq!(out, b"before");
+    }
+
+    #[test]
+    fn chunk_heads() {
+        for (len, head) in [
+            (1, "1\r\n"),
+            (10, "a\r\n"),
+            (16, "10\r\n"),
+            (u64::MAX, "ffffffffffffffff\r\n"),
+        ] {
+            let mut out = Vec::new();
+            chunk_head(len, &mut out);
+            assert_eq!(out, head.as_bytes());
+        }
+    }
+
+    #[test]
+    fn every_byte_in_every_chunk_state() {
+        let spent = 0;
+        let states = [
+            Chunk::Size {
+                size: 0,
+                digits: 0,
+                spent,
+            },
+            Chunk::Size {
+                size: 1,
+                digits: 1,
+                spent,
+            },
+            Chunk::Size {
+                size: 1,
+                digits: 16,
+                spent,
+            },
+            Chunk::SizeLf { size: 0, spent },
+            Chunk::SizeLf { size: 1, spent },
+            Chunk::Data { left: 0, spent },
+            Chunk::DataCr { spent },
+            Chunk::DataLf { spent },
+        ];
+        let mut shown = String::new();
+        for state in states {
+            shown += &format!("{state:?}\n");
+            for b in [b'0', b'a', b'F', b'g', b';', b' ', b'\t', b'+', b'\r', b'\n', 0] {
+                shown += &match state.byte(b) {
+                    Ok(after) => format!("  {:<5} {after:?}\n", b.escape_ascii().to_string()),
+                    Err(fault) => format!("  {:<5} fault {fault:?}\n", b.escape_ascii().to_string()),
+                };
+            }
+        }
+        insta::assert_snapshot!(shown);
+    }
+
+    proptest! {
+        #![proptest_config(crate::cut::cases(400))]
+        #[test]
+        fn chunks_survive_cutting_and_rewriting(data in crate::cut::chunk_like()) {
+            fuzz(&data);
+        }
+    }
+}
