@@ -102,6 +102,25 @@ fn run(text: &str, file: &str, count: &mut usize) -> String {
     out
 }
 
+/// Every message of the vectors, with the words after its fence.
+pub(crate) fn messages() -> Vec<(String, Vec<u8>)> {
+    let folder = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/http"));
+    let mut messages = Vec::new();
+    for file in FILES {
+        let text = std::fs::read_to_string(folder.join(file).with_extension("md")).expect("a vector file");
+        let mut lines = text.lines();
+        while let Some(line) = lines.next() {
+            if let Some(kind) = line.strip_prefix("```") {
+                let block: Vec<&str> = lines.by_ref().take_while(|line| *line != "```").collect();
+                if kind != "events" {
+                    messages.push((kind.to_owned(), bytes(&block)));
+                }
+            }
+        }
+    }
+    messages
+}
+
 /// The bytes a message block stands for.
 fn bytes(block: &[&str]) -> Vec<u8> {
     let mut out = Vec::new();

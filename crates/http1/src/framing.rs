@@ -4,7 +4,7 @@
 //! where a body ends is a fault: that is how one request is smuggled inside another.
 
 use crate::error::Fault;
-use crate::field::{Fields, Name, members, trim};
+use crate::field::{Fields, Name, members};
 use crate::method::Method;
 use crate::version::Version;
 
@@ -104,18 +104,17 @@ fn transfer_coding(fields: &Fields<'_, '_>) -> Result<Framing, Fault> {
     }
 }
 
-/// The length all `Content-Length` values agree on. A list of equal values is taken for the one
-/// value, as RFC 9110 section 8.6 allows; an empty member is no value.
+/// The length all `Content-Length` lines agree on. RFC 9110 section 8.6 allows to take a list of
+/// equal values for the one value; equal lines are taken, a list on one line is not: only something
+/// in between that joins lines would have made it, and such a thing can be misled.
 pub(crate) fn content_length(fields: &Fields<'_, '_>) -> Result<Option<u64>, Fault> {
     let mut agreed = None;
     for value in fields.values(Name::ContentLength) {
-        for member in value.split(|&b| b == b',') {
-            let length = decimal(trim(member)).ok_or(Fault::ContentLength)?;
-            if agreed.is_some_and(|agreed| agreed != length) {
-                return Err(Fault::ContentLengthDiffers);
-            }
-            agreed = Some(length);
+        let length = decimal(value).ok_or(Fault::ContentLength)?;
+        if agreed.is_some_and(|agreed| agreed != length) {
+            return Err(Fault::ContentLengthDiffers);
         }
+        agreed = Some(length);
     }
     Ok(agreed)
 }

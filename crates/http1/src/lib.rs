@@ -30,6 +30,8 @@ pub mod version;
 mod conformance;
 #[cfg(any(test, fuzzing))]
 mod cut;
+#[cfg(test)]
+mod differential;
 #[cfg(any(test, fuzzing))]
 mod transcript;
 
