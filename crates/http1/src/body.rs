@@ -395,9 +395,12 @@ pub fn fuzz(data: &[u8]) {
         return;
     };
     let stream = [HEAD, body].concat();
-    crate::cut::everywhere(&stream, crate::cut::seed_of(data), |pieces| {
+    crate::cut::everywhere(&stream, crate::cut::seed_of(data), |pieces, ends| {
         let mut server = Server::new(Manner::default(), crate::cut::limits_of(size));
         pieces.iter().for_each(|piece| server.bytes(piece));
+        if ends {
+            server.eof();
+        }
         server.events
     });
 

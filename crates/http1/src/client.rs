@@ -326,9 +326,12 @@ pub fn fuzz(data: &[u8]) {
         })
         .collect();
     let last = options & 0x80 != 0;
-    crate::cut::everywhere(stream, crate::cut::seed_of(data), |pieces| {
+    crate::cut::everywhere(stream, crate::cut::seed_of(data), |pieces, ends| {
         let mut client = Client::new(&methods, last, true, crate::cut::limits_of(*bounds));
         pieces.iter().for_each(|piece| client.bytes(piece));
+        if ends {
+            client.eof();
+        }
         client.events
     });
 }

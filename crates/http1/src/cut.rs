@@ -20,16 +20,20 @@ const TAILS: [&[u8]; 4] = [
 
 /// Runs `events` on every way to cut `input` and returns what it says of the whole.
 ///
-/// `events` gets the pieces of a stream in order and writes down what it saw. It must write an event
-/// only once it is certain, so that more input can only add to the list; the last event may also
-/// get longer.
+/// `events` gets the pieces of a stream in order, and whether the stream then ends, and writes down
+/// what it saw. It must write an event only once it is certain, so that more input can only add to
+/// the list; the last event may also get longer.
 ///
 /// # Panics
 /// If any way of cutting makes a difference; the message names the seed.
-pub(crate) fn everywhere(input: &[u8], seed: Seed, events: impl Fn(&[&[u8]]) -> Vec<String>) -> Vec<String> {
-    let whole = events(&[input]);
+pub(crate) fn everywhere(
+    input: &[u8],
+    seed: Seed,
+    events: impl Fn(&[&[u8]], bool) -> Vec<String>,
+) -> Vec<String> {
+    let whole = events(&[input], true);
     let bytes: Vec<&[u8]> = input.chunks(1).collect();
-    same(&events(&bytes), &whole, input, "byte by byte");
+    same(&events(&bytes, true), &whole, input, "byte by byte");
     let mut rng = seed.rng();
     for run in 0..RANDOM_RUNS {
         let mut pieces = Vec::new();
@@ -42,20 +46,26 @@ pub(crate) fn everywhere(input: &[u8], seed: Seed, events: impl Fn(&[&[u8]]) -> 
             pieces.push(piece);
             rest = after;
         }
-        same(&events(&pieces), &whole, input, &format!("{seed}, cut {run}"));
+        same(
+            &events(&pieces, true),
+            &whole,
+            input,
+            &format!("{seed}, cut {run}"),
+        );
     }
+    let open = events(&[input], false);
     for tail in TAILS {
         let longer = [input, tail].concat();
-        let events = events(&[&longer]);
-        let grown = events.len() >= whole.len()
-            && whole.iter().enumerate().all(|(position, event)| {
+        let events = events(&[&longer], false);
+        let grown = events.len() >= open.len()
+            && open.iter().enumerate().all(|(position, event)| {
                 let after = &events[position];
-                let may_grow = position + 1 == whole.len();
+                let may_grow = position + 1 == open.len();
                 after == event || (may_grow && after.starts_with(event.trim_end_matches('"')))
             });
         assert!(
             grown,
-            "bytes behind it changed what {} means\nalone: {whole:#?}\nwith {}: {events:#?}",
+            "bytes behind it changed what {} means\nalone: {open:#?}\nwith {}: {events:#?}",
             show(input),
             show(tail)
         );

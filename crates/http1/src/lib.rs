@@ -34,6 +34,8 @@ mod cut;
 mod differential;
 #[cfg(any(test, fuzzing))]
 mod transcript;
+#[cfg(any(test, fuzzing))]
+pub mod vectors;
 
 pub use error::{Fault, Misuse};
 pub use limits::Limits;

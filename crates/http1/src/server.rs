@@ -333,9 +333,12 @@ pub fn fuzz(data: &[u8]) {
         refuses_bodies: options & 4 != 0,
         shows_fields: true,
     };
-    crate::cut::everywhere(stream, crate::cut::seed_of(data), |pieces| {
+    crate::cut::everywhere(stream, crate::cut::seed_of(data), |pieces, ends| {
         let mut server = Server::new(manner, crate::cut::limits_of(*bounds));
         pieces.iter().for_each(|piece| server.bytes(piece));
+        if ends {
+            server.eof();
+        }
         server.events
     });
 }
