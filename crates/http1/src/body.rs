@@ -5,12 +5,14 @@
 //! the next chunk begins.
 //!
 //! ```text
-//!                    ┌───────────── DataLf ◀── DataCr ◀──────┐
-//!                    ▼                                       │ left = 0
-//!  chunked ──▶ Size ──┬──▶ SizeLf ── size > 0 ──▶ Data(left) ┘
-//!              │  ▲   │       │
-//!              └──┘   │       └── size = 0 ──▶ Trailer ── empty line ──▶ end
-//!             digit   └ ; ▶ Extension ─ CR ─▶ SizeLf
+//!   chunked ─▶ Size ──── CR ────▶ SizeLf ── LF, size = 0 ──▶ Trailer ── empty line ──▶ end
+//!            ▲ │  ▲ digit│          ▲ │
+//!            │ │  └──────┘       CR │ │ LF, size > 0
+//!            │ └── ; ──▶ Extension ─┘ ▼
+//!            │                        Data
+//!            │                        │ left = 0
+//!            │                        ▼
+//!            └─ LF ── DataLf ◀─ CR ─ DataCr
 //! ```
 
 use crate::error::{Fault, Misuse};
@@ -22,7 +24,7 @@ use crate::scan::{Found, Scan, Section};
 
 /// A body under way. 16 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Decoder {
+pub(crate) enum Decoder {
     /// `left` bytes of a known length are still to come.
     Length {
         /// Bytes to come.
@@ -36,7 +38,7 @@ pub enum Decoder {
 
 /// Where in a chunked body the input stands. `spent` counts the bytes of chunk extensions so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Chunk {
+pub(crate) enum Chunk {
     /// In the digits of a size.
     Size {
         /// Value so far.
@@ -60,7 +62,7 @@ pub enum Chunk {
         /// Extension bytes of the whole body so far.
         spent: u32,
     },
-    /// In the data.
+    /// In the data; `left` is never zero.
     Data {
         /// Bytes of this chunk still to come.
         left: u64,
@@ -77,17 +79,13 @@ pub enum Chunk {
         /// Extension bytes of the whole body so far.
         spent: u32,
     },
-    /// In the trailer section.
-    Trailer(TrailerScan),
+    /// In the trailer section, searched this far.
+    Trailer(Scan),
 }
-
-/// How far a trailer section was searched.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct TrailerScan(Scan);
 
 /// What the decoder made of its input.
 #[derive(Clone, Copy, Debug)]
-pub enum Piece<'b, 's> {
+pub(crate) enum Piece<'b, 's> {
     /// `used` bytes were framing; what follows them cannot be judged without more input.
     Partial {
         /// Bytes consumed.
@@ -112,7 +110,7 @@ pub enum Piece<'b, 's> {
 impl Decoder {
     /// The decoder for a framing; `None` where there is no body.
     #[inline]
-    pub fn new(framing: Framing) -> Option<Decoder> {
+    pub(crate) fn new(framing: Framing) -> Option<Decoder> {
         match framing {
             Framing::Empty => None,
             Framing::Length(left) => Some(Decoder::Length { left }),
@@ -131,7 +129,7 @@ impl Decoder {
     /// # Errors
     /// The peer's fault; the decoder must not be used again.
     #[inline]
-    pub fn decode<'b, 's>(
+    pub(crate) fn decode<'b, 's>(
         &mut self,
         input: &'b [u8],
         slots: &'s mut Slots<'b>,
@@ -160,7 +158,7 @@ impl Decoder {
 
     /// Whether the connection may end here without cutting the body short.
     #[inline]
-    pub fn may_end(&self) -> bool {
+    pub(crate) fn may_end(&self) -> bool {
         matches!(self, Decoder::UntilClose | Decoder::Length { left: 0 })
     }
 }
@@ -182,21 +180,20 @@ impl Chunk {
     ) -> Result<Piece<'b, 's>, Fault> {
         let mut used = 0;
         loop {
-            if let Chunk::Trailer(TrailerScan(scan)) = self {
+            if let Chunk::Trailer(scan) = self {
                 return trailer(scan, input, used, slots, limits);
             }
-            if let Chunk::Data { left, .. } = self
-                && *left > 0
-            {
-                let data = take(&input[used..], left);
-                return Ok(if data.is_empty() {
-                    Piece::Partial { used }
-                } else {
-                    Piece::Data {
-                        data,
-                        used: used + data.len(),
-                    }
-                });
+            if let Chunk::Data { mut left, spent } = *self {
+                let data = take(&input[used..], &mut left);
+                if data.is_empty() {
+                    return Ok(Piece::Partial { used });
+                }
+                *self = match left {
+                    0 => Chunk::DataCr { spent },
+                    _ => Chunk::Data { left, spent },
+                };
+                used += data.len();
+                return Ok(Piece::Data { data, used });
             }
             if let Chunk::Extension { size, spent } = *self {
                 let (next, skipped) = extension(&input[used..], size, spent, limits)?;
@@ -227,18 +224,18 @@ impl Chunk {
                 None if b == b';' => Ok(Chunk::Extension { size, spent }),
                 None => Err(Fault::ChunkSize),
             },
-            (Chunk::SizeLf { size: 0, .. }, b'\n') => Ok(Chunk::Trailer(TrailerScan::default())),
+            (Chunk::SizeLf { size: 0, .. }, b'\n') => Ok(Chunk::Trailer(Scan::FRESH)),
             (Chunk::SizeLf { size, spent }, b'\n') => Ok(Chunk::Data { left: size, spent }),
             (Chunk::SizeLf { .. }, _) => Err(Fault::BareCr),
-            (Chunk::Data { spent, .. } | Chunk::DataCr { spent }, b'\r') => Ok(Chunk::DataLf { spent }),
+            (Chunk::DataCr { spent }, b'\r') => Ok(Chunk::DataLf { spent }),
             (Chunk::DataLf { spent }, b'\n') => Ok(Chunk::Size {
                 size: 0,
                 digits: 0,
                 spent,
             }),
-            (Chunk::Data { .. } | Chunk::DataCr { .. } | Chunk::DataLf { .. }, _) => Err(Fault::ChunkEnd),
-            // `decode` never sends these here: extensions and trailers are read by the slice.
-            (Chunk::Extension { .. } | Chunk::Trailer(_), _) => Err(Fault::ChunkSize),
+            (Chunk::DataCr { .. } | Chunk::DataLf { .. }, _) => Err(Fault::ChunkEnd),
+            // `decode` never sends these here: they are read by the slice.
+            (Chunk::Data { .. } | Chunk::Extension { .. } | Chunk::Trailer(_), _) => Err(Fault::ChunkSize),
         }
     }
 }
@@ -494,7 +491,6 @@ mod tests {
             },
             Chunk::SizeLf { size: 0, spent },
             Chunk::SizeLf { size: 1, spent },
-            Chunk::Data { left: 0, spent },
             Chunk::DataCr { spent },
             Chunk::DataLf { spent },
         ];

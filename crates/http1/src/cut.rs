@@ -40,7 +40,7 @@ pub(crate) fn everywhere(
         let mut rest = input;
         while !rest.is_empty() {
             // Short pieces mostly: the cuts that hurt are inside line ends.
-            let longest = if rng.next_u32() % 4 == 0 { 64 } else { 5 };
+            let longest = if rng.next_u32().is_multiple_of(4) { 64 } else { 5 };
             let len = (1 + rng.next_u32() as usize % longest).min(rest.len());
             let (piece, after) = rest.split_at(len);
             pieces.push(piece);

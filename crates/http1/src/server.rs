@@ -13,6 +13,7 @@
 use crate::body::{Decoder, Piece};
 use crate::error::{Fault, Misuse};
 use crate::field::{Fields, Slots};
+use crate::framing::Framing;
 use crate::head::{self, Expect, Read, Request};
 use crate::limits::Limits;
 use crate::scan::Scan;
@@ -168,7 +169,7 @@ impl Connection {
         });
         self.version = head.version;
         self.persistent = head.persistent;
-        self.awaits_continue = head.expect == Expect::Continue;
+        self.awaits_continue = head.expect == Expect::Continue && head.framing != Framing::Empty;
         self.served = true;
         Ok(Step::Request { head, used })
     }
