@@ -64,7 +64,7 @@ def enter_private_network(congestion):
 
     A new namespace takes the congestion control the machine has at that moment, and may itself only
     choose among those the machine permits to everyone. So the machine's is changed for the instant
-    of the move, and put back."""
+    of the move, and put back (what stays until the next boot is that everyone may choose it)."""
     libc = ctypes.CDLL(None, use_errno=True)
     usual = _read(CONGESTION)
     try:
