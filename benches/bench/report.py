@@ -129,25 +129,25 @@ def target_table(results):
 
 
 def behind(results):
-    """One sentence per row in which some server is ahead of Weir, by medians of paired ratios."""
+    """One line per row and measure in which some server is ahead of Weir, by the median of paired
+    ratios. What lies within the spread (some repetition says the opposite) is said to."""
     lines = []
     for row in ROWS:
-        others = results.servers(row.name) - NOT_PEERS
-        if not results.good(row.name, "weir"):
-            continue
+        others = [name for name in SERVER_BY_NAME if name in results.servers(row.name) - NOT_PEERS]
         if row.idle:
-            ours = spread(results.values(row.name, "weir", "idle_bytes"))[0]
-            for name in sorted(others):
-                theirs = spread(results.values(row.name, name, "idle_bytes"))
-                if theirs and theirs[0] < ours:
-                    lines.append(f"- {row.title}: {name} grows by {number(theirs[0])} B, Weir by {number(ours)} B.")
-            continue
-        for field, what, more in (("cpu_us", "CPU per request", False), ("requests_per_s", "requests per second", True),
-                                  ("p99_us", "99th percentile of latency", False)):
-            for name in sorted(others):
+            fields = (("idle_bytes", "growth per connection", False),)
+        else:
+            fields = (("cpu_us", "CPU per request", False), ("requests_per_s", "requests per second", True),
+                      ("p99_us", "99th percentile of latency", False))
+        for field, what, more in fields:
+            ahead = []
+            for name in others:
                 found = results.ratio(row.name, "weir", name, field)
                 if found and (found[0] < 1 if more else found[0] > 1):
-                    lines.append(f"- {row.title}: {what} is {found[0]:.2f} of {name}'s.")
+                    within = ", within the spread" if found[1] <= 1 <= found[2] else ""
+                    ahead.append(f"{found[0]:.2f} of {name}'s{within}")
+            if ahead:
+                lines.append(f"- {row.title}: {what} is {'; '.join(ahead)}.")
     return lines
 
 
