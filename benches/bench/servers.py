@@ -244,6 +244,12 @@ def pinned(core, nice=0):
         os.sched_setaffinity(0, {core})
         if nice:
             os.setpriority(os.PRIO_PROCESS, 0, nice)
+            # Between sessions the kernel may weigh groups, not processes; this session is one of its own.
+            try:
+                with open("/proc/self/autogroup", "w") as f:
+                    f.write(str(nice))
+            except OSError:
+                pass
         libc.prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
     return prepare
 
