@@ -50,7 +50,11 @@ mod tests {
     #[test]
     fn every_file_of_the_folder_is_embedded() {
         let mut found = Vec::new();
-        walk(&Path::new(env!("CARGO_MANIFEST_DIR")).join("demo"), "", &mut found);
+        walk(
+            &Path::new(env!("CARGO_MANIFEST_DIR")).join("demo"),
+            "",
+            &mut found,
+        );
         found.sort();
         let mut listed: Vec<&str> = FILES.iter().map(|(path, _)| *path).collect();
         listed.sort_unstable();

@@ -139,7 +139,11 @@ impl Launch {
 
     /// Runs it where it is expected not to stay: its exit status and what it printed.
     pub(crate) fn fail(mut self) -> (i32, String) {
-        let output = self.command.stdin(Stdio::null()).output().expect("the binary cargo just built");
+        let output = self
+            .command
+            .stdin(Stdio::null())
+            .output()
+            .expect("the binary cargo just built");
         let printed = String::from_utf8_lossy(&output.stderr).into_owned();
         (output.status.code().expect("an exit code"), printed)
     }
@@ -150,7 +154,9 @@ fn collect(mut from: impl Read + Send + 'static, into: Arc<Mutex<String>>) -> Jo
     std::thread::spawn(move || {
         let mut buffer = [0; 4096];
         while let Ok(count @ 1..) = from.read(&mut buffer) {
-            into.lock().expect("no reader panics").push_str(&String::from_utf8_lossy(&buffer[..count]));
+            into.lock()
+                .expect("no reader panics")
+                .push_str(&String::from_utf8_lossy(&buffer[..count]));
         }
     })
 }
@@ -196,7 +202,9 @@ impl Server {
 
     /// Waits for it to end by itself; everything it printed is collected when this returns.
     pub(crate) fn wait(&mut self) -> i32 {
-        let status = eventually("the server ends", || self.child.try_wait().expect("our own child"));
+        let status = eventually("the server ends", || {
+            self.child.try_wait().expect("our own child")
+        });
         for reader in self.readers.drain(..) {
             reader.join().expect("readers do not panic");
         }

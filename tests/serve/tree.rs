@@ -14,7 +14,8 @@ impl Tree {
     pub(crate) fn new() -> Tree {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
-        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("tree-{}-{number}", std::process::id()));
+        let path =
+            Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("tree-{}-{number}", std::process::id()));
         std::fs::create_dir_all(&path).expect("a folder below target/");
         Tree { path }
     }

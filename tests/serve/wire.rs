@@ -18,15 +18,23 @@ pub(crate) struct Response {
 impl Response {
     /// The value of a field that occurs at most once.
     pub(crate) fn field(&self, name: &str) -> Option<&str> {
-        let mut values = self.fields.iter().filter(|(known, _)| known.eq_ignore_ascii_case(name));
+        let mut values = self
+            .fields
+            .iter()
+            .filter(|(known, _)| known.eq_ignore_ascii_case(name));
         let first = values.next();
-        assert!(values.next().is_none(), "{name} stands twice in {:?}", self.fields);
+        assert!(
+            values.next().is_none(),
+            "{name} stands twice in {:?}",
+            self.fields
+        );
         first.map(|(_, value)| value.as_str())
     }
 
     /// The value of a field that must be there.
     pub(crate) fn must(&self, name: &str) -> &str {
-        self.field(name).unwrap_or_else(|| panic!("no {name} in {} {:?}", self.status, self.fields))
+        self.field(name)
+            .unwrap_or_else(|| panic!("no {name} in {} {:?}", self.status, self.fields))
     }
 
     pub(crate) fn text(&self) -> String {
@@ -35,7 +43,8 @@ impl Response {
 
     /// Whether the server said that it will close.
     pub(crate) fn closes(&self) -> bool {
-        self.field("Connection").is_some_and(|value| value.eq_ignore_ascii_case("close"))
+        self.field("Connection")
+            .is_some_and(|value| value.eq_ignore_ascii_case("close"))
     }
 }
 
@@ -72,7 +81,9 @@ impl Connection {
     }
 
     pub(crate) fn send(&mut self, bytes: impl AsRef<[u8]>) {
-        self.stream.write_all(bytes.as_ref()).expect("the server takes bytes");
+        self.stream
+            .write_all(bytes.as_ref())
+            .expect("the server takes bytes");
     }
 
     /// Sends, and does not mind if the server has closed already.
@@ -103,7 +114,8 @@ impl Connection {
 
     /// The next response. `method` is of the request it answers: it decides whether a body follows.
     pub(crate) fn receive(&mut self, method: &str) -> Response {
-        self.try_receive(method).unwrap_or_else(|| panic!("the server closed instead of answering {method}"))
+        self.try_receive(method)
+            .unwrap_or_else(|| panic!("the server closed instead of answering {method}"))
     }
 
     /// The next response; none if the server closed or reset before its first byte.
@@ -126,11 +138,19 @@ impl Connection {
         let status_line = lines.next().expect("a first line");
         let (version, rest) = status_line.split_once(' ').expect("a status line");
         assert!(version == "HTTP/1.1" || version == "HTTP/1.0", "{status_line}");
-        let status: u16 = rest.get(..3).and_then(|code| code.parse().ok()).expect("a status code");
+        let status: u16 = rest
+            .get(..3)
+            .and_then(|code| code.parse().ok())
+            .expect("a status code");
         let fields: Vec<(String, String)> = lines
             .map(|line| {
-                let (name, value) = line.split_once(": ").unwrap_or_else(|| panic!("field line {line:?}"));
-                assert!(!name.is_empty() && !name.contains(char::is_whitespace), "{line:?}");
+                let (name, value) = line
+                    .split_once(": ")
+                    .unwrap_or_else(|| panic!("field line {line:?}"));
+                assert!(
+                    !name.is_empty() && !name.contains(char::is_whitespace),
+                    "{line:?}"
+                );
                 (name.to_owned(), value.to_owned())
             })
             .collect();
@@ -153,7 +173,11 @@ impl Connection {
             return Vec::new();
         }
         if response.field("Transfer-Encoding").is_some() {
-            assert!(response.field("Content-Length").is_none(), "two framings: {:?}", response.fields);
+            assert!(
+                response.field("Content-Length").is_none(),
+                "two framings: {:?}",
+                response.fields
+            );
             return self.chunks();
         }
         if let Some(length) = response.field("Content-Length") {
@@ -192,7 +216,11 @@ impl Connection {
     /// The next `count` bytes.
     pub(crate) fn exactly(&mut self, count: usize) -> Vec<u8> {
         while self.pending.len() < count {
-            assert!(self.fill(), "closed after {} of {count} bytes", self.pending.len());
+            assert!(
+                self.fill(),
+                "closed after {} of {count} bytes",
+                self.pending.len()
+            );
         }
         self.pending.drain(..count).collect()
     }
@@ -216,7 +244,11 @@ impl Connection {
     /// Waits for the server to close without another byte.
     pub(crate) fn expect_close(&mut self) {
         let (rest, end) = self.rest();
-        assert!(rest.is_empty(), "unexpected bytes: {:?}", String::from_utf8_lossy(&rest));
+        assert!(
+            rest.is_empty(),
+            "unexpected bytes: {:?}",
+            String::from_utf8_lossy(&rest)
+        );
         assert_eq!(end, End::Closed);
     }
 

@@ -1,0 +1,59 @@
+//! What can be typed: every flag declared once, a file per command. Decides spelling, help and exit
+//! codes; does nothing.
+
+mod failure;
+pub(crate) mod serve;
+mod voice;
+
+pub(crate) use failure::Failure;
+pub(crate) use voice::Voice;
+
+use clap::{Parser, Subcommand};
+
+/// Serves files over HTTP as fast as the machine allows, and says what it decided and why.
+#[derive(Debug, Parser)]
+#[command(
+    name = "weir",
+    version,
+    propagate_version = true,
+    arg_required_else_help = true
+)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) voice: Voice,
+
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Serves a directory, or with none the site embedded in this program
+    Serve(Box<serve::Flags>),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Cli;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_declaration_is_sound() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn every_flag_says_what_it_does() {
+        for command in Cli::command().get_subcommands() {
+            for flag in command.get_arguments() {
+                assert!(
+                    flag.get_help().is_some(),
+                    "{} {}",
+                    command.get_name(),
+                    flag.get_id()
+                );
+            }
+        }
+    }
+}
