@@ -51,12 +51,6 @@ impl Tree {
         std::fs::rename(fresh, self.join(name)).expect("a rename within the tree");
     }
 
-    pub(crate) fn folder(&self, name: &str) -> PathBuf {
-        let path = self.join(name);
-        std::fs::create_dir_all(&path).expect("a folder of the tree");
-        path
-    }
-
     pub(crate) fn link(&self, name: &str, target: impl AsRef<Path>) {
         symlink(target, self.join(name)).expect("a symlink of the tree");
     }
