@@ -5,6 +5,7 @@ use crate::on_every_strategy;
 use crate::process::{Server, Strategy};
 use crate::tree::Tree;
 use crate::wire::{End, find, head};
+use std::path::Path;
 
 fn tree() -> Tree {
     Tree::with(&[("a.txt", "a"), ("index.html", "<p>index")])
@@ -228,6 +229,117 @@ fn the_first_version_is_answered_or_refused(strategy: Strategy) {
     assert_eq!(end, End::Closed);
 }
 
+/// The conformance vectors of `testdata/http`, those that say what a server sees, as far as a client can
+/// tell: how many answers come, and with which status a fault is refused.
+fn the_vectors_hold_over_a_socket(strategy: Strategy) {
+    let tree = tree();
+    let server = Server::of(strategy, tree.path());
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/http");
+    let mut count = 0;
+    for entry in std::fs::read_dir(folder).expect("testdata/http") {
+        let path = entry.expect("an entry").path();
+        let text = std::fs::read_to_string(&path).expect("a file of vectors");
+        let file = path
+            .file_name()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned();
+        for section in text.split("\n## ").skip(1) {
+            // Blocks with options are about a server that is configured otherwise.
+            let Some((_, rest)) = section.split_once("\n```server\n") else {
+                continue;
+            };
+            let Some((message, rest)) = rest.split_once("\n```\n```events\n") else {
+                continue;
+            };
+            let Some((events, _)) = rest.split_once("\n```") else {
+                continue;
+            };
+            let title = format!("{file}: {}", section.lines().next().unwrap_or_default());
+            vector(&server, &title, &unescape(message), events);
+            count += 1;
+        }
+    }
+    assert!(count >= 100, "{count} vectors");
+}
+
+fn vector(server: &Server, title: &str, message: &[u8], events: &str) {
+    let words = |line: &'static str| {
+        events
+            .lines()
+            .filter(move |event| event.split(' ').next() == Some(line))
+    };
+    let methods: Vec<&str> = words("request")
+        .filter_map(|event| event.split(' ').nth(1))
+        .collect();
+    let answered = words("response").count();
+    let fault: Option<u16> = words("fault")
+        .next()
+        .and_then(|event| event.rsplit(' ').next()?.parse().ok());
+    let mut connection = server.connect();
+    connection.try_send(message);
+    connection.finish();
+    let mut statuses = Vec::new();
+    loop {
+        let method = methods.get(statuses.len()).copied().unwrap_or("GET");
+        match connection.try_receive(method) {
+            None => break,
+            Some(answer) if answer.status / 100 == 1 => {}
+            Some(answer) => statuses.push(answer.status),
+        }
+    }
+    let wanted = answered + usize::from(fault.is_some());
+    assert_eq!(statuses.len(), wanted, "{title}: {statuses:?}");
+    // A fault inside a body may come after the request was answered: then that answer is the last.
+    if let Some(status) = fault
+        && methods.len() == answered
+    {
+        assert_eq!(statuses.last(), Some(&status), "{title}: {statuses:?}");
+    }
+}
+
+/// The bytes a vector's message stands for: line ends mean nothing, escapes are bytes, `{a*300}` repeats.
+fn unescape(text: &str) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let mut rest = text.as_bytes();
+    while let Some((&first, tail)) = rest.split_first() {
+        rest = tail;
+        match first {
+            b'\n' => {}
+            b'\\' => {
+                let (&kind, tail) = rest.split_first().expect("an escape");
+                rest = tail;
+                bytes.push(match kind {
+                    b'r' => b'\r',
+                    b'n' => b'\n',
+                    b't' => b'\t',
+                    b'0' => 0,
+                    b'x' => {
+                        let digits = std::str::from_utf8(&rest[..2]).expect("digits");
+                        rest = &rest[2..];
+                        u8::from_str_radix(digits, 16).expect("two hexadecimal digits")
+                    }
+                    other => other,
+                });
+            }
+            b'{' if rest.get(1) == Some(&b'*') => {
+                let end = rest
+                    .iter()
+                    .position(|byte| *byte == b'}')
+                    .expect("the end of a repetition");
+                let times: usize = std::str::from_utf8(&rest[2..end])
+                    .ok()
+                    .and_then(|n| n.parse().ok())
+                    .expect("a number");
+                bytes.extend(std::iter::repeat_n(rest[0], times));
+                rest = &rest[end + 1..];
+            }
+            other => bytes.push(other),
+        }
+    }
+    bytes
+}
+
 fn garbage_harms_nobody(strategy: Strategy) {
     let tree = tree();
     let server = Server::of(strategy, tree.path());
@@ -276,5 +388,6 @@ on_every_strategy!(
     what_is_ambiguous_is_refused,
     what_is_odd_but_clear_is_answered,
     the_first_version_is_answered_or_refused,
+    the_vectors_hold_over_a_socket,
     garbage_harms_nobody,
 );
