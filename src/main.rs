@@ -5,11 +5,10 @@ mod cli;
 mod demo;
 mod serve;
 
-use clap::Parser;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let cli = cli::Cli::parse();
+    let cli = cli::Cli::read();
     let voice = cli.voice;
     let outcome = match cli.command {
         cli::Command::Serve(flags) => serve::run(&flags, &voice),

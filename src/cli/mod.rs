@@ -8,7 +8,7 @@ mod voice;
 pub(crate) use failure::Failure;
 pub(crate) use voice::Voice;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 /// Serves files over HTTP as fast as the machine allows, and says what it decided and why.
 #[derive(Debug, Parser)]
@@ -26,6 +26,20 @@ pub(crate) struct Cli {
     pub(crate) command: Command,
 }
 
+impl Cli {
+    /// Reads the command line; ends the process for `--help`, `--version` and what cannot be read.
+    pub(crate) fn read() -> Cli {
+        let matches = Cli::declaration().get_matches();
+        Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
+    }
+
+    /// The declaration, without what every flag would repeat: how its variable is called, which one
+    /// sentence of the help says.
+    fn declaration() -> clap::Command {
+        Cli::command().mut_subcommand("serve", |serve| serve.mut_args(|flag| flag.hide_env(true)))
+    }
+}
+
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
@@ -36,16 +50,15 @@ pub(crate) enum Command {
 #[cfg(test)]
 mod tests {
     use super::Cli;
-    use clap::CommandFactory;
 
     #[test]
     fn the_declaration_is_sound() {
-        Cli::command().debug_assert();
+        Cli::declaration().debug_assert();
     }
 
     #[test]
     fn every_flag_says_what_it_does() {
-        for command in Cli::command().get_subcommands() {
+        for command in Cli::declaration().get_subcommands() {
             for flag in command.get_arguments() {
                 assert!(
                     flag.get_help().is_some(),

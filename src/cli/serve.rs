@@ -19,11 +19,11 @@ Examples:
   weir serve --config weir.toml --check     is the configuration valid?
   weir serve ./public --access-log - --log-format json
 
-Every flag can stand in the file under its long name, and in the environment as WEIR_ and that name
-in capitals (WEIR_CACHE_SIZE=256MiB). A flag beats the environment, the environment beats the file.
+Every flag can stand in the file under its long name, and in the environment as WEIR_ and that
+name in capitals (WEIR_CACHE_SIZE=256MiB). A flag beats the environment, which beats the file.
 
-Signals: TERM and INT finish what is owed, then stop (a second one stops at once); HUP reads the file
-again and keeps the old configuration if the new one is invalid; USR1 opens the access log again.";
+Signals: TERM and INT finish what is owed, then stop (a second one stops at once); HUP reads the
+configuration again and keeps the old one if it is invalid; USR1 opens the access log again.";
 
 /// Flags of `weir serve`. None where nothing was said.
 #[derive(Debug, Args)]
@@ -359,7 +359,7 @@ fn read(path: &Path) -> Result<Config, Failure> {
 mod tests {
     use super::super::{Cli, Command};
     use super::*;
-    use clap::Parser;
+    use clap::{CommandFactory, Parser};
 
     fn config(arguments: &[&str]) -> Result<Config, String> {
         let cli =
@@ -438,10 +438,38 @@ mod tests {
         }
     }
 
+    /// What the help calls a default is the default.
+    #[test]
+    fn defaults_in_the_help_are_true() {
+        let command = Cli::command();
+        let serve = command.find_subcommand("serve").expect("a command");
+        let mut arguments = Vec::new();
+        for flag in serve.get_arguments() {
+            let help = flag.get_help().map(ToString::to_string).unwrap_or_default();
+            if let (Some(name), Some((_, value))) = (flag.get_long(), help.split_once("[default: "))
+                && value != "none]"
+            {
+                arguments.push(format!("--{name}={}", value.trim_end_matches(']')));
+            }
+        }
+        assert!(arguments.len() > 20, "{arguments:?}");
+        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        assert_eq!(config(&arguments), Ok(Config::default()));
+    }
+
+    /// The example of the operator's guide is a valid file.
+    #[test]
+    fn the_documented_file_is_valid() {
+        let text = include_str!("../../docs/serve.md");
+        let (_, rest) = text.split_once("```toml\n").expect("an example");
+        let (example, _) = rest.split_once("```").expect("its end");
+        let config = Config::from_toml(example, "docs/serve.md").expect("a valid example");
+        assert_eq!(config.error_pages.page(404), Some("/errors/404.html"));
+    }
+
     /// Keys of the file and long names of flags are one vocabulary.
     #[test]
     fn every_key_is_a_flag_and_every_flag_a_key() {
-        use clap::CommandFactory;
         let text = toml::from_str::<Config>("no-such-key = 1")
             .expect_err("an unknown key")
             .message()
