@@ -137,10 +137,11 @@ impl Name {
             19 => &const { [known("if-unmodified-since", Name::IfUnmodifiedSince)] },
             _ => return None,
         };
-        let key = key(name);
+        // Most names end like none of the candidates, so the last word decides first.
+        let last = last_word(name);
         candidates
             .iter()
-            .find(|(known, _)| *known == key)
+            .find(|(known, _)| known[1] == last && *known == key(name))
             .map(|&(_, known)| known)
     }
 }
@@ -151,32 +152,31 @@ impl Name {
 /// only bytes in the names above, so among tokens of one length equal keys mean equal names.
 type Key = [u64; 3];
 
+const FOLD: u64 = 0x2020_2020_2020_2020;
+
 #[inline]
 const fn key(name: &[u8]) -> Key {
-    const FOLD: u64 = 0x2020_2020_2020_2020;
-    match (name.first_chunk(), name.last_chunk()) {
-        (Some(first), Some(last)) => {
-            let middle = match name.split_at_checked(8) {
-                Some((_, rest)) if rest.len() > 8 => match rest.first_chunk() {
-                    Some(middle) => u64::from_le_bytes(*middle),
-                    None => 0,
-                },
-                _ => 0,
-            };
-            [
-                u64::from_le_bytes(*first) | FOLD,
-                u64::from_le_bytes(*last) | FOLD,
-                middle | FOLD,
-            ]
-        }
-        _ => match (name.first_chunk(), name.last_chunk()) {
-            (Some(first), Some(last)) => [
-                u32::from_le_bytes(*first) as u64 | FOLD,
-                u32::from_le_bytes(*last) as u64 | FOLD,
-                0,
-            ],
-            _ => [0; 3],
+    let first = match (name.first_chunk(), name.first_chunk()) {
+        (Some(first), _) => u64::from_le_bytes(*first),
+        (None, Some(first)) => u32::from_le_bytes(*first) as u64,
+        (None, None) => 0,
+    };
+    let middle = match name.split_at_checked(8) {
+        Some((_, rest)) if rest.len() > 8 => match rest.first_chunk() {
+            Some(middle) => u64::from_le_bytes(*middle),
+            None => 0,
         },
+        _ => 0,
+    };
+    [first | FOLD, last_word(name), middle | FOLD]
+}
+
+#[inline]
+const fn last_word(name: &[u8]) -> u64 {
+    FOLD | match (name.last_chunk(), name.last_chunk()) {
+        (Some(last), _) => u64::from_le_bytes(*last),
+        (None, Some(last)) => u32::from_le_bytes(*last) as u64,
+        (None, None) => 0,
     }
 }
 
