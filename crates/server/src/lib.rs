@@ -1,3 +1,7 @@
 //! The file server: request steps, the cached virtual file system, cache policies.
 
+pub mod config;
+pub mod counters;
 pub mod entry;
+pub mod limits;
+pub mod peers;
