@@ -1,5 +1,7 @@
 //! The file server: request steps, the cached virtual file system, cache policies.
 
+pub mod access_log;
+pub mod clock;
 pub mod config;
 pub mod counters;
 pub mod entry;
