@@ -71,42 +71,112 @@ impl Name {
     /// The name a field line has, if it is one of these. Case does not matter.
     #[inline]
     fn of(name: &[u8]) -> Option<Name> {
-        let candidates: &[(&str, Name)] = match name.len() {
-            4 => &[("host", Name::Host), ("etag", Name::ETag), ("date", Name::Date)],
-            5 => &[("range", Name::Range)],
-            6 => &[("expect", Name::Expect)],
-            7 => &[
-                ("referer", Name::Referer),
-                ("upgrade", Name::Upgrade),
-                ("trailer", Name::Trailer),
-            ],
-            8 => &[
-                ("if-match", Name::IfMatch),
-                ("if-range", Name::IfRange),
-                ("location", Name::Location),
-            ],
-            10 => &[("connection", Name::Connection), ("user-agent", Name::UserAgent)],
-            12 => &[("content-type", Name::ContentType)],
-            13 => &[
-                ("if-none-match", Name::IfNoneMatch),
-                ("last-modified", Name::LastModified),
-                ("content-range", Name::ContentRange),
-                ("cache-control", Name::CacheControl),
-            ],
-            14 => &[("content-length", Name::ContentLength)],
-            15 => &[("accept-encoding", Name::AcceptEncoding)],
-            16 => &[("content-encoding", Name::ContentEncoding)],
-            17 => &[
-                ("transfer-encoding", Name::TransferEncoding),
-                ("if-modified-since", Name::IfModifiedSince),
-            ],
-            19 => &[("if-unmodified-since", Name::IfUnmodifiedSince)],
+        const fn known(text: &str, name: Name) -> (Key, Name) {
+            (key(text.as_bytes()), name)
+        }
+        let candidates: &[(Key, Name)] = match name.len() {
+            4 => {
+                &const {
+                    [
+                        known("host", Name::Host),
+                        known("etag", Name::ETag),
+                        known("date", Name::Date),
+                    ]
+                }
+            }
+            5 => &const { [known("range", Name::Range)] },
+            6 => &const { [known("expect", Name::Expect)] },
+            7 => {
+                &const {
+                    [
+                        known("referer", Name::Referer),
+                        known("upgrade", Name::Upgrade),
+                        known("trailer", Name::Trailer),
+                    ]
+                }
+            }
+            8 => {
+                &const {
+                    [
+                        known("if-match", Name::IfMatch),
+                        known("if-range", Name::IfRange),
+                        known("location", Name::Location),
+                    ]
+                }
+            }
+            10 => {
+                &const {
+                    [
+                        known("connection", Name::Connection),
+                        known("user-agent", Name::UserAgent),
+                    ]
+                }
+            }
+            12 => &const { [known("content-type", Name::ContentType)] },
+            13 => {
+                &const {
+                    [
+                        known("if-none-match", Name::IfNoneMatch),
+                        known("last-modified", Name::LastModified),
+                        known("content-range", Name::ContentRange),
+                        known("cache-control", Name::CacheControl),
+                    ]
+                }
+            }
+            14 => &const { [known("content-length", Name::ContentLength)] },
+            15 => &const { [known("accept-encoding", Name::AcceptEncoding)] },
+            16 => &const { [known("content-encoding", Name::ContentEncoding)] },
+            17 => {
+                &const {
+                    [
+                        known("transfer-encoding", Name::TransferEncoding),
+                        known("if-modified-since", Name::IfModifiedSince),
+                    ]
+                }
+            }
+            19 => &const { [known("if-unmodified-since", Name::IfUnmodifiedSince)] },
             _ => return None,
         };
+        let key = key(name);
         candidates
             .iter()
-            .find(|(known, _)| name.eq_ignore_ascii_case(known.as_bytes()))
+            .find(|(known, _)| *known == key)
             .map(|&(_, known)| known)
+    }
+}
+
+/// A name of 4 to 24 bytes without its case, as three overlapping words.
+///
+/// Setting bit 5 folds letters. No other two token bytes fall together on a letter or on `-`, the
+/// only bytes in the names above, so among tokens of one length equal keys mean equal names.
+type Key = [u64; 3];
+
+#[inline]
+const fn key(name: &[u8]) -> Key {
+    const FOLD: u64 = 0x2020_2020_2020_2020;
+    match (name.first_chunk(), name.last_chunk()) {
+        (Some(first), Some(last)) => {
+            let middle = match name.split_at_checked(8) {
+                Some((_, rest)) if rest.len() > 8 => match rest.first_chunk() {
+                    Some(middle) => u64::from_le_bytes(*middle),
+                    None => 0,
+                },
+                _ => 0,
+            };
+            [
+                u64::from_le_bytes(*first) | FOLD,
+                u64::from_le_bytes(*last) | FOLD,
+                middle | FOLD,
+            ]
+        }
+        _ => match (name.first_chunk(), name.last_chunk()) {
+            (Some(first), Some(last)) => [
+                u32::from_le_bytes(*first) as u64 | FOLD,
+                u32::from_le_bytes(*last) as u64 | FOLD,
+                0,
+            ],
+            _ => [0; 3],
+        },
     }
 }
 

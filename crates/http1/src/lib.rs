@@ -5,13 +5,19 @@
 //! the same however the input is cut.
 
 pub mod body;
+pub mod client;
 pub mod coding;
+pub mod conditional;
+pub mod date;
 pub mod error;
 pub mod field;
 pub mod framing;
 pub mod head;
 pub mod limits;
 pub mod method;
+pub mod negotiate;
+pub mod range;
+pub mod request;
 pub mod response;
 mod scan;
 pub mod server;

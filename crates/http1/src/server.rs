@@ -35,10 +35,6 @@ pub struct Connection {
 
 /// What the front of the input is.
 #[derive(Clone, Copy, Debug)]
-#[expect(
-    clippy::large_enum_variant,
-    reason = "lives on the stack for one call; boxing would allocate per request"
-)]
 pub enum Step<'b, 's> {
     /// Drop `used` bytes; nothing more can be said until more come. What is left over must be
     /// offered again with the new bytes behind it.

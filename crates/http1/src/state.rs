@@ -21,7 +21,7 @@ use crate::error::Misuse;
 /// Where one direction stands. `I` is what it knows while no message is under way, `B` how the body
 /// under way is delimited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Side<I, B> {
+pub(crate) enum Side<I, B> {
     /// No message under way.
     Idle(I),
     /// Inside a body.
@@ -36,7 +36,7 @@ pub enum Side<I, B> {
 
 /// What can happen to one direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step<B> {
+pub(crate) enum Step<B> {
     /// An interim response passed.
     Interim,
     /// A head passed, and a body follows.
@@ -68,7 +68,7 @@ impl<I: Default + Copy, B: Copy> Side<I, B> {
     /// # Errors
     /// [`Misuse::Order`] for a step the state does not have.
     #[inline]
-    pub fn step(self, step: Step<B>) -> Result<Side<I, B>, Misuse> {
+    pub(crate) fn step(self, step: Step<B>) -> Result<Side<I, B>, Misuse> {
         match (self, step) {
             (Side::Idle(_), Step::Interim) => Ok(Side::Idle(I::default())),
             (Side::Idle(_), Step::Head(body)) => Ok(Side::Body(body)),

@@ -139,12 +139,12 @@ pub fn is_authority(text: &[u8]) -> bool {
         return is_bracketed(literal);
     }
     let mut rest = text;
-    while let Some((&b, after)) = rest.split_first() {
-        match b {
+    while let Some(at) = rest.iter().position(|&b| !is_plain_host_byte(b)) {
+        let after = &rest[at + 1..];
+        match rest[at] {
             b':' => return is_port(after),
-            b'%' if !is_escape(after) => return false,
-            _ if !HOST_BYTE[usize::from(b)] => return false,
-            _ => rest = after,
+            b'%' if is_escape(after) => rest = &after[2..],
+            _ => return false,
         }
     }
     true
@@ -160,7 +160,9 @@ fn is_bracketed(literal: &[u8]) -> bool {
     let address = &literal[..end];
     let port = &literal[end + 1..];
     !address.is_empty()
-        && address.iter().all(|&b| b == b':' || HOST_BYTE[usize::from(b)])
+        && address
+            .iter()
+            .all(|&b| matches!(b, b':' | b'%') || is_plain_host_byte(b))
         && (port.is_empty() || port.strip_prefix(b":").is_some_and(is_port))
 }
 
@@ -174,33 +176,36 @@ fn is_escape(after_percent: &[u8]) -> bool {
     matches!(after_percent, [a, b, ..] if a.is_ascii_hexdigit() && b.is_ascii_hexdigit())
 }
 
-/// unreserved, sub-delims and `%` (RFC 3986 section 3.2.2).
-static HOST_BYTE: [bool; 256] = {
-    let mut table = [false; 256];
-    let mut b = 0;
-    while b < 256 {
-        table[b] = matches!(
-            b as u8,
-            b'-' | b'.'
-                | b'_'
-                | b'~'
-                | b'!'
-                | b'$'
-                | b'&'
-                | b'\''
-                | b'('
-                | b')'
-                | b'*'
-                | b'+'
-                | b','
-                | b';'
-                | b'='
-                | b'%'
-        ) || (b as u8).is_ascii_alphanumeric();
-        b += 1;
-    }
-    table
-};
+/// unreserved and sub-delims (RFC 3986 section 3.2.2).
+#[inline]
+fn is_plain_host_byte(b: u8) -> bool {
+    static PLAIN: [bool; 256] = {
+        let mut table = [false; 256];
+        let mut b = 0;
+        while b < 256 {
+            table[b] = matches!(
+                b as u8,
+                b'-' | b'.'
+                    | b'_'
+                    | b'~'
+                    | b'!'
+                    | b'$'
+                    | b'&'
+                    | b'\''
+                    | b'('
+                    | b')'
+                    | b'*'
+                    | b'+'
+                    | b','
+                    | b';'
+                    | b'='
+            ) || (b as u8).is_ascii_alphanumeric();
+            b += 1;
+        }
+        table
+    };
+    PLAIN[usize::from(b)]
+}
 
 /// Decodes the percent-escapes of a path, once. Borrows where there are none.
 ///
