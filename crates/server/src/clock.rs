@@ -8,7 +8,7 @@ use measure::UnixTime;
 /// The present second in every spelling an answer or a log line needs.
 #[derive(Clone, Debug)]
 pub struct Clock {
-    second: i64,
+    now: UnixTime,
     /// `Date: Sun, 06 Nov 1994 08:49:37 GMT\r\n`
     date_line: [u8; 37],
     /// `[06/Nov/1994:08:49:37 +0000]`
@@ -20,7 +20,7 @@ pub struct Clock {
 impl Default for Clock {
     fn default() -> Clock {
         let mut clock = Clock {
-            second: i64::MIN,
+            now: UnixTime::from_secs(i64::MIN),
             date_line: *b"Date: Thu, 01 Jan 1970 00:00:00 GMT\r\n",
             bracketed: *b"[01/Jan/1970:00:00:00 +0000]",
             iso: *b"1970-01-01T00:00:00Z",
@@ -38,15 +38,15 @@ impl Clock {
     /// Moves to the second of `now`, if it is another.
     #[inline]
     pub fn set(&mut self, now: UnixTime) {
-        if now.secs != self.second {
+        if now.secs != self.now.secs {
             self.format(now);
         }
+        self.now = now;
     }
 
     #[cold]
     fn format(&mut self, now: UnixTime) {
-        self.second = now.secs;
-        let http = http_date(now);
+        let http = http1::date::format(now);
         let (day, month, year, time) = (&http[5..7], &http[8..11], &http[12..16], &http[17..25]);
         self.date_line[6..35].copy_from_slice(&http);
         self.bracketed[1..3].copy_from_slice(day);
@@ -58,6 +58,12 @@ impl Clock {
         self.iso[5..7].copy_from_slice(&[b'0' + number / 10, b'0' + number % 10]);
         self.iso[8..10].copy_from_slice(day);
         self.iso[11..19].copy_from_slice(time);
+    }
+
+    /// The time last set.
+    #[inline]
+    pub fn now(&self) -> UnixTime {
+        self.now
     }
 
     /// The `Date` field line with its CRLF (RFC 9110 section 6.6.1).
@@ -77,18 +83,6 @@ impl Clock {
     pub fn iso(&self) -> &[u8; 20] {
         &self.iso
     }
-}
-
-/// The IMF-fixdate of `at` (RFC 9110 section 5.6.7); times the format cannot show become its ends.
-fn http_date(at: UnixTime) -> [u8; 29] {
-    use std::io::Write as _;
-    use std::time::{Duration, SystemTime};
-    // The last second of the year 9999, the last that four digits can show.
-    let secs = at.secs.clamp(0, 253_402_300_799) as u64;
-    let time = SystemTime::UNIX_EPOCH + Duration::from_secs(secs);
-    let mut out = [0; 29];
-    write!(&mut out[..], "{}", httpdate::HttpDate::from(time)).expect("an HTTP date has 29 bytes");
-    out
 }
 
 #[cfg(test)]

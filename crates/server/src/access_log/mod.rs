@@ -73,19 +73,54 @@ impl Slot {
     pub const NONE: Slot = Slot(u32::MAX);
 }
 
-/// The lines of one worker.
+/// Why an answer did not reach its reader whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cut {
+    /// The peer is gone.
+    Peer,
+    /// The peer took nothing for too long.
+    Timeout,
+    /// The file ended early or could not be read.
+    File,
+}
+
+impl Cut {
+    fn name(self) -> &'static [u8] {
+        match self {
+            Cut::Peer => b"peer",
+            Cut::Timeout => b"timeout",
+            Cut::File => b"file",
+        }
+    }
+}
+
+/// What became of the answers of a slot.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Bytes handed to the kernel.
+    pub bytes: u64,
+    /// Answers that were not, or not whole.
+    pub cut: u64,
+}
+
+/// The lines of one worker. Counts bytes on their way even when no log is kept.
 #[derive(Debug)]
 pub struct Journal {
-    format: LogFormat,
+    /// None: no lines are composed.
+    format: Option<LogFormat>,
     held: Vec<Held>,
     spare: Vec<u32>,
     buffer: Vec<u8>,
     buffered_since: Option<Instant>,
 }
 
-/// The lines of one connection's present turn.
+/// The answers of one connection that are on their way.
 #[derive(Debug, Default)]
 struct Held {
+    /// Bytes given to the driver so far.
+    given: u64,
+    /// Bytes the kernel has taken so far.
+    taken: u64,
     text: Vec<u8>,
     lines: Vec<Line>,
 }
@@ -102,8 +137,8 @@ struct Line {
 }
 
 impl Journal {
-    /// An empty journal.
-    pub fn new(format: LogFormat) -> Journal {
+    /// An empty journal; with no format it only counts.
+    pub fn new(format: Option<LogFormat>) -> Journal {
         Journal {
             format,
             held: Vec::new(),
@@ -114,12 +149,13 @@ impl Journal {
     }
 
     /// Composes lines from now on in this format; those on their way keep theirs.
-    pub fn set_format(&mut self, format: LogFormat) {
+    pub fn set_format(&mut self, format: Option<LogFormat>) {
         self.format = format;
     }
 
     /// Composes a line for an answer of `head_bytes` and `body_bytes` that is about to be sent, into
     /// `slot`, which is made if it is [`Slot::NONE`]. Answers of one slot are sent in this order.
+    #[inline]
     pub fn compose(
         &mut self,
         slot: &mut Slot,
@@ -129,22 +165,17 @@ impl Journal {
         head_bytes: u32,
         body_bytes: u64,
     ) {
-        if *slot == Slot::NONE {
-            *slot = self.open();
-        }
-        let held = &mut self.held[slot.0 as usize];
-        let at = match self.format {
+        let Some(format) = self.format else {
+            return;
+        };
+        let held = self.slot(slot);
+        let at = match format {
             LogFormat::Json => json_line(&mut held.text, clock, request, status),
-            format => clf_line(
-                &mut held.text,
-                clock,
-                request,
-                status,
-                format == LogFormat::Combined,
-            ),
+            LogFormat::Common => clf_line(&mut held.text, clock, request, status, false),
+            LogFormat::Combined => clf_line(&mut held.text, clock, request, status, true),
         };
         held.lines.push(Line {
-            format: self.format,
+            format,
             started: request.started,
             at,
             end: held.text.len() as u32,
@@ -153,66 +184,87 @@ impl Journal {
         });
     }
 
-    /// Corrects the last composed line of `slot`: the answer grew by a part of `bytes`.
-    pub fn extend(&mut self, slot: Slot, bytes: u64) {
-        if let Some(line) = self
-            .held
-            .get_mut(slot.0 as usize)
-            .and_then(|h| h.lines.last_mut())
-        {
-            line.body_bytes += bytes;
+    /// `bytes` of `slot`'s answers are given to the driver.
+    #[inline]
+    pub fn given(&mut self, slot: &mut Slot, bytes: u64) {
+        self.slot(slot).given += bytes;
+    }
+
+    /// The kernel took `bytes` of what was given last.
+    pub fn progress(&mut self, slot: Slot, bytes: u64) {
+        if let Some(held) = self.held.get_mut(slot.0 as usize) {
+            held.taken += bytes;
+        }
+    }
+
+    /// The kernel took all that was given, and more of the same answers follows.
+    pub fn part_sent(&mut self, slot: Slot) {
+        if let Some(held) = self.held.get_mut(slot.0 as usize) {
+            held.taken = held.given;
         }
     }
 
     /// Everything held in `slot` was sent; its lines are finished and the slot is free.
     #[inline]
-    pub fn sent(&mut self, slot: &mut Slot, now: Instant) {
-        if *slot != Slot::NONE {
-            self.finish(slot, u64::MAX, now);
-        }
+    pub fn sent(&mut self, slot: &mut Slot, now: Instant) -> Tally {
+        self.part_sent(*slot);
+        self.finish(slot, Cut::Peer, now)
     }
 
-    /// The connection was lost after `sent` bytes of what `slot` holds. Returns how many answers
-    /// were cut.
-    pub fn lost(&mut self, slot: &mut Slot, sent: u64, now: Instant) -> u64 {
-        if *slot == Slot::NONE {
-            0
-        } else {
-            self.finish(slot, sent, now)
-        }
+    /// The connection was lost while what `slot` holds was on its way.
+    pub fn lost(&mut self, slot: &mut Slot, cut: Cut, now: Instant) -> Tally {
+        self.finish(slot, cut, now)
     }
 
-    fn finish(&mut self, slot: &mut Slot, sent: u64, now: Instant) -> u64 {
-        let index = slot.0 as usize;
-        let held = &mut self.held[index];
-        let mut left = sent;
-        let mut cut = 0;
-        let mut from = 0;
-        for line in held.lines.drain(..) {
-            let whole = u64::from(line.head_bytes) + line.body_bytes;
-            let got = whole.min(left);
-            left -= if sent == u64::MAX { 0 } else { got };
-            cut += u64::from(got < whole);
-            self.buffer.extend_from_slice(&held.text[from..line.at as usize]);
-            let numbers = Numbers {
-                bytes: got,
-                body_bytes: got.saturating_sub(line.head_bytes.into()),
-                duration: now - line.started,
-                aborted: got < whole,
-            };
-            numbers.push(&mut self.buffer, line.format);
-            self.buffer
-                .extend_from_slice(&held.text[line.at as usize..line.end as usize]);
-            from = line.end as usize;
+    #[inline]
+    fn finish(&mut self, slot: &mut Slot, cut: Cut, now: Instant) -> Tally {
+        let Some(held) = self.held.get_mut(slot.0 as usize) else {
+            return Tally::default();
+        };
+        let mut tally = Tally {
+            bytes: held.taken,
+            cut: 0,
+        };
+        if !held.lines.is_empty() {
+            let mut left = held.taken;
+            let mut from = 0;
+            for line in held.lines.drain(..) {
+                let whole = u64::from(line.head_bytes) + line.body_bytes;
+                let got = whole.min(left);
+                left -= got;
+                tally.cut += u64::from(got < whole);
+                let (at, end) = (line.at as usize, line.end as usize);
+                self.buffer.extend_from_slice(&held.text[from..at]);
+                let numbers = Numbers {
+                    bytes: got,
+                    body_bytes: got.saturating_sub(line.head_bytes.into()),
+                    duration: now - line.started,
+                    cut: (got < whole).then_some(cut),
+                };
+                numbers.push(&mut self.buffer, line.format);
+                self.buffer.extend_from_slice(&held.text[at..end]);
+                from = end;
+            }
+            held.text.clear();
+            self.buffered_since.get_or_insert(now);
+        } else if held.taken < held.given {
+            tally.cut = 1;
         }
-        held.text.clear();
+        (held.given, held.taken) = (0, 0);
         if held.text.capacity() > SPARE_BYTES || self.spare.len() >= SPARE_SLOTS {
             *held = Held::default();
         }
         self.spare.push(slot.0);
         *slot = Slot::NONE;
-        self.buffered_since.get_or_insert(now);
-        cut
+        tally
+    }
+
+    #[inline]
+    fn slot(&mut self, slot: &mut Slot) -> &mut Held {
+        if *slot == Slot::NONE {
+            *slot = self.open();
+        }
+        &mut self.held[slot.0 as usize]
     }
 
     #[inline]
@@ -256,7 +308,7 @@ struct Numbers {
     bytes: u64,
     body_bytes: u64,
     duration: Duration,
-    aborted: bool,
+    cut: Option<Cut>,
 }
 
 impl Numbers {
@@ -273,8 +325,10 @@ impl Numbers {
                 push_number(out, self.body_bytes);
                 out.extend_from_slice(b",\"duration_us\":");
                 push_number(out, self.duration.as_micros() as u64);
-                if self.aborted {
-                    out.extend_from_slice(b",\"aborted\":true");
+                if let Some(cut) = self.cut {
+                    out.extend_from_slice(b",\"aborted\":\"");
+                    out.extend_from_slice(cut.name());
+                    out.push(b'"');
                 }
             }
         }

@@ -29,15 +29,17 @@ fn request<'a>() -> Request<'a> {
 }
 
 fn logged(format: LogFormat, request: &Request<'_>, status: u16, body: u64, sent: Option<u64>) -> String {
-    let mut journal = Journal::new(format);
+    let mut journal = Journal::new(Some(format));
     let mut slot = Slot::NONE;
     journal.compose(&mut slot, &clock(), request, status, 100, body);
+    journal.given(&mut slot, 100 + body);
     match sent {
         None => journal.sent(&mut slot, at(350)),
         Some(bytes) => {
-            journal.lost(&mut slot, bytes, at(350));
+            journal.progress(slot, bytes);
+            journal.lost(&mut slot, Cut::File, at(350))
         }
-    }
+    };
     assert_eq!(slot, Slot::NONE);
     String::from_utf8(journal.take(Vec::new())).unwrap()
 }
@@ -68,19 +70,23 @@ fn an_answer_cut_short_is_logged_with_what_was_sent() {
     assert!(logged(LogFormat::Common, &r, 200, 1024, Some(60)).ends_with(" 200 -\n"));
     assert!(
         logged(LogFormat::Json, &r, 200, 1024, Some(600))
-            .ends_with("\"bytes\":600,\"body_bytes\":500,\"duration_us\":250,\"aborted\":true}\n")
+            .ends_with("\"bytes\":600,\"body_bytes\":500,\"duration_us\":250,\"aborted\":\"file\"}\n")
     );
     assert!(!logged(LogFormat::Json, &r, 200, 1024, Some(1124)).contains("aborted"));
 }
 
 #[test]
 fn pipelined_answers_are_cut_where_the_bytes_ended() {
-    let mut journal = Journal::new(LogFormat::Common);
+    let mut journal = Journal::new(Some(LogFormat::Common));
     let mut slot = Slot::NONE;
     for _ in 0..3 {
         journal.compose(&mut slot, &clock(), &request(), 200, 100, 50);
     }
-    assert_eq!(journal.lost(&mut slot, 150 + 120, at(200)), 2);
+    journal.given(&mut slot, 450);
+    journal.progress(slot, 150);
+    journal.progress(slot, 120);
+    let tally = journal.lost(&mut slot, Cut::Peer, at(200));
+    assert_eq!((tally.bytes, tally.cut), (270, 2));
     let text = String::from_utf8(journal.take(Vec::new())).unwrap();
     let sizes: Vec<&str> = text.lines().map(|l| l.rsplit(' ').next().unwrap()).collect();
     assert_eq!(sizes, ["50", "20", "-"]);
@@ -108,7 +114,7 @@ fn hostile_requests_stay_on_their_line() {
 
 #[test]
 fn lines_leave_after_a_second_or_when_many() {
-    let mut journal = Journal::new(LogFormat::Common);
+    let mut journal = Journal::new(Some(LogFormat::Common));
     assert_eq!(
         (journal.wake(), journal.is_due(at(u64::MAX / 1_000))),
         (None, false)
@@ -133,8 +139,29 @@ fn lines_leave_after_a_second_or_when_many() {
 }
 
 #[test]
+fn without_a_format_bytes_are_still_counted() {
+    let mut journal = Journal::new(None);
+    let mut slot = Slot::NONE;
+    journal.compose(&mut slot, &clock(), &request(), 200, 100, 50);
+    journal.given(&mut slot, 100);
+    journal.part_sent(slot);
+    journal.given(&mut slot, 50);
+    journal.progress(slot, 20);
+    assert_eq!(
+        journal.lost(&mut slot, Cut::Peer, at(1)),
+        Tally { bytes: 120, cut: 1 }
+    );
+    assert_eq!(
+        journal.sent(&mut slot, at(1)),
+        Tally::default(),
+        "a free slot holds nothing"
+    );
+    assert!(journal.buffered().is_empty());
+}
+
+#[test]
 fn slots_are_reused() {
-    let mut journal = Journal::new(LogFormat::Common);
+    let mut journal = Journal::new(Some(LogFormat::Common));
     let (mut a, mut b) = (Slot::NONE, Slot::NONE);
     journal.compose(&mut a, &clock(), &request(), 200, 1, 1);
     journal.compose(&mut b, &clock(), &request(), 200, 1, 2);
