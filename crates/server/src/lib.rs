@@ -1,3 +1,6 @@
 //! The file server: request steps, the cached virtual file system, cache policies.
 
+pub mod cache;
+pub mod coding;
 pub mod entry;
+pub mod site;
