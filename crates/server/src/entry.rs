@@ -3,6 +3,7 @@
 //! An entry never changes once made; only its `dead` flag does. Workers share entries by `Arc` and
 //! look at the flag on every hit, so a change on disk needs no lock and no system call to be seen.
 
+use crate::cache::Charge;
 use bytes::Bytes;
 use http1::coding::Coding;
 use measure::UnixTime;
@@ -13,17 +14,53 @@ use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 /// What a path resolves to.
 #[derive(Debug)]
 pub struct Entry {
+    // In order of use on a hit: the table compares path and hash, then come flag and token.
+    pub(crate) path: Box<[u8]>,
+    pub(crate) hash: u64,
+    dead: AtomicBool,
+    pub(crate) token: Token,
     /// The answer to give.
     pub answer: Answer,
-    dead: AtomicBool,
+    _charge: Option<Charge>,
+}
+
+/// Where in the store an entry is, and that it is this one and not a later one in the same place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Token {
+    pub(crate) slot: u32,
+    pub(crate) generation: u32,
+}
+
+impl Token {
+    /// Not in the store.
+    pub(crate) const NONE: Token = Token {
+        slot: u32::MAX,
+        generation: 0,
+    };
 }
 
 impl Entry {
-    /// A live entry.
+    /// A live entry that no cache holds.
     pub fn new(answer: Answer) -> Entry {
         Entry {
-            answer,
+            path: Box::default(),
+            hash: 0,
             dead: AtomicBool::new(false),
+            token: Token::NONE,
+            answer,
+            _charge: None,
+        }
+    }
+
+    /// A live entry with a reservation that ends when it is freed.
+    pub(crate) fn kept(path: Box<[u8]>, hash: u64, answer: Answer, token: Token, charge: Charge) -> Entry {
+        Entry {
+            path,
+            hash,
+            dead: AtomicBool::new(false),
+            token,
+            answer,
+            _charge: Some(charge),
         }
     }
 

@@ -1,4 +1,23 @@
 //! What is kept, and what leaves first.
+//!
+//! The [`store`](Store) bounds bytes, entries and descriptors; a policy only orders. Policies see
+//! slots, hashes and sizes, never paths or content, and each has a file of its own.
+
+mod budget;
+mod chain;
+mod lfu;
+mod lru;
+mod s3fifo;
+mod store;
+
+#[cfg(test)]
+mod testing;
+
+pub(crate) use budget::Charge;
+pub use store::StoreCounters;
+pub(crate) use store::{Draft, ENTRY_OVERHEAD, Snapshot, Store, Touch};
+
+use chain::Slot;
 use core::fmt;
 use core::str::FromStr;
 use measure::Bytes;
@@ -81,4 +100,22 @@ impl Default for CacheConfig {
             descriptors_max: 512,
         }
     }
+}
+
+/// An order of eviction.
+///
+/// A slot is inserted once, then touched any number of times, then either removed (it left for a
+/// reason of its own) or returned as a victim; after that it may be inserted again.
+pub(crate) trait Eviction: Send + fmt::Debug {
+    /// An entry came in. `id` is the hash of its name: the same when it comes back in another slot.
+    fn insert(&mut self, slot: Slot, id: u64, size: u64);
+
+    /// An entry was used.
+    fn touch(&mut self, slot: Slot, times: u32);
+
+    /// An entry left for another reason than eviction.
+    fn remove(&mut self, slot: Slot);
+
+    /// Chooses the entry to evict and forgets it. `None` if there are none.
+    fn victim(&mut self) -> Option<Slot>;
 }
