@@ -86,6 +86,9 @@ pub enum Action<J> {
     /// Send `tx`, shut down the sending half, then go on reading (the session discards) until
     /// `Eof` or `Deadline`, so that no reset eats the last answer.
     HalfClose,
+    /// Nothing new: what the last action began (a send, a job) goes on. The answer to an event that
+    /// comes in between, such as `Drain` while a job runs.
+    Stay,
     /// Send `tx`, then close.
     Close,
 }

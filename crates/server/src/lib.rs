@@ -5,8 +5,16 @@ pub mod cache;
 pub mod clock;
 pub mod coding;
 pub mod config;
+mod context;
 pub mod counters;
 pub mod entry;
+pub mod error_page;
 pub mod limits;
 pub mod peers;
+mod service;
+mod session;
 pub mod site;
+
+pub use context::{Cx, Work};
+pub use service::{LogSink, Server};
+pub use session::Session;

@@ -297,6 +297,20 @@ impl Journal {
         std::mem::replace(&mut self.buffer, empty)
     }
 
+    /// Fills `empty` from now on, so that its memory is used again.
+    pub fn recycle(&mut self, empty: Vec<u8>) {
+        if self.buffer.is_empty() {
+            self.buffer = empty;
+            self.buffer.clear();
+        }
+    }
+
+    /// Whether lines are composed at all.
+    #[inline]
+    pub fn is_on(&self) -> bool {
+        self.format.is_some()
+    }
+
     /// Finished lines not yet taken.
     pub fn buffered(&self) -> &[u8] {
         &self.buffer
