@@ -4,3 +4,5 @@ pub mod cache;
 pub mod coding;
 pub mod entry;
 pub mod site;
+mod listing;
+mod media_type;
