@@ -1,5 +1,6 @@
 //! The cached virtual file system.
 pub mod config;
+pub(crate) mod path;
 pub mod load;
 pub mod view;
 pub use config::*;
