@@ -26,5 +26,12 @@ pub mod status;
 pub mod target;
 pub mod version;
 
+#[cfg(test)]
+mod conformance;
+#[cfg(any(test, fuzzing))]
+mod cut;
+#[cfg(any(test, fuzzing))]
+mod transcript;
+
 pub use error::{Fault, Misuse};
 pub use limits::Limits;

@@ -66,7 +66,17 @@ impl ErrorPage {
             false => ("The request was refused: ", "."),
         };
         [
-            BEFORE_TITLE, code, " ", reason, BEFORE_HEADING, code, " ", reason, BEFORE_DETAIL, opening, detail,
+            BEFORE_TITLE,
+            code,
+            " ",
+            reason,
+            BEFORE_HEADING,
+            code,
+            " ",
+            reason,
+            BEFORE_DETAIL,
+            opening,
+            detail,
             closing,
         ]
     }
@@ -137,6 +147,9 @@ mod tests {
         ErrorPage::of_fault(Fault::HostMissing).write(&mut out);
         let text = String::from_utf8(out).unwrap();
         assert!(text.contains("<title>400 Bad Request</title>"), "{text}");
-        assert!(text.contains("<p>The request was refused: the Host field is missing.</p>"), "{text}");
+        assert!(
+            text.contains("<p>The request was refused: the Host field is missing.</p>"),
+            "{text}"
+        );
     }
 }

@@ -10,6 +10,8 @@ pub mod counters;
 pub mod entry;
 pub mod error_page;
 pub mod limits;
+mod listing;
+mod media_type;
 pub mod peers;
 mod service;
 mod session;

@@ -36,12 +36,7 @@ pub(crate) struct State {
 }
 
 impl State {
-    fn new(
-        config: Config,
-        embedded: Source,
-        site: Arc<Site>,
-        log: Option<Arc<dyn LogSink>>,
-    ) -> State {
+    fn new(config: Config, embedded: Source, site: Arc<Site>, log: Option<Arc<dyn LogSink>>) -> State {
         let limits = config.limits();
         let cap = |n: u64| u32::try_from(n).unwrap_or(u32::MAX);
         let http_limits = http1::Limits {

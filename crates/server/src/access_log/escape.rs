@@ -10,7 +10,7 @@
 #[inline]
 fn is_plain(bytes: &[u8]) -> bool {
     bytes.iter().fold(true, |plain, &b| {
-        plain & (b >= 0x20) & (b < 0x7f) & (b != b'"') & (b != b'\\')
+        plain & (0x20..0x7f).contains(&b) & (b != b'"') & (b != b'\\')
     })
 }
 

@@ -313,7 +313,10 @@ impl Config {
             Some(root) => Source::Directory(root.clone()),
             None => embedded,
         };
-        let fields = self.header.iter().map(|line| (line.name().to_owned(), line.value().to_owned()));
+        let fields = self
+            .header
+            .iter()
+            .map(|line| (line.name().to_owned(), line.value().to_owned()));
         let defaults = SiteConfig::new(source);
         SiteConfig {
             index: self.index.clone(),

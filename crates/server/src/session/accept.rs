@@ -74,7 +74,9 @@ fn thousandths(text: &[u8]) -> u16 {
         [b'0', b'.', digits @ ..] if digits.len() <= 3 && digits.iter().all(u8::is_ascii_digit) => digits,
         _ => return 1_000,
     };
-    (0..3).fold(0, |n, i| n * 10 + u16::from(digits.get(i).map_or(0, |d| d - b'0')))
+    (0..3).fold(0, |n, i| {
+        n * 10 + u16::from(digits.get(i).map_or(0, |d| d - b'0'))
+    })
 }
 
 #[cfg(test)]
@@ -105,7 +107,9 @@ mod tests {
             (Some("text/html;level=1;q=0.30"), 300, 0),
             (Some("TEXT/HTML"), 1_000, 0),
         ] {
-            let got = with(accept, |f| (weight(f, "text", "html"), weight(f, "application", "json")));
+            let got = with(accept, |f| {
+                (weight(f, "text", "html"), weight(f, "application", "json"))
+            });
             assert_eq!(got, (html, json), "{accept:?}");
         }
         assert!(with(Some("application/json, text/plain, */*"), asks_for_json));

@@ -216,7 +216,7 @@ impl Session {
 
     /// Gives what stands in `tx` to the driver.
     #[inline]
-    fn depart(&mut self, cx: &mut Cx, tx: &Tx, then: Then, now: Instant) {
+    fn depart(&mut self, cx: &mut Cx, tx: &mut Tx, then: Then, now: Instant) {
         let body = match &tx.body {
             None => 0,
             Some(runtime::Body::Bytes(bytes)) => bytes.len() as u64,
@@ -225,6 +225,10 @@ impl Session {
         cx.journal.given(&mut self.slot, tx.head.len() as u64 + body);
         self.phase = Phase::Sending(then);
         self.deadline = now + cx.state.limits.write_timeout;
+        if tx.is_empty() {
+            // An empty file for HTTP/0.9: there is nothing to wait for.
+            self.sent(cx, tx, now);
+        }
     }
 
     /// Waits for a job; it bounds itself.
@@ -322,9 +326,10 @@ impl runtime::Session for Session {
     }
 
     #[inline]
-    fn poll(&mut self, _cx: &mut Cx, _tx: &mut Tx, _now: Instant) -> Action<Work> {
+    fn poll(&mut self, _cx: &mut Cx, tx: &mut Tx, _now: Instant) -> Action<Work> {
         match &mut self.phase {
             Phase::Idle | Phase::Head(_) | Phase::Body(_) => Action::Read,
+            Phase::Sending(_) if tx.is_empty() => Action::Stay,
             Phase::Sending(_) => Action::Write,
             Phase::Waiting(wait) => match wait.job.take() {
                 Some(job) => Action::Wait(job),
@@ -355,4 +360,3 @@ fn body_deadline(limits: &Limits, since: Instant, received: u64) -> Instant {
     };
     since + limits.body_timeout + granted
 }
-

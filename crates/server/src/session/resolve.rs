@@ -11,10 +11,10 @@
 //! leaves open: a client that refuses every coding there is, identity included, gets 406; multiple
 //! ranges of a coded representation are ignored, because the coding could not be said per part.
 
+use super::Session;
 use super::accept;
 use super::multipart::Multipart;
 use super::reply::{Extra, Reply};
-use super::Session;
 use crate::context::{Cx, Work};
 use crate::entry::{Answer, Entry, Missing, Representation, Resource};
 use crate::service::State;
@@ -393,9 +393,7 @@ fn step<'p>(entry: &Entry, stage: Stage, reply: &mut Reply<'_, '_, '_, '_>, stat
         (Answer::Missing(missing), Stage::Target | Stage::Coded | Stage::Fallback) => {
             page(Failure::of_missing(*missing), reply, state)
         }
-        (Answer::Redirect(_), Stage::Fallback) => {
-            page(Failure::of_missing(Missing::NotFound), reply, state)
-        }
+        (Answer::Redirect(_), Stage::Fallback) => page(Failure::of_missing(Missing::NotFound), reply, state),
         (Answer::Resource(resource), Stage::Page(failure)) => {
             reply.site_page(failure, resource.identity());
             Step::Done(Outcome::Answered)

@@ -31,7 +31,14 @@ enum Body {
 impl Session {
     /// Answers what stands in `input`, whose first byte came at `started`.
     #[inline]
-    pub(super) fn serve(&mut self, cx: &mut Cx, input: &[u8], mut started: Instant, tx: &mut Tx, now: Instant) {
+    pub(super) fn serve(
+        &mut self,
+        cx: &mut Cx,
+        input: &[u8],
+        mut started: Instant,
+        tx: &mut Tx,
+        now: Instant,
+    ) {
         let mut rest = input;
         let mut depth = 0;
         loop {
@@ -218,7 +225,10 @@ impl Session {
 
     /// A request with a body, or with an expectation: refuses it at once if it will be refused, else
     /// reads the body first.
-    #[expect(clippy::too_many_arguments, reason = "the request in its parts, and what every step takes")]
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "the request in its parts, and what every step takes"
+    )]
     #[cold]
     fn with_body<'b>(
         &mut self,
@@ -316,7 +326,10 @@ impl Session {
         let mut used = 0;
         loop {
             let mut slots = Slots::new();
-            match self.http.receive(&input[used..], &mut slots, &cx.state.http_limits) {
+            match self
+                .http
+                .receive(&input[used..], &mut slots, &cx.state.http_limits)
+            {
                 Ok(Step::Body { data, used: more }) => {
                     used += more;
                     *received += data.len() as u64;
@@ -356,9 +369,10 @@ impl Session {
             self.conclude(cx, asked, outcome, &rest, tx, now)
         };
         let left = match subject {
-            Subject::Request => {
-                with_head(&bytes, cx, |cx, head| go(cx, &Asked::request(head, &bytes, started))).flatten()
-            }
+            Subject::Request => with_head(&bytes, cx, |cx, head| {
+                go(cx, &Asked::request(head, &bytes, started))
+            })
+            .flatten(),
             Subject::Faulty(fault) => go(cx, &Asked::faulty(fault, &bytes, started)),
             Subject::Unclear => go(cx, &Asked::unclear(&bytes, started)),
         };

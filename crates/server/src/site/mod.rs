@@ -1,6 +1,7 @@
 //! The cached virtual file system.
 pub mod config;
 pub mod load;
+pub(crate) mod path;
 pub mod view;
 pub use config::*;
 pub use load::*;
