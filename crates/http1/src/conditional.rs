@@ -153,8 +153,10 @@ impl<'b> Iterator for Tags<'b> {
         let member = core::mem::take(&mut self.rest).get(start..)?;
         let (tag, after) = member.split_at_checked(tag_len(member)?)?;
         let ends_here = matches!(crate::field::trim(after).first(), None | Some(b','));
-        self.rest = after;
-        ends_here.then_some(tag)
+        ends_here.then(|| {
+            self.rest = after;
+            tag
+        })
     }
 }
 

@@ -1,10 +1,7 @@
 //! The conformance vectors of `testdata/http/*.md`, run in every way their bytes can be cut.
 //!
-//! A vector is a heading, a sentence that names its section, a fenced block with the message and one
-//! with what must be seen. The word after the fence says what the message is given to. In a message
-//! line ends of the file mean nothing; `\r`, `\n`, `\t`, `\0`, `\\` and `\xHH` are bytes, and
-//! `{a*300}` is a byte three hundred times. `BLESS=1` writes what is seen into the files instead of
-//! comparing, for a person to read before it is committed.
+//! `BLESS=1` writes what is seen into the files instead of comparing, for a person to read before it
+//! is committed. [`crate::vectors`] has the format.
 
 use crate::coding::Coding;
 use crate::conditional::{self, Validators, Verdict};
@@ -16,7 +13,7 @@ use crate::method::Method;
 use crate::negotiate::Preferences;
 use crate::range::{self, Selection};
 use crate::transcript::{Client, Manner, Server};
-use crate::{date, server, target};
+use crate::{date, server, target, vectors};
 use measure::{Seed, UnixTime};
 use std::path::PathBuf;
 
@@ -90,7 +87,7 @@ fn run(text: &str, file: &str, count: &mut usize) -> String {
                 .unwrap_or_else(|| panic!("{file}.md, {title}: events without a message"))
         } else {
             *count += 1;
-            events = Some(see(kind, &bytes(&block), Seed(*count as u64)));
+            events = Some(see(kind, &vectors::bytes(&block), Seed(*count as u64)));
             block.into_iter().map(str::to_owned).collect()
         };
         for line in shown {
@@ -102,45 +99,14 @@ fn run(text: &str, file: &str, count: &mut usize) -> String {
     out
 }
 
-/// The bytes a message block stands for.
-fn bytes(block: &[&str]) -> Vec<u8> {
-    let mut out = Vec::new();
-    for line in block {
-        let mut rest = line.as_bytes();
-        while let Some((&b, after)) = rest.split_first() {
-            rest = after;
-            match (b, after) {
-                (b'\\', [b'x', high, low, ..]) => {
-                    let digit = |d: u8| {
-                        (d as char)
-                            .to_digit(16)
-                            .expect("\\x takes two hexadecimal digits")
-                    };
-                    out.push((digit(*high) << 4 | digit(*low)) as u8);
-                    rest = &after[3..];
-                }
-                (b'\\', [escape, ..]) => {
-                    out.push(match escape {
-                        b'r' => b'\r',
-                        b'n' => b'\n',
-                        b't' => b'\t',
-                        b'0' => 0,
-                        b'\\' => b'\\',
-                        _ => panic!("unknown escape in {line}"),
-                    });
-                    rest = &after[1..];
-                }
-                (b'{', [repeated, b'*', ..]) => {
-                    let close = memchr::memchr(b'}', after).expect("a repetition is closed");
-                    let times = core::str::from_utf8(&after[2..close]).expect("digits");
-                    out.extend(core::iter::repeat_n(*repeated, times.parse().expect("a count")));
-                    rest = &after[close + 1..];
-                }
-                _ => out.push(b),
-            }
-        }
-    }
-    out
+/// Every message of the vectors, with the words after its fence.
+pub(crate) fn messages() -> Vec<(String, Vec<u8>)> {
+    let folder = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/http"));
+    FILES
+        .iter()
+        .map(|file| std::fs::read_to_string(folder.join(file).with_extension("md")).expect("a vector file"))
+        .flat_map(|text| vectors::messages(&text))
+        .collect()
 }
 
 /// What is seen of a message.
@@ -193,16 +159,14 @@ fn see_server(words: &[&str], message: &[u8], seed: Seed) -> Vec<String> {
         refuses_bodies: words.contains(&"refuse"),
         shows_fields: words.contains(&"fields"),
     };
-    let run = |pieces: &[&[u8]]| {
+    cut::everywhere(message, seed, |pieces, ends| {
         let mut server = Server::new(manner, limits(words));
         pieces.iter().for_each(|piece| server.bytes(piece));
-        server
-    };
-    let mut events = cut::everywhere(message, seed, |pieces| run(pieces).events);
-    let mut server = run(&[message]);
-    server.eof();
-    events.extend(server.events.pop());
-    events
+        if ends {
+            server.eof();
+        }
+        server.events
+    })
 }
 
 fn see_client(words: &[&str], message: &[u8], seed: Seed) -> Vec<String> {
@@ -211,7 +175,7 @@ fn see_client(words: &[&str], message: &[u8], seed: Seed) -> Vec<String> {
         .filter(|word| word.starts_with(|c: char| c.is_ascii_uppercase()))
         .map(|word| Method::of(word))
         .collect();
-    let run = |pieces: &[&[u8]]| {
+    cut::everywhere(message, seed, |pieces, ends| {
         let mut client = Client::new(
             &methods,
             words.contains(&"last"),
@@ -219,13 +183,11 @@ fn see_client(words: &[&str], message: &[u8], seed: Seed) -> Vec<String> {
             limits(words),
         );
         pieces.iter().for_each(|piece| client.bytes(piece));
-        client
-    };
-    let mut events = cut::everywhere(message, seed, |pieces| run(pieces).events);
-    let mut client = run(&[message]);
-    client.eof();
-    events.extend(client.events.pop());
-    events
+        if ends {
+            client.eof();
+        }
+        client.events
+    })
 }
 
 fn see_range(words: &[&str], value: &[u8]) -> String {

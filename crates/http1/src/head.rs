@@ -3,7 +3,7 @@
 //!
 //! `httparse` proves methods and names to be tokens and values to hold no control byte. It is
 //! lenient about line endings and leading empty lines, so this module checks those after it. Which
-//! fault a bad head has is found by [`crate::scan`], in byte order, off the fast path.
+//! fault a bad head has is found by `scan`, in byte order, off the fast path.
 
 use crate::error::Fault;
 use crate::field::{Fields, Name, Slots, Values, is_token_byte};

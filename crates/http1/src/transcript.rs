@@ -15,31 +15,31 @@ use crate::server::{self, After, Persistence};
 
 /// What the session on top of a server connection does.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Manner {
+pub(crate) struct Manner {
     /// Answers as soon as the head is there, without reading the body first.
-    pub answers_early: bool,
+    pub(crate) answers_early: bool,
     /// Ends the connection with its first response.
-    pub closes: bool,
+    pub(crate) closes: bool,
     /// Never sends a 100.
-    pub refuses_bodies: bool,
+    pub(crate) refuses_bodies: bool,
     /// Writes down every field line.
-    pub shows_fields: bool,
+    pub(crate) shows_fields: bool,
 }
 
 /// The events of a server connection.
 #[derive(Debug)]
-pub struct Server {
+pub(crate) struct Server {
     connection: server::Connection,
     manner: Manner,
     limits: Limits,
     pending: Vec<u8>,
     /// What was seen so far.
-    pub events: Vec<String>,
+    pub(crate) events: Vec<String>,
 }
 
 impl Server {
     /// A new connection and the session on top of it.
-    pub fn new(manner: Manner, limits: Limits) -> Server {
+    pub(crate) fn new(manner: Manner, limits: Limits) -> Server {
         Server {
             connection: server::Connection::new(),
             manner,
@@ -50,7 +50,7 @@ impl Server {
     }
 
     /// Takes in the next piece of the stream.
-    pub fn bytes(&mut self, piece: &[u8]) {
+    pub(crate) fn bytes(&mut self, piece: &[u8]) {
         self.pending.extend_from_slice(piece);
         let input = core::mem::take(&mut self.pending);
         let mut rest = &input[..];
@@ -122,7 +122,7 @@ impl Server {
     }
 
     /// The stream ended.
-    pub fn eof(&mut self) {
+    pub(crate) fn eof(&mut self) {
         self.events.push(match self.connection.eof() {
             Ok(()) => "eof".to_owned(),
             Err(fault) => format!("eof {}", fault_line(fault)),
@@ -132,19 +132,19 @@ impl Server {
 
 /// The events of a client connection that has sent requests with these methods.
 #[derive(Debug)]
-pub struct Client {
+pub(crate) struct Client {
     connection: client::Connection,
     shows_fields: bool,
     limits: Limits,
     pending: Vec<u8>,
     /// What was seen so far.
-    pub events: Vec<String>,
+    pub(crate) events: Vec<String>,
 }
 
 impl Client {
     /// A connection on which one request per method is outstanding. With `last`, the last of them
     /// said `Connection: close`.
-    pub fn new(methods: &[Method], last: bool, shows_fields: bool, limits: Limits) -> Client {
+    pub(crate) fn new(methods: &[Method], last: bool, shows_fields: bool, limits: Limits) -> Client {
         let mut connection = client::Connection::new();
         for (position, &method) in methods.iter().enumerate() {
             let persist = !(last && position + 1 == methods.len());
@@ -163,7 +163,7 @@ impl Client {
     }
 
     /// Takes in the next piece of the stream.
-    pub fn bytes(&mut self, piece: &[u8]) {
+    pub(crate) fn bytes(&mut self, piece: &[u8]) {
         self.pending.extend_from_slice(piece);
         let input = core::mem::take(&mut self.pending);
         let mut rest = &input[..];
@@ -213,7 +213,7 @@ impl Client {
     }
 
     /// The stream ended.
-    pub fn eof(&mut self) {
+    pub(crate) fn eof(&mut self) {
         self.events.push(match self.connection.eof() {
             Ok(ended) => format!("eof {ended:?}"),
             Err(fault) => format!("eof {}", fault_line(fault)),
