@@ -17,8 +17,7 @@ use http1::range::{self, ByteRange};
 use http1::response;
 use http1::server::{Connection, Persistence};
 use http1::status::Status;
-use measure::Rng;
-use rand_xoshiro::rand_core::Rng as _;
+use measure::{Draw as _, Rng};
 use runtime::{Body, FileRange, Tx};
 use std::net::IpAddr;
 
