@@ -24,7 +24,10 @@ pub use duration::{parse_duration, show_duration};
 pub use error::ConfigError;
 pub use values::{CachePolicy, Concurrency, ErrorPages, FieldLine, IoKind, Listen, LogFormat, Workers};
 
+use crate::cache::{CacheConfig, Policy};
+use crate::coding::CompressConfig;
 use crate::limits::Limits;
+use crate::site::{SiteConfig, Source, Symlinks};
 use measure::{Bytes, Duration};
 use serde::Deserialize;
 use std::path::PathBuf;
@@ -302,6 +305,52 @@ impl Config {
             linger_timeout: self.linger_timeout,
             grace: self.grace,
         }
+    }
+
+    /// What the site needs to know. Without a `root` the files are `embedded`.
+    pub fn site(&self, embedded: Source) -> SiteConfig {
+        let source = match &self.root {
+            Some(root) => Source::Directory(root.clone()),
+            None => embedded,
+        };
+        let fields = self
+            .header
+            .iter()
+            .map(|line| (line.name().to_owned(), line.value().to_owned()));
+        let defaults = SiteConfig::new(source);
+        SiteConfig {
+            index: self.index.clone(),
+            listing: self.listing,
+            symlinks: match self.symlinks {
+                true => Symlinks::FollowWithinRoot,
+                false => Symlinks::Refuse,
+            },
+            hidden: self.hidden,
+            precompressed: self.precompressed,
+            compress: self.compress.then(CompressConfig::default),
+            cache: CacheConfig {
+                policy: match self.cache_policy {
+                    CachePolicy::Lru => Policy::Lru,
+                    CachePolicy::Lfu => Policy::Lfu,
+                    CachePolicy::S3Fifo => Policy::S3Fifo,
+                },
+                budget: self.cache_size,
+                memory_file_max: self.cache_file_size,
+                ..defaults.cache
+            },
+            fields: fields.collect(),
+            ..defaults
+        }
+    }
+
+    /// Whether both describe the same site, so that one's cache can serve the other.
+    pub(crate) fn same_site(&self, other: &Config) -> bool {
+        let parts = |c: &Config| {
+            let flags = [c.listing, c.hidden, c.symlinks, c.compress, c.precompressed];
+            (flags, c.cache_policy, c.cache_size, c.cache_file_size)
+        };
+        parts(self) == parts(other)
+            && (&self.root, &self.index, &self.header) == (&other.root, &other.index, &other.header)
     }
 
     /// Keys that differ from `running` and take effect only at the next start.
