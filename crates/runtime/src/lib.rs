@@ -6,5 +6,6 @@
 
 pub mod fs;
 pub mod session;
+mod sys;
 
 pub use session::{Action, Body, Context, Event, FileRange, Job, Service, Session, Tx};

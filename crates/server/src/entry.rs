@@ -19,8 +19,11 @@ pub struct Entry {
     pub(crate) hash: u64,
     dead: AtomicBool,
     pub(crate) token: Token,
+    /// Length of the content without coding.
+    pub(crate) size: u64,
     /// The answer to give.
     pub answer: Answer,
+    // Last, so that a file of the answer is let go of before its descriptor is counted.
     _charge: Option<Charge>,
 }
 
@@ -47,6 +50,7 @@ impl Entry {
             hash: 0,
             dead: AtomicBool::new(false),
             token: Token::NONE,
+            size: answer.size(),
             answer,
             _charge: None,
         }
@@ -59,6 +63,7 @@ impl Entry {
             hash,
             dead: AtomicBool::new(false),
             token,
+            size: answer.size(),
             answer,
             _charge: Some(charge),
         }
@@ -88,6 +93,16 @@ pub enum Answer {
     Redirect(Box<[u8]>),
     /// Nothing servable: not found, not readable, or outside the root.
     Missing(Missing),
+}
+
+impl Answer {
+    fn size(&self) -> u64 {
+        match self {
+            Answer::Resource(resource) => resource.identity().len,
+            Answer::Listing(listing) => listing.html.identity().len,
+            Answer::Redirect(_) | Answer::Missing(_) => 0,
+        }
+    }
 }
 
 /// A directory listing in its two media types. Its field blocks have `Vary: Accept`.
@@ -159,6 +174,16 @@ impl Resource {
     /// Claims the making of a coding: true for one caller only.
     pub(crate) fn claim(&self, coding: Coding) -> bool {
         self.makeable.fetch_and(!bit(coding), Ordering::Relaxed) & bit(coding) != 0
+    }
+
+    /// Gives a claim back: another request may make the coding.
+    pub(crate) fn unclaim(&self, coding: Coding) {
+        self.makeable.fetch_or(bit(coding), Ordering::Relaxed);
+    }
+
+    /// The codings that may be made on first use.
+    pub(crate) fn makeable(&self) -> Vec<Coding> {
+        PREFERENCE.into_iter().filter(|&coding| self.can_make(coding)).collect()
     }
 
     /// The codings to offer in negotiation, best first: those there are and those that can be made,

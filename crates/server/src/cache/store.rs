@@ -213,6 +213,39 @@ impl Store {
         entry
     }
 
+    /// Takes an entry in, in place of `old`, if that is still the living one; else hands the draft back.
+    pub(crate) fn replace(&self, old: &Entry, draft: Draft) -> Result<Arc<Entry>, Draft> {
+        let mut gone = Vec::new();
+        let entry = {
+            let mut inner = self.lock();
+            let alive = inner.find(draft.hash, &draft.path).filter(|&slot| {
+                inner.entry(slot).is_some_and(|entry| std::ptr::eq(&raw const **entry, old))
+            });
+            let Some(slot) = alive else { return Err(draft) };
+            inner.forget(slot);
+            inner.retire(slot, &mut gone);
+            inner.place(draft)
+        };
+        self.bury(gone);
+        Ok(entry)
+    }
+
+    /// Closes some of the files that are only kept; whether there were any.
+    pub(crate) fn shed_descriptors(&self) -> bool {
+        let mut gone = Vec::new();
+        {
+            let mut inner = self.lock();
+            let enough = inner.live_descriptors - inner.live_descriptors / 4;
+            while inner.live_descriptors > 0 && inner.live_descriptors >= enough {
+                let Some(slot) = inner.descriptors.victim() else { break };
+                inner.retire(slot, &mut gone);
+            }
+        }
+        let any = !gone.is_empty();
+        self.evicted(gone);
+        any
+    }
+
     /// The state to compare with when inserting: taken before the file is first looked at.
     pub(crate) fn snapshot(&self, directory_hash: u64) -> Snapshot {
         self.snapshot_of(directory_hash as usize % CHANGE_COUNTERS)

@@ -360,3 +360,6 @@ fn body_deadline(limits: &Limits, since: Instant, received: u64) -> Instant {
     };
     since + limits.body_timeout + granted
 }
+
+#[cfg(test)]
+mod tests;

@@ -15,6 +15,8 @@ pub struct SiteConfig {
     pub index: Vec<String>,
     /// Whether a directory without an index is listed.
     pub listing: bool,
+    /// Entries a listing shows at most.
+    pub listing_entries_max: usize,
     /// What a symbolic link below the root may do.
     pub symlinks: Symlinks,
     /// Whether names that begin with a dot are served; `.well-known` at the root always is.
@@ -38,6 +40,7 @@ impl SiteConfig {
             source,
             index: vec!["index.html".to_owned()],
             listing: false,
+            listing_entries_max: 5_000,
             symlinks: Symlinks::FollowWithinRoot,
             hidden: false,
             precompressed: true,
