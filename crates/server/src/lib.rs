@@ -3,6 +3,6 @@
 pub mod cache;
 pub mod coding;
 pub mod entry;
-pub mod site;
 mod listing;
 mod media_type;
+pub mod site;
