@@ -56,14 +56,19 @@ pub(crate) fn html(path: &[u8], items: &[Item], truncated: bool) -> Vec<u8> {
     page.push_str("<th scope=\"col\" class=\"n\">Size</th><th scope=\"col\" class=\"d\">Modified (UTC)</th>");
     page.push_str("</tr></thead>\n<tbody>\n");
     if path != b"/" {
-        page.push_str("<tr><td><a href=\"../\">../</a></td><td class=\"n\"></td><td class=\"d\"></td></tr>\n");
+        page.push_str(
+            "<tr><td><a href=\"../\">../</a></td><td class=\"n\"></td><td class=\"d\"></td></tr>\n",
+        );
     }
     for item in items {
         row(&mut page, item);
     }
     page.push_str("</tbody>\n</table>\n");
     if truncated {
-        push(&mut page, format_args!("<p>Only {} entries are shown; there are more.</p>\n", items.len()));
+        push(
+            &mut page,
+            format_args!("<p>Only {} entries are shown; there are more.</p>\n", items.len()),
+        );
     } else if items.is_empty() {
         page.push_str("<p>Nothing here.</p>\n");
     }
@@ -177,9 +182,21 @@ mod tests {
 
     fn items() -> Vec<Item> {
         let mut items = vec![
-            Item { name: b"b <i>.html".to_vec(), size: Some(1_536), modified: UnixTime::from_secs(784_111_777) },
-            Item { name: b"a:\"x\xff".to_vec(), size: Some(0), modified: UnixTime::from_secs(0) },
-            Item { name: b"zoo".to_vec(), size: None, modified: UnixTime::from_secs(1_709_210_096) },
+            Item {
+                name: b"b <i>.html".to_vec(),
+                size: Some(1_536),
+                modified: UnixTime::from_secs(784_111_777),
+            },
+            Item {
+                name: b"a:\"x\xff".to_vec(),
+                size: Some(0),
+                modified: UnixTime::from_secs(0),
+            },
+            Item {
+                name: b"zoo".to_vec(),
+                size: None,
+                modified: UnixTime::from_secs(1_709_210_096),
+            },
         ];
         sort(&mut items);
         items
@@ -199,6 +216,9 @@ mod tests {
 
     #[test]
     fn names_cannot_disguise_themselves() {
-        assert_eq!(escaped("evil\u{202e}gpj.exe\n".as_bytes()), "evil\u{fffd}gpj.exe\u{fffd}");
+        assert_eq!(
+            escaped("evil\u{202e}gpj.exe\n".as_bytes()),
+            "evil\u{fffd}gpj.exe\u{fffd}"
+        );
     }
 }

@@ -47,7 +47,9 @@ impl MediaType {
     /// The same for a type that is known.
     pub(crate) fn of_essence(essence: &str, charset: Option<&str>, also: &[String]) -> MediaType {
         let value = match charset {
-            Some(charset) if essence.starts_with("text/") => Cow::Owned(format!("{essence}; charset={charset}")),
+            Some(charset) if essence.starts_with("text/") => {
+                Cow::Owned(format!("{essence}; charset={charset}"))
+            }
             _ => Cow::Borrowed(essence),
         };
         MediaType {
@@ -65,7 +67,10 @@ fn shrinks(essence: &str) -> bool {
     match kind {
         "text" => true,
         "font" => matches!(subtype, "ttf" | "otf" | "collection" | "sfnt"),
-        "image" => matches!(subtype, "svg+xml" | "bmp" | "x-icon" | "vnd.microsoft.icon" | "x-ms-bmp"),
+        "image" => matches!(
+            subtype,
+            "svg+xml" | "bmp" | "x-icon" | "vnd.microsoft.icon" | "x-ms-bmp"
+        ),
         _ => {
             let known = [
                 "javascript",
@@ -92,7 +97,10 @@ fn shrinks(essence: &str) -> bool {
 
 fn matches(pattern: &str, essence: &str) -> bool {
     match pattern.strip_suffix("/*") {
-        Some(kind) => essence.split('/').next().is_some_and(|k| k.eq_ignore_ascii_case(kind)),
+        Some(kind) => essence
+            .split('/')
+            .next()
+            .is_some_and(|k| k.eq_ignore_ascii_case(kind)),
         None => pattern.eq_ignore_ascii_case(essence),
     }
 }
@@ -128,10 +136,17 @@ mod tests {
         ] {
             let got = MediaType::of(name.as_bytes(), Some("utf-8"), &[]);
             let shown = String::from_utf8_lossy(&got.value).into_owned();
-            assert_eq!((shown.as_str(), got.compressible, got.nosniff), (value, compressible, nosniff), "{name}");
+            assert_eq!(
+                (shown.as_str(), got.compressible, got.nosniff),
+                (value, compressible, nosniff),
+                "{name}"
+            );
         }
         assert_eq!(&*MediaType::of(b"a.html", None, &[]).value, b"text/html");
-        assert_eq!(&*MediaType::of(b"a.\xff\xfe", None, &[]).value, UNKNOWN.as_bytes());
+        assert_eq!(
+            &*MediaType::of(b"a.\xff\xfe", None, &[]).value,
+            UNKNOWN.as_bytes()
+        );
     }
 
     #[test]

@@ -124,7 +124,10 @@ impl Watcher {
             wake,
             limits,
             symlinks,
-            tables: Mutex::new(Tables { root_moves, ..Tables::default() }),
+            tables: Mutex::new(Tables {
+                root_moves,
+                ..Tables::default()
+            }),
         });
         let thread = std::thread::Builder::new().name("weir-watch".into()).spawn({
             let shared = Arc::clone(&shared);
@@ -165,7 +168,9 @@ impl Drop for Watcher {
     fn drop(&mut self) {
         self.shared.tables().stopping = true;
         self.shared.wake();
-        if let Some(thread) = self.thread.take() {
+        // `on_change` may hold the last reference to the watcher's owner; a thread cannot await itself.
+        let elsewhere = |thread: &JoinHandle<()>| thread.thread().id() != std::thread::current().id();
+        if let Some(thread) = self.thread.take().filter(elsewhere) {
             // A panic in `on_change` was already reported by the panic hook.
             let _ = thread.join();
         }
@@ -353,7 +358,10 @@ impl Shared {
             .map(|(path, meta)| (path.clone(), *meta))
             .collect();
         for (path, expected) in polled {
-            let how = How { symlinks: self.symlinks, wait: Wait::Block };
+            let how = How {
+                symlinks: self.symlinks,
+                wait: Wait::Block,
+            };
             if self.root.stat(&path, how).ok() == expected {
                 continue;
             }
@@ -476,13 +484,15 @@ mod tests {
         let root = Arc::new(Root::open(dir.path().join("current")).unwrap());
         let (tx, changes) = channel();
         let report = Box::new(move |change| drop(tx.send(change)));
-        let watcher =
-            Watcher::start(Arc::clone(&root), Symlinks::Refuse, Limits::default(), report).unwrap();
+        let watcher = Watcher::start(Arc::clone(&root), Symlinks::Refuse, Limits::default(), report).unwrap();
         watcher.watch(b"");
         std::os::unix::fs::symlink("two", dir.path().join("next")).unwrap();
         std::fs::rename(dir.path().join("next"), dir.path().join("current")).unwrap();
         expect(&changes, &Change::Everything);
-        let how = How { symlinks: Symlinks::Refuse, wait: Wait::Block };
+        let how = How {
+            symlinks: Symlinks::Refuse,
+            wait: Wait::Block,
+        };
         let file = root.open_file(b"file", how).unwrap();
         assert_eq!(file.read_all(0, 3, Wait::Block).unwrap(), b"two");
     }
@@ -494,7 +504,17 @@ mod tests {
             polled_max: 2,
         });
         assert_eq!(watcher.watch(b"a/b"), Watched::Poll);
-        let meta = watcher.shared.root.stat(b"a/b/file", How { symlinks: Symlinks::Refuse, wait: Wait::Block }).unwrap();
+        let meta = watcher
+            .shared
+            .root
+            .stat(
+                b"a/b/file",
+                How {
+                    symlinks: Symlinks::Refuse,
+                    wait: Wait::Block,
+                },
+            )
+            .unwrap();
         assert!(watcher.poll(b"a/b/file", Some(meta)));
         assert!(watcher.poll(b"a/b/file.gz", None));
         assert!(!watcher.poll(b"a/b/third", None));

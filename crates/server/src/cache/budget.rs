@@ -6,8 +6,8 @@
 
 use bytes::Bytes;
 use runtime::fs::File;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 /// The bound and what is reserved of it.
 #[derive(Debug)]
@@ -60,6 +60,7 @@ impl Budget {
         Arc::new(Budget {
             bytes: Gauge::new(bytes),
             descriptors: Gauge::new(descriptors),
+            lingering: Mutex::default(),
         })
     }
 
@@ -79,6 +80,7 @@ impl Budget {
             budget: Arc::clone(self),
             bytes,
             descriptors,
+            files: Vec::new(),
         })
     }
 
@@ -158,7 +160,11 @@ impl Drop for Charge {
             drop(file);
             if weak.strong_count() > 0 {
                 closed -= 1;
-                self.budget.lingering.lock().unwrap_or_else(PoisonError::into_inner).push(weak);
+                self.budget
+                    .lingering
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .push(weak);
             }
         }
         self.budget.descriptors.release(closed);

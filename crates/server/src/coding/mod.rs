@@ -119,7 +119,11 @@ mod tests {
         let mut out = Vec::new();
         match coding {
             Coding::Identity => out.extend(coded),
-            Coding::Deflate => drop(flate2::read::ZlibDecoder::new(coded).read_to_end(&mut out).unwrap()),
+            Coding::Deflate => drop(
+                flate2::read::ZlibDecoder::new(coded)
+                    .read_to_end(&mut out)
+                    .unwrap(),
+            ),
             Coding::Gzip => drop(flate2::read::GzDecoder::new(coded).read_to_end(&mut out).unwrap()),
             Coding::Zstd => out = zstd::decode_all(coded).unwrap(),
             Coding::Brotli => brotli::BrotliDecompress(&mut &coded[..], &mut out).unwrap(),
@@ -139,7 +143,11 @@ mod tests {
                     continue;
                 };
                 assert_eq!(decode(coding, &coded), text, "{coding:?} {level}");
-                assert_eq!(compress(coding, level, &text).unwrap().as_deref(), Some(&coded[..]), "repeatable");
+                assert_eq!(
+                    compress(coding, level, &text).unwrap().as_deref(),
+                    Some(&coded[..]),
+                    "repeatable"
+                );
             }
         }
     }
@@ -148,15 +156,27 @@ mod tests {
     fn noise_is_not_kept() {
         let mut noise = vec![0; 4096];
         Seed(7).rng().fill_bytes(&mut noise);
-        for coding in [Coding::Deflate, Coding::Gzip, Coding::Zstd, Coding::Brotli, Coding::Identity] {
+        for coding in [
+            Coding::Deflate,
+            Coding::Gzip,
+            Coding::Zstd,
+            Coding::Brotli,
+            Coding::Identity,
+        ] {
             assert_eq!(compress(coding, 5, &noise).unwrap(), None, "{coding:?}");
         }
     }
 
     #[test]
     fn sizes_and_levels_choose() {
-        let config = CompressConfig { zstd: None, ..CompressConfig::default() };
-        assert_eq!(config.codings(1_000), [Coding::Brotli, Coding::Gzip, Coding::Deflate]);
+        let config = CompressConfig {
+            zstd: None,
+            ..CompressConfig::default()
+        };
+        assert_eq!(
+            config.codings(1_000),
+            [Coding::Brotli, Coding::Gzip, Coding::Deflate]
+        );
         assert!(config.codings(255).is_empty() && config.codings((1 << 20) + 1).is_empty());
     }
 }

@@ -41,17 +41,27 @@ impl Encode {
     pub(super) fn claim(shared: &Arc<Shared>, entry: &Arc<Entry>, coding: Coding) -> Option<Encode> {
         let config = shared.config.compress.as_ref()?;
         let level = config.level(coding)?;
-        let Answer::Resource(resource) = &entry.answer else { return None };
+        let Answer::Resource(resource) = &entry.answer else {
+            return None;
+        };
         if entry.is_dead() || !resource.can_make(coding) {
             return None;
         }
         let below = |making: usize| (making < config.concurrent_max).then_some(making + 1);
-        shared.encoding.fetch_update(Ordering::Relaxed, Ordering::Relaxed, below).ok()?;
+        shared
+            .encoding
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, below)
+            .ok()?;
         if !resource.claim(coding) {
             shared.encoding.fetch_sub(1, Ordering::Relaxed);
             return None;
         }
-        let claim = Claim { shared: Arc::clone(shared), entry: Arc::clone(entry), coding, finished: false };
+        let claim = Claim {
+            shared: Arc::clone(shared),
+            entry: Arc::clone(entry),
+            coding,
+            finished: false,
+        };
         Some(Encode { claim, level })
     }
 }
@@ -82,15 +92,23 @@ impl Job for Encode {
 impl Encode {
     /// The new entry; `None` if there is no use or no room for it.
     fn make(&self) -> Option<Arc<Entry>> {
-        let Claim { shared, entry, coding, .. } = &self.claim;
-        let Answer::Resource(resource) = &entry.answer else { return None };
+        let Claim {
+            shared,
+            entry,
+            coding,
+            ..
+        } = &self.claim;
+        let Answer::Resource(resource) = &entry.answer else {
+            return None;
+        };
         let identity = resource.identity();
         let coded = match &identity.content {
             Content::Memory(bytes) => compress(*coding, self.level, bytes).ok()??,
             Content::File(file) => {
                 let bytes = file.read_all(0, identity.len as usize, Wait::Block).ok()?;
                 let same = bytes.len() as u64 == identity.len && file.meta_now().ok()? == *file.meta();
-                same.then(|| compress(*coding, self.level, &bytes).ok()).flatten()??
+                same.then(|| compress(*coding, self.level, &bytes).ok())
+                    .flatten()??
             }
         };
         let len = coded.len() as u64;
@@ -109,7 +127,12 @@ impl Encode {
     }
 
     fn represent(&self, resource: &Resource, body: Body) -> Representation {
-        let Claim { shared, entry, coding, .. } = &self.claim;
+        let Claim {
+            shared,
+            entry,
+            coding,
+            ..
+        } = &self.claim;
         let identity = resource.identity();
         // The type was decided when the file was loaded; only its text is needed again.
         let essence = String::from_utf8_lossy(&identity.media_type);
@@ -154,6 +177,13 @@ impl Encode {
             .sum();
         let answer = Answer::Resource(Resource::new(old.last_modified, representations, &old.makeable()));
         let charge = shared.charge(&base.path, &answer, &files)?;
-        Some(Draft { path: base.path.clone(), hash: base.hash, answer, charge, content })
+        Some(Draft {
+            path: base.path.clone(),
+            hash: base.hash,
+            answer,
+            charge,
+            content,
+            polls: base.polls(),
+        })
     }
 }

@@ -15,9 +15,9 @@
 use super::path;
 use super::represent::{self, Body, Lines};
 use super::tree::Opened;
-use super::{Shared, encode};
+use super::{Polls, Shared};
 use crate::cache::{Charge, Draft, ENTRY_OVERHEAD, Snapshot};
-use crate::entry::{Answer, Content, Entry, Listing, Missing, Representation, Resource, Token};
+use crate::entry::{Answer, Content, Entry, Listing, Missing, Resource};
 use crate::listing;
 use crate::media_type::MediaType;
 use bytes::Bytes;
@@ -27,10 +27,12 @@ use runtime::fs::{self, Kind, OpenError, ReadError, Wait};
 use runtime::session::Job;
 use std::sync::Arc;
 
-pub use encode::Encode;
-
 /// Siblings that stand in for a file.
-const SIBLINGS: [(&str, Coding); 3] = [(".br", Coding::Brotli), (".zst", Coding::Zstd), (".gz", Coding::Gzip)];
+pub(super) const SIBLINGS: [(&str, Coding); 3] = [
+    (".br", Coding::Brotli),
+    (".zst", Coding::Zstd),
+    (".gz", Coding::Gzip),
+];
 
 /// A file that changes while it is read is read again this often, then sent but not kept.
 const READS_MAX: usize = 3;
@@ -133,8 +135,28 @@ impl Load {
             return Err(Blocked);
         };
         let snapshot = self.shared.store.snapshot(self.shared.hash(directory));
-        match self.locate(wait) {
-            Ok(found) => Ok(self.settle(found, watched, snapshot)),
+        let entry = self.locate(wait).and_then(|found| {
+            let polled = self.shared.tree_changes() && found.keep && (!watched || found.linked);
+            if !polled {
+                return Ok(self.settle(found, None, snapshot));
+            }
+            if let Answer::Listing(_) = found.answer {
+                // It shows every file's length and date: too much to observe one by one.
+                return Ok(Arc::new(Entry::new(found.answer)));
+            }
+            if wait == Wait::Cached {
+                return Err(Stop::Blocked);
+            }
+            // No event will tell: look again, after noting what it is to be compared with.
+            let proof = self.shared.proof(&self.path, self.wall);
+            let found = self.locate(wait)?;
+            match proof.and_then(|proof| self.shared.poll(proof)) {
+                Some(polls) => Ok(self.settle(found, Some(polls), snapshot)),
+                None => Ok(Arc::new(Entry::new(found.answer))),
+            }
+        });
+        match entry {
+            Ok(entry) => Ok(entry),
             Err(Stop::Blocked) => Err(Blocked),
             Err(Stop::Missing(missing)) => Ok(self.missing(missing)),
         }
@@ -145,7 +167,11 @@ impl Load {
     }
 
     fn locate(&self, wait: Wait) -> Result<Found, Stop> {
-        match self.path.strip_prefix(b"/").and_then(|rel| rel.strip_suffix(b"/").or(rel.is_empty().then_some(rel))) {
+        match self
+            .path
+            .strip_prefix(b"/")
+            .and_then(|rel| rel.strip_suffix(b"/").or(rel.is_empty().then_some(rel)))
+        {
             Some(rel) => self.directory(rel, wait),
             None => self.file_or_redirect(wait),
         }
@@ -206,7 +232,11 @@ impl Load {
         };
         let identity = self.body(rel, opened, Coding::Identity, wait)?;
         let mut bodies = vec![(Coding::Identity, identity)];
-        if config.precompressed && !SIBLINGS.iter().any(|(suffix, _)| name.ends_with(suffix.as_bytes())) {
+        if config.precompressed
+            && !SIBLINGS
+                .iter()
+                .any(|(suffix, _)| name.ends_with(suffix.as_bytes()))
+        {
             for (suffix, coding) in SIBLINGS {
                 let sibling = [rel, suffix.as_bytes()].concat();
                 match self.shared.open(&sibling, wait) {
@@ -223,7 +253,9 @@ impl Load {
         }
         // Whoever put siblings there has decided which codings there are.
         let makeable = match &config.compress {
-            Some(compress) if bodies.len() == 1 && media_type.compressible => compress.codings(bodies[0].1.len),
+            Some(compress) if bodies.len() == 1 && media_type.compressible => {
+                compress.codings(bodies[0].1.len)
+            }
             _ => Vec::new(),
         };
         let coded = bodies.len() > 1 || !makeable.is_empty();
@@ -234,13 +266,25 @@ impl Load {
             configured: &self.shared.configured,
             media_type: &media_type,
         };
-        let mut found = Found { answer: Answer::Missing(Missing::NotFound), content: 0, files: Vec::new(), keep: true, linked };
+        let mut found = Found {
+            answer: Answer::Missing(Missing::NotFound),
+            content: 0,
+            files: Vec::new(),
+            keep: true,
+            linked,
+        };
         let mut representations = Vec::with_capacity(bodies.len());
         for (coding, body) in bodies {
             found.content += body.reserved;
             found.files.extend(body.file);
             found.keep &= body.keep;
-            representations.push(represent::representation(&lines, coding, body.etag, body.content, body.len));
+            representations.push(represent::representation(
+                &lines,
+                coding,
+                body.etag,
+                body.content,
+                body.len,
+            ));
         }
         found.answer = Answer::Resource(Resource::new(Some(last_modified), representations, &makeable));
         Ok(found)
@@ -258,7 +302,9 @@ impl Load {
         let mut reads = 0;
         while file.meta().len <= self.shared.memory_max {
             let len = file.meta().len;
-            let Some(charge) = self.shared.store.reserve(len, 0) else { break };
+            let Some(charge) = self.shared.store.reserve(len, 0) else {
+                break;
+            };
             let bytes = file.read_all(0, len as usize, wait)?;
             reads += 1;
             let unchanged = bytes.len() as u64 == len && file.meta_now()? == *file.meta();
@@ -302,7 +348,13 @@ impl Load {
         listing::sort(&mut items);
         let html = listing::html(&self.path, &items, listed.truncated);
         let json = listing::json(&self.path, &items, listed.truncated);
-        let mut found = Found { answer: Answer::Missing(Missing::NotFound), content: 0, files: Vec::new(), keep: true, linked };
+        let mut found = Found {
+            answer: Answer::Missing(Missing::NotFound),
+            content: 0,
+            files: Vec::new(),
+            keep: true,
+            linked,
+        };
         let mut resource = |essence, text: Vec<u8>| {
             let media_type = MediaType::of_essence(essence, Some("utf-8"), &[]);
             let lines = Lines {
@@ -328,8 +380,7 @@ impl Load {
     }
 
     /// Puts what was found in the store if that is allowed and there is room.
-    fn settle(&self, found: Found, watched: bool, snapshot: Snapshot) -> Arc<Entry> {
-        let polled = self.shared.tree_changes() && (!watched || found.linked);
+    fn settle(&self, found: Found, polls: Option<Polls>, snapshot: Snapshot) -> Arc<Entry> {
         let charge = match found.keep {
             true => self.shared.charge(&self.path, &found.answer, &found.files),
             false => None,
@@ -337,25 +388,15 @@ impl Load {
         let Some(charge) = charge else {
             return Arc::new(Entry::new(found.answer));
         };
-        let proof = match polled {
-            true => match self.shared.proof(&self.path, self.wall) {
-                Some(proof) => Some(proof),
-                None => return Arc::new(Entry::new(found.answer)),
-            },
-            false => None,
-        };
         let draft = Draft {
             path: self.path.clone(),
             hash: self.hash,
             answer: found.answer,
             charge,
             content: found.content,
+            polls,
         };
-        let entry = self.shared.store.insert(draft, snapshot);
-        if let Some(proof) = proof {
-            self.shared.poll_for(&entry, proof);
-        }
-        entry
+        self.shared.store.insert(draft, snapshot)
     }
 }
 
@@ -373,7 +414,8 @@ impl Shared {
         let texts = match answer {
             Answer::Resource(resource) => represent::footprint(&resource.representations),
             Answer::Listing(listing) => {
-                represent::footprint(&listing.html.representations) + represent::footprint(&listing.json.representations)
+                represent::footprint(&listing.html.representations)
+                    + represent::footprint(&listing.json.representations)
             }
             Answer::Redirect(location) => location.len() as u64,
             Answer::Missing(_) => 0,

@@ -25,6 +25,7 @@ mod tests;
 
 pub use config::{OpenError, SiteConfig, Source, Symlinks};
 pub use encode::Encode;
+pub(crate) use fresh::Polls;
 pub use load::{Load, Loaded};
 pub use view::{Lookup, View, ViewCounters};
 
@@ -50,7 +51,7 @@ pub(crate) struct Shared {
     config: SiteConfig,
     tree: Tree,
     store: Store,
-    freshness: Freshness,
+    freshness: Arc<Freshness>,
     hasher: SeedableRandomState,
     /// The configured field lines, each with its CRLF.
     configured: Box<[u8]>,
@@ -69,8 +70,11 @@ impl Site {
         let tree = match &config.source {
             Source::Embedded { files, modified } => Tree::Embedded(Embedded::new(files, *modified)),
             Source::Directory(path) => {
-                let root = Root::open(path).map_err(|cause| OpenError { root: path.clone(), cause })?;
-                Tree::Disk { root, symlinks: config.symlinks }
+                let root = Root::open(path).map_err(|cause| OpenError::Root(path.clone(), cause))?;
+                Tree::Disk {
+                    root: Arc::new(root),
+                    symlinks: config.symlinks,
+                }
             }
         };
         let mut configured = Vec::new();
@@ -80,18 +84,20 @@ impl Site {
         let store = Store::new(&config.cache);
         let memory_max = config.cache.memory_file_max.0.min(store.largest());
         // Paths are the clients' to choose, so the seed is the operating system's randomness.
-        let seed = std::collections::hash_map::RandomState::new().build_hasher().finish();
+        let seed = std::collections::hash_map::RandomState::new()
+            .build_hasher()
+            .finish();
         let shared = Arc::new(Shared {
             tree,
             store,
-            freshness: Freshness::default(),
+            freshness: Arc::default(),
             hasher: SeedableRandomState::with_seed(seed, SharedSeed::global_random()),
             configured: configured.into(),
             memory_max,
             encoding: AtomicUsize::new(0),
             config,
         });
-        fresh::start(&shared);
+        fresh::start(&shared)?;
         Ok(Site { shared })
     }
 

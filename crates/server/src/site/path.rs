@@ -81,7 +81,9 @@ fn segments(path: &[u8]) -> impl Iterator<Item = &[u8]> {
 }
 
 fn is_hidden(path: &[u8]) -> bool {
-    segments(path).enumerate().any(|(depth, name)| name[0] == b'.' && !(depth == 0 && name == b".well-known"))
+    segments(path)
+        .enumerate()
+        .any(|(depth, name)| name[0] == b'.' && !(depth == 0 && name == b".well-known"))
 }
 
 /// The directory part of a resolved path, with its slash: `/a/b` and `/a/` both give `/a/`.
@@ -147,10 +149,25 @@ mod tests {
             ("/..%2f..%2fetc", ""),
             ("/a/b%2f..%2f..", ""),
         ] {
-            let want = if want.is_empty() { Err(Unnamed::Nothing) } else { Ok(want.to_owned()) };
+            let want = if want.is_empty() {
+                Err(Unnamed::Nothing)
+            } else {
+                Ok(want.to_owned())
+            };
             assert_eq!(resolved(raw.as_bytes()), want, "{raw}");
         }
-        for raw in ["", "a", "*", "/%", "/%4", "/%zz", "/a%00.html", "/%00", "/a\0b", "/%u002e"] {
+        for raw in [
+            "",
+            "a",
+            "*",
+            "/%",
+            "/%4",
+            "/%zz",
+            "/a%00.html",
+            "/%00",
+            "/a\0b",
+            "/%u002e",
+        ] {
             assert_eq!(resolved(raw.as_bytes()), Err(Unnamed::Malformed), "{raw}");
         }
         let long = [b"/".as_slice(), &[b'a'; 256]].concat();

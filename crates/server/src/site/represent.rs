@@ -28,7 +28,13 @@ pub(crate) struct Lines<'a> {
 }
 
 /// A representation with its blocks.
-pub(crate) fn representation(lines: &Lines<'_>, coding: Coding, etag: Box<[u8]>, content: Content, len: u64) -> Representation {
+pub(crate) fn representation(
+    lines: &Lines<'_>,
+    coding: Coding,
+    etag: Box<[u8]>,
+    content: Content,
+    len: u64,
+) -> Representation {
     let mut fields = Vec::with_capacity(256);
     line(&mut fields, "ETag", &etag);
     if let Some(modified) = lines.last_modified {
@@ -52,7 +58,11 @@ pub(crate) fn representation(lines: &Lines<'_>, coding: Coding, etag: Box<[u8]>,
     let mut head = Vec::with_capacity(fields.len() + 48);
     head.extend_from_slice(b"HTTP/1.1 200 OK\r\n");
     head.extend_from_slice(&fields);
-    line(&mut head, "Content-Length", itoa::Buffer::new().format(len).as_bytes());
+    line(
+        &mut head,
+        "Content-Length",
+        itoa::Buffer::new().format(len).as_bytes(),
+    );
     Representation {
         coding,
         etag,
@@ -93,7 +103,10 @@ pub(crate) fn etag_of_meta(meta: &Meta, coding: Coding, wall: UnixTime) -> (Box<
     }
     let strong = is_settled(meta, wall);
     let prefix = if strong { "" } else { "W/" };
-    (tag(prefix, twox_hash::XxHash3_128::oneshot(&facts), coding), strong)
+    (
+        tag(prefix, twox_hash::XxHash3_128::oneshot(&facts), coding),
+        strong,
+    )
 }
 
 /// Whether another write to the file would be sure to change its times.
@@ -189,21 +202,42 @@ mod tests {
 
     #[test]
     fn tags_tell_versions_and_codings_apart() {
-        assert_eq!(etag_of_bytes(b"a", Coding::Identity), etag_of_bytes(b"a", Coding::Identity));
-        assert_ne!(etag_of_bytes(b"a", Coding::Identity), etag_of_bytes(b"b", Coding::Identity));
-        assert_ne!(etag_of_bytes(b"a", Coding::Identity), etag_of_bytes(b"a", Coding::Brotli));
+        assert_eq!(
+            etag_of_bytes(b"a", Coding::Identity),
+            etag_of_bytes(b"a", Coding::Identity)
+        );
+        assert_ne!(
+            etag_of_bytes(b"a", Coding::Identity),
+            etag_of_bytes(b"b", Coding::Identity)
+        );
+        assert_ne!(
+            etag_of_bytes(b"a", Coding::Identity),
+            etag_of_bytes(b"a", Coding::Brotli)
+        );
         let meta = Meta {
             kind: Kind::File,
             len: 1 << 30,
-            modified: UnixTime { secs: 1_000, nanos: 5 },
-            changed: UnixTime { secs: 1_000, nanos: 5 },
+            modified: UnixTime {
+                secs: 1_000,
+                nanos: 5,
+            },
+            changed: UnixTime {
+                secs: 1_000,
+                nanos: 5,
+            },
             inode: 7,
             device: 1,
         };
         let now = UnixTime::from_secs(1_100);
         let (tag, strong) = etag_of_meta(&meta, Coding::Identity, now);
         assert!(strong && tag.starts_with(b"\""));
-        let later = Meta { changed: UnixTime { secs: 1_000, nanos: 6 }, ..meta };
+        let later = Meta {
+            changed: UnixTime {
+                secs: 1_000,
+                nanos: 6,
+            },
+            ..meta
+        };
         assert_ne!(etag_of_meta(&later, Coding::Identity, now).0, tag);
         let (young, strong) = etag_of_meta(&meta, Coding::Identity, UnixTime::from_secs(1_001));
         assert!(!strong && young.starts_with(b"W/\""));
@@ -213,7 +247,13 @@ mod tests {
     #[test]
     fn last_modified_is_never_in_the_future() {
         let wall = UnixTime { secs: 50, nanos: 1 };
-        assert_eq!(last_modified(UnixTime::from_secs(60), wall), UnixTime::from_secs(50));
-        assert_eq!(last_modified(UnixTime { secs: 40, nanos: 9 }, wall), UnixTime::from_secs(40));
+        assert_eq!(
+            last_modified(UnixTime::from_secs(60), wall),
+            UnixTime::from_secs(50)
+        );
+        assert_eq!(
+            last_modified(UnixTime { secs: 40, nanos: 9 }, wall),
+            UnixTime::from_secs(40)
+        );
     }
 }

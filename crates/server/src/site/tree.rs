@@ -5,12 +5,13 @@
 use super::config::Symlinks;
 use measure::UnixTime;
 use runtime::fs::{self, How, Kind, Meta, OpenError, Root, Wait};
+use std::sync::Arc;
 
 /// A tree of files.
 #[derive(Debug)]
 pub(crate) enum Tree {
     /// Below a directory.
-    Disk { root: Root, symlinks: Symlinks },
+    Disk { root: Arc<Root>, symlinks: Symlinks },
     /// In the executable.
     Embedded(Embedded),
 }
@@ -21,7 +22,10 @@ pub(crate) enum Opened {
     /// From the file system. The flag says whether a symbolic link was on the way.
     Disk { file: fs::File, linked: bool },
     /// From the executable.
-    Embedded { bytes: &'static [u8], modified: UnixTime },
+    Embedded {
+        bytes: &'static [u8],
+        modified: UnixTime,
+    },
     /// A directory.
     Directory { linked: bool },
 }
@@ -35,24 +39,36 @@ pub(crate) struct Embedded {
 
 impl Embedded {
     pub(crate) fn new(files: &'static [(&'static str, &'static [u8])], modified: UnixTime) -> Embedded {
-        let mut files: Vec<_> = files.iter().map(|&(path, bytes)| (path.trim_start_matches('/'), bytes)).collect();
+        let mut files: Vec<_> = files
+            .iter()
+            .map(|&(path, bytes)| (path.trim_start_matches('/'), bytes))
+            .collect();
         files.sort_unstable_by_key(|&(path, _)| path);
         Embedded { files, modified }
     }
 
     fn open(&self, rel: &[u8]) -> Result<Opened, OpenError> {
         if let Ok(at) = self.files.binary_search_by_key(&rel, |(path, _)| path.as_bytes()) {
-            return Ok(Opened::Embedded { bytes: self.files[at].1, modified: self.modified });
+            return Ok(Opened::Embedded {
+                bytes: self.files[at].1,
+                modified: self.modified,
+            });
         }
         let is_directory = rel.is_empty() || self.below(rel).next().is_some();
-        is_directory.then_some(Opened::Directory { linked: false }).ok_or(OpenError::NotFound)
+        is_directory
+            .then_some(Opened::Directory { linked: false })
+            .ok_or(OpenError::NotFound)
     }
 
     /// What follows `rel/` in the paths that begin with it, with the content.
     fn below<'a>(&'a self, rel: &'a [u8]) -> impl Iterator<Item = (&'a [u8], &'static [u8])> {
         self.files.iter().filter_map(move |&(path, bytes)| {
             let rest = path.as_bytes().strip_prefix(rel)?;
-            let rest = if rel.is_empty() { rest } else { rest.strip_prefix(b"/")? };
+            let rest = if rel.is_empty() {
+                rest
+            } else {
+                rest.strip_prefix(b"/")?
+            };
             Some((rest, bytes))
         })
     }
@@ -62,12 +78,20 @@ impl Embedded {
         for (rest, bytes) in self.below(rel) {
             let slash = memchr::memchr(b'/', rest);
             let name = rest[..slash.unwrap_or(rest.len())].to_vec();
-            if listing.entries.last().is_some_and(|last: &fs::Listed| last.name == name) {
+            if listing
+                .entries
+                .last()
+                .is_some_and(|last: &fs::Listed| last.name == name)
+            {
                 continue;
             }
             listing.entries.push(fs::Listed {
                 name,
-                kind: if slash.is_some() { Kind::Directory } else { Kind::File },
+                kind: if slash.is_some() {
+                    Kind::Directory
+                } else {
+                    Kind::File
+                },
                 len: bytes.len() as u64,
                 modified: self.modified,
             });
@@ -90,7 +114,9 @@ impl Tree {
             Err(OpenError::Forbidden) if symlinks == Symlinks::FollowWithinRoot => {
                 match root.open_file(rel, how(fs::Symlinks::FollowWithinRoot)) {
                     Ok(file) => (file, true),
-                    Err(OpenError::Forbidden) => return Err(why_forbidden(root, rel, how(fs::Symlinks::FollowWithinRoot))),
+                    Err(OpenError::Forbidden) => {
+                        return Err(why_forbidden(root, rel, how(fs::Symlinks::FollowWithinRoot)));
+                    }
                     Err(error) => return Err(error),
                 }
             }
@@ -109,7 +135,10 @@ impl Tree {
         match self {
             Tree::Embedded(_) => None,
             Tree::Disk { root, symlinks } => {
-                let how = How { symlinks: (*symlinks).into(), wait: Wait::Block };
+                let how = How {
+                    symlinks: (*symlinks).into(),
+                    wait: Wait::Block,
+                };
                 root.stat(rel, how).ok()
             }
         }

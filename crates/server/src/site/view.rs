@@ -90,14 +90,19 @@ pub struct ViewCounters {
 impl View {
     pub(super) fn new(shared: Arc<Shared>, now: Instant, wall: UnixTime) -> View {
         View {
-            hasher: shared.hasher,
+            hasher: shared.hasher.clone(),
             table: HashTable::new(),
             touches: Vec::with_capacity(TOUCHES_MAX),
             counters: ViewCounters::default(),
             used: false,
             scratch: Vec::new(),
             not_found: Arc::new(Entry::new(Answer::Missing(Missing::NotFound))),
-            sweep: Sweep { deaths: shared.store.deaths(), left: 0, next: 0, clean_at: now },
+            sweep: Sweep {
+                deaths: shared.store.deaths(),
+                left: 0,
+                next: 0,
+                clean_at: now,
+            },
             now,
             wall,
             used_at: now,
@@ -118,8 +123,9 @@ impl View {
 
     #[inline]
     fn find(&self, hash: u64, path: &[u8]) -> Option<usize> {
-        self.table
-            .find_bucket_index(hash, |(h, entry)| *h == hash && *entry.path == *path && !entry.is_dead())
+        self.table.find_bucket_index(hash, |(h, entry)| {
+            *h == hash && *entry.path == *path && !entry.is_dead()
+        })
     }
 
     #[inline]
@@ -136,7 +142,10 @@ impl View {
                 if self.touches.len() == TOUCHES_MAX {
                     hand_over(&self.shared, &mut self.touches, &mut self.counters, true);
                 }
-                self.touches.push(Touch { token: entry.token, times: 1 });
+                self.touches.push(Touch {
+                    token: entry.token,
+                    times: 1,
+                });
             }
         }
         Lookup::Hit(entry)
@@ -172,7 +181,9 @@ impl View {
         if self.table.is_empty() {
             self.used_at = self.now;
         }
-        self.table.insert_unique(entry.hash, (entry.hash, entry), |(hash, _)| *hash).bucket_index()
+        self.table
+            .insert_unique(entry.hash, (entry.hash, entry), |(hash, _)| *hash)
+            .bucket_index()
     }
 
     /// Takes a finished job in and returns its answer.
@@ -201,7 +212,12 @@ impl View {
             self.used_at = now;
         }
         if self.table.is_empty() {
-            self.sweep = Sweep { deaths: self.shared.store.deaths(), left: 0, next: 0, clean_at: now };
+            self.sweep = Sweep {
+                deaths: self.shared.store.deaths(),
+                left: 0,
+                next: 0,
+                clean_at: now,
+            };
             return;
         }
         if now.since(self.used_at) >= IDLE {
@@ -226,18 +242,29 @@ impl View {
         }
         hand_over(&self.shared, &mut self.touches, &mut self.counters, false);
         let overdue = now.since(self.sweep.clean_at) >= SWEEP_EVERY;
-        let step = if overdue { buckets } else { SWEEP_STEP.min(self.sweep.left) };
+        let step = if overdue {
+            buckets
+        } else {
+            SWEEP_STEP.min(self.sweep.left)
+        };
         for _ in 0..step {
             // The table may have grown since; then what was left is looked at in its new place.
             let bucket = self.sweep.next % buckets;
             self.sweep.next = bucket + 1;
-            if self.table.get_bucket(bucket).is_some_and(|(_, entry)| entry.is_dead())
+            if self
+                .table
+                .get_bucket(bucket)
+                .is_some_and(|(_, entry)| entry.is_dead())
                 && let Ok(dead) = self.table.get_bucket_entry(bucket)
             {
                 dead.remove();
             }
         }
-        self.sweep.left = if overdue { 0 } else { self.sweep.left.min(buckets) - step };
+        self.sweep.left = if overdue {
+            0
+        } else {
+            self.sweep.left.min(buckets) - step
+        };
         if self.sweep.left == 0 {
             self.sweep.clean_at = now;
         }

@@ -10,8 +10,15 @@ fn a_file() {
     assert_eq!(answer.body, file("/index.html"));
     assert_eq!(answer.field("content-type"), Some("text/html; charset=utf-8"));
     assert_eq!(answer.field("date"), Some(DATE));
-    assert_eq!(answer.field("last-modified"), Some("Sun, 06 Nov 1994 08:49:37 GMT"));
-    assert!(answer.field("etag").is_some_and(|e| e.starts_with('"') && e.ends_with('"')));
+    assert_eq!(
+        answer.field("last-modified"),
+        Some("Sun, 06 Nov 1994 08:49:37 GMT")
+    );
+    assert!(
+        answer
+            .field("etag")
+            .is_some_and(|e| e.starts_with('"') && e.ends_with('"'))
+    );
     assert_eq!(answer.field("accept-ranges"), Some("bytes"));
     assert_eq!(answer.field("connection"), None, "1.1 takes it for granted");
 }
@@ -20,18 +27,32 @@ fn a_file() {
 fn bodies_around_the_copy_limit_arrive_whole() {
     for path in ["/small.png", "/page.png", "/big.png", "/empty.bin"] {
         let answer = get(path, "");
-        assert_eq!((answer.status, answer.body.as_slice()), (200, file(path)), "{path}");
+        assert_eq!(
+            (answer.status, answer.body.as_slice()),
+            (200, file(path)),
+            "{path}"
+        );
     }
 }
 
 #[test]
 fn head_is_get_without_content() {
-    for path in ["/index.html", "/big.png", "/text.txt", "/nothing", "/dir", "/empty.bin"] {
+    for path in [
+        "/index.html",
+        "/big.png",
+        "/text.txt",
+        "/nothing",
+        "/dir",
+        "/empty.bin",
+    ] {
         let ask = |method: &str| one(|_| {}, &format!("{method} {path} HTTP/1.1\r\nHost: a\r\n\r\n"));
         let (get, head) = (ask("GET"), ask("HEAD"));
         assert_eq!(get.head, head.head, "{path}");
         assert!(head.body.is_empty());
-        assert_eq!(get.field("content-length"), Some(get.body.len().to_string().as_str()));
+        assert_eq!(
+            get.field("content-length"),
+            Some(get.body.len().to_string().as_str())
+        );
     }
 }
 
@@ -50,11 +71,18 @@ fn methods() {
         assert_eq!(answer.status, status, "{method}");
         let allow = (status == 405).then_some("GET, HEAD, OPTIONS");
         assert_eq!(answer.field("allow"), allow, "{method}");
-        assert_eq!(answer.field("connection"), None, "the framing was clear: {method}");
+        assert_eq!(
+            answer.field("connection"),
+            None,
+            "the framing was clear: {method}"
+        );
     }
     for target in ["*", "/", "/nothing"] {
         let answer = one(|_| {}, &format!("OPTIONS {target} HTTP/1.1\r\nHost: a\r\n\r\n"));
-        assert_eq!((answer.status, answer.field("allow")), (204, Some("GET, HEAD, OPTIONS")));
+        assert_eq!(
+            (answer.status, answer.field("allow")),
+            (204, Some("GET, HEAD, OPTIONS"))
+        );
         assert_eq!(answer.field("content-length"), None, "RFC 9110 section 8.6");
     }
     let (text, end) = ask("CONNECT a:80 HTTP/1.1\r\nHost: a:80\r\n\r\n");
@@ -93,16 +121,31 @@ fn a_directory_without_its_slash() {
         ("http://a/dir?q", "/dir/?q"),
     ] {
         let answer = one(|_| {}, &format!("GET {target} HTTP/1.1\r\nHost: a\r\n\r\n"));
-        assert_eq!((answer.status, answer.field("location")), (301, Some(location)), "{target}");
+        assert_eq!(
+            (answer.status, answer.field("location")),
+            (301, Some(location)),
+            "{target}"
+        );
     }
 }
 
 #[test]
 fn no_redirect_leads_to_another_host() {
-    for target in ["//dir", "///dir", "/./dir", "//evil.example/..//dir", "/\\dir", "/%2fdir", "//dir?//e"] {
+    for target in [
+        "//dir",
+        "///dir",
+        "/./dir",
+        "//evil.example/..//dir",
+        "/\\dir",
+        "/%2fdir",
+        "//dir?//e",
+    ] {
         let answer = one(|_| {}, &format!("GET {target} HTTP/1.1\r\nHost: a\r\n\r\n"));
         if let Some(location) = answer.field("location") {
-            assert!(location.starts_with('/') && !location[1..].starts_with(['/', '\\']), "{target} → {location}");
+            assert!(
+                location.starts_with('/') && !location[1..].starts_with(['/', '\\']),
+                "{target} → {location}"
+            );
         }
     }
 }
@@ -124,17 +167,29 @@ fn pages_of_the_site_for_errors() {
     };
     let ask = |line: &str| one(configure, &format!("{line} HTTP/1.1\r\nHost: a\r\n\r\n"));
     let not_found = ask("GET /nothing");
-    assert_eq!((not_found.status, not_found.body.as_slice()), (404, file("/errors/404.html")));
+    assert_eq!(
+        (not_found.status, not_found.body.as_slice()),
+        (404, file("/errors/404.html"))
+    );
     assert_eq!(not_found.field("etag"), None, "an error has no validators");
     let head = ask("HEAD /nothing");
     assert_eq!(head.head, not_found.head);
     let not_allowed = ask("POST /");
-    assert_eq!((not_allowed.status, not_allowed.body.as_slice()), (405, file("/errors/any.html")));
+    assert_eq!(
+        (not_allowed.status, not_allowed.body.as_slice()),
+        (405, file("/errors/any.html"))
+    );
     assert_eq!(not_allowed.field("allow"), Some("GET, HEAD, OPTIONS"));
     let unknown = ask("BREW /");
-    assert!(unknown.status == 501 && unknown.body.starts_with(b"<!DOCTYPE"), "falls back to the built-in page");
+    assert!(
+        unknown.status == 501 && unknown.body.starts_with(b"<!DOCTYPE"),
+        "falls back to the built-in page"
+    );
     let (text, end) = exchange(configure, b"GET / HTTP/1.1\r\nbad header\r\n\r\n");
-    assert!(text.starts_with("HTTP/1.1 400 ") && text.ends_with("<p>Ours: an error."), "{text}");
+    assert!(
+        text.starts_with("HTTP/1.1 400 ") && text.ends_with("<p>Ours: an error."),
+        "{text}"
+    );
     assert_eq!(end, End::HalfClosed);
 }
 
@@ -142,10 +197,17 @@ fn pages_of_the_site_for_errors() {
 fn a_single_page_application() {
     let configure = |c: &mut Config| c.spa_fallback = Some("/app.html".to_owned());
     let get = |path: &str, accept: &str| {
-        one(configure, &format!("GET {path} HTTP/1.1\r\nHost: a\r\n{accept}\r\n"))
+        one(
+            configure,
+            &format!("GET {path} HTTP/1.1\r\nHost: a\r\n{accept}\r\n"),
+        )
     };
     for (path, accept, status) in [
-        ("/users/7", "Accept: text/html,application/xhtml+xml,*/*;q=0.8\r\n", 200),
+        (
+            "/users/7",
+            "Accept: text/html,application/xhtml+xml,*/*;q=0.8\r\n",
+            200,
+        ),
         ("/users/7", "", 200),
         ("/users/7", "Accept: */*\r\n", 200),
         ("/users/7", "Accept: application/json, text/plain, */*\r\n", 404),
@@ -185,13 +247,19 @@ fn conditions_in_the_order_of_the_rfc() {
         (format!("If-Modified-Since: {later}\r\n"), 304),
         (format!("If-Modified-Since: {earlier}\r\n"), 200),
         ("If-Modified-Since: yesterday\r\n".to_owned(), 200),
-        (format!("If-None-Match: \"x\"\r\nIf-Modified-Since: {later}\r\n"), 200),
+        (
+            format!("If-None-Match: \"x\"\r\nIf-Modified-Since: {later}\r\n"),
+            200,
+        ),
         (format!("If-Match: {etag}\r\n"), 200),
         ("If-Match: \"x\"\r\n".to_owned(), 412),
         (format!("If-Match: W/{etag}\r\n"), 412),
         (format!("If-Unmodified-Since: {earlier}\r\n"), 412),
         (format!("If-Unmodified-Since: {same}\r\n"), 200),
-        (format!("If-Match: {etag}\r\nIf-Unmodified-Since: {earlier}\r\n"), 200),
+        (
+            format!("If-Match: {etag}\r\nIf-Unmodified-Since: {earlier}\r\n"),
+            200,
+        ),
         (format!("If-Match: \"x\"\r\nIf-None-Match: {etag}\r\n"), 412),
     ] {
         let answer = get("/digits.bin", &lines);
@@ -220,24 +288,45 @@ fn ranges() {
         ("bytes=x", 200, None, "0123456789"),
     ] {
         let answer = get("/digits.bin", &format!("Range: {range}\r\n"));
-        assert_eq!((answer.status, answer.field("content-range")), (status, content_range), "{range}");
+        assert_eq!(
+            (answer.status, answer.field("content-range")),
+            (status, content_range),
+            "{range}"
+        );
         assert_eq!(answer.body, body.as_bytes(), "{range}");
         assert!(answer.field("etag").is_some());
     }
     for range in ["bytes=10-", "bytes=99-100", "bytes=-0"] {
         let answer = get("/digits.bin", &format!("Range: {range}\r\n"));
-        assert_eq!((answer.status, answer.field("content-range")), (416, Some("bytes */10")), "{range}");
+        assert_eq!(
+            (answer.status, answer.field("content-range")),
+            (416, Some("bytes */10")),
+            "{range}"
+        );
     }
     assert_eq!(len, 10);
-    let head = one(|_| {}, "HEAD /digits.bin HTTP/1.1\r\nHost: a\r\nRange: bytes=0-1\r\n\r\n");
-    assert_eq!((head.status, head.field("content-length")), (200, Some("10")), "Range is for GET");
+    let head = one(
+        |_| {},
+        "HEAD /digits.bin HTTP/1.1\r\nHost: a\r\nRange: bytes=0-1\r\n\r\n",
+    );
+    assert_eq!(
+        (head.status, head.field("content-length")),
+        (200, Some("10")),
+        "Range is for GET"
+    );
     let empty = get("/empty.bin", "Range: bytes=0-\r\n");
-    assert_eq!((empty.status, empty.field("content-range")), (416, Some("bytes */0")));
+    assert_eq!(
+        (empty.status, empty.field("content-range")),
+        (416, Some("bytes */0"))
+    );
 }
 
 #[test]
 fn several_ranges_in_one_answer() {
-    for (path, range) in [("/digits.bin", "bytes=0-1, 4-5, -1"), ("/big.png", "bytes=0-9999,20000-49999,-9000")] {
+    for (path, range) in [
+        ("/digits.bin", "bytes=0-1, 4-5, -1"),
+        ("/big.png", "bytes=0-9999,20000-49999,-9000"),
+    ] {
         let mut rig = Rig::new();
         rig.send(format!("GET {path} HTTP/1.1\r\nHost: a\r\nRange: {range}\r\n\r\nGET /digits.bin HTTP/1.1\r\nHost: a\r\n\r\n").as_bytes());
         let all = answers(&rig.out, |_| false);
@@ -249,7 +338,7 @@ fn several_ranges_in_one_answer() {
             "/digits.bin" => &[(0, 1), (4, 5), (9, 9)],
             _ => &[(0, 9_999), (20_000, 49_999), (91_000, 99_999)],
         };
-        let mut want = Vec::new();
+        let mut want: Vec<u8> = Vec::new();
         let media = get(path, "").field("content-type").unwrap().to_owned();
         for &(first, last) in ranges {
             let head = format!(
@@ -264,7 +353,10 @@ fn several_ranges_in_one_answer() {
         assert!(all[0].body == want, "{path}");
         assert_eq!(all[0].field("content-range"), None);
     }
-    let many = (0..40).map(|i| format!("{}-{}", i * 100, i * 100)).collect::<Vec<_>>().join(",");
+    let many = (0..40)
+        .map(|i| format!("{}-{}", i * 100, i * 100))
+        .collect::<Vec<_>>()
+        .join(",");
     let answer = get("/big.png", &format!("Range: bytes={many}\r\n"));
     assert_eq!(answer.status, 200, "more ranges than the limit: the whole");
 }
@@ -279,7 +371,10 @@ fn if_range_guards_the_range() {
         ("Sun, 06 Nov 1994 08:49:37 GMT".to_owned(), 206),
         ("Sun, 06 Nov 1994 08:49:38 GMT".to_owned(), 200),
     ] {
-        let answer = get("/digits.bin", &format!("Range: bytes=0-1\r\nIf-Range: {line}\r\n"));
+        let answer = get(
+            "/digits.bin",
+            &format!("Range: bytes=0-1\r\nIf-Range: {line}\r\n"),
+        );
         assert_eq!(answer.status, status, "{line}");
     }
 }
@@ -298,8 +393,17 @@ fn codings_are_negotiated_and_have_their_own_tags() {
         ("Accept-Encoding: unknown\r\n", None),
     ] {
         let answer = get("/text.txt", accept);
-        assert_eq!((answer.status, answer.field("content-encoding")), (200, coding), "{accept}");
-        assert!(answer.field("vary").is_some_and(|v| v.eq_ignore_ascii_case("accept-encoding")), "{accept}");
+        assert_eq!(
+            (answer.status, answer.field("content-encoding")),
+            (200, coding),
+            "{accept}"
+        );
+        assert!(
+            answer
+                .field("vary")
+                .is_some_and(|v| v.eq_ignore_ascii_case("accept-encoding")),
+            "{accept}"
+        );
         assert_eq!(answer.body.len() < file("/text.txt").len(), coding.is_some());
         etags.push((coding, answer.field("etag").unwrap().to_owned()));
     }
@@ -320,7 +424,11 @@ fn a_range_is_of_the_coded_representation() {
     assert_eq!(part.body, &whole.body[2..6]);
     assert_eq!(part.field("etag"), whole.field("etag"));
     let several = get("/text.txt", "Accept-Encoding: gzip\r\nRange: bytes=0-1,4-5\r\n");
-    assert_eq!((several.status, &several.body), (200, &whole.body), "no coding can be said per part");
+    assert_eq!(
+        (several.status, &several.body),
+        (200, &whole.body),
+        "no coding can be said per part"
+    );
 }
 
 #[test]
@@ -328,7 +436,10 @@ fn configured_field_lines() {
     let line: FieldLine = "Cache-Control: max-age=60".parse().unwrap();
     let configure = |c: &mut Config| c.header = vec![line.clone()];
     for lines in ["", "Range: bytes=0-1\r\n", "If-None-Match: *\r\n"] {
-        let answer = one(configure, &format!("GET /digits.bin HTTP/1.1\r\nHost: a\r\n{lines}\r\n"));
+        let answer = one(
+            configure,
+            &format!("GET /digits.bin HTTP/1.1\r\nHost: a\r\n{lines}\r\n"),
+        );
         assert_eq!(answer.field("cache-control"), Some("max-age=60"), "{lines}");
     }
 }
@@ -336,19 +447,34 @@ fn configured_field_lines() {
 #[test]
 fn listings_in_html_and_json() {
     let configure = |c: &mut Config| c.listing = true;
-    let get = |accept: &str| one(configure, &format!("GET /bare/ HTTP/1.1\r\nHost: a\r\n{accept}\r\n"));
+    let get = |accept: &str| {
+        one(
+            configure,
+            &format!("GET /bare/ HTTP/1.1\r\nHost: a\r\n{accept}\r\n"),
+        )
+    };
     for (accept, kind) in [
         ("", "text/html"),
         ("Accept: text/html,*/*;q=0.1\r\n", "text/html"),
         ("Accept: application/json\r\n", "application/json"),
         ("Accept: application/json, */*\r\n", "application/json"),
-        ("Accept: text/html;q=0.2, application/json;q=0.9\r\n", "application/json"),
+        (
+            "Accept: text/html;q=0.2, application/json;q=0.9\r\n",
+            "application/json",
+        ),
     ] {
         let answer = get(accept);
         assert_eq!(answer.status, 200);
-        assert!(answer.field("content-type").is_some_and(|t| t.starts_with(kind)), "{accept}");
+        assert!(
+            answer.field("content-type").is_some_and(|t| t.starts_with(kind)),
+            "{accept}"
+        );
         assert!(String::from_utf8_lossy(&answer.body).contains("file.txt"));
-        assert!(answer.field("vary").is_some_and(|v| v.to_ascii_lowercase().contains("accept")));
+        assert!(
+            answer
+                .field("vary")
+                .is_some_and(|v| v.to_ascii_lowercase().contains("accept"))
+        );
     }
     let off = one(|_| {}, "GET /bare/ HTTP/1.1\r\nHost: a\r\n\r\n");
     assert_eq!(off.status, 403);

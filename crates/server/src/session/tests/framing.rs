@@ -6,24 +6,46 @@ use crate::config::Config;
 const NEXT: &str = "GET /digits.bin HTTP/1.1\r\nHost: a\r\n\r\n";
 
 fn statuses(text: &str) -> Vec<u16> {
-    answers(text.as_bytes(), |_| false).iter().map(|a| a.status).collect()
+    answers(text.as_bytes(), |_| false)
+        .iter()
+        .map(|a| a.status)
+        .collect()
 }
 
 #[test]
 fn a_body_is_discarded_and_the_next_request_answered() {
     for (request, status) in [
-        ("GET /digits.bin HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhello", 200),
-        ("POST /x HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nGET /", 405),
-        ("BREW /x HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nGET /", 501),
-        ("GET /digits.bin HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n", 200),
+        (
+            "GET /digits.bin HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhello",
+            200,
+        ),
+        (
+            "POST /x HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nGET /",
+            405,
+        ),
+        (
+            "BREW /x HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nGET /",
+            501,
+        ),
+        (
+            "GET /digits.bin HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n",
+            200,
+        ),
         (
             "GET /digits.bin HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5;x=y\r\nhello\r\n0\r\nT: v\r\n\r\n",
             200,
         ),
-        ("OPTIONS * HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\n\r\n", 204),
+        (
+            "OPTIONS * HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\n\r\n",
+            204,
+        ),
     ] {
         let (text, end) = ask(&format!("{request}{NEXT}"));
-        assert_eq!((statuses(&text), end), (vec![status, 200], End::Open), "{request}");
+        assert_eq!(
+            (statuses(&text), end),
+            (vec![status, 200], End::Open),
+            "{request}"
+        );
     }
 }
 
@@ -100,7 +122,8 @@ fn a_continue_is_sent_only_where_the_body_is_wanted() {
 
     for method in ["POST", "PUT", "BREW"] {
         let mut rig = Rig::new();
-        let head = format!("{method} / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\nExpect: 100-continue\r\n\r\n");
+        let head =
+            format!("{method} / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\nExpect: 100-continue\r\n\r\n");
         rig.send_slowly(head.as_bytes());
         assert_eq!(statuses(&rig.text()), [if method == "BREW" { 501 } else { 405 }]);
         assert_eq!(rig.end, End::HalfClosed, "whether a body follows cannot be told");
@@ -117,7 +140,10 @@ fn heads_have_bounds() {
     for (request, status) in [
         (format!("GET /{long} HTTP/1.1\r\nHost: a\r\n\r\n"), 414),
         (format!("GET / HTTP/1.1\r\nHost: a\r\nX: {long}\r\n\r\n"), 431),
-        (format!("GET / HTTP/1.1\r\nHost: a\r\n{}\r\n", "X: y\r\n".repeat(101)), 431),
+        (
+            format!("GET / HTTP/1.1\r\nHost: a\r\n{}\r\n", "X: y\r\n".repeat(101)),
+            431,
+        ),
         (format!("GET / HTTP/1.1\r\nHost: a\r\nX: {long}"), 431),
     ] {
         let mut rig = Rig::new();

@@ -8,16 +8,40 @@ use runtime::session::Loss;
 fn both_versions_have_their_rule() {
     for (request, end, line) in [
         ("GET /digits.bin HTTP/1.1\r\nHost: a\r\n\r\n", End::Open, None),
-        ("GET /digits.bin HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n", End::Closed, Some("close")),
-        ("GET /digits.bin HTTP/1.1\r\nHost: a\r\nConnection: x, CLOSE\r\n\r\n", End::Closed, Some("close")),
+        (
+            "GET /digits.bin HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n",
+            End::Closed,
+            Some("close"),
+        ),
+        (
+            "GET /digits.bin HTTP/1.1\r\nHost: a\r\nConnection: x, CLOSE\r\n\r\n",
+            End::Closed,
+            Some("close"),
+        ),
         ("GET /digits.bin HTTP/1.0\r\n\r\n", End::Closed, Some("close")),
-        ("GET /digits.bin HTTP/1.0\r\nConnection: keep-alive\r\n\r\n", End::Open, Some("keep-alive")),
-        ("GET /digits.bin HTTP/1.0\r\nConnection: Keep-Alive\r\n\r\n", End::Open, Some("keep-alive")),
+        (
+            "GET /digits.bin HTTP/1.0\r\nConnection: keep-alive\r\n\r\n",
+            End::Open,
+            Some("keep-alive"),
+        ),
+        (
+            "GET /digits.bin HTTP/1.0\r\nConnection: Keep-Alive\r\n\r\n",
+            End::Open,
+            Some("keep-alive"),
+        ),
         ("GET /nothing HTTP/1.1\r\nHost: a\r\n\r\n", End::Open, None),
         ("POST / HTTP/1.1\r\nHost: a\r\n\r\n", End::Open, None),
         ("GET / HTTP/1.1\r\n\r\n", End::HalfClosed, Some("close")),
-        ("GET / HTTP/1.1\r\nHost: a\r\nbad header: x\r\n\r\n", End::HalfClosed, Some("close")),
-        ("GET / HTTP/3.0\r\nHost: a\r\n\r\n", End::HalfClosed, Some("close")),
+        (
+            "GET / HTTP/1.1\r\nHost: a\r\nbad header: x\r\n\r\n",
+            End::HalfClosed,
+            Some("close"),
+        ),
+        (
+            "GET / HTTP/3.0\r\nHost: a\r\n\r\n",
+            End::HalfClosed,
+            Some("close"),
+        ),
     ] {
         let (text, got) = ask(request);
         assert_eq!(got, end, "{request}");
@@ -33,7 +57,10 @@ fn the_last_request_of_a_connection_is_told() {
     let (text, end) = exchange(configure, input.as_bytes());
     let all = answers(text.as_bytes(), |_| false);
     assert_eq!(all.len(), 2);
-    assert_eq!((all[0].field("connection"), all[1].field("connection")), (None, Some("close")));
+    assert_eq!(
+        (all[0].field("connection"), all[1].field("connection")),
+        (None, Some("close"))
+    );
     assert_eq!(end, End::HalfClosed, "input may be on its way: no reset");
 }
 
@@ -59,7 +86,10 @@ fn what_is_owed_is_sent_though_the_peer_closed_its_half() {
 
 #[test]
 fn a_request_cut_short_by_the_peer_is_400() {
-    for input in ["GET / HT", "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nab"] {
+    for input in [
+        "GET / HT",
+        "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nab",
+    ] {
         let mut rig = Rig::new();
         rig.send(input.as_bytes());
         rig.eof();
@@ -89,7 +119,10 @@ fn draining_finishes_what_is_owed() {
     rig.drain();
     assert_eq!(rig.end, End::Blocked);
     rig.unstall();
-    assert_eq!((rig.end, answers(&rig.out, |_| false)[0].body.len()), (End::Closed, 100_000));
+    assert_eq!(
+        (rig.end, answers(&rig.out, |_| false)[0].body.len()),
+        (End::Closed, 100_000)
+    );
 }
 
 #[test]
@@ -111,9 +144,16 @@ fn a_file_that_ends_early_ends_the_connection() {
     rig.send(b"GET /big.png HTTP/1.1\r\nHost: a\r\n\r\n");
     rig.progress(5_000);
     rig.lose(Loss::File(0));
-    assert_eq!((rig.end, rig.out.len()), (End::Closed, 0), "no padding, no next request");
+    assert_eq!(
+        (rig.end, rig.out.len()),
+        (End::Closed, 0),
+        "no padding, no next request"
+    );
     let totals = rig.server.totals();
-    assert_eq!((totals.truncated, totals.aborted, totals.bytes_sent), (1, 1, 5_000));
+    assert_eq!(
+        (totals.truncated, totals.aborted, totals.bytes_sent),
+        (1, 1, 5_000)
+    );
     assert!(rig.log().contains("\"bytes\":5000,"));
     assert!(rig.lines.text().contains("\"aborted\":\"file\""));
 }
@@ -123,17 +163,32 @@ fn addresses_have_a_bound_and_get_it_back() {
     use runtime::{Service as _, Session as _};
     let mut rig = Rig::with(|c| c.max_connections_per_address = 2);
     let peer = super::rig::peer();
-    let mut second = rig.server.accept(&mut rig.cx, peer, rig.now).expect("two are allowed");
+    let mut second = rig
+        .server
+        .accept(&mut rig.cx, peer, rig.now)
+        .expect("two are allowed");
     assert!(rig.server.accept(&mut rig.cx, peer, rig.now).is_none());
     let other = "192.0.2.8:1".parse().unwrap();
-    let mut third = rig.server.accept(&mut rig.cx, other, rig.now).expect("another address");
-    assert_eq!((rig.server.open_connections(), rig.server.open_addresses()), (3, 2));
+    let mut third = rig
+        .server
+        .accept(&mut rig.cx, other, rig.now)
+        .expect("another address");
+    assert_eq!(
+        (rig.server.open_connections(), rig.server.open_addresses()),
+        (3, 2)
+    );
     second.closed(&mut rig.cx, rig.now);
     third.closed(&mut rig.cx, rig.now);
-    let mut again = rig.server.accept(&mut rig.cx, peer, rig.now).expect("one was given back");
+    let mut again = rig
+        .server
+        .accept(&mut rig.cx, peer, rig.now)
+        .expect("one was given back");
     again.closed(&mut rig.cx, rig.now);
     let totals = rig.server.totals();
-    assert_eq!((totals.accepted, totals.closed, totals.refused_address), (4, 3, 1));
+    assert_eq!(
+        (totals.accepted, totals.closed, totals.refused_address),
+        (4, 3, 1)
+    );
 }
 
 #[test]
@@ -150,11 +205,18 @@ fn a_reload_changes_what_follows() {
     rig.send(request);
     let all = answers(&rig.out, |_| false);
     let ours = file("/errors/404.html");
-    assert_eq!(all.iter().map(|a| a.body == ours).collect::<Vec<_>>(), [false, false, true]);
+    assert_eq!(
+        all.iter().map(|a| a.body == ours).collect::<Vec<_>>(),
+        [false, false, true]
+    );
 
     config.root = Some("/nowhere/at/all".into());
     assert!(rig.server.reload(config, None).is_err());
     rig.turn();
     rig.send(request);
-    assert_eq!(answers(&rig.out, |_| false)[3].body, ours, "the old one stays in force");
+    assert_eq!(
+        answers(&rig.out, |_| false)[3].body,
+        ours,
+        "the old one stays in force"
+    );
 }

@@ -18,7 +18,16 @@ fn sixteen_at_once_are_one_output() {
 
 #[test]
 fn answers_keep_their_order_whatever_they_are_made_of() {
-    let paths = ["/digits.bin", "/big.png", "/nothing", "/text.txt", "/dir", "/page.png", "/empty.bin", "/"];
+    let paths = [
+        "/digits.bin",
+        "/big.png",
+        "/nothing",
+        "/text.txt",
+        "/dir",
+        "/page.png",
+        "/empty.bin",
+        "/",
+    ];
     let mut input = String::new();
     for path in paths {
         input += &format!("GET {path} HTTP/1.1\r\nHost: a\r\nAccept-Encoding: gzip\r\n\r\n");
@@ -41,13 +50,21 @@ fn a_peer_that_does_not_read_costs_a_bounded_output() {
     assert_eq!(rig.end, End::Blocked);
     rig.unstall();
     assert_eq!(answers(&rig.out, |_| false).len(), 500);
-    assert!(rig.output_max <= Limits::OUTPUT_PER_TURN + 10_000, "{}", rig.output_max);
+    assert!(
+        rig.output_max <= Limits::OUTPUT_PER_TURN + 10_000,
+        "{}",
+        rig.output_max
+    );
 }
 
 #[test]
 fn the_depth_of_a_turn_is_bounded() {
     let mut rig = Rig::with(|c| c.max_pipeline = 4);
-    rig.send("GET /digits.bin HTTP/1.1\r\nHost: a\r\n\r\n".repeat(10).as_bytes());
+    rig.send(
+        "GET /digits.bin HTTP/1.1\r\nHost: a\r\n\r\n"
+            .repeat(10)
+            .as_bytes(),
+    );
     let all = answers(&rig.out, |_| false);
     assert_eq!(all.len(), 10, "the rest follows in later turns");
     assert!(rig.output_max <= 4 * (rig.out.len() / 10));
@@ -55,7 +72,8 @@ fn the_depth_of_a_turn_is_bounded() {
 
 #[test]
 fn nothing_is_answered_behind_the_last_answer() {
-    let input = "GET /digits.bin HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\nGET / HTTP/1.1\r\nHost: a\r\n\r\n";
+    let input =
+        "GET /digits.bin HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\nGET / HTTP/1.1\r\nHost: a\r\n\r\n";
     let (text, end) = exchange(|_| {}, input.as_bytes());
     assert_eq!(answers(text.as_bytes(), |_| false).len(), 1);
     // Cut between the requests the second one meets a closed connection; together they are unread input.
@@ -68,7 +86,9 @@ fn nothing_is_answered_behind_the_last_answer() {
 #[test]
 fn an_error_ends_the_pipeline_where_it_stands() {
     let mut rig = Rig::new();
-    rig.send(b"GET /digits.bin HTTP/1.1\r\nHost: a\r\n\r\nGET / HTTP/1.1\r\n\r\nGET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    rig.send(
+        b"GET /digits.bin HTTP/1.1\r\nHost: a\r\n\r\nGET / HTTP/1.1\r\n\r\nGET / HTTP/1.1\r\nHost: a\r\n\r\n",
+    );
     let statuses: Vec<u16> = answers(&rig.out, |_| false).iter().map(|a| a.status).collect();
     assert_eq!(statuses, [200, 400]);
     assert_eq!(rig.end, End::HalfClosed);

@@ -58,7 +58,12 @@ fn pipelining_equals_one_connection_per_request() {
             rig.reconnect();
             pieces.iter().for_each(|piece| rig.send(piece));
             assert_eq!(rig.end, End::Open);
-            assert!(rig.out == apart, "{}: {picks:?} in {} pieces", Seed(seed), pieces.len());
+            assert!(
+                rig.out == apart,
+                "{}: {picks:?} in {} pieces",
+                Seed(seed),
+                pieces.len()
+            );
         }
         let heads = |i: usize| picks[i].starts_with("HEAD");
         assert_eq!(answers(&apart, heads).len(), picks.len());

@@ -4,7 +4,7 @@ use crate::config::{Config, LogFormat};
 use crate::service::LogSink;
 use crate::site::Source;
 use crate::{Cx, Server, Session};
-use measure::{Duration, Draw as _, Instant, Seed, UnixTime};
+use measure::{Draw as _, Duration, Instant, Seed, UnixTime};
 use runtime::session::{Job as _, Loss};
 use runtime::{Action, Body, Context as _, Event, Service as _, Session as _, Tx};
 use std::net::SocketAddr;
@@ -18,7 +18,10 @@ static FILES: LazyLock<Vec<(&'static str, &'static [u8])>> = LazyLock::new(|| {
         leak((0..len).map(|_| rng.next_u64() as u8).collect())
     };
     vec![
-        ("/index.html", b"<!DOCTYPE html><title>Home</title><p>Hello.".as_slice()),
+        (
+            "/index.html",
+            b"<!DOCTYPE html><title>Home</title><p>Hello.".as_slice(),
+        ),
         ("/digits.bin", b"0123456789"),
         ("/small.png", noise(1_000)),
         ("/page.png", noise(8_192)),
@@ -45,7 +48,11 @@ pub(super) fn source() -> Source {
 }
 
 pub(super) fn file(path: &str) -> &'static [u8] {
-    FILES.iter().find(|(p, _)| *p == path).expect("a file of the site").1
+    FILES
+        .iter()
+        .find(|(p, _)| *p == path)
+        .expect("a file of the site")
+        .1
 }
 
 /// Keeps log lines.
@@ -147,7 +154,8 @@ impl Rig {
         self.tx.clear();
     }
 
-    fn hang_up(&mut self) {
+    /// The connection is gone.
+    pub(super) fn hang_up(&mut self) {
         if !self.gone {
             self.gone = true;
             self.session.closed(&mut self.cx, self.now);
@@ -243,14 +251,18 @@ impl Rig {
                     return;
                 }
                 self.take();
-                assert!(matches!(action, Action::Write), "output goes with Write: {action:?}");
+                assert!(
+                    matches!(action, Action::Write),
+                    "output goes with Write: {action:?}"
+                );
                 self.session.handle(&mut self.cx, Event::Sent, &mut tx, self.now);
                 continue;
             }
             match action {
                 Action::Wait(job) => {
                     let output = job.run();
-                    self.session.handle(&mut self.cx, Event::Done(output), &mut tx, self.now);
+                    self.session
+                        .handle(&mut self.cx, Event::Done(output), &mut tx, self.now);
                 }
                 Action::Read => {
                     self.end = End::Open;
@@ -348,12 +360,17 @@ impl Answer {
     }
 }
 
-/// Takes an output apart; `to` says which answers are to HEAD.
+/// Takes an output apart; `to_head` says which final answers are to HEAD.
 pub(super) fn answers(out: &[u8], to_head: impl Fn(usize) -> bool) -> Vec<Answer> {
     let mut all = Vec::new();
+    let mut finals = 0;
     let mut rest = out;
     while !rest.is_empty() {
-        let end = rest.windows(4).position(|w| w == b"\r\n\r\n").expect("a whole head") + 4;
+        let end = rest
+            .windows(4)
+            .position(|w| w == b"\r\n\r\n")
+            .expect("a whole head")
+            + 4;
         let head = String::from_utf8(rest[..end].to_vec()).unwrap();
         let status: u16 = head[9..12].parse().unwrap();
         let mut answer = Answer {
@@ -362,12 +379,13 @@ pub(super) fn answers(out: &[u8], to_head: impl Fn(usize) -> bool) -> Vec<Answer
             body: Vec::new(),
         };
         rest = &rest[end..];
-        let bodiless = status < 200 || status == 204 || status == 304 || to_head(all.len());
+        let bodiless = status < 200 || status == 204 || status == 304 || to_head(finals);
         let len: usize = answer.field("content-length").map_or(0, |v| v.parse().unwrap());
         if status >= 200 && status != 204 && status != 304 {
             assert!(answer.field("content-length").is_some(), "{}", answer.head);
         }
         if status >= 200 {
+            finals += 1;
             assert!(answer.field("date").is_some(), "{}", answer.head);
         }
         if !bodiless {
