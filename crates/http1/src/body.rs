@@ -5,12 +5,14 @@
 //! the next chunk begins.
 //!
 //! ```text
-//!                    ┌───────────── DataLf ◀── DataCr ◀──────┐
-//!                    ▼                                       │ left = 0
-//!  chunked ──▶ Size ──┬──▶ SizeLf ── size > 0 ──▶ Data(left) ┘
-//!              │  ▲   │       │
-//!              └──┘   │       └── size = 0 ──▶ Trailer ── empty line ──▶ end
-//!             digit   └ ; ▶ Extension ─ CR ─▶ SizeLf
+//!   chunked ─▶ Size ──── CR ────▶ SizeLf ── LF, size = 0 ──▶ Trailer ── empty line ──▶ end
+//!            ▲ │  ▲ digit│          ▲ │
+//!            │ │  └──────┘       CR │ │ LF, size > 0
+//!            │ └── ; ──▶ Extension ─┘ ▼
+//!            │                        Data
+//!            │                        │ left = 0
+//!            │                        ▼
+//!            └─ LF ── DataLf ◀─ CR ─ DataCr
 //! ```
 
 use crate::error::{Fault, Misuse};
@@ -22,7 +24,7 @@ use crate::scan::{Found, Scan, Section};
 
 /// A body under way. 16 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Decoder {
+pub(crate) enum Decoder {
     /// `left` bytes of a known length are still to come.
     Length {
         /// Bytes to come.
@@ -36,7 +38,7 @@ pub enum Decoder {
 
 /// Where in a chunked body the input stands. `spent` counts the bytes of chunk extensions so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Chunk {
+pub(crate) enum Chunk {
     /// In the digits of a size.
     Size {
         /// Value so far.
@@ -60,7 +62,7 @@ pub enum Chunk {
         /// Extension bytes of the whole body so far.
         spent: u32,
     },
-    /// In the data.
+    /// In the data; `left` is never zero.
     Data {
         /// Bytes of this chunk still to come.
         left: u64,
@@ -77,17 +79,13 @@ pub enum Chunk {
         /// Extension bytes of the whole body so far.
         spent: u32,
     },
-    /// In the trailer section.
-    Trailer(TrailerScan),
+    /// In the trailer section, searched this far.
+    Trailer(Scan),
 }
-
-/// How far a trailer section was searched.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct TrailerScan(Scan);
 
 /// What the decoder made of its input.
 #[derive(Clone, Copy, Debug)]
-pub enum Piece<'b, 's> {
+pub(crate) enum Piece<'b, 's> {
     /// `used` bytes were framing; what follows them cannot be judged without more input.
     Partial {
         /// Bytes consumed.
@@ -112,7 +110,7 @@ pub enum Piece<'b, 's> {
 impl Decoder {
     /// The decoder for a framing; `None` where there is no body.
     #[inline]
-    pub fn new(framing: Framing) -> Option<Decoder> {
+    pub(crate) fn new(framing: Framing) -> Option<Decoder> {
         match framing {
             Framing::Empty => None,
             Framing::Length(left) => Some(Decoder::Length { left }),
@@ -131,7 +129,7 @@ impl Decoder {
     /// # Errors
     /// The peer's fault; the decoder must not be used again.
     #[inline]
-    pub fn decode<'b, 's>(
+    pub(crate) fn decode<'b, 's>(
         &mut self,
         input: &'b [u8],
         slots: &'s mut Slots<'b>,
@@ -160,7 +158,7 @@ impl Decoder {
 
     /// Whether the connection may end here without cutting the body short.
     #[inline]
-    pub fn may_end(&self) -> bool {
+    pub(crate) fn may_end(&self) -> bool {
         matches!(self, Decoder::UntilClose | Decoder::Length { left: 0 })
     }
 }
@@ -182,21 +180,20 @@ impl Chunk {
     ) -> Result<Piece<'b, 's>, Fault> {
         let mut used = 0;
         loop {
-            if let Chunk::Trailer(TrailerScan(scan)) = self {
+            if let Chunk::Trailer(scan) = self {
                 return trailer(scan, input, used, slots, limits);
             }
-            if let Chunk::Data { left, .. } = self
-                && *left > 0
-            {
-                let data = take(&input[used..], left);
-                return Ok(if data.is_empty() {
-                    Piece::Partial { used }
-                } else {
-                    Piece::Data {
-                        data,
-                        used: used + data.len(),
-                    }
-                });
+            if let Chunk::Data { mut left, spent } = *self {
+                let data = take(&input[used..], &mut left);
+                if data.is_empty() {
+                    return Ok(Piece::Partial { used });
+                }
+                *self = match left {
+                    0 => Chunk::DataCr { spent },
+                    _ => Chunk::Data { left, spent },
+                };
+                used += data.len();
+                return Ok(Piece::Data { data, used });
             }
             if let Chunk::Extension { size, spent } = *self {
                 let (next, skipped) = extension(&input[used..], size, spent, limits)?;
@@ -227,18 +224,18 @@ impl Chunk {
                 None if b == b';' => Ok(Chunk::Extension { size, spent }),
                 None => Err(Fault::ChunkSize),
             },
-            (Chunk::SizeLf { size: 0, .. }, b'\n') => Ok(Chunk::Trailer(TrailerScan::default())),
+            (Chunk::SizeLf { size: 0, .. }, b'\n') => Ok(Chunk::Trailer(Scan::FRESH)),
             (Chunk::SizeLf { size, spent }, b'\n') => Ok(Chunk::Data { left: size, spent }),
             (Chunk::SizeLf { .. }, _) => Err(Fault::BareCr),
-            (Chunk::Data { spent, .. } | Chunk::DataCr { spent }, b'\r') => Ok(Chunk::DataLf { spent }),
+            (Chunk::DataCr { spent }, b'\r') => Ok(Chunk::DataLf { spent }),
             (Chunk::DataLf { spent }, b'\n') => Ok(Chunk::Size {
                 size: 0,
                 digits: 0,
                 spent,
             }),
-            (Chunk::Data { .. } | Chunk::DataCr { .. } | Chunk::DataLf { .. }, _) => Err(Fault::ChunkEnd),
-            // `decode` never sends these here: extensions and trailers are read by the slice.
-            (Chunk::Extension { .. } | Chunk::Trailer(_), _) => Err(Fault::ChunkSize),
+            (Chunk::DataCr { .. } | Chunk::DataLf { .. }, _) => Err(Fault::ChunkEnd),
+            // `decode` never sends these here: they are read by the slice.
+            (Chunk::Data { .. } | Chunk::Extension { .. } | Chunk::Trailer(_), _) => Err(Fault::ChunkSize),
         }
     }
 }
@@ -380,4 +377,141 @@ pub fn chunk_head(len: u64, out: &mut Vec<u8>) {
         b"0123456789abcdef"[digit as usize]
     }));
     out.extend_from_slice(b"\r\n");
+}
+
+/// Reads a chunked body however it is cut, then writes what was read in chunks of another size and
+/// reads it back.
+///
+/// # Panics
+/// If any way of cutting makes a difference, or the content does not survive.
+#[cfg(any(test, fuzzing))]
+pub fn fuzz(data: &[u8]) {
+    use crate::transcript::{Manner, Server};
+    const HEAD: &[u8] = b"POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n";
+    let Some((&size, body)) = data.split_first() else {
+        return;
+    };
+    let stream = [HEAD, body].concat();
+    crate::cut::everywhere(&stream, crate::cut::seed_of(data), |pieces, ends| {
+        let mut server = Server::new(Manner::default(), crate::cut::limits_of(size));
+        pieces.iter().for_each(|piece| server.bytes(piece));
+        if ends {
+            server.eof();
+        }
+        server.events
+    });
+
+    let mut written = HEAD.to_vec();
+    let mut encoder = Encoder::new(Framing::Chunked);
+    for piece in body.chunks(usize::from(size) + 1) {
+        encoder
+            .encode(piece, &mut written)
+            .expect("a chunk of any size can be written");
+    }
+    encoder
+        .finish(&[("Size", b"known")], &mut written)
+        .expect("a sound trailer can be written");
+    let mut server = Server::new(Manner::default(), Limits::DEFAULT);
+    server.bytes(&written);
+    let mut expected = vec!["request POST / HTTP/1.1 for h chunked".to_owned()];
+    if !body.is_empty() {
+        expected.push(format!("body {}", crate::cut::show(body)));
+    }
+    expected.extend(["end", "trailer Size: \"known\"", "response"].map(str::to_owned));
+    assert_eq!(server.events, expected);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_decoder_is_small() {
+        assert!(size_of::<Decoder>() <= 16, "{}", size_of::<Decoder>());
+    }
+
+    #[test]
+    fn a_known_length_is_kept_to() {
+        let mut out = Vec::new();
+        let mut encoder = Encoder::new(Framing::Length(3));
+        assert_eq!(encoder.encode(b"ab", &mut out), Ok(()));
+        assert_eq!(encoder.encode(b"cd", &mut out), Err(Misuse::Length));
+        assert_eq!(encoder.finish(&[], &mut out), Err(Misuse::Length));
+        assert_eq!(encoder.encode(b"c", &mut out), Ok(()));
+        assert_eq!(encoder.finish(&[("A", b"b")], &mut out), Err(Misuse::Length));
+        assert_eq!(encoder.finish(&[], &mut out), Ok(()));
+        assert_eq!(out, b"abc");
+        assert_eq!(
+            Encoder::new(Framing::Empty).encode(b"a", &mut out),
+            Err(Misuse::Length)
+        );
+    }
+
+    #[test]
+    fn a_trailer_that_would_break_the_message_apart_is_not_written() {
+        let mut out = b"before".to_vec();
+        let outcome = Encoder::new(Framing::Chunked).finish(&[("A", b"b"), ("C", b"d\r\nE: f")], &mut out);
+        assert_eq!(outcome, Err(Misuse::Unwritable));
+        assert_eq!(out, b"before");
+    }
+
+    #[test]
+    fn chunk_heads() {
+        for (len, head) in [
+            (1, "1\r\n"),
+            (10, "a\r\n"),
+            (16, "10\r\n"),
+            (u64::MAX, "ffffffffffffffff\r\n"),
+        ] {
+            let mut out = Vec::new();
+            chunk_head(len, &mut out);
+            assert_eq!(out, head.as_bytes());
+        }
+    }
+
+    #[test]
+    fn every_byte_in_every_chunk_state() {
+        let spent = 0;
+        let states = [
+            Chunk::Size {
+                size: 0,
+                digits: 0,
+                spent,
+            },
+            Chunk::Size {
+                size: 1,
+                digits: 1,
+                spent,
+            },
+            Chunk::Size {
+                size: 1,
+                digits: 16,
+                spent,
+            },
+            Chunk::SizeLf { size: 0, spent },
+            Chunk::SizeLf { size: 1, spent },
+            Chunk::DataCr { spent },
+            Chunk::DataLf { spent },
+        ];
+        let mut shown = String::new();
+        for state in states {
+            shown += &format!("{state:?}\n");
+            for b in [b'0', b'a', b'F', b'g', b';', b' ', b'\t', b'+', b'\r', b'\n', 0] {
+                shown += &match state.byte(b) {
+                    Ok(after) => format!("  {:<5} {after:?}\n", b.escape_ascii().to_string()),
+                    Err(fault) => format!("  {:<5} fault {fault:?}\n", b.escape_ascii().to_string()),
+                };
+            }
+        }
+        insta::assert_snapshot!(shown);
+    }
+
+    proptest! {
+        #![proptest_config(crate::cut::cases(400))]
+        #[test]
+        fn chunks_survive_cutting_and_rewriting(data in crate::cut::chunk_like()) {
+            fuzz(&data);
+        }
+    }
 }

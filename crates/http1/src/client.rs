@@ -308,3 +308,119 @@ impl Default for Connection {
         Connection::new()
     }
 }
+
+/// Feeds a stream that begins with two bytes of options to a client in every way it can be cut.
+///
+/// # Panics
+/// If any way of cutting makes a difference.
+#[cfg(any(test, fuzzing))]
+pub fn fuzz(data: &[u8]) {
+    use crate::transcript::Client;
+    let [options, bounds, stream @ ..] = data else {
+        return;
+    };
+    let methods: Vec<Method> = (0..options & 3)
+        .map(|position| match options >> (position + 2) & 1 {
+            0 => Method::Get,
+            _ => Method::Head,
+        })
+        .collect();
+    let last = options & 0x80 != 0;
+    crate::cut::everywhere(stream, crate::cut::seed_of(data), |pieces, ends| {
+        let mut client = Client::new(&methods, last, true, crate::cut::limits_of(*bounds));
+        pieces.iter().for_each(|piece| client.bytes(piece));
+        if ends {
+            client.eof();
+        }
+        client.events
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_connection_is_small() {
+        assert!(size_of::<Connection>() <= 32, "{}", size_of::<Connection>());
+    }
+
+    #[test]
+    fn outstanding_requests_are_bounded() {
+        let limits = Limits {
+            outstanding_max: 2,
+            ..Limits::DEFAULT
+        };
+        let mut connection = Connection::new();
+        for _ in 0..2 {
+            assert_eq!(connection.begin_request(Method::Get, true, &limits), Ok(()));
+            assert_eq!(
+                connection.begin_request(Method::Get, true, &Limits::DEFAULT),
+                Err(Misuse::Order)
+            );
+            assert_eq!(connection.end_request(), Ok(()));
+        }
+        assert_eq!(
+            connection.begin_request(Method::Get, true, &limits),
+            Err(Misuse::Full)
+        );
+        let more = Limits {
+            outstanding_max: u8::MAX,
+            ..Limits::DEFAULT
+        };
+        for _ in 2..64 {
+            assert_eq!(connection.begin_request(Method::Get, true, &more), Ok(()));
+            assert_eq!(connection.end_request(), Ok(()));
+        }
+        assert_eq!(
+            connection.begin_request(Method::Get, true, &more),
+            Err(Misuse::Full)
+        );
+        assert_eq!(connection.outstanding(), 64);
+    }
+
+    #[test]
+    fn no_tunnel_and_no_request_after_the_last() {
+        let mut connection = Connection::new();
+        assert_eq!(
+            connection.begin_request(Method::Connect, true, &Limits::DEFAULT),
+            Err(Misuse::Order)
+        );
+        assert_eq!(
+            connection.begin_request(Method::Get, false, &Limits::DEFAULT),
+            Ok(())
+        );
+        assert_eq!(connection.end_request(), Ok(()));
+        assert_eq!(
+            connection.begin_request(Method::Get, true, &Limits::DEFAULT),
+            Err(Misuse::Order)
+        );
+        assert!(!connection.is_reusable());
+    }
+
+    #[test]
+    fn reusable_once_everything_is_answered() {
+        let mut connection = Connection::new();
+        assert!(connection.is_reusable());
+        assert_eq!(
+            connection.begin_request(Method::Get, true, &Limits::DEFAULT),
+            Ok(())
+        );
+        assert!(!connection.is_reusable());
+        assert_eq!(connection.end_request(), Ok(()));
+        let mut slots = Slots::new();
+        let response = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
+        let step = connection.receive(response, &mut slots, &Limits::DEFAULT);
+        assert!(matches!(step, Ok(Step::Response { .. })));
+        assert!(connection.is_reusable());
+    }
+
+    proptest! {
+        #![proptest_config(crate::cut::cases(400))]
+        #[test]
+        fn any_stream_means_the_same_however_it_is_cut(data in crate::cut::http_like()) {
+            fuzz(&data);
+        }
+    }
+}

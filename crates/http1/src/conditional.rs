@@ -138,8 +138,8 @@ fn opaque(tag: &[u8]) -> &[u8] {
     tag.strip_prefix(b"W/").unwrap_or(tag)
 }
 
-/// The well-formed entity tags of one list value. A tag may hold commas, so the list is read by its
-/// quotes; whatever is no tag is skipped up to the next comma.
+/// The entity tags of one list value. A tag may hold commas, so the list is read by its quotes, and
+/// ends at the first member that is no tag: where the next would begin is then a guess.
 #[derive(Clone, Debug)]
 struct Tags<'b> {
     rest: &'b [u8],
@@ -149,19 +149,14 @@ impl<'b> Iterator for Tags<'b> {
     type Item = &'b [u8];
 
     fn next(&mut self) -> Option<&'b [u8]> {
-        loop {
-            let start = self.rest.iter().position(|b| !matches!(b, b' ' | b'\t' | b','))?;
-            self.rest = &self.rest[start..];
-            let tag = tag_len(self.rest).map(|len| self.rest.split_at(len));
-            if let Some((tag, after)) = tag
-                && is_member_end(after)
-            {
-                self.rest = after;
-                return Some(tag);
-            }
-            let skip = memchr::memchr(b',', self.rest).unwrap_or(self.rest.len());
-            self.rest = &self.rest[skip..];
-        }
+        let start = self.rest.iter().position(|b| !matches!(b, b' ' | b'\t' | b','))?;
+        let member = core::mem::take(&mut self.rest).get(start..)?;
+        let (tag, after) = member.split_at_checked(tag_len(member)?)?;
+        let ends_here = matches!(crate::field::trim(after).first(), None | Some(b','));
+        ends_here.then(|| {
+            self.rest = after;
+            tag
+        })
     }
 }
 
@@ -174,6 +169,25 @@ fn tag_len(text: &[u8]) -> Option<usize> {
     quoted[..close].iter().all(is_etagc).then_some(before + close + 1)
 }
 
-fn is_member_end(after: &[u8]) -> bool {
-    matches!(crate::field::trim(after).first(), None | Some(b','))
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_ends_where_a_member_is_no_tag() {
+        let tags = |rest: &'static [u8]| {
+            Tags { rest }
+                .map(|tag| tag.escape_ascii().to_string())
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(
+            tags(br#""a", W/"b" ,,"c,d""#),
+            [r#"\"a\""#, r#"W/\"b\""#, r#"\"c,d\""#]
+        );
+        assert_eq!(tags(br#""a", b, "c""#), [r#"\"a\""#]);
+        assert_eq!(tags(br#""a"b, "c""#), [""; 0]);
+        assert_eq!(tags(br#""a, "b""#), [""; 0]);
+        assert_eq!(tags(br#""""#), [r#"\"\""#]);
+        assert_eq!(tags(b"\""), [""; 0]);
+    }
 }

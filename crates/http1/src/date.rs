@@ -30,3 +30,33 @@ pub fn format(time: UnixTime) -> [u8; DATE_LEN] {
     std::io::Write::write_fmt(&mut rest, format_args!("{date}")).expect("an IMF-fixdate has 29 bytes");
     text
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn times_out_of_reach_are_shown_as_the_nearest() {
+        let shown = |secs| String::from_utf8_lossy(&format(UnixTime::from_secs(secs))).into_owned();
+        assert_eq!(shown(-1), "Thu, 01 Jan 1970 00:00:00 GMT");
+        assert_eq!(shown(i64::MIN), "Thu, 01 Jan 1970 00:00:00 GMT");
+        assert_eq!(shown(i64::MAX), "Fri, 31 Dec 9999 23:59:59 GMT");
+    }
+
+    proptest! {
+        #![proptest_config(crate::cut::cases(1_000))]
+        #[test]
+        fn every_second_survives_being_written(secs in 0..=LAST_SECS) {
+            let text = format(UnixTime::from_secs(secs));
+            prop_assert_eq!(parse(&text), Some(UnixTime::from_secs(secs)));
+        }
+
+        #[test]
+        fn any_text_is_a_date_or_none(text in proptest::collection::vec(any::<u8>(), 0..40)) {
+            if let Some(time) = parse(&text) {
+                prop_assert!((0..=LAST_SECS).contains(&time.secs));
+            }
+        }
+    }
+}

@@ -137,10 +137,11 @@ impl Name {
             19 => &const { [known("if-unmodified-since", Name::IfUnmodifiedSince)] },
             _ => return None,
         };
-        let key = key(name);
+        // Most names end like none of the candidates, so the last word decides first.
+        let last = last_word(name);
         candidates
             .iter()
-            .find(|(known, _)| *known == key)
+            .find(|(known, _)| known[1] == last && *known == key(name))
             .map(|&(_, known)| known)
     }
 }
@@ -151,32 +152,31 @@ impl Name {
 /// only bytes in the names above, so among tokens of one length equal keys mean equal names.
 type Key = [u64; 3];
 
+const FOLD: u64 = 0x2020_2020_2020_2020;
+
 #[inline]
 const fn key(name: &[u8]) -> Key {
-    const FOLD: u64 = 0x2020_2020_2020_2020;
-    match (name.first_chunk(), name.last_chunk()) {
-        (Some(first), Some(last)) => {
-            let middle = match name.split_at_checked(8) {
-                Some((_, rest)) if rest.len() > 8 => match rest.first_chunk() {
-                    Some(middle) => u64::from_le_bytes(*middle),
-                    None => 0,
-                },
-                _ => 0,
-            };
-            [
-                u64::from_le_bytes(*first) | FOLD,
-                u64::from_le_bytes(*last) | FOLD,
-                middle | FOLD,
-            ]
-        }
-        _ => match (name.first_chunk(), name.last_chunk()) {
-            (Some(first), Some(last)) => [
-                u32::from_le_bytes(*first) as u64 | FOLD,
-                u32::from_le_bytes(*last) as u64 | FOLD,
-                0,
-            ],
-            _ => [0; 3],
+    let first = match (name.first_chunk(), name.first_chunk()) {
+        (Some(first), _) => u64::from_le_bytes(*first),
+        (None, Some(first)) => u32::from_le_bytes(*first) as u64,
+        (None, None) => 0,
+    };
+    let middle = match name.split_at_checked(8) {
+        Some((_, rest)) if rest.len() > 8 => match rest.first_chunk() {
+            Some(middle) => u64::from_le_bytes(*middle),
+            None => 0,
         },
+        _ => 0,
+    };
+    [first | FOLD, last_word(name), middle | FOLD]
+}
+
+#[inline]
+const fn last_word(name: &[u8]) -> u64 {
+    FOLD | match (name.last_chunk(), name.last_chunk()) {
+        (Some(last), _) => u64::from_le_bytes(*last),
+        (None, Some(last)) => u32::from_le_bytes(*last) as u64,
+        (None, None) => 0,
     }
 }
 
@@ -191,7 +191,7 @@ pub(crate) struct Index {
 const ABSENT: u8 = u8::MAX;
 
 impl Index {
-    pub(crate) const EMPTY: Index = Index {
+    const EMPTY: Index = Index {
         at: [ABSENT; NAMES],
         present: 0,
         repeated: 0,
@@ -390,4 +390,94 @@ pub const fn is_token_byte(b: u8) -> bool {
             | b'|'
             | b'~'
     ) || b.is_ascii_alphanumeric()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ALL: [(&str, Name); NAMES] = [
+        ("Host", Name::Host),
+        ("Connection", Name::Connection),
+        ("Content-Length", Name::ContentLength),
+        ("Transfer-Encoding", Name::TransferEncoding),
+        ("Expect", Name::Expect),
+        ("Range", Name::Range),
+        ("If-Match", Name::IfMatch),
+        ("If-None-Match", Name::IfNoneMatch),
+        ("If-Modified-Since", Name::IfModifiedSince),
+        ("If-Unmodified-Since", Name::IfUnmodifiedSince),
+        ("If-Range", Name::IfRange),
+        ("Accept-Encoding", Name::AcceptEncoding),
+        ("Upgrade", Name::Upgrade),
+        ("User-Agent", Name::UserAgent),
+        ("Referer", Name::Referer),
+        ("Content-Type", Name::ContentType),
+        ("Content-Encoding", Name::ContentEncoding),
+        ("Content-Range", Name::ContentRange),
+        ("ETag", Name::ETag),
+        ("Last-Modified", Name::LastModified),
+        ("Location", Name::Location),
+        ("Cache-Control", Name::CacheControl),
+        ("Date", Name::Date),
+        ("Trailer", Name::Trailer),
+    ];
+
+    #[test]
+    fn names_are_known_in_any_case_and_only_whole() {
+        for (text, name) in ALL {
+            for spelled in [text.to_owned(), text.to_lowercase(), text.to_uppercase()] {
+                assert_eq!(Name::of(spelled.as_bytes()), Some(name), "{spelled}");
+            }
+            assert_eq!(Name::of(format!("{text}s").as_bytes()), None);
+            assert_eq!(Name::of(&text.as_bytes()[1..]), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn one_other_token_byte_makes_another_name() {
+        for (text, name) in ALL {
+            for position in 0..text.len() {
+                for b in (0..=u8::MAX).filter(|&b| is_token_byte(b)) {
+                    let mut other = text.as_bytes().to_vec();
+                    other[position] = b;
+                    let same = other.eq_ignore_ascii_case(text.as_bytes());
+                    let known = Name::of(&other) == Some(name);
+                    assert_eq!(known, same, "{}", other.escape_ascii());
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn lists_and_repeated_lines() {
+        let line = |name, value: &'static str| Header {
+            name,
+            value: value.as_bytes(),
+        };
+        let lines = [
+            line("If-None-Match", "a, b"),
+            line("Other", "x"),
+            line("if-none-match", " ,c,, "),
+            line("Range", "r"),
+        ];
+        let fields = Fields::new(&lines);
+        let values: Vec<_> = fields.values(Name::IfNoneMatch).members().collect();
+        assert_eq!(values, [&b"a"[..], b"b", b"c"]);
+        assert!(fields.is_repeated(Name::IfNoneMatch) && !fields.is_repeated(Name::Range));
+        assert_eq!(fields.get(Name::IfNoneMatch), Some(&b"a, b"[..]));
+        assert_eq!(fields.single(Name::IfNoneMatch), None);
+        assert_eq!(fields.single(Name::Range), Some(&b"r"[..]));
+        assert_eq!(fields.values(Name::Host).count(), 0);
+        assert_eq!(fields.find("OTHER"), Some(&b"x"[..]));
+        assert!(fields.has_any(&[Name::Host, Name::Range]) && !fields.has_any(&[Name::Host]));
+        assert_eq!((fields.len(), fields.is_empty()), (4, false));
+    }
+
+    #[test]
+    fn white_space_is_trimmed_at_both_ends_only() {
+        for (text, trimmed) in [("", ""), (" \t", ""), ("a", "a"), (" a b\t", "a b")] {
+            assert_eq!(trim(text.as_bytes()), trimmed.as_bytes());
+        }
+    }
 }

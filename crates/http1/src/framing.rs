@@ -4,7 +4,7 @@
 //! where a body ends is a fault: that is how one request is smuggled inside another.
 
 use crate::error::Fault;
-use crate::field::{Fields, Name, members, trim};
+use crate::field::{Fields, Name};
 use crate::method::Method;
 use crate::version::Version;
 
@@ -23,7 +23,7 @@ pub enum Framing {
 
 /// The message whose body is asked about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Message {
+pub(crate) enum Message {
     /// A request.
     Request,
     /// A response with this status code, to a request with this method.
@@ -40,7 +40,7 @@ pub enum Message {
 /// # Errors
 /// Any fault of `Content-Length`, `Transfer-Encoding` or their combination.
 #[inline]
-pub fn of(message: Message, version: Version, fields: &Fields<'_, '_>) -> Result<Framing, Fault> {
+pub(crate) fn of(message: Message, version: Version, fields: &Fields<'_, '_>) -> Result<Framing, Fault> {
     // The common request has neither field; a response always runs the full list.
     if message == Message::Request && !fields.has_any(&[Name::ContentLength, Name::TransferEncoding]) {
         return Ok(Framing::Empty);
@@ -104,18 +104,17 @@ fn transfer_coding(fields: &Fields<'_, '_>) -> Result<Framing, Fault> {
     }
 }
 
-/// The length all `Content-Length` values agree on. A list of equal values is taken for the one
-/// value, as RFC 9110 section 8.6 allows; an empty member is no value.
+/// The length all `Content-Length` lines agree on. RFC 9110 section 8.6 allows to take a list of
+/// equal values for the one value; equal lines are taken, a list on one line is not: only something
+/// in between that joins lines would have made it, and such a thing can be misled.
 pub(crate) fn content_length(fields: &Fields<'_, '_>) -> Result<Option<u64>, Fault> {
     let mut agreed = None;
     for value in fields.values(Name::ContentLength) {
-        for member in value.split(|&b| b == b',') {
-            let length = decimal(trim(member)).ok_or(Fault::ContentLength)?;
-            if agreed.is_some_and(|agreed| agreed != length) {
-                return Err(Fault::ContentLengthDiffers);
-            }
-            agreed = Some(length);
+        let length = decimal(value).ok_or(Fault::ContentLength)?;
+        if agreed.is_some_and(|agreed| agreed != length) {
+            return Err(Fault::ContentLengthDiffers);
         }
+        agreed = Some(length);
     }
     Ok(agreed)
 }
@@ -135,12 +134,19 @@ pub(crate) fn decimal(digits: &[u8]) -> Option<u64> {
 }
 
 /// What a `Connection` field asks for (RFC 9112 section 9.3, in its order).
+#[inline]
 pub(crate) fn persists(version: Version, fields: &Fields<'_, '_>) -> bool {
-    if !fields.has(Name::Connection) {
-        return version == Version::Http11;
+    match fields.single(Name::Connection) {
+        // What nearly every client sends: nothing, or this alone.
+        Some(b"keep-alive" | b"Keep-Alive") => version != Version::Http09,
+        None if !fields.has(Name::Connection) => version == Version::Http11,
+        _ => persists_by_list(version, fields),
     }
+}
+
+fn persists_by_list(version: Version, fields: &Fields<'_, '_>) -> bool {
     let mut keep_alive = false;
-    for member in fields.values(Name::Connection).flat_map(members) {
+    for member in fields.values(Name::Connection).members() {
         if member.eq_ignore_ascii_case(b"close") {
             return false;
         }

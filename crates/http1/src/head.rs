@@ -3,10 +3,10 @@
 //!
 //! `httparse` proves methods and names to be tokens and values to hold no control byte. It is
 //! lenient about line endings and leading empty lines, so this module checks those after it. Which
-//! fault a bad head has is found by [`crate::scan`], in byte order, off the fast path.
+//! fault a bad head has is found by `scan`, in byte order, off the fast path.
 
 use crate::error::Fault;
-use crate::field::{Fields, Name, Slots, Values};
+use crate::field::{Fields, Name, Slots, Values, is_token_byte};
 use crate::framing::{self, Framing, Message};
 use crate::limits::Limits;
 use crate::method::Method;
@@ -166,7 +166,7 @@ fn before_unusual_request(input: &[u8]) -> Result<Option<usize>, Fault> {
     };
     match input.get(skipped) {
         None => Ok(None),
-        Some(&b) if crate::field::is_token_byte(b) => Ok(Some(skipped)),
+        Some(&b) if is_token_byte(b) => Ok(Some(skipped)),
         Some(b'\r' | b'\n') => Err(Fault::RequestLine),
         // The content type of a TLS handshake record.
         Some(0x16) => Err(Fault::Tls),
@@ -199,7 +199,7 @@ fn unsound_request<'b, 's>(
         Found::Partial => Ok(Read::Partial(scan)),
         Found::Simple(end) => simple(&block[..end], skipped),
         Found::Complete(end) => Err(match error {
-            Some(httparse::Error::Version) => version_fault(&block[..end]),
+            Some(httparse::Error::Version | httparse::Error::Token) => request_line_fault(&block[..end]),
             Some(error) => field_fault(error),
             None => Fault::RequestLine,
         }),
@@ -228,8 +228,8 @@ fn simple<'b, 's>(line: &'b [u8], skipped: usize) -> Result<Read<Request<'b, 's>
     Ok(Read::Head(head, skipped + line.len()))
 }
 
-/// Why the last part of a request line is no version this crate speaks.
-fn version_fault(head: &[u8]) -> Fault {
+/// What is wrong with the request line of a whole head.
+fn request_line_fault(head: &[u8]) -> Fault {
     if head.starts_with(b"PRI * HTTP/2.0\r\n") {
         return Fault::Http2;
     }
@@ -237,7 +237,13 @@ fn version_fault(head: &[u8]) -> Fault {
         .iter()
         .position(|&b| b == b'\r')
         .map_or(head, |end| &head[..end]);
-    match line.splitn(3, |&b| b == b' ').nth(2) {
+    let mut parts = line.split(|&b| b == b' ');
+    let (method, target, version, more) = (parts.next(), parts.next(), parts.next(), parts.next());
+    let method_is_token = method.is_some_and(|m| !m.is_empty() && m.iter().all(|&b| is_token_byte(b)));
+    let target_is_there = target.is_some_and(|target| !target.is_empty());
+    match version {
+        _ if !method_is_token || !target_is_there || more.is_some() => Fault::RequestLine,
+        Some(b"HTTP/1.0" | b"HTTP/1.1") => Fault::Target,
         Some([b'H', b'T', b'T', b'P', b'/', b'0'..=b'9', b'.', b'0'..=b'9']) => Fault::Version,
         _ => Fault::RequestLine,
     }
@@ -249,8 +255,8 @@ pub(crate) fn field_fault(error: httparse::Error) -> Fault {
         httparse::Error::HeaderName => Fault::FieldName,
         httparse::Error::HeaderValue => Fault::FieldValue,
         httparse::Error::TooManyHeaders => Fault::TooManyFields,
-        httparse::Error::NewLine => Fault::BareCr,
-        httparse::Error::Token | httparse::Error::Version => Fault::RequestLine,
+        // The scan has seen to line ends, so a line end is missed only behind the start line.
+        httparse::Error::Token | httparse::Error::Version | httparse::Error::NewLine => Fault::RequestLine,
         httparse::Error::Status => Fault::StatusLine,
     }
 }

@@ -108,3 +108,56 @@ fn qvalue(text: &[u8]) -> Option<Weight> {
         _ => None,
     }
 }
+
+/// Reads a field value of several lines and checks the choice among all subsets of codings.
+///
+/// # Panics
+/// If a choice is not acceptable, or a better one was there.
+#[cfg(any(test, fuzzing))]
+pub fn fuzz(data: &[u8]) {
+    const ORDER: [Coding; CODINGS] = [
+        Coding::Brotli,
+        Coding::Zstd,
+        Coding::Gzip,
+        Coding::Deflate,
+        Coding::Identity,
+    ];
+    let preferences = Preferences::parse(data.split(|&b| b == b'\n'));
+    for subset in 0..1 << CODINGS {
+        let available = ORDER
+            .into_iter()
+            .enumerate()
+            .filter(|(position, _)| subset >> position & 1 == 1)
+            .map(|(_, coding)| coding);
+        let best = available.clone().map(|coding| preferences.weight(coding)).max();
+        let choice = preferences.choose(available);
+        assert_eq!(
+            choice.map_or(0, |coding| preferences.weight(coding)),
+            best.unwrap_or(0)
+        );
+        assert!(ORDER.iter().all(|&coding| preferences.weight(coding) <= 1_000));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #![proptest_config(crate::cut::cases(1_000))]
+        #[test]
+        fn weights_are_read_as_written(thousandths in 0..=1_000_u16) {
+            let value = format!("gzip;q={}.{:03}", thousandths / 1_000, thousandths % 1_000);
+            let preferences = Preferences::parse([value.as_bytes()]);
+            prop_assert_eq!(preferences.weight(Coding::Gzip), thousandths);
+        }
+
+        #[test]
+        fn any_value_is_chosen_from_soundly(
+            value in "((gzip|br|zstd|identity|x-gzip|\\*|[a-z]{1,4})(;q=(0|1|0\\.[0-9]{0,4}|.))?[, \n]{1,2}){0,8}|.{0,40}",
+        ) {
+            fuzz(value.as_bytes());
+        }
+    }
+}

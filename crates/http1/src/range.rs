@@ -224,3 +224,130 @@ impl Multipart<'_> {
         }));
     }
 }
+
+/// Selects by a value, with two bytes before it for the length, and checks the selection.
+///
+/// # Panics
+/// If a selected range is not part of the representation, two touch, more bytes are selected than
+/// there are, or a multipart body is not as long as announced.
+#[cfg(any(test, fuzzing))]
+pub fn fuzz(data: &[u8]) {
+    let [a, b, value @ ..] = data else {
+        return;
+    };
+    let len = u64::from(u16::from_be_bytes([*a, *b]));
+    let limits = Limits::DEFAULT;
+    let check = |ranges: &[ByteRange]| {
+        let mut sorted = ranges.to_vec();
+        sorted.sort_unstable();
+        assert!(
+            ranges
+                .iter()
+                .all(|range| range.first <= range.last && range.last < len)
+        );
+        assert!(
+            sorted.windows(2).all(|pair| pair[0].last + 1 < pair[1].first),
+            "{ranges:?}"
+        );
+        assert!(ranges.len() <= usize::from(limits.ranges_max));
+    };
+    match select(value, len, &limits) {
+        Selection::Whole | Selection::Unsatisfiable => {}
+        Selection::One(range) => check(&[range]),
+        Selection::Many(ranges) => {
+            assert!(ranges.len() > 1);
+            check(&ranges);
+            let multipart = Multipart {
+                boundary: len.wrapping_mul(0x9e37_79b9_7f4a_7c15),
+                media_type: b"text/plain",
+                len,
+            };
+            let mut body = Vec::new();
+            for &range in &ranges {
+                multipart.part(range, &mut body);
+                body.extend((0..range.len()).map(|_| b'x'));
+            }
+            multipart.end(&mut body);
+            assert_eq!(body.len() as u64, multipart.content_length(&ranges));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_multipart_body() {
+        let multipart = Multipart {
+            boundary: 0xabc,
+            media_type: b"text/html",
+            len: 1_000,
+        };
+        let mut shown = Vec::new();
+        multipart.content_type(&mut shown);
+        shown.extend_from_slice(b"\r\n");
+        multipart.part(ByteRange { first: 0, last: 1 }, &mut shown);
+        shown.extend_from_slice(b"ab");
+        multipart.part(
+            ByteRange {
+                first: 990,
+                last: 990,
+            },
+            &mut shown,
+        );
+        shown.extend_from_slice(b"c");
+        multipart.end(&mut shown);
+        unsatisfied_content_range(1_000, &mut shown);
+        insta::assert_snapshot!(String::from_utf8_lossy(&shown).replace('\r', "\\r"));
+    }
+
+    /// The obvious way: a set of offsets.
+    fn by_offsets(specs: &[(u16, u16)], len: u16) -> Vec<bool> {
+        let mut selected = vec![false; usize::from(len)];
+        for &(first, extra) in specs {
+            for offset in usize::from(first)..=usize::from(first) + usize::from(extra) {
+                if let Some(bit) = selected.get_mut(offset) {
+                    *bit = true;
+                }
+            }
+        }
+        selected
+    }
+
+    proptest! {
+        #![proptest_config(crate::cut::cases(1_000))]
+        #[test]
+        fn selects_what_was_asked_for(
+            specs in proptest::collection::vec((0..120_u16, 0..20_u16), 1..8),
+            len in 0..100_u16,
+        ) {
+            let value = specs
+                .iter()
+                .map(|(first, extra)| format!("{first}-{}", first + extra))
+                .collect::<Vec<_>>()
+                .join(", ");
+            let value = format!("bytes={value}");
+            let ranges = match select(value.as_bytes(), len.into(), &Limits::DEFAULT) {
+                Selection::Whole => panic!("{value} is well-formed"),
+                Selection::Unsatisfiable => Vec::new(),
+                Selection::One(range) => vec![range],
+                Selection::Many(ranges) => ranges,
+            };
+            let mut selected = vec![false; usize::from(len)];
+            for range in &ranges {
+                selected[range.first as usize..=range.last as usize].fill(true);
+            }
+            prop_assert_eq!(selected, by_offsets(&specs, len));
+        }
+
+        #[test]
+        fn any_value_selects_soundly(
+            len in any::<u16>(),
+            value in "(bytes=)?([0-9]{0,6}-[0-9]{0,6}[, ]{0,2}){0,6}|.{0,40}",
+        ) {
+            fuzz(&[&len.to_be_bytes()[..], value.as_bytes()].concat());
+        }
+    }
+}

@@ -27,3 +27,33 @@ pub fn line(out: &mut Vec<u8>, method: &str, target: &[u8], host: &[u8]) -> Resu
     out.extend_from_slice(b"\r\n");
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line() {
+        let mut out = Vec::new();
+        line(&mut out, "GET", b"/a?b", b"h:80").unwrap();
+        assert_eq!(out, b"GET /a?b HTTP/1.1\r\nHost: h:80\r\n");
+    }
+
+    #[test]
+    fn nothing_breaks_a_message_apart() {
+        let mut out = Vec::new();
+        let bad: [(&str, &[u8], &[u8]); 7] = [
+            ("", b"/", b"h"),
+            ("GE T", b"/", b"h"),
+            ("GET", b"", b"h"),
+            ("GET", b"/a b", b"h"),
+            ("GET", b"/\r\n", b"h"),
+            ("GET", b"/", b"h\r\nA: b"),
+            ("GET", b"/", b"h/"),
+        ];
+        for (method, target, host) in bad {
+            assert_eq!(line(&mut out, method, target, host), Err(Misuse::Unwritable));
+        }
+        assert!(out.is_empty());
+    }
+}

@@ -48,3 +48,48 @@ pub fn end(out: &mut Vec<u8>) {
 
 /// The interim response that asks for a request's body (RFC 9110 section 15.2.1).
 pub const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_head() {
+        let mut out = Vec::new();
+        status_line(&mut out, Status::OK);
+        field(&mut out, "Content-Type", b"text/html").unwrap();
+        content_length(&mut out, 1_024);
+        end(&mut out);
+        assert_eq!(
+            out,
+            b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 1024\r\n\r\n"
+        );
+    }
+
+    #[test]
+    fn a_status_nobody_registered_has_no_phrase() {
+        let mut out = Vec::new();
+        status_line(&mut out, Status::from_u16(299).unwrap());
+        assert_eq!(out, b"HTTP/1.1 299 \r\n");
+    }
+
+    #[test]
+    fn nothing_breaks_a_message_apart() {
+        let mut out = Vec::new();
+        for (name, value) in [
+            ("", "v"),
+            ("a b", "v"),
+            ("a:", "v"),
+            ("a", "v\r\nb: c"),
+            ("a", "\n"),
+            ("a", "\0"),
+        ] {
+            assert_eq!(
+                field(&mut out, name, value.as_bytes()),
+                Err(Misuse::Unwritable),
+                "{name:?}: {value:?}"
+            );
+        }
+        assert!(out.is_empty());
+    }
+}

@@ -13,6 +13,7 @@
 use crate::body::{Decoder, Piece};
 use crate::error::{Fault, Misuse};
 use crate::field::{Fields, Slots};
+use crate::framing::Framing;
 use crate::head::{self, Expect, Read, Request};
 use crate::limits::Limits;
 use crate::scan::Scan;
@@ -168,7 +169,7 @@ impl Connection {
         });
         self.version = head.version;
         self.persistent = head.persistent;
-        self.awaits_continue = head.expect == Expect::Continue;
+        self.awaits_continue = head.expect == Expect::Continue && head.framing != Framing::Empty;
         self.served = true;
         Ok(Step::Request { head, used })
     }
@@ -314,5 +315,109 @@ impl Connection {
 impl Default for Connection {
     fn default() -> Connection {
         Connection::new()
+    }
+}
+
+/// Feeds a stream that begins with two bytes of options to a server in every way it can be cut.
+///
+/// # Panics
+/// If any way of cutting makes a difference.
+#[cfg(any(test, fuzzing))]
+pub fn fuzz(data: &[u8]) {
+    use crate::transcript::{Manner, Server};
+    let [options, bounds, stream @ ..] = data else {
+        return;
+    };
+    let manner = Manner {
+        answers_early: options & 1 != 0,
+        closes: options & 2 != 0,
+        refuses_bodies: options & 4 != 0,
+        shows_fields: true,
+    };
+    crate::cut::everywhere(stream, crate::cut::seed_of(data), |pieces, ends| {
+        let mut server = Server::new(manner, crate::cut::limits_of(*bounds));
+        pieces.iter().for_each(|piece| server.bytes(piece));
+        if ends {
+            server.eof();
+        }
+        server.events
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_connection_is_small() {
+        assert!(size_of::<Connection>() <= 24, "{}", size_of::<Connection>());
+    }
+
+    #[test]
+    fn a_response_may_come_without_a_request() {
+        let mut connection = Connection::new();
+        assert!(connection.is_idle());
+        assert_eq!(connection.begin_response(true), Ok(Persistence::Ends));
+        assert_eq!(connection.begin_response(true), Err(Misuse::Order));
+        assert_eq!(connection.end_response(), Ok(After::Close));
+        assert_eq!(connection.end_response(), Err(Misuse::Order));
+        assert!(!connection.is_idle());
+    }
+
+    #[test]
+    fn draining_ends_the_connection_with_the_response_under_way() {
+        let mut connection = Connection::new();
+        let mut slots = Slots::new();
+        let request = b"GET / HTTP/1.1\r\nHost: h\r\n\r\n";
+        let step = connection.receive(request, &mut slots, &Limits::DEFAULT);
+        assert!(matches!(step, Ok(Step::Request { .. })));
+        connection.drain();
+        assert_eq!(connection.begin_response(true), Ok(Persistence::Ends));
+        assert_eq!(connection.end_response(), Ok(After::Close));
+    }
+
+    #[test]
+    fn a_client_that_closed_its_half_still_gets_its_response() {
+        let mut connection = Connection::new();
+        let mut slots = Slots::new();
+        let request = b"GET / HTTP/1.1\r\nHost: h\r\n\r\n";
+        let step = connection.receive(request, &mut slots, &Limits::DEFAULT);
+        assert!(matches!(step, Ok(Step::Request { .. })));
+        assert_eq!(connection.eof(), Ok(()));
+        assert_eq!(connection.begin_response(true), Ok(Persistence::Ends));
+        assert_eq!(connection.end_response(), Ok(After::Close));
+    }
+
+    #[test]
+    fn a_head_that_dribbles_in_is_scanned_once() {
+        // Quadratic work on a head of this size would be half a million times its bytes.
+        let head = [
+            &b"GET / HTTP/1.1\r\nHost: h\r\nA: "[..],
+            &[b'a'; 1 << 20],
+            b"\r\n\r\n",
+        ]
+        .concat();
+        let limits = Limits {
+            head_bytes_max: 2 << 20,
+            ..Limits::DEFAULT
+        };
+        let mut connection = Connection::new();
+        for end in 1..head.len() {
+            let mut slots = Slots::new();
+            let step = connection.receive(&head[..end], &mut slots, &limits);
+            assert!(matches!(step, Ok(Step::Partial { used: 0 })));
+        }
+        let mut slots = Slots::new();
+        let step = connection.receive(&head, &mut slots, &limits);
+        assert!(matches!(step, Ok(Step::Request { used, .. }) if used == head.len()));
+    }
+
+    proptest! {
+        #![proptest_config(crate::cut::cases(400))]
+        #[test]
+        fn any_stream_means_the_same_however_it_is_cut(data in crate::cut::http_like()) {
+            fuzz(&data);
+        }
     }
 }

@@ -246,3 +246,97 @@ fn decode_from(raw: &[u8], first: usize) -> Result<Vec<u8>, Fault> {
 fn hex(digit: u8) -> Option<u8> {
     (digit as char).to_digit(16).map(|value| value as u8)
 }
+
+/// Reads a target with every method, and decodes its path.
+///
+/// # Panics
+/// If the parts of a target do not add up to it, or a path does not survive decoding.
+#[cfg(any(test, fuzzing))]
+pub fn fuzz(data: &[u8]) {
+    for method in [Method::Get, Method::Options, Method::Connect] {
+        let Ok(target) = Target::parse(data, method) else {
+            continue;
+        };
+        let query = target.query().map_or(Vec::new(), |query| [b"?", query].concat());
+        let again = match target {
+            Target::Origin { path, .. } => [path, &query].concat(),
+            Target::Absolute {
+                scheme,
+                authority,
+                path,
+                ..
+            } => {
+                let before = [scheme, b"://", authority].concat();
+                let had_path = data.len() > before.len() && data[before.len()] == b'/';
+                [&before[..], if had_path { path } else { b"" }, &query[..]].concat()
+            }
+            Target::Authority(authority) => authority.to_vec(),
+            Target::Asterisk => b"*".to_vec(),
+        };
+        assert_eq!(again, data);
+        assert!(
+            target
+                .authority()
+                .is_none_or(|authority| is_authority(authority) && !authority.is_empty())
+        );
+        if let Some(path) = target.path() {
+            assert!(path.starts_with(b"/") && memchr::memchr2(b'?', b'#', path).is_none());
+            if let Ok(decoded) = decode(path) {
+                assert!(memchr::memchr(0, &decoded).is_none() || memchr::memchr(0, path).is_some());
+                let escaped: Vec<u8> = decoded
+                    .iter()
+                    .flat_map(|b| format!("%{b:02x}").into_bytes())
+                    .collect();
+                if !decoded.contains(&0) {
+                    assert_eq!(decode(&escaped).as_deref(), Ok(&*decoded));
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn authorities() {
+        for good in [
+            "",
+            "h",
+            "h:",
+            "h:1",
+            "h:65535",
+            "a.b-c_d~e",
+            "%41",
+            "[::1]",
+            "[fe80::1%25eth0]:80",
+            "h;x=1",
+        ] {
+            assert!(is_authority(good.as_bytes()), "{good}");
+        }
+        for bad in [
+            "h:65536", "h:x", "h:1:2", "a b", "a/b", "a?b", "a#b", "a@b", "%4", "%g0", "[]", "[::1",
+            "[::1]x", "[::1]:x", "\u{e9}",
+        ] {
+            assert!(!is_authority(bad.as_bytes()), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_path_without_escapes_is_not_copied() {
+        assert!(matches!(decode(b"/plain"), Ok(Cow::Borrowed(b"/plain"))));
+        assert!(matches!(decode(b"/%70lain"), Ok(Cow::Owned(path)) if path == b"/plain"));
+    }
+
+    proptest! {
+        #![proptest_config(crate::cut::cases(2_000))]
+        #[test]
+        fn any_target_is_read_soundly(
+            target in "(http|https|HTTP|x)?(://)?[a-z0-9.:@%\\[\\]]{0,12}[/?#%a-f0-9]{0,12}|[*]|.{0,20}",
+        ) {
+            fuzz(target.as_bytes());
+        }
+    }
+}

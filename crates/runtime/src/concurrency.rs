@@ -6,3 +6,6 @@
 
 pub(crate) mod offload;
 pub(crate) mod worker;
+
+#[cfg(test)]
+mod tests;

@@ -7,6 +7,7 @@
 
 mod open;
 mod walk;
+pub mod watch;
 
 use crate::sys;
 use measure::UnixTime;
@@ -14,7 +15,7 @@ pub use open::{How, Listed, Listing, OpenError, Root, Symlinks};
 use rustix::io::{Errno, ReadWriteFlags};
 use std::fmt;
 use std::io::IoSliceMut;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 /// Whether a call may wait for a disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -227,10 +228,6 @@ impl File {
     /// Asks the kernel to forget the file's pages in memory, as far as they are clean.
     pub fn cool(&self) {
         let _ = rustix::fs::fadvise(&self.fd, 0, None, rustix::fs::Advice::DontNeed);
-    }
-
-    pub(crate) fn raw_fd(&self) -> i32 {
-        self.fd.as_raw_fd()
     }
 }
 

@@ -13,6 +13,9 @@
 //! a pooled box to the operation and comes back with its completion, and stays with a connection only
 //! while that one is blocked.
 
+pub(crate) mod blocking;
+pub(crate) mod epoll;
+mod socket;
 pub(crate) mod table;
 
 use crate::session::{Body, FileRange, Loss, Tx};
@@ -77,13 +80,14 @@ impl Out {
         })
     }
 
-    /// Makes it ready for the next turn. A head that one answer blew up is given back to the system.
+    /// Makes it ready for the next turn.
     #[inline]
     pub(crate) fn reset(&mut self) {
         self.tx.clear();
         self.head_sent = 0;
         self.unreported = 0;
-        if self.tx.head.capacity() > 4 * Out::HEAD_CAPACITY {
+        // One that a long answer blew up, or one that was cut down to what a slow reader left.
+        if !(Out::HEAD_CAPACITY..=4 * Out::HEAD_CAPACITY).contains(&self.tx.head.capacity()) {
             self.tx.head = Vec::with_capacity(Out::HEAD_CAPACITY);
         }
     }

@@ -4,11 +4,17 @@
 //! drives sessions, so that a *strategy* (how connections are spread over threads, how bytes are
 //! moved) is only a driver: small, swappable, measurable. `runtime` knows no HTTP.
 
+pub mod clock;
 mod concurrency;
 pub mod fs;
 mod io;
+pub mod listen;
+pub mod logfile;
+pub mod machine;
 pub mod session;
+pub mod signal;
 pub mod sim;
+pub mod strategy;
 mod sys;
 mod timer;
 #[cfg(test)]

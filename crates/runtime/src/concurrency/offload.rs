@@ -14,7 +14,6 @@ use crate::session::{FileRange, Job, Loss};
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
-use std::thread::JoinHandle;
 
 /// Something to do that may block.
 pub(crate) enum Work<J: Job> {
@@ -101,10 +100,10 @@ struct Shared<J: Job> {
     more: Condvar,
 }
 
-/// The threads; dropped, they finish what they are at and end.
+/// The threads. Dropped, they end after what they are at; nobody waits for that, because a job may hang
+/// as long as the disk or network file system it reads from.
 pub(crate) struct Crew<J: Job> {
     shared: Arc<Shared<J>>,
-    threads: Vec<JoinHandle<()>>,
 }
 
 impl<J: Job> Crew<J> {
@@ -121,24 +120,20 @@ impl<J: Job> Crew<J> {
             queue,
             more: Condvar::new(),
         });
-        let mut crew = Crew {
-            shared,
-            threads: Vec::new(),
-        };
+        let crew = Crew { shared };
         for number in 0..size.max(1) {
             let shared = Arc::clone(&crew.shared);
-            let thread = std::thread::Builder::new()
+            std::thread::Builder::new()
                 .name(format!("weir-crew-{number}"))
                 .spawn(move || shared.work())?;
-            crew.threads.push(thread);
         }
         Ok(crew)
     }
 
     /// A hand for one worker to give work through.
-    pub(crate) fn hand(&self, inbox: Arc<Inbox<J::Output>>) -> Hand<J> {
+    pub(crate) fn hand(self: &Arc<Self>, inbox: Arc<Inbox<J::Output>>) -> Hand<J> {
         Hand {
-            shared: Arc::clone(&self.shared),
+            crew: Arc::clone(self),
             inbox,
         }
     }
@@ -157,10 +152,6 @@ impl<J: Job> Drop for Crew<J> {
             queue.pieces.clear();
         }
         self.shared.more.notify_all();
-        for thread in self.threads.drain(..) {
-            // Jobs that panic are caught; there is nothing else to panic.
-            let _ = thread.join();
-        }
     }
 }
 
@@ -184,19 +175,18 @@ impl<J: Job> Shared<J> {
     }
 }
 
-/// A worker's access to the crew.
+/// A worker's access to the crew, which it keeps.
 pub(crate) struct Hand<J: Job> {
-    shared: Arc<Shared<J>>,
+    crew: Arc<Crew<J>>,
     inbox: Arc<Inbox<J::Output>>,
 }
 
 impl<J: Job> Hand<J> {
     pub(crate) fn give(&self, id: Id, work: Work<J>) {
         let inbox = Arc::clone(&self.inbox);
-        lock(&self.shared.queue)
-            .pieces
-            .push_back(Piece { id, work, inbox });
-        self.shared.more.notify_one();
+        let shared = &self.crew.shared;
+        lock(&shared.queue).pieces.push_back(Piece { id, work, inbox });
+        shared.more.notify_one();
     }
 
     pub(crate) fn take_finished(&self, to: &mut Vec<Finished<J::Output>>) {
@@ -208,7 +198,8 @@ impl<J: Job> Hand<J> {
 pub(crate) enum Hands<J: Job> {
     /// The worker itself: it may block (a thread per connection).
     Own,
-    /// The crew: the worker first tries what can be done without waiting.
+    /// The crew, which lives as long as some worker has a hand in it: the worker first tries what can be
+    /// done without waiting.
     Crew(Hand<J>),
     /// Nobody until told to: the simulator.
     Held {

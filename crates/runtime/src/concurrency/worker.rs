@@ -25,6 +25,7 @@ use crate::timer::Wheel;
 use measure::{Duration, Instant};
 use std::collections::HashMap;
 use std::net::SocketAddr;
+use std::num::NonZeroU32;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -94,6 +95,11 @@ impl Control {
         self.draining.store(true, Ordering::Release);
     }
 
+    /// When patience ends; may come closer while draining.
+    fn until(&self) -> Instant {
+        Instant::from_nanos(self.until.load(Ordering::Relaxed))
+    }
+
     pub(crate) fn is_draining(&self) -> bool {
         self.draining.load(Ordering::Acquire)
     }
@@ -122,19 +128,12 @@ enum Owed {
     Sent,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Half {
-    /// Both halves, as far as we know.
-    Open,
-    /// Our half is closed; the peer may send this many bytes more.
-    Closed { linger_left: u32 },
-}
-
 struct Conn<S> {
     session: S,
     /// When the wheel asks for the session's deadline.
     due: Instant,
-    half: Half,
+    /// Once our half is closed: bytes the peer may still send, and one.
+    lingering: Option<NonZeroU32>,
     state: State,
     eof: bool,
 }
@@ -146,13 +145,9 @@ const NEVER: Instant = Instant::from_nanos(u64::MAX);
 enum Stopping {
     No,
     /// Listeners are closed; what the last turn brought in is still being looked at.
-    Listening {
-        until: Instant,
-    },
+    Listening,
     /// Everyone was told.
-    Drained {
-        until: Instant,
-    },
+    Drained,
 }
 
 /// What comes next for a connection in hand.
@@ -253,7 +248,9 @@ impl<V: Service, B: Backend> Worker<V, B> {
     /// Bytes of memory per idle connection besides its session.
     #[cfg(test)]
     pub(crate) fn conn_size() -> usize {
-        Table::<Conn<V::Session>>::slot_size() - size_of::<V::Session>() + Wheel::ENTRY_SIZE
+        // Only the back end's table has a list of free slots.
+        let slot = Table::<Conn<V::Session>>::slot_size() - size_of::<u32>();
+        slot - size_of::<V::Session>() + Wheel::ENTRY_SIZE
     }
 
     /// Connections open.
@@ -280,7 +277,7 @@ impl<V: Service, B: Backend> Worker<V, B> {
 
     /// Whether it was told to drain and nothing is left.
     pub(crate) fn is_drained(&self) -> bool {
-        matches!(self.stopping, Stopping::Drained { .. }) && self.conns.len() == 0
+        self.stopping == Stopping::Drained && self.conns.len() == 0
     }
 
     /// Whether there is something to do before anything happens outside.
@@ -288,7 +285,7 @@ impl<V: Service, B: Backend> Worker<V, B> {
         !self.again.is_empty()
             || !self.finished.is_empty()
             || (!self.waiting.is_empty() && self.accept_paused_until.is_none())
-            || matches!(self.stopping, Stopping::Listening { .. })
+            || self.stopping == Stopping::Listening
             || (self.control.is_draining() && self.stopping == Stopping::No)
     }
 
@@ -301,7 +298,7 @@ impl<V: Service, B: Backend> Worker<V, B> {
         let second = (self.conns.len() > 0).then(|| self.now + Duration::from_secs(1));
         let paused = self.accept_paused_until.filter(|_| !self.waiting.is_empty());
         let grace = match self.stopping {
-            Stopping::Drained { until } if self.conns.len() > 0 => Some(until),
+            Stopping::Drained if self.conns.len() > 0 => Some(self.control.until()),
             _ => None,
         };
         [self.wheel.next(), self.cx.wake(), second, paused, grace]
@@ -431,13 +428,11 @@ impl<V: Service, B: Backend> Worker<V, B> {
                     return Next::Park;
                 };
                 conn.state = State::Turn;
-                if let Half::Closed { linger_left } = &mut conn.half {
-                    match linger_left.checked_sub(buf.len as u32) {
-                        Some(left) => *linger_left = left,
-                        None => {
-                            self.backend.recycle(buf);
-                            return self.close(id);
-                        }
+                if let Some(left) = conn.lingering {
+                    conn.lingering = left.get().checked_sub(buf.len as u32).and_then(NonZeroU32::new);
+                    if conn.lingering.is_none() {
+                        self.backend.recycle(buf);
+                        return self.close(id);
                     }
                 }
                 conn.session.handle(
@@ -545,10 +540,8 @@ impl<V: Service, B: Backend> Worker<V, B> {
         }
         match action {
             Action::Read | Action::HalfClose => {
-                if matches!(action, Action::HalfClose) && conn.half == Half::Open {
-                    conn.half = Half::Closed {
-                        linger_left: self.bounds.linger_bytes_max,
-                    };
+                if matches!(action, Action::HalfClose) && conn.lingering.is_none() {
+                    conn.lingering = Some(NonZeroU32::MIN.saturating_add(self.bounds.linger_bytes_max));
                     let _ = self.backend.submit(Op::ShutdownWrite { id });
                 }
                 if conn.eof {
@@ -581,7 +574,7 @@ impl<V: Service, B: Backend> Worker<V, B> {
         let conn = Conn {
             session,
             due: NEVER,
-            half: Half::Open,
+            lingering: None,
             state: State::Turn,
             eof: false,
         };
@@ -805,7 +798,6 @@ impl<V: Service, B: Backend> Worker<V, B> {
     fn drain(&mut self) {
         match self.stopping {
             Stopping::No => {
-                let until = Instant::from_nanos(self.control.until.load(Ordering::Relaxed));
                 // Whoever waits in the backlog was told by the kernel that he is connected: he is
                 // owed an answer as long as there is room.
                 self.accept_paused_until = None;
@@ -815,17 +807,17 @@ impl<V: Service, B: Backend> Worker<V, B> {
                 self.accept_paused_until = None;
                 self.waiting.clear();
                 let _ = self.backend.submit(Op::StopListening);
-                self.stopping = Stopping::Listening { until };
+                self.stopping = Stopping::Listening;
             }
-            Stopping::Listening { until } => {
+            Stopping::Listening => {
                 // One more turn has passed, so bytes that had arrived by then have been seen.
-                self.stopping = Stopping::Drained { until };
+                self.stopping = Stopping::Drained;
                 self.for_each(|worker, id| worker.tell_aside(id, Event::Drain));
             }
-            Stopping::Drained { until } if self.now >= until => {
+            Stopping::Drained if self.now >= self.control.until() => {
                 self.for_each(|worker, id| drop(worker.close(id)));
             }
-            Stopping::Drained { .. } => {}
+            Stopping::Drained => {}
         }
     }
 

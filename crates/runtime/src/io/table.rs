@@ -130,7 +130,8 @@ impl<T> Table<T> {
     fn take(&mut self, id: Id) -> Option<T> {
         self.get_mut(id)?;
         let slot = &mut self.pages[id.index as usize / PAGE][id.index as usize % PAGE];
-        slot.generation = slot.generation.wrapping_add(1);
+        // The highest is never used: back ends mark what is no connection with it.
+        slot.generation = (slot.generation + 1) % u32::MAX;
         self.used -= 1;
         slot.value.take()
     }
