@@ -8,7 +8,10 @@ pub mod clock;
 pub mod concurrency;
 pub mod fs;
 pub mod io;
+pub mod listen;
+pub mod log_file;
 pub mod session;
+pub mod signal;
 mod sys;
 
 pub use session::{Action, Body, Context, Event, FileRange, Job, Service, Session, Tx};
