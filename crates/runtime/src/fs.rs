@@ -7,6 +7,7 @@
 
 mod open;
 mod walk;
+pub mod watch;
 
 use crate::sys;
 use measure::UnixTime;
