@@ -3,7 +3,8 @@
 //! An entry never changes once made; only its `dead` flag does. Workers share entries by `Arc` and
 //! look at the flag on every hit, so a change on disk needs no lock and no system call to be seen.
 
-use crate::cache::Charge;
+use crate::cache::{Charge, Draft};
+use crate::site::Polls;
 use bytes::Bytes;
 use http1::coding::Coding;
 use measure::UnixTime;
@@ -19,8 +20,12 @@ pub struct Entry {
     pub(crate) hash: u64,
     dead: AtomicBool,
     pub(crate) token: Token,
+    /// Length of the content without coding.
+    pub(crate) size: u64,
     /// The answer to give.
     pub answer: Answer,
+    polls: Option<Polls>,
+    // Last, so that a file of the answer is let go of before its descriptor is counted.
     _charge: Option<Charge>,
 }
 
@@ -47,21 +52,30 @@ impl Entry {
             hash: 0,
             dead: AtomicBool::new(false),
             token: Token::NONE,
+            size: answer.size(),
             answer,
+            polls: None,
             _charge: None,
         }
     }
 
     /// A live entry with a reservation that ends when it is freed.
-    pub(crate) fn kept(path: Box<[u8]>, hash: u64, answer: Answer, token: Token, charge: Charge) -> Entry {
+    pub(crate) fn kept(draft: Draft, token: Token) -> Entry {
         Entry {
-            path,
-            hash,
+            path: draft.path,
+            hash: draft.hash,
             dead: AtomicBool::new(false),
             token,
-            answer,
-            _charge: Some(charge),
+            size: draft.answer.size(),
+            answer: draft.answer,
+            polls: draft.polls,
+            _charge: Some(draft.charge),
         }
+    }
+
+    /// The observation of the paths it depends on, for an entry that takes its place.
+    pub(crate) fn polls(&self) -> Option<Polls> {
+        self.polls.clone()
     }
 
     /// Whether the entry was evicted or its file changed: look the path up again.
@@ -88,6 +102,16 @@ pub enum Answer {
     Redirect(Box<[u8]>),
     /// Nothing servable: not found, not readable, or outside the root.
     Missing(Missing),
+}
+
+impl Answer {
+    fn size(&self) -> u64 {
+        match self {
+            Answer::Resource(resource) => resource.identity().len,
+            Answer::Listing(listing) => listing.html.identity().len,
+            Answer::Redirect(_) | Answer::Missing(_) => 0,
+        }
+    }
 }
 
 /// A directory listing in its two media types. Its field blocks have `Vary: Accept`.
@@ -161,6 +185,19 @@ impl Resource {
         self.makeable.fetch_and(!bit(coding), Ordering::Relaxed) & bit(coding) != 0
     }
 
+    /// Gives a claim back: another request may make the coding.
+    pub(crate) fn unclaim(&self, coding: Coding) {
+        self.makeable.fetch_or(bit(coding), Ordering::Relaxed);
+    }
+
+    /// The codings that may be made on first use.
+    pub(crate) fn makeable(&self) -> Vec<Coding> {
+        PREFERENCE
+            .into_iter()
+            .filter(|&coding| self.can_make(coding))
+            .collect()
+    }
+
     /// The codings to offer in negotiation, best first: those there are and those that can be made,
     /// identity last.
     pub fn codings(&self) -> impl Iterator<Item = Coding> + '_ {
@@ -184,11 +221,12 @@ const fn bit(coding: Coding) -> u8 {
 }
 
 /// One representation (RFC 9110 section 8), with its header block ready to copy.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Representation {
     /// The content coding; `Coding::Identity` for none.
     pub coding: Coding,
-    /// Strong entity tag with its quotes; differs between codings.
+    /// Entity tag with its quotes; differs between codings. Weak (`W/`) only for a large file that was
+    /// changed within the last seconds; such an answer is not kept.
     pub etag: Box<[u8]>,
     /// Length of the content in bytes.
     pub len: u64,

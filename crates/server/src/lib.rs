@@ -20,3 +20,6 @@ pub mod site;
 pub use context::{Cx, Work};
 pub use service::{LogSink, Server};
 pub use session::Session;
+
+#[cfg(fuzzing)]
+pub use session::exercise;

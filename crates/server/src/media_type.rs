@@ -31,7 +31,12 @@ impl MediaType {
             .rposition(|&b| b == b'.')
             .and_then(|dot| core::str::from_utf8(&name[dot + 1..]).ok())
             .unwrap_or("");
-        let essence = mime_guess::from_ext(extension).first_raw().unwrap_or(UNKNOWN);
+        let essence = match mime_guess::from_ext(extension).first_raw() {
+            // RFC 9239 made all the older names of JavaScript aliases of this one.
+            Some("application/javascript" | "application/x-javascript") => "text/javascript",
+            Some(essence) => essence,
+            None => UNKNOWN,
+        };
         let inherent_coding = extension.eq_ignore_ascii_case("svgz").then_some("gzip");
         let mut media_type = MediaType::of_essence(essence, charset, also);
         media_type.compressible &= inherent_coding.is_none();

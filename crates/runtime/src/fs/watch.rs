@@ -2,24 +2,19 @@
 //!
 //! One thread listens to inotify for the directories that were asked for and their ancestors. Where
 //! inotify cannot be trusted (network and layered file systems) or is used up
-//! (`fs.inotify.max_user_watches`), single paths are polled twice a second by the same thread. With
-//! nothing to look after, it never wakes.
-//!
-//! The root itself may be a name that is switched from one directory to another (a release): while
-//! anything is watched or polled, its path is looked at as well.
+//! (`fs.inotify.max_user_watches`), single paths are polled twice a second by the same thread. So is
+//! the root's own path if a symbolic link is on it, as whole sites are switched by changing one; a
+//! root that was moved or removed is looked for from then on. A server with nothing to poll never wakes.
 //!
 //! Watch *before* reading: whatever changes after `watch` returned is reported.
 
-use super::open::join;
 use super::{How, Meta, Root, Symlinks, Wait};
-use crate::clock;
-use measure::Duration;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
 use rustix::io::Errno;
 use std::collections::{BTreeMap, HashMap};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
@@ -69,7 +64,6 @@ impl Default for Limits {
     }
 }
 
-const LOOK_INTERVAL: Duration = Duration::from_millis(400);
 const POLL_INTERVAL: Timespec = Timespec {
     tv_sec: 0,
     tv_nsec: 400_000_000,
@@ -95,6 +89,8 @@ struct Shared {
 #[derive(Debug, Default)]
 struct Tables {
     stopping: bool,
+    /// Whether the root's path may come to name another directory without an event.
+    root_moves: bool,
     directory_of: HashMap<i32, Vec<u8>>,
     watch_of: BTreeMap<Vec<u8>, i32>,
     polled: HashMap<Vec<u8>, Option<Meta>>,
@@ -119,6 +115,8 @@ impl Watcher {
                 None
             }
         };
+        // A path that is its own canonical form has no link on it.
+        let root_moves = std::fs::canonicalize(root.path()).ok().as_deref() != Some(root.path());
         let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         let shared = Arc::new(Shared {
             root,
@@ -126,7 +124,10 @@ impl Watcher {
             wake,
             limits,
             symlinks,
-            tables: Mutex::default(),
+            tables: Mutex::new(Tables {
+                root_moves,
+                ..Tables::default()
+            }),
         });
         let thread = std::thread::Builder::new().name("weir-watch".into()).spawn({
             let shared = Arc::clone(&shared);
@@ -167,7 +168,9 @@ impl Drop for Watcher {
     fn drop(&mut self) {
         self.shared.tables().stopping = true;
         self.shared.wake();
-        if let Some(thread) = self.thread.take() {
+        // `on_change` may hold the last reference to the watcher's owner; a thread cannot await itself.
+        let elsewhere = |thread: &JoinHandle<()>| thread.thread().id() != std::thread::current().id();
+        if let Some(thread) = self.thread.take().filter(elsewhere) {
             // A panic in `on_change` was already reported by the panic hook.
             let _ = thread.join();
         }
@@ -204,17 +207,13 @@ impl Shared {
             }
             match self.add(inotify, part) {
                 Some(wd) => {
-                    // The same directory by two names (a bind mount): the later name wins the
-                    // events, so the earlier one's are no longer its own.
-                    if let Some(other) = tables.directory_of.insert(wd, part.to_vec()) {
-                        tables.watch_of.remove(&other);
+                    // The same directory by two names (a bind mount, or a move whose event is still
+                    // in the queue): the first name keeps the events.
+                    if tables.directory_of.contains_key(&wd) {
                         return Watched::Poll;
                     }
+                    tables.directory_of.insert(wd, part.to_vec());
                     tables.watch_of.insert(part.to_vec(), wd);
-                    if tables.watch_of.len() == 1 {
-                        // From now on the root's path is looked at, too.
-                        self.wake();
-                    }
                 }
                 None => return Watched::Poll,
             }
@@ -223,12 +222,16 @@ impl Shared {
     }
 
     fn add(&self, inotify: &OwnedFd, dir: &[u8]) -> Option<i32> {
-        // Through no link: a directory reached by one has another, watched, path.
-        let opened = self.root.open_dir_path(dir).ok()?;
+        // Links are refused here: a directory reached through one has another, watched, path.
+        let how = How {
+            symlinks: Symlinks::Refuse,
+            wait: Wait::Block,
+        };
+        let opened = self.root.open_file(dir, how).ok()?;
         if !has_events(&opened) {
             return None;
         }
-        let path = format!("/proc/self/fd/{}", opened.as_raw_fd());
+        let path = format!("/proc/self/fd/{}", opened.as_fd().as_raw_fd());
         let flags = WatchFlags::CREATE
             | WatchFlags::DELETE
             | WatchFlags::MOVED_FROM
@@ -250,31 +253,28 @@ impl Shared {
 
     fn run(&self, on_change: &dyn Fn(Change)) {
         let mut buf = vec![MaybeUninit::uninit(); 64 << 10];
-        let mut looked = clock::now();
         loop {
             let polling = {
                 let tables = self.tables();
                 if tables.stopping {
                     return;
                 }
-                !tables.polled.is_empty() || !tables.watch_of.is_empty()
+                !tables.polled.is_empty() || tables.root_moves
             };
             let mut fds = vec![PollFd::new(&self.wake, PollFlags::IN)];
             if let Some(inotify) = &self.inotify {
                 fds.push(PollFd::new(inotify, PollFlags::IN));
             }
             let timeout = polling.then_some(&POLL_INTERVAL);
-            // Interrupted or not: everything is looked at either way.
-            let _ = poll(&mut fds, timeout);
+            let ready = poll(&mut fds, timeout);
             let mut count = [0; 8];
             let _ = rustix::io::read(&self.wake, &mut count);
             if let Some(inotify) = &self.inotify {
                 self.read_events(inotify, &mut buf, on_change);
             }
-            let now = clock::now();
-            if polling && now.since(looked) >= LOOK_INTERVAL {
-                looked = now;
-                self.look(on_change);
+            if polling && ready != Err(Errno::INTR) {
+                self.follow_root(on_change);
+                self.compare(on_change);
             }
         }
     }
@@ -316,6 +316,8 @@ impl Shared {
             Some(name) => join(&dir, &name),
             None => dir,
         };
+        // Only the root's own end has an empty name: its path is looked at from now on.
+        tables.root_moves |= tree.is_empty();
         // A moved directory keeps its watch, which would report under the old name.
         let gone: Vec<_> = tables
             .watch_of
@@ -332,20 +334,20 @@ impl Shared {
         Some(Change::Tree { dir: tree })
     }
 
-    /// Twice a second: has the root been switched, and does what is polled still look the same?
-    fn look(&self, on_change: &dyn Fn(Change)) {
-        if self.root.refresh() {
-            let mut tables = self.tables();
-            tables.watch_of.clear();
-            for (wd, _) in tables.directory_of.drain() {
-                if let Some(inotify) = &self.inotify {
-                    let _ = inotify::remove_watch(inotify, wd);
-                }
-            }
-            drop(tables);
-            on_change(Change::Everything);
+    /// Goes over to the directory that the root's path names now; all watches were on the old one.
+    fn follow_root(&self, on_change: &dyn Fn(Change)) {
+        if !self.tables().root_moves || !self.root.refresh() {
+            return;
         }
-        self.compare(on_change);
+        let mut tables = self.tables();
+        tables.watch_of.clear();
+        for (wd, _) in std::mem::take(&mut tables.directory_of) {
+            if let Some(inotify) = &self.inotify {
+                let _ = inotify::remove_watch(inotify, wd);
+            }
+        }
+        drop(tables);
+        on_change(Change::Everything);
     }
 
     fn compare(&self, on_change: &dyn Fn(Change)) {
@@ -355,11 +357,11 @@ impl Shared {
             .iter()
             .map(|(path, meta)| (path.clone(), *meta))
             .collect();
-        let how = How {
-            symlinks: self.symlinks,
-            wait: Wait::Block,
-        };
         for (path, expected) in polled {
+            let how = How {
+                symlinks: self.symlinks,
+                wait: Wait::Block,
+            };
             if self.root.stat(&path, how).ok() == expected {
                 continue;
             }
@@ -374,13 +376,22 @@ impl Shared {
     }
 }
 
+fn join(dir: &[u8], name: &[u8]) -> Vec<u8> {
+    let mut path = dir.to_vec();
+    if !path.is_empty() {
+        path.push(b'/');
+    }
+    path.extend_from_slice(name);
+    path
+}
+
 fn is_beneath(path: &[u8], tree: &[u8]) -> bool {
     path.len() == tree.len() || path.get(tree.len()) == Some(&b'/')
 }
 
 /// Whether changes on this file system raise events here: not where others can write to it behind
 /// the kernel's back (NFS, SMB, 9P, FUSE) or where layers may change beneath it (overlayfs).
-fn has_events(dir: &OwnedFd) -> bool {
+fn has_events(dir: &super::File) -> bool {
     const UNRELIABLE: [u64; 7] = [
         0x6969,
         0xff53_4d42,
@@ -463,17 +474,47 @@ mod tests {
     }
 
     #[test]
+    fn a_root_switched_by_a_link_is_followed() {
+        let dir = tempfile::tempdir().unwrap();
+        for release in ["one", "two"] {
+            std::fs::create_dir(dir.path().join(release)).unwrap();
+            std::fs::write(dir.path().join(release).join("file"), release).unwrap();
+        }
+        std::os::unix::fs::symlink("one", dir.path().join("current")).unwrap();
+        let root = Arc::new(Root::open(dir.path().join("current")).unwrap());
+        let (tx, changes) = channel();
+        let report = Box::new(move |change| drop(tx.send(change)));
+        let watcher = Watcher::start(Arc::clone(&root), Symlinks::Refuse, Limits::default(), report).unwrap();
+        watcher.watch(b"");
+        std::os::unix::fs::symlink("two", dir.path().join("next")).unwrap();
+        std::fs::rename(dir.path().join("next"), dir.path().join("current")).unwrap();
+        expect(&changes, &Change::Everything);
+        let how = How {
+            symlinks: Symlinks::Refuse,
+            wait: Wait::Block,
+        };
+        let file = root.open_file(b"file", how).unwrap();
+        assert_eq!(file.read_all(0, 3, Wait::Block).unwrap(), b"two");
+    }
+
+    #[test]
     fn past_the_bound_paths_are_polled_and_past_that_refused() {
         let (dir, watcher, changes) = start(Limits {
             directories_max: 1,
             polled_max: 2,
         });
         assert_eq!(watcher.watch(b"a/b"), Watched::Poll);
-        let how = How {
-            symlinks: Symlinks::Refuse,
-            wait: Wait::Block,
-        };
-        let meta = watcher.shared.root.stat(b"a/b/file", how).unwrap();
+        let meta = watcher
+            .shared
+            .root
+            .stat(
+                b"a/b/file",
+                How {
+                    symlinks: Symlinks::Refuse,
+                    wait: Wait::Block,
+                },
+            )
+            .unwrap();
         assert!(watcher.poll(b"a/b/file", Some(meta)));
         assert!(watcher.poll(b"a/b/file.gz", None));
         assert!(!watcher.poll(b"a/b/third", None));
@@ -483,32 +524,6 @@ mod tests {
         expect(&changes, &entry("a/b", "file.gz"));
         assert!(watcher.poll(b"a/b/third", None));
         watcher.forget(b"a/b/third");
-    }
-
-    #[test]
-    fn a_root_that_is_switched_changes_everything() {
-        let dir = tempfile::tempdir().unwrap();
-        for release in ["one", "two"] {
-            std::fs::create_dir(dir.path().join(release)).unwrap();
-            std::fs::write(dir.path().join(release).join("file"), release).unwrap();
-        }
-        let current = dir.path().join("current");
-        std::os::unix::fs::symlink("one", &current).unwrap();
-        let (tx, changes) = channel();
-        let root = Arc::new(Root::open(&current).unwrap());
-        let report = Box::new(move |change| drop(tx.send(change)));
-        let watcher = Watcher::start(Arc::clone(&root), Symlinks::Refuse, Limits::default(), report).unwrap();
-        watcher.watch(b"");
-        watcher.poll(b"other", None);
-        std::os::unix::fs::symlink("two", dir.path().join("next")).unwrap();
-        std::fs::rename(dir.path().join("next"), &current).unwrap();
-        expect(&changes, &Change::Everything);
-        let how = How {
-            symlinks: Symlinks::Refuse,
-            wait: Wait::Block,
-        };
-        let file = root.open_file(b"file", how).unwrap();
-        assert_eq!(file.read_all(0, 9, Wait::Block).unwrap(), b"two");
     }
 
     #[test]

@@ -5,14 +5,17 @@
 //! client is still being sent stays counted. What cannot be reserved is not kept.
 
 use bytes::Bytes;
-use std::sync::Arc;
+use runtime::fs::File;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 /// The bound and what is reserved of it.
 #[derive(Debug)]
 pub(crate) struct Budget {
     bytes: Gauge,
     descriptors: Gauge,
+    /// Files that were still being sent when the entry that had reserved their descriptor was freed.
+    lingering: Mutex<Vec<Weak<File>>>,
 }
 
 #[derive(Debug)]
@@ -57,6 +60,7 @@ impl Budget {
         Arc::new(Budget {
             bytes: Gauge::new(bytes),
             descriptors: Gauge::new(descriptors),
+            lingering: Mutex::default(),
         })
     }
 
@@ -64,6 +68,9 @@ impl Budget {
     pub(crate) fn reserve(self: &Arc<Budget>, bytes: u64, descriptors: u64) -> Option<Charge> {
         if !self.bytes.reserve(bytes) {
             return None;
+        }
+        if descriptors > 0 {
+            self.count_closed();
         }
         if !self.descriptors.reserve(descriptors) {
             self.bytes.release(bytes);
@@ -73,7 +80,16 @@ impl Budget {
             budget: Arc::clone(self),
             bytes,
             descriptors,
+            files: Vec::new(),
         })
+    }
+
+    /// Releases the descriptors of files that have been closed meanwhile.
+    fn count_closed(&self) {
+        let mut lingering = self.lingering.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = lingering.len();
+        lingering.retain(|file| file.strong_count() > 0);
+        self.descriptors.release((before - lingering.len()) as u64);
     }
 
     pub(crate) fn bytes_limit(&self) -> u64 {
@@ -93,6 +109,7 @@ impl Budget {
     }
 
     pub(crate) fn descriptors_used(&self) -> u64 {
+        self.count_closed();
         self.descriptors.used()
     }
 }
@@ -103,6 +120,8 @@ pub(crate) struct Charge {
     budget: Arc<Budget>,
     bytes: u64,
     descriptors: u64,
+    /// The files the descriptors were reserved for.
+    files: Vec<Arc<File>>,
 }
 
 impl Charge {
@@ -114,11 +133,11 @@ impl Charge {
         self.descriptors
     }
 
-    /// Puts two reservations together.
-    pub(crate) fn merge(&mut self, mut other: Charge) {
-        debug_assert!(Arc::ptr_eq(&self.budget, &other.budget));
-        self.bytes += std::mem::take(&mut other.bytes);
-        self.descriptors += std::mem::take(&mut other.descriptors);
+    /// Binds the reserved descriptors to files: each stays reserved until its file is closed, which
+    /// may be after this reservation is gone.
+    pub(crate) fn attach(&mut self, files: &[Arc<File>]) {
+        debug_assert_eq!(files.len() as u64, self.descriptors);
+        self.files = files.to_vec();
     }
 
     /// Bytes that carry this reservation: it ends with their last reference.
@@ -134,7 +153,21 @@ impl Charge {
 impl Drop for Charge {
     fn drop(&mut self) {
         self.budget.bytes.release(self.bytes);
-        self.budget.descriptors.release(self.descriptors);
+        let mut closed = self.descriptors;
+        for file in self.files.drain(..) {
+            let weak = Arc::downgrade(&file);
+            // Dropping ours and looking afterwards: whoever drops the last one, it is counted once.
+            drop(file);
+            if weak.strong_count() > 0 {
+                closed -= 1;
+                self.budget
+                    .lingering
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .push(weak);
+            }
+        }
+        self.budget.descriptors.release(closed);
     }
 }
 
@@ -160,10 +193,9 @@ mod tests {
         assert!(budget.reserve(41, 0).is_none());
         assert!(budget.reserve(10, 1).is_none(), "no descriptor left");
         assert_eq!(budget.bytes_used(), 60, "a refusal leaves nothing reserved");
-        let mut b = budget.reserve(40, 0).unwrap();
-        b.merge(a);
-        assert_eq!((b.bytes(), b.descriptors()), (100, 1));
-        drop(b);
+        let b = budget.reserve(40, 0).unwrap();
+        assert_eq!((a.bytes(), a.descriptors()), (60, 1));
+        drop((a, b));
         assert_eq!(
             (
                 budget.bytes_used(),
@@ -173,6 +205,26 @@ mod tests {
             (0, 0, 100)
         );
         assert!(budget.reserve(u64::MAX, 0).is_none());
+    }
+
+    #[test]
+    fn a_descriptor_stays_counted_until_its_file_is_closed() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = runtime::fs::Root::open(dir.path()).unwrap();
+        let how = runtime::fs::How {
+            symlinks: runtime::fs::Symlinks::Refuse,
+            wait: runtime::fs::Wait::Block,
+        };
+        let file = Arc::new(root.open_file(b"", how).unwrap());
+        let budget = Budget::new(100, 1);
+        let mut charge = budget.reserve(0, 1).unwrap();
+        charge.attach(&[Arc::clone(&file)]);
+        drop(charge);
+        assert_eq!(budget.descriptors_used(), 1, "it is still being sent");
+        assert!(budget.reserve(0, 1).is_none());
+        drop(file);
+        assert_eq!(budget.descriptors_used(), 0);
+        assert!(budget.reserve(0, 1).is_some());
     }
 
     #[test]

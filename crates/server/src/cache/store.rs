@@ -11,6 +11,7 @@ use super::budget::{Budget, Charge};
 use super::chain::{NONE, Slot};
 use super::{CacheConfig, Eviction, Policy};
 use crate::entry::{Answer, Entry, Token};
+use crate::site::Polls;
 use hashbrown::HashTable;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
@@ -111,6 +112,8 @@ pub(crate) struct Draft {
     pub(crate) charge: Charge,
     /// What its content has reserved.
     pub(crate) content: u64,
+    /// Keeps the paths it depends on under observation.
+    pub(crate) polls: Option<Polls>,
 }
 
 impl Store {
@@ -190,13 +193,7 @@ impl Store {
         let entry = {
             let mut inner = self.lock();
             if self.snapshot_of(snapshot.counter) != snapshot {
-                return Arc::new(Entry::kept(
-                    draft.path,
-                    draft.hash,
-                    draft.answer,
-                    Token::NONE,
-                    draft.charge,
-                ));
+                return Arc::new(Entry::kept(draft, Token::NONE));
             }
             if let Some(old) = inner.find(draft.hash, &draft.path) {
                 inner.forget(old);
@@ -211,6 +208,43 @@ impl Store {
         self.bury(replaced);
         self.evicted(evicted);
         entry
+    }
+
+    /// Takes an entry in, in place of `old`, if that is still the living one; else hands the draft back.
+    pub(crate) fn replace(&self, old: &Entry, draft: Draft) -> Result<Arc<Entry>, Draft> {
+        let mut gone = Vec::new();
+        let entry = {
+            let mut inner = self.lock();
+            let alive = inner.find(draft.hash, &draft.path).filter(|&slot| {
+                inner
+                    .entry(slot)
+                    .is_some_and(|entry| std::ptr::eq(&raw const **entry, old))
+            });
+            let Some(slot) = alive else { return Err(draft) };
+            inner.forget(slot);
+            inner.retire(slot, &mut gone);
+            inner.place(draft)
+        };
+        self.bury(gone);
+        Ok(entry)
+    }
+
+    /// Closes some of the files that are only kept; whether there were any.
+    pub(crate) fn shed_descriptors(&self) -> bool {
+        let mut gone = Vec::new();
+        {
+            let mut inner = self.lock();
+            let enough = inner.live_descriptors - inner.live_descriptors / 4;
+            while inner.live_descriptors > 0 && inner.live_descriptors >= enough {
+                let Some(slot) = inner.descriptors.victim() else {
+                    break;
+                };
+                inner.retire(slot, &mut gone);
+            }
+        }
+        let any = !gone.is_empty();
+        self.evicted(gone);
+        any
     }
 
     /// The state to compare with when inserting: taken before the file is first looked at.
@@ -410,27 +444,22 @@ impl Inner {
         };
         let bytes = draft.charge.bytes() + draft.content;
         let descriptors = draft.charge.descriptors();
-        let entry = Arc::new(Entry::kept(
-            draft.path,
-            draft.hash,
-            draft.answer,
-            token,
-            draft.charge,
-        ));
+        let hash = draft.hash;
+        let entry = Arc::new(Entry::kept(draft, token));
         place.state = State::Taken {
             entry: Arc::clone(&entry),
             bytes,
             descriptors,
         };
         let Inner { index, places, .. } = self;
-        index.insert_unique(draft.hash, slot, |&slot| match &places[slot as usize].state {
+        index.insert_unique(entry.hash, slot, |&slot| match &places[slot as usize].state {
             State::Taken { entry, .. } => entry.hash,
             State::Free { .. } => 0,
         });
         self.live += 1;
         self.live_bytes += bytes;
         self.live_descriptors += descriptors;
-        self.policy(descriptors).insert(slot, draft.hash, bytes);
+        self.policy(descriptors).insert(slot, hash, bytes);
         entry
     }
 

@@ -360,3 +360,10 @@ fn body_deadline(limits: &Limits, since: Instant, received: u64) -> Instant {
     };
     since + limits.body_timeout + granted
 }
+
+#[cfg(any(test, fuzzing))]
+pub mod exercise;
+#[cfg(any(test, fuzzing))]
+mod rig;
+#[cfg(test)]
+mod tests;

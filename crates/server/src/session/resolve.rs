@@ -295,7 +295,7 @@ impl Session {
                 Step::Look(next, at) => (path, stage) = (next, at),
                 Step::Make(coding) => {
                     let entry = Arc::clone(entry);
-                    if let Some(job) = view.encode(path, &entry, coding) {
+                    if let Some(job) = view.encode(&entry, coding) {
                         return Outcome::Wait(Work::Encode(job), Stage::Coded);
                     }
                     // Another request is making it; this one does not wait.

@@ -15,6 +15,8 @@ pub struct SiteConfig {
     pub index: Vec<String>,
     /// Whether a directory without an index is listed.
     pub listing: bool,
+    /// Entries a listing shows at most.
+    pub listing_entries_max: usize,
     /// What a symbolic link below the root may do.
     pub symlinks: Symlinks,
     /// Whether names that begin with a dot are served; `.well-known` at the root always is.
@@ -38,6 +40,7 @@ impl SiteConfig {
             source,
             index: vec!["index.html".to_owned()],
             listing: false,
+            listing_entries_max: 5_000,
             symlinks: Symlinks::FollowWithinRoot,
             hidden: false,
             precompressed: true,
@@ -74,19 +77,30 @@ pub enum Symlinks {
 
 /// Why a site could not be opened.
 #[derive(Debug)]
-pub struct OpenError {
-    pub(crate) root: PathBuf,
-    pub(crate) cause: std::io::Error,
+pub enum OpenError {
+    /// The root is missing, no directory, or may not be read: the operator's to mend.
+    Root(PathBuf, runtime::fs::OpenError),
+    /// The system refused the thread that watches for changes.
+    Watch(std::io::Error),
 }
 
 impl fmt::Display for OpenError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "cannot serve `{}`: {}", self.root.display(), self.cause)
+        match self {
+            OpenError::Root(path, runtime::fs::OpenError::NotFound) => {
+                write!(f, "cannot serve `{}`: there is no such directory", path.display())
+            }
+            OpenError::Root(path, cause) => write!(f, "cannot serve `{}`: {cause}", path.display()),
+            OpenError::Watch(cause) => write!(f, "cannot watch the files for changes: {cause}"),
+        }
     }
 }
 
 impl std::error::Error for OpenError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        Some(&self.cause)
+        match self {
+            OpenError::Root(_, cause) => Some(cause),
+            OpenError::Watch(cause) => Some(cause),
+        }
     }
 }

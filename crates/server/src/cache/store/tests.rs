@@ -48,6 +48,7 @@ fn put(store: &Store, name: u16, size: u64, descriptors: u64) -> Option<(Arc<Ent
         answer: Answer::Resource(Resource::new(None, vec![representation], &[])),
         charge,
         content: size,
+        polls: None,
     };
     Some((store.insert(draft, snapshot), body))
 }
@@ -171,6 +172,7 @@ fn a_change_while_loading_is_not_kept() {
         answer,
         charge,
         content: 0,
+        polls: None,
     };
     let entry = store.insert(draft, snapshot);
     assert!(!entry.is_dead(), "it answers the request it was made for");
@@ -221,6 +223,7 @@ fn hit_ratio(policy: Policy, budget: u64, trace: &[usize], size: impl Fn(usize) 
                     answer,
                     charge,
                     content: 0,
+                    polls: None,
                 },
                 snapshot,
             );
