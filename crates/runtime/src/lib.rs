@@ -10,6 +10,7 @@ pub mod fs;
 pub mod io;
 pub mod listen;
 pub mod log_file;
+pub mod process;
 pub mod session;
 pub mod signal;
 mod sys;

@@ -4,6 +4,10 @@
 //! (woken one at a time by the kernel), so an address that is taken is an error, never a silent split
 //! of its connections between two programs, which `SO_REUSEPORT` would allow.
 
+mod owner;
+
+pub use owner::{Owner, owner};
+
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 use std::fmt;
 use std::io;
