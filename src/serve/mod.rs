@@ -42,7 +42,7 @@ const DEMO_NOT_FOUND: (&str, &str) = ("404", "/404.html");
 /// How often a draining server looks whether all is done.
 const DRAIN_TICK: Duration = Duration::from_millis(10);
 /// Descriptors left for files, logs and the workers themselves when connections take the rest.
-const DESCRIPTORS_KEPT: std::ops::RangeInclusive<u64> = 16..=1024;
+const DESCRIPTORS_KEPT: std::ops::RangeInclusive<u64> = 32..=1024;
 
 /// Runs the command to its end.
 ///
