@@ -2,7 +2,7 @@
 
 use crate::cli::Failure;
 use measure::Instant;
-use runtime::log_file::LogFile;
+use runtime::logfile::{LogFile, Target};
 use server::LogSink;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -27,7 +27,12 @@ impl AccessLog {
         if let Some(running) = running.filter(|running| running.path == path) {
             return Ok(Some(Arc::clone(running)));
         }
-        let file = LogFile::open(path).map_err(|error| {
+        let target = if path.as_os_str() == "-" {
+            Target::Stdout
+        } else {
+            Target::File(path.to_owned())
+        };
+        let file = LogFile::open(target).map_err(|error| {
             Failure::System(format!(
                 "cannot open the access log `{}`: {error}; its folder must exist and be writable",
                 path.display()
@@ -43,22 +48,10 @@ impl AccessLog {
     pub(crate) fn reopen(&self) {
         self.file.reopen();
     }
-
-    /// Waits until everything is written.
-    pub(crate) fn flush(&self) {
-        self.file.flush();
-    }
 }
 
 impl LogSink for AccessLog {
     fn write(&self, lines: Vec<u8>, _now: Instant) -> (Vec<u8>, u64) {
-        match self.file.write(lines) {
-            Ok(empty) => (empty, 0),
-            Err(mut refused) => {
-                let count = refused.iter().filter(|byte| **byte == b'\n').count();
-                refused.clear();
-                (refused, count as u64)
-            }
-        }
+        self.file.write(lines)
     }
 }

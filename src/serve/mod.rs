@@ -21,13 +21,14 @@ use measure::{Duration, Seed, UnixTime};
 use report::Started;
 use runtime::concurrency::Limits;
 use runtime::concurrency::loops::{self, Loops};
-use runtime::listen::{self, ListenError, Listener};
+use runtime::listen::{self, Listener, Listening};
 use runtime::signal::{Signal, Signals};
-use runtime::{clock, process};
+use runtime::{clock, machine};
 use server::config::Config;
 use server::site::{OpenError, Source};
 use server::{LogSink, Server};
 use std::io::{self, Write};
+use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 use strategy::{Choice, choose};
@@ -52,17 +53,17 @@ pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<(), Failure> {
     let began = clock::now();
     voice.listen();
     let config = configuration(flags)?;
-    let choice = choose(&config, process::cores())?;
+    let choice = choose(&config, machine::usable_cores())?;
     if flags.check {
         return check(config);
     }
     let mut signals = Signals::take_over().map_err(|error| refused("signal handlers", &error))?;
-    let descriptors = process::raise_descriptors();
+    let descriptors = machine::raise_descriptor_limit();
     let log = AccessLog::open(config.access_log.as_deref(), None)?;
     let server = Arc::new(open(config.clone(), log.as_ref())?);
-    let listeners = listen::bind(&config.listen.0).map_err(|error| taken(&error))?;
+    let listeners = bind(&config.listen.0)?;
     let workers = start(&server, &choice, &listeners, descriptors)?;
-    let addresses: Vec<_> = listeners.iter().map(|listener| listener.address).collect();
+    let addresses: Vec<_> = listeners.iter().map(Listener::address).collect();
     // From here on only the workers hold the sockets: they close them when they drain.
     drop(listeners);
     let started = Started {
@@ -77,9 +78,8 @@ pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<(), Failure> {
     let mut operator = Operator { flags, server, log };
     operator.run(&mut signals, &workers)?;
     workers.join().map_err(|error| refused("a worker", &error))?;
-    if let Some(log) = &operator.log {
-        log.flush();
-    }
+    // The last handles on the access log: dropping them writes out what the workers handed over.
+    drop(operator);
     tracing::info!("stopped");
     Ok(())
 }
@@ -143,7 +143,7 @@ fn start(
     };
     let sockets: Vec<_> = listeners
         .iter()
-        .map(|listener| Arc::clone(&listener.socket))
+        .map(|listener| Arc::clone(listener.fd()))
         .collect();
     loops::start(server, vec![sockets; choice.workers], limits).map_err(|error| refused("workers", &error))
 }
@@ -191,7 +191,7 @@ impl Operator<'_> {
 
     fn try_reload(&mut self) -> Result<(), Failure> {
         let next = configuration(self.flags)?;
-        choose(&next, process::cores())?;
+        choose(&next, machine::usable_cores())?;
         let waiting = next.needs_restart(&self.server.config());
         let log = AccessLog::open(next.access_log.as_deref(), self.log.as_ref())?;
         self.server
@@ -234,6 +234,24 @@ impl Operator<'_> {
     }
 }
 
+/// Listens on every address. `[::]` takes IPv4 too, unless `0.0.0.0` is asked for with the same port.
+fn bind(addresses: &[SocketAddr]) -> Result<Vec<Listener>, Failure> {
+    let is_v4_twin = |address: &SocketAddr, other: &SocketAddr| {
+        other.is_ipv4() && other.ip().is_unspecified() && other.port() == address.port()
+    };
+    addresses
+        .iter()
+        .map(|address| {
+            let how = Listening {
+                both_families: address.ip().is_unspecified()
+                    && !addresses.iter().any(|other| is_v4_twin(address, other)),
+                ..Listening::default()
+            };
+            Listener::bind(*address, how).map_err(|error| taken(*address, &error))
+        })
+        .collect()
+}
+
 fn unservable(error: &OpenError) -> Failure {
     match error {
         OpenError::Root(..) => Failure::Usage(format!("{error}; name a directory that can be read")),
@@ -242,10 +260,10 @@ fn unservable(error: &OpenError) -> Failure {
 }
 
 /// An address that cannot be had: who has it, and what to do.
-fn taken(error: &ListenError) -> Failure {
-    let advice = match error.cause.kind() {
+fn taken(address: SocketAddr, error: &io::Error) -> Failure {
+    let advice = match error.kind() {
         io::ErrorKind::AddrInUse => {
-            let who = listen::owner(error.address)
+            let who = listen::owner(address)
                 .map(|owner| format!("{} (process {}) has it; ", owner.name, owner.pid))
                 .unwrap_or_default();
             format!("{who}stop that program or choose another address with --listen ADDR:PORT")
@@ -258,7 +276,7 @@ fn taken(error: &ListenError) -> Failure {
         }
         _ => "choose another address with --listen ADDR:PORT".to_owned(),
     };
-    Failure::System(format!("{error}; {advice}"))
+    Failure::System(format!("cannot listen on {address}: {error}; {advice}"))
 }
 
 fn refused(what: &str, error: &io::Error) -> Failure {

@@ -1,156 +1,136 @@
-//! Listening sockets: bound once, shared by all workers.
+//! Listening sockets, with the options every strategy wants.
 //!
-//! Decides socket options and what a failure to bind is called. Workers share one socket per address
-//! (woken one at a time by the kernel), so an address that is taken is an error, never a silent split
-//! of its connections between two programs, which `SO_REUSEPORT` would allow.
+//! Accepted sockets inherit `TCP_NODELAY`, so it is set once here and not per connection.
 
 mod owner;
 
 pub use owner::{Owner, owner};
 
-use socket2::{Domain, Protocol, SockRef, Socket, Type};
-use std::fmt;
-use std::io;
+use crate::sys;
+use rustix::io::Errno;
+use rustix::net::sockopt;
+use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use std::net::SocketAddr;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
-/// Connections that may wait to be accepted; the kernel lowers it to `net.core.somaxconn`.
-const BACKLOG: i32 = 65_535;
+/// How to listen.
+#[derive(Clone, Copy, Debug)]
+pub struct Listening {
+    /// Connections the kernel may hold before they are accepted; it caps this at
+    /// `net.core.somaxconn`.
+    pub backlog: u32,
+    /// Several sockets on one address, each with its own queue (`SO_REUSEPORT`): the kernel spreads
+    /// connections over them without a shared lock.
+    pub shared_port: bool,
+    /// Wake the server only when the first bytes are here (`TCP_DEFER_ACCEPT`): one wake-up less for
+    /// each new connection.
+    pub defer_accept: bool,
+    /// `[::]` takes IPv4 connections too. Otherwise it means IPv6 only, so that `0.0.0.0` can have the
+    /// same port.
+    pub both_families: bool,
+}
 
-/// A socket that listens.
+impl Default for Listening {
+    fn default() -> Listening {
+        Listening {
+            backlog: 4096,
+            shared_port: false,
+            defer_accept: true,
+            both_families: false,
+        }
+    }
+}
+
+/// A socket that listens, not blocking.
 #[derive(Clone, Debug)]
 pub struct Listener {
-    /// Where it really listens: a port asked for as 0 is known here.
-    pub address: SocketAddr,
-    /// The socket, non-blocking.
-    pub socket: Arc<OwnedFd>,
-}
-
-/// An address that cannot be listened on.
-#[derive(Debug)]
-pub struct ListenError {
-    /// The address asked for.
-    pub address: SocketAddr,
-    /// The system call that refused.
-    pub call: &'static str,
-    /// Its errno.
-    pub cause: io::Error,
-}
-
-impl fmt::Display for ListenError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "cannot listen on {}: {}: {}",
-            self.address, self.call, self.cause
-        )
-    }
-}
-
-impl std::error::Error for ListenError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        Some(&self.cause)
-    }
-}
-
-/// Listens on every address. `[::]` takes IPv4 too, unless `0.0.0.0` is in the list with the same port.
-///
-/// # Errors
-/// The first address that is refused; nothing stays bound then.
-pub fn bind(addresses: &[SocketAddr]) -> Result<Vec<Listener>, ListenError> {
-    addresses
-        .iter()
-        .map(|&address| {
-            let beside_v4 = |other: &SocketAddr| {
-                other.is_ipv4() && other.ip().is_unspecified() && other.port() == address.port()
-            };
-            bind_one(address, !addresses.iter().any(beside_v4))
-        })
-        .collect()
-}
-
-fn bind_one(address: SocketAddr, dual: bool) -> Result<Listener, ListenError> {
-    let failed = |call| move |cause| ListenError { address, call, cause };
-    let kind = Type::STREAM.nonblocking().cloexec();
-    let socket =
-        Socket::new(Domain::for_address(address), kind, Some(Protocol::TCP)).map_err(failed("socket"))?;
-    // A restart must not wait for connections of the last run to leave TIME_WAIT.
-    socket.set_reuse_address(true).map_err(failed("SO_REUSEADDR"))?;
-    if address.is_ipv6() {
-        socket
-            .set_only_v6(!(dual && address.ip().is_unspecified()))
-            .map_err(failed("IPV6_V6ONLY"))?;
-    }
-    // Accepted sockets inherit it: a small answer must not wait for the acknowledgment of another.
-    socket.set_tcp_nodelay(true).map_err(failed("TCP_NODELAY"))?;
-    socket.bind(&address.into()).map_err(failed("bind"))?;
-    socket.listen(BACKLOG).map_err(failed("listen"))?;
-    let bound = socket.local_addr().map_err(failed("getsockname"))?;
-    Ok(Listener {
-        address: bound.as_socket().unwrap_or(address),
-        socket: Arc::new(socket.into()),
-    })
+    fd: Arc<OwnedFd>,
+    address: SocketAddr,
 }
 
 impl Listener {
-    /// Whether accepting waits for a connection (for drivers that block) or says at once that there is
-    /// none (for event loops).
+    /// Listens on `address`; with port 0 the system chooses one.
     ///
     /// # Errors
-    /// What `fcntl` says.
-    pub fn set_nonblocking(&self, nonblocking: bool) -> io::Result<()> {
-        SockRef::from(&*self.socket).set_nonblocking(nonblocking)
+    /// What the system says: the address is in use, is not this machine's, or the port needs privilege.
+    pub fn bind(address: SocketAddr, how: Listening) -> std::io::Result<Listener> {
+        let family = match address {
+            SocketAddr::V4(_) => AddressFamily::INET,
+            SocketAddr::V6(_) => AddressFamily::INET6,
+        };
+        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+        let fd = rustix::net::socket_with(family, SocketType::STREAM, flags, None)?;
+        // A restart must not wait for the last connections' TIME_WAIT.
+        sockopt::set_socket_reuseaddr(&fd, true)?;
+        if how.shared_port {
+            sockopt::set_socket_reuseport(&fd, true)?;
+        }
+        if address.is_ipv6() {
+            sockopt::set_ipv6_v6only(&fd, !how.both_families)?;
+        }
+        sockopt::set_tcp_nodelay(&fd, true)?;
+        if how.defer_accept {
+            // An optimization: where it is refused, the first receive merely finds nothing.
+            let _ = sys::set_tcp_defer_accept(fd.as_fd(), 1);
+        }
+        rustix::net::bind(&fd, &address)?;
+        rustix::net::listen(&fd, i32::try_from(how.backlog).unwrap_or(i32::MAX))?;
+        let address = SocketAddr::try_from(rustix::net::getsockname(&fd)?).map_err(|_| Errno::AFNOSUPPORT)?;
+        Ok(Listener {
+            fd: Arc::new(fd),
+            address,
+        })
+    }
+
+    /// Where it listens, with the port the system chose.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// The socket.
+    pub fn fd(&self) -> &Arc<OwnedFd> {
+        &self.fd
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::net::TcpStream;
 
-    fn any(text: &str) -> SocketAddr {
-        text.parse().expect("an address")
+    fn bind(address: &str, shared_port: bool) -> std::io::Result<Listener> {
+        Listener::bind(
+            address.parse().unwrap(),
+            Listening {
+                shared_port,
+                ..Listening::default()
+            },
+        )
     }
 
     #[test]
-    fn a_free_port_is_known_and_answers() {
-        let listeners = bind(&[any("127.0.0.1:0"), any("127.0.0.2:0")]).expect("free ports");
-        for listener in &listeners {
-            assert_ne!(listener.address.port(), 0);
-            TcpStream::connect(listener.address).expect("a connection");
-        }
+    fn a_port_is_chosen_and_told_and_can_be_shared_or_not() {
+        let first = bind("127.0.0.1:0", true).unwrap();
+        assert_ne!(first.address().port(), 0);
+        let address = first.address().to_string();
+        assert_eq!(bind(&address, true).unwrap().address(), first.address());
+        let error = bind(&address, false).unwrap_err();
+        assert_eq!(error.kind(), std::io::ErrorKind::AddrInUse);
     }
 
     #[test]
-    fn a_taken_address_is_named() {
-        let first = bind(&[any("127.0.0.1:0")]).expect("a free port");
-        let error = bind(&[first[0].address]).expect_err("taken");
-        assert_eq!(error.cause.kind(), io::ErrorKind::AddrInUse);
-        assert!(
-            error.to_string().contains(&first[0].address.to_string()),
-            "{error}"
-        );
-    }
-
-    #[test]
-    fn every_address_takes_both_families_or_leaves_one() {
-        let Ok(both) = bind(&[any("[::]:0")]) else {
-            println!("skipped: no IPv6 on this machine");
+    fn both_families_may_have_the_same_port() {
+        let Ok(six) = bind("[::]:0", false) else {
+            println!("skipped: this machine has no IPv6");
             return;
         };
-        let port = both[0].address.port();
-        TcpStream::connect(("127.0.0.1", port)).expect("IPv4 through [::]");
-        drop(both);
-        let pair = [
-            SocketAddr::new(any("0.0.0.0:0").ip(), port),
-            SocketAddr::new(any("[::]:0").ip(), port),
-        ];
-        assert_eq!(
-            bind(&pair)
-                .map(|listeners| listeners.len())
-                .map_err(|error| error.to_string()),
-            Ok(2)
-        );
+        let four = format!("0.0.0.0:{}", six.address().port());
+        assert_eq!(bind(&four, false).unwrap().address().port(), six.address().port());
+        let both = Listening {
+            both_families: true,
+            ..Listening::default()
+        };
+        let both = Listener::bind("[::]:0".parse().unwrap(), both).unwrap();
+        std::net::TcpStream::connect(("127.0.0.1", both.address().port())).unwrap();
     }
 }
