@@ -364,6 +364,7 @@ fn body_deadline(limits: &Limits, since: Instant, received: u64) -> Instant {
 }
 
 #[cfg(any(test, fuzzing))]
+#[cfg_attr(test, allow(unreachable_pub, reason = "a fuzz target calls it"))]
 pub mod exercise;
 #[cfg(any(test, fuzzing))]
 mod rig;
