@@ -7,5 +7,7 @@
 )]
 
 mod files;
+mod sockets;
 
 pub(crate) use files::cached_pages;
+pub(crate) use sockets::set_tcp_defer_accept;
