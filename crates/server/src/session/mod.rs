@@ -105,6 +105,8 @@ struct Input {
 struct Discard {
     /// The head of its request, to be answered when the body is complete.
     head: Vec<u8>,
+    /// Bytes of the body that cannot be judged yet: part of a trailer section, bounded by its limit.
+    left: Vec<u8>,
     /// When the request's first byte came.
     started: Instant,
     /// When the body began.
@@ -362,6 +364,7 @@ fn body_deadline(limits: &Limits, since: Instant, received: u64) -> Instant {
 }
 
 #[cfg(any(test, fuzzing))]
+#[cfg_attr(test, allow(unreachable_pub, reason = "a fuzz target calls it"))]
 pub mod exercise;
 #[cfg(any(test, fuzzing))]
 mod rig;

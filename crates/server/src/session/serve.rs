@@ -22,8 +22,8 @@ use runtime::Tx;
 enum Body {
     /// To its end, after so many bytes.
     End(usize),
-    /// To the end of the input.
-    More,
+    /// So many bytes; what follows them cannot be judged without more.
+    More(usize),
     /// It must not go on.
     Refused(Failure),
 }
@@ -71,7 +71,7 @@ impl Session {
                     depth += 1;
                     started = now;
                 }
-                Ok(Step::Partial { .. }) => return self.park(cx, rest, started, tx, now),
+                Ok(Step::Partial { used }) => return self.park(cx, &rest[used..], started, tx, now),
                 Ok(_) => {
                     debug_assert!(false, "a step that only follows a body, or the last request");
                     self.phase = Phase::Closed;
@@ -258,9 +258,10 @@ impl Session {
                 self.refuse(cx, &asked, failure, tx, now);
                 None
             }
-            Body::More => {
+            Body::More(used) => {
                 let discard = Box::new(Discard {
                     head: bytes.to_vec(),
+                    left: behind[used..].to_vec(),
                     started,
                     since: now,
                     received,
@@ -298,8 +299,18 @@ impl Session {
         tx: &mut Tx,
         now: Instant,
     ) {
+        let joined;
+        let bytes = if discard.left.is_empty() {
+            bytes
+        } else {
+            joined = [&std::mem::take(&mut discard.left), bytes].concat();
+            &joined
+        };
         match self.discard(cx, &mut discard.received, bytes) {
-            Body::More => self.await_body(cx, discard, tx, now),
+            Body::More(used) => {
+                discard.left.extend_from_slice(&bytes[used..]);
+                self.await_body(cx, discard, tx, now);
+            }
             Body::Refused(failure) => {
                 self.count(cx);
                 with_head(&discard.head, cx, |cx, head| {
@@ -338,7 +349,8 @@ impl Session {
                     }
                 }
                 Ok(Step::End { used: more, .. }) => return Body::End(used + more),
-                Ok(_) => return Body::More,
+                Ok(Step::Partial { used: more }) => return Body::More(used + more),
+                Ok(_) => return Body::More(input.len()),
                 Err(fault) => return Body::Refused(Failure::of_fault(fault)),
             }
         }
