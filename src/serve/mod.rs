@@ -19,10 +19,9 @@ use crate::demo;
 use access_log::AccessLog;
 use measure::{Duration, Seed, UnixTime};
 use report::Started;
-use runtime::concurrency::Limits;
-use runtime::concurrency::loops::{self, Loops};
 use runtime::listen::{self, Listener, Listening};
 use runtime::signal::{Signal, Signals};
+use runtime::strategy::{self as drivers, Handle, Limits};
 use runtime::{clock, machine};
 use server::config::Config;
 use server::site::{OpenError, Source};
@@ -135,17 +134,13 @@ fn start(
     choice: &Choice,
     listeners: &[Listener],
     descriptors: u64,
-) -> Result<Loops, Failure> {
+) -> Result<Handle, Failure> {
     let kept = (descriptors / 4).clamp(*DESCRIPTORS_KEPT.start(), *DESCRIPTORS_KEPT.end());
     let limits = Limits {
         connections_max: usize::try_from(descriptors.saturating_sub(kept).max(1)).unwrap_or(usize::MAX),
         ..Limits::default()
     };
-    let sockets: Vec<_> = listeners
-        .iter()
-        .map(|listener| Arc::clone(listener.fd()))
-        .collect();
-    loops::start(server, vec![sockets; choice.workers], limits).map_err(|error| refused("workers", &error))
+    drivers::serve(choice.strategy()?, listeners, server, limits).map_err(|error| refused("workers", &error))
 }
 
 /// Says what was started: to a program on standard output, to a person on standard error.
@@ -168,7 +163,7 @@ struct Operator<'a> {
 }
 
 impl Operator<'_> {
-    fn run(&mut self, signals: &mut Signals, workers: &Loops) -> Result<(), Failure> {
+    fn run(&mut self, signals: &mut Signals, workers: &Handle) -> Result<(), Failure> {
         loop {
             match signals.wait(None).map_err(|error| refused("poll", &error))? {
                 Some(Signal::Stop) => return self.drain(signals, workers),
@@ -212,22 +207,20 @@ impl Operator<'_> {
         Ok(())
     }
 
-    fn drain(&self, signals: &mut Signals, workers: &Loops) -> Result<(), Failure> {
+    fn drain(&self, signals: &mut Signals, workers: &Handle) -> Result<(), Failure> {
         let grace = self.server.config().grace;
-        let until = clock::now() + grace;
         tracing::info!(
             "stopping: {} open connections have {grace:?} to finish",
             workers.open()
         );
-        workers.drain();
+        workers.drain(grace);
         while !workers.is_finished() {
             let signal = signals
                 .wait(Some(DRAIN_TICK))
                 .map_err(|error| refused("poll", &error))?;
-            if signal == Some(Signal::Stop) || clock::now() >= until {
+            if signal == Some(Signal::Stop) {
                 tracing::warn!("stopping now: {} connections are cut off", workers.open());
                 workers.stop();
-                break;
             }
         }
         Ok(())

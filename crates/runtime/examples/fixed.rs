@@ -1,19 +1,31 @@
 //! Answers every request with the same kibibyte and parses nothing: what a driver costs by itself.
 //!
-//! `cargo run --release -p runtime --example fixed -- 127.0.0.1:8090`
+//! `cargo run --release -p runtime --example fixed -- 127.0.0.1:8090 [close|keep] [loop|pool]`
 
 use measure::{Duration, Instant, UnixTime};
-use runtime::concurrency::{Limits, loops};
+use runtime::listen::{Listener, Listening};
+use runtime::strategy::{Concurrency, Io, Limits, Strategy, serve};
 use runtime::{Action, Context, Event, Job, Service, Session, Tx};
 use std::net::SocketAddr;
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 
-struct Fixed;
-struct Cx;
+const HEAD: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 1024\r\n\r\n";
+
+/// The answer, and whether the connection ends with it.
+struct Fixed {
+    answer: Vec<u8>,
+    close_each: bool,
+}
+struct Cx {
+    answer: Vec<u8>,
+    close_each: bool,
+}
 enum Nothing {}
-struct Conn {
-    writing: bool,
-    closing: bool,
+enum Conn {
+    Reading,
+    Sending,
+    Ending,
 }
 
 impl Job for Nothing {
@@ -36,57 +48,81 @@ impl Context for Cx {
 
 impl Session for Conn {
     type Cx = Cx;
-    fn handle(&mut self, _: &mut Cx, event: Event<'_, Nothing>, tx: &mut Tx, _: Instant) {
+
+    #[inline]
+    fn handle(&mut self, cx: &mut Cx, event: Event<'_, Nothing>, tx: &mut Tx, _: Instant) {
         match event {
             Event::Bytes(bytes) => {
-                for _ in bytes.windows(4).filter(|w| w == b"\r\n\r\n") {
-                    tx.head
-                        .extend_from_slice(b"HTTP/1.1 200 OK\r\nContent-Length: 1024\r\n\r\n");
-                    tx.head.resize(tx.head.len() + 1024, b'x');
+                let mut rest = bytes;
+                // A blank line cut in two is missed: load generators send whole requests.
+                while let Some(end) = memchr::memmem::find(rest, b"\r\n\r\n") {
+                    tx.head.extend_from_slice(&cx.answer);
+                    rest = &rest[end + 4..];
                 }
-                self.writing = true;
+                if !tx.head.is_empty() {
+                    *self = Conn::Sending;
+                }
             }
-            Event::Sent => self.writing = false,
-            Event::Eof | Event::Drain => self.closing = true,
+            Event::Sent if cx.close_each => *self = Conn::Ending,
+            Event::Sent => *self = Conn::Reading,
+            Event::Eof | Event::Drain => *self = Conn::Ending,
             _ => {}
         }
     }
-    fn poll(&mut self, _: &mut Cx, _: &mut Tx, _: Instant) -> Action<Nothing> {
-        match (self.writing, self.closing) {
-            (true, _) => Action::Write,
-            (false, true) => Action::Close,
-            (false, false) => Action::Read,
+
+    #[inline]
+    fn poll(&mut self, _: &mut Cx, tx: &mut Tx, _: Instant) -> Action<Nothing> {
+        match self {
+            Conn::Reading => Action::Read,
+            Conn::Sending if tx.is_empty() => Action::Stay,
+            Conn::Sending => Action::Write,
+            Conn::Ending => Action::Close,
         }
     }
+
     fn deadline(&self) -> Option<Instant> {
         None
     }
+
     fn closed(&mut self, _: &mut Cx, _: Instant) {}
 }
 
 impl Service for Fixed {
     type Session = Conn;
+
     fn context(&self, _: usize) -> Cx {
-        Cx
+        Cx {
+            answer: self.answer.clone(),
+            close_each: self.close_each,
+        }
     }
+
     fn accept(&self, _: &mut Cx, _: SocketAddr, _: Instant) -> Option<Conn> {
-        Some(Conn {
-            writing: false,
-            closing: false,
-        })
+        Some(Conn::Reading)
     }
+
     fn grace(&self) -> Duration {
         Duration::from_secs(1)
     }
 }
 
-fn main() -> std::io::Result<()> {
-    let address = std::env::args().nth(1).unwrap_or_else(|| "127.0.0.1:8090".into());
-    let listener = std::net::TcpListener::bind(&address)?;
-    listener.set_nonblocking(true)?;
-    rustix::net::sockopt::set_tcp_nodelay(&listener, true)?;
-    rustix::net::listen(&listener, 4096)?;
-    println!("http://{address}");
-    let listener: Arc<std::os::fd::OwnedFd> = Arc::new(listener.into());
-    loops::start(&Arc::new(Fixed), vec![vec![listener]], Limits::default())?.join()
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let mut words = std::env::args().skip(1);
+    let address = words.next().unwrap_or_else(|| "127.0.0.1:8090".into());
+    let close_each = words.next().as_deref() == Some("close");
+    let strategy = match words.next().as_deref() {
+        Some("pool") => Strategy::new(
+            Concurrency::Pool,
+            Io::Blocking,
+            NonZeroUsize::MIN.saturating_add(63),
+        )?,
+        _ => Strategy::new(Concurrency::Loop, Io::Epoll, NonZeroUsize::MIN)?,
+    };
+    runtime::machine::raise_descriptor_limit();
+    let listener = Listener::bind(address.parse()?, Listening::default())?;
+    println!("http://{}", listener.address());
+    let answer = [HEAD, &[b'x'; 1024]].concat();
+    let service = Arc::new(Fixed { answer, close_each });
+    serve(strategy, &[listener], &service, Limits::default())?.join()?;
+    Ok(())
 }

@@ -15,7 +15,7 @@ pub use open::{How, Listed, Listing, OpenError, Root, Symlinks};
 use rustix::io::{Errno, ReadWriteFlags};
 use std::fmt;
 use std::io::IoSliceMut;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 /// Whether a call may wait for a disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -235,10 +235,6 @@ impl File {
     pub fn cool(&self) {
         let _ = rustix::fs::fadvise(&self.fd, 0, None, rustix::fs::Advice::DontNeed);
     }
-
-    pub(crate) fn raw_fd(&self) -> i32 {
-        self.fd.as_raw_fd()
-    }
 }
 
 impl AsFd for File {
@@ -248,4 +244,4 @@ impl AsFd for File {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

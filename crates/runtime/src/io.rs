@@ -1,162 +1,211 @@
-//! The seam between a worker and the kernel: operations go in, completions come out.
+//! What a worker asks of a back end, and what it hears from it.
 //!
-//! Completion is the common language. A back end that learns of readiness (epoll) tries an operation
-//! when it is submitted and returns the completion inline; when it cannot, it parks the operation and
-//! later asks for it [`Done::Again`]. A back end that learns of completions (a ring) returns nothing
-//! inline. A worker cannot tell the difference.
+//! Completion is the common language: a worker *submits* an operation and is told when it is *done*.
+//! A back end that can finish at once answers from `submit` itself (epoll does, nearly always); one
+//! that cannot answers from `wait` (a ring does, nearly always). Sessions never see the difference.
 //!
-//! A received buffer belongs to its completion, so an idle connection holds none.
+//! ```text
+//!              submit(op) ─────────────▶ Some(done)   at once
+//!   worker                  backend
+//!              wait(until) ────────────▶ done, done, done
+//! ```
+//! A receive owns no buffer: its completion does, so an idle connection holds none. Output travels as
+//! a pooled box to the operation and comes back with its completion, and stays with a connection only
+//! while that one is blocked.
 
-pub mod epoll;
-mod table;
+pub(crate) mod blocking;
+pub(crate) mod epoll;
+mod socket;
+pub(crate) mod table;
 
-use crate::session::{FileRange, Loss, Tx};
-use measure::Instant;
+use crate::session::{Body, FileRange, Loss, Tx};
+use measure::{Instant, UnixTime};
 use std::net::SocketAddr;
 
-pub(crate) use table::Table;
-
-/// A connection of one back end. The generation tells a late event from the slot's next owner.
+/// A connection, told apart from earlier ones that used the same slot: descriptors and slots are
+/// reused while news of their former owners is still in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct ConnId {
-    /// Where it is kept; reused.
-    pub slot: u32,
-    /// Which owner of the slot it is.
-    pub generation: u32,
+pub(crate) struct Id {
+    pub(crate) index: u32,
+    pub(crate) generation: u32,
 }
 
-/// What a worker wants done.
+/// Bytes that arrived.
 #[derive(Debug)]
-pub enum Op {
-    /// Take a connection from this listener.
-    Accept {
-        /// Index of the listener.
-        listener: u32,
-    },
-    /// Receive what is there, or wait for it.
-    Recv {
-        /// The connection.
-        id: ConnId,
-    },
-    /// Send all of `tx`.
-    Send {
-        /// The connection.
-        id: ConnId,
-        /// What to send; comes back in `Sent`.
-        tx: Box<Tx>,
-    },
-    /// Go on with a send that had to wait.
-    Resume {
-        /// The connection.
-        id: ConnId,
-    },
-    /// Shut down the sending half.
-    Shutdown {
-        /// The connection.
-        id: ConnId,
-    },
-    /// Close. Nothing of this connection completes afterwards.
-    Close {
-        /// The connection.
-        id: ConnId,
-    },
+pub(crate) struct Buf {
+    pub(crate) bytes: Box<[u8]>,
+    pub(crate) len: usize,
 }
 
-/// What came of it.
+impl Buf {
+    /// The most that one receive brings.
+    pub(crate) const CAPACITY: usize = 16 << 10;
+
+    pub(crate) fn new() -> Buf {
+        Buf {
+            bytes: vec![0; Buf::CAPACITY].into_boxed_slice(),
+            len: 0,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn filled(&self) -> &[u8] {
+        &self.bytes[..self.len]
+    }
+}
+
+/// Output on its way, with how far it has come.
 #[derive(Debug)]
-pub enum Done {
-    /// The operation was parked and can be tried now: submit it again.
-    Again(Op),
-    /// A connection was accepted.
-    Accepted {
-        /// Its id from now on.
-        id: ConnId,
-        /// The other end.
-        peer: SocketAddr,
-        /// Index of the listener it came by.
-        listener: u32,
-    },
-    /// Accepting failed with this errno; the listener is not asked again before `Op::Accept` is.
-    Refused {
-        /// Index of the listener.
-        listener: u32,
-        /// Why (EMFILE, ENFILE, ENOBUFS, ENOMEM ...).
-        errno: i32,
-    },
-    /// Bytes came. Give the buffer back with `recycle`.
-    Recv {
-        /// The connection.
-        id: ConnId,
-        /// The bytes.
-        buf: Buf,
-    },
-    /// All was handed to the kernel.
-    Sent {
-        /// The connection.
-        id: ConnId,
-        /// What was sent, to be reused.
-        tx: Box<Tx>,
-    },
-    /// A part was handed to the kernel and the rest waits.
-    Progress {
-        /// The connection.
-        id: ConnId,
-        /// Bytes since the last report.
-        bytes: u64,
-    },
-    /// The next part of the file is not in memory: warm it, then `Op::Resume`.
-    Cold {
-        /// The connection.
-        id: ConnId,
-        /// The part.
-        range: FileRange,
-    },
-    /// The peer will send nothing more.
-    Eof {
-        /// The connection.
-        id: ConnId,
-    },
-    /// The connection failed.
-    Lost {
-        /// The connection.
-        id: ConnId,
-        /// How.
-        loss: Loss,
-    },
-    /// Somebody called [`Waker::wake`].
+pub(crate) struct Out {
+    pub(crate) tx: Tx,
+    /// Bytes of `tx.head` that went. The body is shortened from its front instead.
+    pub(crate) head_sent: usize,
+    /// Bytes that went and that no completion has told of yet.
+    pub(crate) unreported: u64,
+}
+
+impl Out {
+    /// Holds what a session writes in one turn before it must wait (32 KiB), and an answer over.
+    pub(crate) const HEAD_CAPACITY: usize = 40 << 10;
+
+    pub(crate) fn new() -> Box<Out> {
+        let tx = Tx {
+            head: Vec::with_capacity(Out::HEAD_CAPACITY),
+            body: None,
+        };
+        Box::new(Out {
+            tx,
+            head_sent: 0,
+            unreported: 0,
+        })
+    }
+
+    /// Makes it ready for the next turn.
+    #[inline]
+    pub(crate) fn reset(&mut self) {
+        self.tx.clear();
+        self.head_sent = 0;
+        self.unreported = 0;
+        // One that a long answer blew up, or one that was cut down to what a slow reader left.
+        if !(Out::HEAD_CAPACITY..=4 * Out::HEAD_CAPACITY).contains(&self.tx.head.capacity()) {
+            self.tx.head = Vec::with_capacity(Out::HEAD_CAPACITY);
+        }
+    }
+
+    /// Counts `n` bytes of what stood in memory as sent: of the head, then of the body.
+    pub(crate) fn advance(&mut self, n: usize) {
+        self.unreported += n as u64;
+        let of_head = n.min(self.tx.head.len() - self.head_sent);
+        self.head_sent += of_head;
+        let of_body = n - of_head;
+        match &mut self.tx.body {
+            Some(Body::Bytes(bytes)) => bytes::Buf::advance(bytes, of_body),
+            Some(Body::File(range)) => {
+                range.offset += of_body as u64;
+                range.len -= of_body as u64;
+            }
+            None => debug_assert_eq!(of_body, 0),
+        }
+    }
+
+    /// What of the head is still to go.
+    #[inline]
+    pub(crate) fn head_left(&self) -> &[u8] {
+        &self.tx.head[self.head_sent..]
+    }
+
+    /// Whether everything went.
+    #[inline]
+    pub(crate) fn is_sent(&self) -> bool {
+        self.head_sent == self.tx.head.len()
+            && match &self.tx.body {
+                None => true,
+                Some(Body::Bytes(bytes)) => bytes.is_empty(),
+                Some(Body::File(range)) => range.len == 0,
+            }
+    }
+}
+
+/// What a worker asks for. At most one receive and one send of a connection are under way at a time.
+#[derive(Debug)]
+pub(crate) enum Op {
+    /// Take a waiting connection from this listener. At once: `Accepted`, `AcceptFailed`, or `None`
+    /// when no connection waits (then `Incoming` tells of the next).
+    Accept { listener: usize },
+    /// Take listeners out of service and close them.
+    StopListening,
+    /// Receive what arrives: `Recv`, `Eof` or `Failed`.
+    Recv { id: Id },
+    /// Send all of this: `Sent` or `Failed`, with `Progress`, `Ready` and `Cold` on the way.
+    Send { id: Id, out: Box<Out> },
+    /// Go on with what was under way, after `Ready`, `Progress` or `Cold`; `Err` if the file could not
+    /// be read.
+    Resume { id: Id, warmed: Result<(), Loss> },
+    /// Close the sending half.
+    ShutdownWrite { id: Id },
+    /// Forget the connection and whatever is under way on it. Never answered.
+    Close { id: Id },
+}
+
+/// What a worker is told.
+#[derive(Debug)]
+pub(crate) enum Done {
+    /// Connections may be waiting at this listener.
+    Incoming { listener: usize },
+    /// A connection was taken.
+    Accepted { id: Id, peer: SocketAddr },
+    /// None could be taken, for this errno.
+    AcceptFailed { errno: i32 },
+    /// The operation under way may go on: submit `Resume`.
+    Ready { id: Id },
+    /// Bytes arrived; the buffer goes back with `recycle`.
+    Recv { id: Id, buf: Buf },
+    /// The peer closed its sending half.
+    Eof { id: Id },
+    /// All output was handed to the kernel.
+    Sent { id: Id, out: Box<Out> },
+    /// This many bytes more of the output were handed to the kernel; the rest waits.
+    Progress { id: Id, bytes: u64 },
+    /// The output needs this range of a file from disk before it goes on with `Resume`.
+    Cold { id: Id, range: FileRange },
+    /// The connection or the body's file failed; only `Close` is left.
+    Failed { id: Id, loss: Loss },
+    /// The waker was used.
     Woken,
 }
 
-/// Received bytes. Its capacity is the receive size; never zeroed.
-pub type Buf = Vec<u8>;
-
-/// Moves bytes between connections and a worker.
-pub trait Backend {
-    /// Starts an operation. `Some`: it completed already; `None`: its completion comes from `wait`.
-    fn submit(&mut self, op: Op) -> Option<Done>;
-
-    /// Collects completions, waiting for the first until `until` (`None`: as long as it takes).
-    /// Returns the time after waiting.
-    ///
-    /// # Errors
-    /// What the system says to waiting itself; nothing can go on then.
-    fn wait(&mut self, until: Option<Instant>, done: &mut Vec<Done>) -> std::io::Result<Instant>;
-
-    /// Takes a receive buffer back.
-    fn recycle(&mut self, buf: Buf);
-
-    /// Stops accepting from all listeners until `resume_accepting`.
-    fn pause_accepting(&mut self);
-
-    /// Accepts again.
-    fn resume_accepting(&mut self);
-
-    /// Stops accepting for good and closes the listeners.
-    fn close_listeners(&mut self);
+impl Done {
+    /// The connection it is about, if it is about one.
+    pub(crate) fn id(&self) -> Option<Id> {
+        match self {
+            Done::Accepted { id, .. }
+            | Done::Ready { id }
+            | Done::Recv { id, .. }
+            | Done::Eof { id }
+            | Done::Sent { id, .. }
+            | Done::Progress { id, .. }
+            | Done::Cold { id, .. }
+            | Done::Failed { id, .. } => Some(*id),
+            Done::Incoming { .. } | Done::AcceptFailed { .. } | Done::Woken => None,
+        }
+    }
 }
 
-/// Wakes a worker from another thread.
-pub trait Waker: Send + Sync {
-    /// Makes the worker's `wait` return with [`Done::Woken`].
-    fn wake(&self);
+/// Moves bytes between sockets and a worker.
+pub(crate) trait Backend {
+    /// Starts an operation. `Some`: it is done already; `None`: `wait` will tell.
+    fn submit(&mut self, op: Op) -> Option<Done>;
+
+    /// Waits until something is done or `until` has come (`None`: however long that takes), appends
+    /// what is done, and returns the time.
+    ///
+    /// # Errors
+    /// Only such as make going on impossible.
+    fn wait(&mut self, until: Option<Instant>, done: &mut Vec<Done>) -> std::io::Result<Instant>;
+
+    /// Takes back the buffer of a receive.
+    fn recycle(&mut self, buf: Buf);
+
+    /// Civil time, at a coarse grain.
+    fn wall(&self) -> UnixTime;
 }

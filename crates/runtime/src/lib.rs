@@ -5,14 +5,19 @@
 //! moved) is only a driver: small, swappable, measurable. `runtime` knows no HTTP.
 
 pub mod clock;
-pub mod concurrency;
+mod concurrency;
 pub mod fs;
-pub mod io;
+mod io;
 pub mod listen;
 pub mod logfile;
 pub mod machine;
 pub mod session;
 pub mod signal;
+pub mod sim;
+pub mod strategy;
 mod sys;
+mod timer;
+#[cfg(test)]
+mod toy;
 
 pub use session::{Action, Body, Context, Event, FileRange, Job, Service, Session, Tx};

@@ -9,6 +9,22 @@ pub fn usable_cores() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
+/// Keeps the calling thread on one of the processors this process may use: the `number`-th, counted
+/// round. Returns whether the system agreed.
+pub fn pin_thread(number: usize) -> bool {
+    use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+    let Ok(allowed) = sched_getaffinity(None) else {
+        return false;
+    };
+    let allowed: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|&cpu| allowed.is_set(cpu)).collect();
+    let Some(&cpu) = allowed.get(number % allowed.len().max(1)) else {
+        return false;
+    };
+    let mut one = CpuSet::new();
+    one.set(cpu);
+    sched_setaffinity(None, &one).is_ok()
+}
+
 /// Raises this process's descriptor limit as far as the administrator allows; returns the limit in
 /// force. A process without the right to raise it keeps what it has.
 pub fn raise_descriptor_limit() -> u64 {
@@ -41,6 +57,10 @@ mod tests {
     fn the_machine_has_something_to_offer() {
         assert!(usable_cores() >= 1);
         assert!(raise_descriptor_limit() >= 64);
+        let pinned = std::thread::spawn(|| (pin_thread(3), usable_cores()))
+            .join()
+            .unwrap();
+        assert_eq!(pinned, (true, 1));
         assert!(resident_bytes().is_some_and(|bytes| bytes > 100_000));
     }
 }

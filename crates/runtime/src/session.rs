@@ -107,15 +107,6 @@ pub struct Tx {
     pub head: Vec<u8>,
     /// Bytes to send after `head`.
     pub body: Option<Body>,
-    /// How much of `head` and of `body` the kernel has taken; the driver's.
-    pub(crate) taken: Taken,
-}
-
-/// How much of a [`Tx`] the kernel has taken.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Taken {
-    pub(crate) head: usize,
-    pub(crate) body: u64,
 }
 
 impl Tx {
@@ -130,7 +121,6 @@ impl Tx {
     pub fn clear(&mut self) {
         self.head.clear();
         self.body = None;
-        self.taken = Taken::default();
     }
 }
 

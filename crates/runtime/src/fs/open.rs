@@ -258,16 +258,6 @@ impl Root {
         self.stat(&join(rel, name), how).ok()
     }
 
-    /// Opens a directory to be watched: never through a symbolic link, never waiting for more than
-    /// directories.
-    pub(super) fn open_dir_path(&self, rel: &[u8]) -> Result<OwnedFd, OpenError> {
-        let how = How {
-            symlinks: Symlinks::Refuse,
-            wait: Wait::Block,
-        };
-        self.resolve(rel, how, OFlags::PATH | OFlags::DIRECTORY)
-    }
-
     fn resolve(&self, rel: &[u8], how: How, flags: OFlags) -> Result<OwnedFd, OpenError> {
         let dir = self.dir();
         let dir = dir.fd.as_fd();

@@ -1,0 +1,593 @@
+//! The same behavior over every strategy, on real sockets.
+//!
+//! Nothing here sleeps: a test waits for bytes, for an end of input, or for a condition that another
+//! thread makes true, each with a timeout that only a failure reaches.
+use crate::fs::tests::Temp;
+use crate::fs::{How, Root, Symlinks, Wait};
+use crate::listen::{Listener, Listening};
+use crate::session::Loss;
+use crate::strategy::{COMBINATIONS, Concurrency, Handle, Limits, Strategy, serve};
+use crate::toy::{Seen, Toy};
+use measure::Duration;
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+struct Server {
+    handle: Option<Handle>,
+    address: SocketAddr,
+    toy: Toy,
+    strategy: Strategy,
+}
+
+impl Server {
+    fn start(strategy: Strategy, toy: Toy, limits: Limits) -> Server {
+        // Clients of these tests connect first and send later, which deferring would hide.
+        let how = Listening {
+            defer_accept: false,
+            ..Listening::default()
+        };
+        let listener = Listener::bind("127.0.0.1:0".parse().unwrap(), how).unwrap();
+        let address = listener.address();
+        let handle = serve(strategy, &[listener], &Arc::new(toy.clone()), limits).unwrap();
+        Server {
+            handle: Some(handle),
+            address,
+            toy,
+            strategy,
+        }
+    }
+
+    fn connect(&self) -> TcpStream {
+        let client = TcpStream::connect(self.address).unwrap();
+        client.set_read_timeout(Some(PATIENCE)).unwrap();
+        client.set_write_timeout(Some(PATIENCE)).unwrap();
+        client
+    }
+
+    fn handle(&self) -> &Handle {
+        self.handle.as_ref().unwrap()
+    }
+
+    fn seen<T>(&self, look: impl Fn(&Seen) -> T) -> T {
+        look(&self.toy.seen.lock().unwrap())
+    }
+
+    fn until(&self, what: &str, mut done: impl FnMut() -> bool) {
+        until(&format!("{what}, {:?}", self.strategy), &mut done);
+    }
+
+    fn end(mut self) {
+        let handle = self.handle.take().unwrap();
+        handle.drain(Duration::from_millis(500));
+        handle.join().unwrap();
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if let Some(handle) = self.handle.take() {
+            handle.stop();
+        }
+    }
+}
+
+fn until(what: &str, done: &mut dyn FnMut() -> bool) {
+    let start = std::time::Instant::now();
+    while !done() {
+        assert!(start.elapsed() < PATIENCE, "waited in vain for {what}");
+        std::thread::yield_now();
+    }
+}
+
+/// Every strategy, with as many workers as make its kind.
+fn strategies() -> impl Iterator<Item = Strategy> {
+    COMBINATIONS.into_iter().map(|(concurrency, io)| {
+        let workers = match concurrency {
+            Concurrency::Loop => 1,
+            Concurrency::Loops => 2,
+            Concurrency::Pool => 4,
+        };
+        Strategy::new(concurrency, io, NonZeroUsize::new(workers).unwrap()).unwrap()
+    })
+}
+
+fn each(toy: impl Fn() -> Toy, test: impl Fn(&Server)) {
+    for strategy in strategies() {
+        println!("{strategy:?}");
+        let server = Server::start(strategy, toy(), Limits::default());
+        test(&server);
+        server.end();
+    }
+}
+
+fn read_exactly(mut client: &TcpStream, len: usize) -> Vec<u8> {
+    let mut bytes = vec![0; len];
+    client.read_exact(&mut bytes).unwrap();
+    bytes
+}
+
+fn read_to_end(mut client: &TcpStream) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    client.read_to_end(&mut bytes).unwrap();
+    bytes
+}
+
+fn send(mut client: &TcpStream, text: &str) {
+    client.write_all(text.as_bytes()).unwrap();
+}
+
+fn ask(client: &TcpStream, line: &str, answer: &str) {
+    send(client, line);
+    assert_eq!(
+        String::from_utf8(read_exactly(client, answer.len())).unwrap(),
+        answer
+    );
+}
+
+#[test]
+fn pipelined_lines_are_answered_in_order() {
+    each(Toy::default, |server| {
+        let client = server.connect();
+        let lines: String = (0..2000).map(|i| format!("echo {i}\n")).collect();
+        let answers: String = (0..2000).map(|i| format!("{i}\n")).collect();
+        ask(&client, &lines, &answers);
+        ask(&client, "echo one more\n", "one more\n");
+        for byte in "echo byte by byte\n".chars() {
+            send(&client, &byte.to_string());
+        }
+        assert_eq!(read_exactly(&client, 13), b"byte by byte\n");
+    });
+}
+
+#[test]
+fn jobs_run_where_they_may_block() {
+    each(Toy::default, |server| {
+        let client = server.connect();
+        ask(&client, "now 1\nlater 2\necho 3\nlater 4\n", "1\n2\n3\n4\n");
+        let threads = server.seen(|seen| seen.job_threads.clone());
+        let offloaded: u64 = server.handle().counts().map(|counts| counts.offloaded).sum();
+        match server.strategy.concurrency() {
+            Concurrency::Pool => assert_eq!(offloaded, 0),
+            _ => {
+                assert_eq!((offloaded, &threads[0]), (2, &None));
+                assert!(
+                    threads[1].as_ref().unwrap().starts_with("weir-crew-"),
+                    "{threads:?}"
+                );
+            }
+        }
+    });
+}
+
+#[test]
+fn more_jobs_than_hands_wait_their_turn() {
+    for strategy in strategies().filter(|s| s.concurrency() != Concurrency::Pool) {
+        let limits = Limits {
+            crew: 1,
+            ..Limits::default()
+        };
+        let server = Server::start(strategy, Toy::default(), limits);
+        let clients: Vec<_> = (0..64).map(|_| server.connect()).collect();
+        for client in &clients {
+            send(client, "later x\n");
+        }
+        for client in &clients {
+            assert_eq!(read_exactly(client, 2), b"x\n");
+        }
+        assert_eq!(server.handle().crew_queue_depth(), 0);
+        server.end();
+    }
+}
+
+#[test]
+fn big_answers_to_slow_readers_arrive_whole_and_hold_nobody_up() {
+    const BIG: usize = 24 << 20;
+    each(Toy::default, |server| {
+        let (slow, other) = (server.connect(), server.connect());
+        send(&slow, &format!("big {BIG}\necho end\n"));
+        server.until("the sender to be blocked", || {
+            server.seen(|seen| seen.progress > 0)
+        });
+        ask(&other, "echo quick\n", "quick\n");
+        let got = read_exactly(&slow, BIG + 4);
+        assert!(got[..BIG].iter().all(|&b| b == b'x'));
+        assert_eq!(&got[BIG..], b"end\n");
+    });
+}
+
+#[test]
+fn a_client_that_half_closes_first_gets_its_whole_answer() {
+    each(Toy::default, |server| {
+        let client = server.connect();
+        send(&client, "big 3000000\nlater x\necho end\n");
+        client.shutdown(Shutdown::Write).unwrap();
+        let got = read_to_end(&client);
+        assert_eq!((got.len(), &got[3_000_000..]), (3_000_006, &b"x\nend\n"[..]));
+        server.until("the connection to be closed", || {
+            server.seen(|seen| seen.closed == 1)
+        });
+    });
+}
+
+#[test]
+fn the_last_answer_survives_a_client_that_goes_on_sending() {
+    each(Toy::default, |server| {
+        let client = server.connect();
+        send(&client, "bye\n");
+        assert_eq!(read_exactly(&client, 4), b"bye\n");
+        send(&client, &"x".repeat(100_000));
+        assert_eq!(read_to_end(&client), b"");
+        assert_eq!(
+            server.seen(|seen| seen.closed),
+            0,
+            "it waits for the client's end"
+        );
+        client.shutdown(Shutdown::Write).unwrap();
+        server.until("the connection to be closed", || {
+            server.seen(|seen| seen.closed == 1)
+        });
+        assert_eq!(server.seen(|seen| seen.losses.clone()), []);
+    });
+}
+
+#[test]
+fn a_client_that_never_stops_sending_is_cut_off() {
+    each(Toy::default, |server| {
+        let mut client = server.connect();
+        send(&client, "bye\n");
+        let error = loop {
+            if let Err(error) = client.write_all(&[b'x'; 65_536]) {
+                break error;
+            }
+        };
+        assert!(
+            matches!(error.kind(), ErrorKind::ConnectionReset | ErrorKind::BrokenPipe),
+            "{error}"
+        );
+        server.until("the connection to be closed", || {
+            server.seen(|seen| seen.closed == 1)
+        });
+    });
+}
+
+#[test]
+fn deadlines_fire_on_idle_and_on_stuck_connections() {
+    let toy = || Toy {
+        idle: Some(Duration::from_millis(300)),
+        ..Toy::default()
+    };
+    each(toy, |server| {
+        let (idle, stuck) = (server.connect(), server.connect());
+        send(&stuck, "big 50000000\n");
+        assert_eq!(read_to_end(&idle), b"timeout\n");
+        server.until("both to be closed", || server.seen(|seen| seen.closed == 2));
+        drop(stuck);
+    });
+}
+
+#[test]
+fn a_reset_is_a_loss_and_nothing_else() {
+    each(Toy::default, |server| {
+        let (reading, sending) = (server.connect(), server.connect());
+        send(&sending, "big 50000000\n");
+        server.until("the sender to be blocked", || {
+            server.seen(|seen| seen.progress > 0)
+        });
+        for client in [reading, sending] {
+            socket2::SockRef::from(&client)
+                .set_linger(Some(Duration::ZERO))
+                .unwrap();
+        }
+        server.until("both to be lost", || server.seen(|seen| seen.closed == 2));
+        let losses = server.seen(|seen| seen.losses.clone());
+        assert_eq!(losses.len(), 2);
+        assert!(
+            losses.iter().all(|loss| matches!(loss, Loss::Socket(_))),
+            "{losses:?}"
+        );
+    });
+}
+
+#[test]
+fn a_panic_loses_one_connection_and_no_other() {
+    each(Toy::default, |server| {
+        let (bad, worse, good) = (server.connect(), server.connect(), server.connect());
+        send(&bad, "panic\n");
+        send(&worse, "jobpanic\n");
+        assert_eq!(read_to_end(&bad), b"");
+        assert_eq!(read_to_end(&worse), b"");
+        ask(&good, "echo fine\n", "fine\n");
+        server.until("one to be left", || server.handle().open() == 1);
+    });
+}
+
+fn with_file(dir: &Temp, len: usize) -> Toy {
+    let bytes: Vec<u8> = (0..len).map(|i| (i % 251) as u8).collect();
+    dir.write("f", &bytes);
+    let root = Root::open(dir.path()).unwrap();
+    let file = root
+        .open_file(
+            b"f",
+            How {
+                symlinks: Symlinks::Refuse,
+                wait: Wait::Block,
+            },
+        )
+        .unwrap();
+    Toy {
+        file: Some(Arc::new(file)),
+        ..Toy::default()
+    }
+}
+
+#[test]
+fn files_are_sent_whole_whether_in_memory_or_not() {
+    const LEN: usize = 9 << 20;
+    let dir = Temp::new();
+    each(
+        || with_file(&dir, LEN),
+        |server| {
+            let client = server.connect();
+            let file = server.toy.file.as_ref().unwrap();
+            rustix::fs::fsync(file).unwrap();
+            for round in 0..2 {
+                if round == 1 {
+                    file.cool();
+                }
+                let was_cold = !file.is_resident(0, LEN as u64);
+                send(&client, &format!("file {LEN}\necho end\n"));
+                let got = read_exactly(&client, 5 + LEN + 4);
+                assert!(
+                    got[5..5 + LEN]
+                        .iter()
+                        .enumerate()
+                        .all(|(i, &b)| b == (i % 251) as u8)
+                );
+                assert_eq!(&got[5 + LEN..], b"end\n");
+                let cold: u64 = server.handle().counts().map(|counts| counts.cold_reads).sum();
+                let loops = server.strategy.concurrency() != Concurrency::Pool;
+                assert_eq!(cold > 0, loops && round == 1 && was_cold);
+            }
+        },
+    );
+}
+
+#[test]
+fn a_file_cut_while_it_is_sent_is_a_loss() {
+    const LEN: usize = 32 << 20;
+    let dir = Temp::new();
+    each(
+        || with_file(&dir, LEN),
+        |server| {
+            let client = server.connect();
+            send(&client, &format!("file {LEN}\n"));
+            server.until("the sender to be blocked", || {
+                server.seen(|seen| seen.progress > 0)
+            });
+            let path = dir.path().join("f");
+            std::fs::OpenOptions::new()
+                .write(true)
+                .open(path)
+                .unwrap()
+                .set_len(10)
+                .unwrap();
+            assert!(read_to_end(&client).len() < LEN);
+            server.until("the loss", || server.seen(|seen| seen.losses == [Loss::File(0)]));
+        },
+    );
+}
+
+#[test]
+fn draining_answers_the_backlog_lets_the_busy_finish_and_closes_the_idle() {
+    for strategy in strategies() {
+        let server = Server::start(strategy, Toy::default(), Limits::default());
+        let (idle, busy) = (server.connect(), server.connect());
+        ask(&idle, "echo x\n", "x\n");
+        send(&busy, "big 20000000\n");
+        server.until("the sender to be blocked", || {
+            server.seen(|seen| seen.progress > 0)
+        });
+        let handle = server.handle();
+        handle.drain(PATIENCE);
+        assert_eq!(read_to_end(&idle), b"");
+        let refused = || TcpStream::connect(server.address).is_err();
+        // Threads that are busy take their turn when they are done; the test's own listener is gone.
+        assert_eq!(read_to_end(&busy).len(), 20_000_000);
+        server.until("the threads to end", || server.handle().is_finished());
+        server.until("the port to be closed", refused);
+        server.end();
+    }
+}
+
+#[test]
+fn draining_ends_when_patience_does_and_patience_can_be_cut_short() {
+    for strategy in strategies() {
+        let server = Server::start(strategy, Toy::default(), Limits::default());
+        let stuck = server.connect();
+        send(&stuck, "big 50000000\n");
+        server.until("the sender to be blocked", || {
+            server.seen(|seen| seen.progress > 0)
+        });
+        server.handle().drain(Duration::from_secs(3600));
+        assert!(!server.handle().is_finished());
+        server.handle().stop();
+        server.until("the threads to end", || server.handle().is_finished());
+        server.end();
+    }
+}
+
+#[test]
+fn connections_past_the_limit_wait_and_are_served_when_others_leave() {
+    for strategy in strategies() {
+        let limits = Limits {
+            connections_max: 3,
+            ..Limits::default()
+        };
+        let server = Server::start(strategy, Toy::default(), limits);
+        let mut clients: Vec<_> = (0..12).map(|_| server.connect()).collect();
+        for (i, client) in clients.iter().enumerate() {
+            send(client, &format!("echo {i:02}\n"));
+        }
+        let mut served = 0;
+        while !clients.is_empty() {
+            assert!(
+                server.handle().open() <= 4,
+                "a worker each may exceed the limit by one"
+            );
+            let before = clients.len();
+            clients.retain(|client| {
+                client.set_read_timeout(Some(Duration::from_millis(20))).unwrap();
+                match (&*client).read(&mut [0; 3]) {
+                    Ok(3) => false,
+                    Ok(_) => panic!("closed unserved"),
+                    Err(e) => {
+                        assert!(
+                            matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut),
+                            "{e}"
+                        );
+                        true
+                    }
+                }
+            });
+            served += before - clients.len();
+        }
+        assert_eq!(served, 12);
+        server.end();
+    }
+}
+
+#[test]
+fn a_strategy_hands_its_listener_to_the_next_without_refusing_anyone() {
+    let how = Listening {
+        defer_accept: false,
+        ..Listening::default()
+    };
+    let listener = Listener::bind("127.0.0.1:0".parse().unwrap(), how).unwrap();
+    let address = listener.address();
+    for strategy in strategies() {
+        let listeners = [listener.clone()];
+        let handle = serve(strategy, &listeners, &Arc::new(Toy::default()), Limits::default()).unwrap();
+        let client = TcpStream::connect(address).unwrap();
+        client.set_read_timeout(Some(PATIENCE)).unwrap();
+        ask(&client, "echo x\n", "x\n");
+        handle.drain(PATIENCE);
+        handle.join().unwrap();
+    }
+    TcpStream::connect(address).expect("the socket outlives its strategies");
+}
+
+#[test]
+fn several_addresses_are_served_by_one_strategy() {
+    let how = Listening::default();
+    let mut listeners = vec![Listener::bind("127.0.0.1:0".parse().unwrap(), how).unwrap()];
+    match Listener::bind("[::1]:0".parse().unwrap(), how) {
+        Ok(six) => listeners.push(six),
+        Err(e) => println!("skipped IPv6: {e}"),
+    }
+    for strategy in strategies() {
+        let handle = serve(strategy, &listeners, &Arc::new(Toy::default()), Limits::default()).unwrap();
+        for listener in &listeners {
+            let client = TcpStream::connect(listener.address()).unwrap();
+            client.set_read_timeout(Some(PATIENCE)).unwrap();
+            ask(&client, "echo x\n", "x\n");
+        }
+        handle.drain(PATIENCE);
+        handle.join().unwrap();
+    }
+}
+
+/// Set in the child process that runs one test with few descriptors.
+const FEW: &str = "RUNTIME_TEST_FEW_DESCRIPTORS";
+
+#[test]
+fn out_of_descriptors_the_served_stay_served_and_the_rest_wait() {
+    let name = "concurrency::tests::with_few_descriptors";
+    let exe = std::env::current_exe().unwrap();
+    let mut child = std::process::Command::new(exe);
+    let output = child
+        .args(["--exact", name, "--nocapture"])
+        .env(FEW, "1")
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(
+        output.status.success(),
+        "{text}\n{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    assert!(text.contains("ran with few descriptors"), "{text}");
+}
+
+#[test]
+fn with_few_descriptors() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    if std::env::var_os(FEW).is_none() {
+        return; // `out_of_descriptors_...` runs it in a process of its own.
+    }
+    let (concurrency, io) = COMBINATIONS[0];
+    let strategy = Strategy::new(concurrency, io, NonZeroUsize::MIN).unwrap();
+    let server = Server::start(strategy, Toy::default(), Limits::default());
+    // Client sockets are made first, so that only the server's side runs out.
+    let made: Vec<socket2::Socket> = (0..40)
+        .map(|_| socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap())
+        .collect();
+    let first = server.connect();
+    ask(&first, "echo first\n", "first\n");
+    let maximum = getrlimit(Resource::Nofile).maximum;
+    let used = std::fs::read_dir("/proc/self/fd").unwrap().count() as u64;
+    setrlimit(
+        Resource::Nofile,
+        Rlimit {
+            current: Some(used + 10),
+            maximum,
+        },
+    )
+    .unwrap();
+    let waiting: Vec<TcpStream> = made
+        .into_iter()
+        .map(|socket| {
+            socket.connect(&server.address.into()).unwrap();
+            socket.into()
+        })
+        .collect();
+    let errors = || {
+        server
+            .handle()
+            .counts()
+            .map(|counts| counts.accept_errors)
+            .sum::<u64>()
+    };
+    server.until("descriptors to run out", || errors() > 0);
+    ask(&first, "echo still here\n", "still here\n");
+    let before = errors();
+    let start = std::time::Instant::now();
+    server.until("another try", || errors() > before + 1);
+    assert!(start.elapsed() > Duration::from_millis(100), "it does not spin");
+    setrlimit(
+        Resource::Nofile,
+        Rlimit {
+            current: maximum,
+            maximum,
+        },
+    )
+    .unwrap();
+    for client in &waiting {
+        client.set_read_timeout(Some(PATIENCE)).unwrap();
+        ask(client, "echo at last\n", "at last\n");
+    }
+    server.end();
+    println!("ran with few descriptors");
+}
+
+#[test]
+fn an_idle_connection_costs_the_driver_little() {
+    use crate::concurrency::worker::Worker;
+    use crate::io::epoll::Epoll;
+    let (worker, backend) = (Worker::<Toy, Epoll>::conn_size(), Epoll::conn_size());
+    println!("per idle connection, besides the session: worker {worker} B, epoll {backend} B");
+    assert!(worker + backend <= 64, "{worker} + {backend}");
+}

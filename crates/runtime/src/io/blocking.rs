@@ -1,0 +1,339 @@
+//! A thread that waits for one thing at a time: a connection, its input, or room for its output.
+//!
+//! ```text
+//!   no connection:  wait for the lead ─▶ lead: poll listeners ─▶ accept, pass the lead on
+//!   connection:     poll that one descriptor for what is under way, until the next deadline
+//! ```
+//! One idle thread of the pool leads: it alone polls the listeners, so that a connection wakes one
+//! thread and not all. Every `poll` also watches the bell, which rings once, when the pool drains.
+//! Reading a file's cold pages simply takes its time here: nobody else waits for this thread.
+
+use super::socket::{self, Disk, Pushed, Received};
+use super::{Backend, Buf, Done, Id, Op, Out};
+use crate::clock;
+use measure::{Instant, UnixTime};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use rustix::io::Errno;
+use rustix::net::Shutdown;
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+/// What the threads of a pool share.
+#[derive(Debug)]
+pub(crate) struct Door {
+    lead: Mutex<Lead>,
+    passed_on: Condvar,
+    bell: OwnedFd,
+}
+
+#[derive(Debug, Default)]
+struct Lead {
+    taken: bool,
+    rung: bool,
+}
+
+impl Door {
+    /// # Errors
+    /// What the system says to a new descriptor.
+    pub(crate) fn new() -> std::io::Result<Arc<Door>> {
+        let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        Ok(Arc::new(Door {
+            lead: Mutex::default(),
+            passed_on: Condvar::new(),
+            bell,
+        }))
+    }
+
+    /// Wakes every thread of the pool, once and for all.
+    pub(crate) fn ring(&self) {
+        self.lead().rung = true;
+        let _ = rustix::io::write(&self.bell, &1u64.to_ne_bytes());
+        self.passed_on.notify_all();
+    }
+
+    fn lead(&self) -> MutexGuard<'_, Lead> {
+        self.lead.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[derive(Debug)]
+enum Underway {
+    Nothing,
+    Receive,
+    Send(Box<Out>),
+}
+
+#[derive(Debug)]
+struct Connection {
+    fd: OwnedFd,
+    underway: Underway,
+    /// Input may have arrived before anyone waited for it.
+    fresh: bool,
+}
+
+/// The blocking back end of one thread.
+#[derive(Debug)]
+pub(crate) struct Blocking {
+    door: Arc<Door>,
+    /// Empty once this thread accepts no more; the last thread's closing closes them.
+    listeners: Vec<Arc<OwnedFd>>,
+    generation: u32,
+    connection: Option<Connection>,
+    /// This thread has the lead.
+    leads: bool,
+    /// `Incoming` was reported and the worker has not come to the end of what waits.
+    told: bool,
+    /// This thread has heard the bell, which goes on ringing.
+    heard: bool,
+    buf: Option<Buf>,
+}
+
+impl Blocking {
+    pub(crate) fn new(door: Arc<Door>, listeners: Vec<Arc<OwnedFd>>) -> Blocking {
+        Blocking {
+            door,
+            listeners,
+            generation: 0,
+            connection: None,
+            leads: false,
+            told: false,
+            heard: false,
+            buf: None,
+        }
+    }
+
+    fn id(&self) -> Id {
+        Id {
+            index: 0,
+            generation: self.generation,
+        }
+    }
+
+    fn connection(&mut self, id: Id) -> Option<&mut Connection> {
+        if id != self.id() {
+            return None;
+        }
+        self.connection.as_mut()
+    }
+
+    fn accept(&mut self, listener: usize) -> Option<Done> {
+        if self.connection.is_some() {
+            self.told = false;
+            return None;
+        }
+        let accepted = socket::accept(self.listeners.get(listener)?);
+        self.pass_on();
+        // A worker that cannot accept for now pauses and tries again by itself.
+        self.told = accepted.is_err();
+        match accepted {
+            Ok(None) => None,
+            Ok(Some((fd, peer))) => {
+                self.connection = Some(Connection {
+                    fd,
+                    underway: Underway::Nothing,
+                    fresh: true,
+                });
+                Some(Done::Accepted { id: self.id(), peer })
+            }
+            Err(errno) => Some(Done::AcceptFailed { errno }),
+        }
+    }
+
+    fn receive(&mut self, id: Id) -> Option<Done> {
+        let mut buf = self.buf.take().unwrap_or_else(Buf::new);
+        let connection = self.connection(id)?;
+        let received = match connection.fresh {
+            true => socket::receive(&connection.fd, &mut buf),
+            false => Received::Nothing,
+        };
+        connection.underway = Underway::Nothing;
+        let done = match received {
+            Received::Bytes { all } => {
+                connection.fresh = !all;
+                return Some(Done::Recv { id, buf });
+            }
+            Received::Eof => Some(Done::Eof { id }),
+            Received::Lost(loss) => Some(Done::Failed { id, loss }),
+            Received::Nothing => {
+                connection.fresh = false;
+                connection.underway = Underway::Receive;
+                None
+            }
+        };
+        self.buf = Some(buf);
+        done
+    }
+
+    fn send(&mut self, id: Id, mut out: Box<Out>) -> Option<Done> {
+        let connection = self.connection(id)?;
+        loop {
+            match socket::push(&connection.fd, &mut out, Disk::Wait) {
+                Pushed::All => {
+                    connection.underway = Underway::Nothing;
+                    return Some(Done::Sent { id, out });
+                }
+                Pushed::Lost(loss) => return Some(Done::Failed { id, loss }),
+                // Nobody else waits for this thread.
+                Pushed::Enough | Pushed::Cold(_) => {}
+                Pushed::Blocked => {
+                    let bytes = std::mem::take(&mut out.unreported);
+                    socket::shrink(&mut out);
+                    connection.underway = Underway::Send(out);
+                    return (bytes > 0).then_some(Done::Progress { id, bytes });
+                }
+            }
+        }
+    }
+
+    fn resume(&mut self, id: Id) -> Option<Done> {
+        let connection = self.connection(id)?;
+        match std::mem::replace(&mut connection.underway, Underway::Nothing) {
+            Underway::Send(out) => self.send(id, out),
+            Underway::Receive => self.receive(id),
+            Underway::Nothing => None,
+        }
+    }
+
+    fn pass_on(&mut self) {
+        if std::mem::take(&mut self.leads) {
+            self.door.lead().taken = false;
+            self.door.passed_on.notify_one();
+        }
+    }
+
+    /// Waits for the lead until `until`; whether this thread has it then.
+    fn take_lead(&mut self, until: Option<Instant>) -> bool {
+        let mut lead = self.door.lead();
+        while lead.taken {
+            if lead.rung && !self.heard {
+                self.heard = true;
+                return false;
+            }
+            lead = match until {
+                None => self
+                    .door
+                    .passed_on
+                    .wait(lead)
+                    .unwrap_or_else(PoisonError::into_inner),
+                Some(until) => {
+                    let left = until.since(clock::now());
+                    if left.is_zero() {
+                        return false;
+                    }
+                    let waited = self.door.passed_on.wait_timeout(lead, left);
+                    waited.unwrap_or_else(PoisonError::into_inner).0
+                }
+            };
+        }
+        lead.taken = true;
+        self.leads = true;
+        true
+    }
+
+    /// Waits for one of these or the bell until `until`; which of them is ready, by position.
+    fn poll(&mut self, fds: &[(&OwnedFd, PollFlags)], until: Option<Instant>) -> std::io::Result<Vec<usize>> {
+        let door = Arc::clone(&self.door);
+        let mut polled: Vec<PollFd<'_>> = fds.iter().map(|(fd, want)| PollFd::new(*fd, *want)).collect();
+        if !self.heard {
+            polled.push(PollFd::new(&door.bell, PollFlags::IN));
+        }
+        let timeout = until.map(|until| {
+            let left = until.since(clock::now());
+            // A day at the most: what waits longer is asked again.
+            Timespec {
+                tv_sec: left.as_secs().min(86_400) as i64,
+                tv_nsec: i64::from(left.subsec_nanos()),
+            }
+        });
+        match poll(&mut polled, timeout.as_ref()) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(errno) => return Err(errno.into()),
+        }
+        let ready = |fd: &PollFd<'_>| !fd.revents().is_empty();
+        self.heard |= polled.get(fds.len()).is_some_and(ready);
+        Ok((0..fds.len()).filter(|&at| ready(&polled[at])).collect())
+    }
+
+    fn wait_for_connection(&mut self, until: Option<Instant>, done: &mut Vec<Done>) -> std::io::Result<()> {
+        if self.listeners.is_empty() || self.told {
+            self.pass_on();
+            return self.poll(&[], until).map(drop);
+        }
+        if !self.leads && !self.take_lead(until) {
+            return Ok(());
+        }
+        let listeners = self.listeners.clone();
+        let fds: Vec<_> = listeners.iter().map(|fd| (&**fd, PollFlags::IN)).collect();
+        let ready = self.poll(&fds, until)?;
+        if ready.is_empty() {
+            self.pass_on();
+        }
+        self.told = !ready.is_empty();
+        done.extend(ready.into_iter().map(|listener| Done::Incoming { listener }));
+        Ok(())
+    }
+}
+
+impl Backend for Blocking {
+    fn submit(&mut self, op: Op) -> Option<Done> {
+        match op {
+            Op::Accept { listener } => self.accept(listener),
+            Op::Recv { id } => self.receive(id),
+            Op::Send { id, out } => self.send(id, out),
+            Op::Resume { id, .. } => self.resume(id),
+            Op::ShutdownWrite { id } => {
+                // Fails only where the connection is gone, which the next receive will say.
+                if let Some(connection) = self.connection(id) {
+                    let _ = rustix::net::shutdown(&connection.fd, Shutdown::Write);
+                }
+                None
+            }
+            Op::Close { id } => {
+                if self.connection(id).is_some() {
+                    self.connection = None;
+                    self.generation = (self.generation + 1) % u32::MAX;
+                }
+                None
+            }
+            Op::StopListening => {
+                self.listeners.clear();
+                self.pass_on();
+                None
+            }
+        }
+    }
+
+    fn wait(&mut self, until: Option<Instant>, done: &mut Vec<Done>) -> std::io::Result<Instant> {
+        let Some(mut connection) = self.connection.take() else {
+            self.wait_for_connection(until, done)?;
+            return Ok(clock::now());
+        };
+        // A connection came another way than by leading (the last of the backlog): pass the lead on.
+        self.pass_on();
+        let want = match connection.underway {
+            Underway::Nothing => PollFlags::empty(),
+            Underway::Receive => PollFlags::IN,
+            Underway::Send(_) => PollFlags::OUT,
+        };
+        let ready = match want.is_empty() {
+            true => self.poll(&[], until).map(|_| false),
+            false => self
+                .poll(&[(&connection.fd, want)], until)
+                .map(|ready| !ready.is_empty()),
+        };
+        if matches!(ready, Ok(true)) {
+            connection.fresh = true;
+            done.push(Done::Ready { id: self.id() });
+        }
+        self.connection = Some(connection);
+        ready.map(|_| clock::now())
+    }
+
+    fn recycle(&mut self, buf: Buf) {
+        self.buf = Some(buf);
+    }
+
+    fn wall(&self) -> UnixTime {
+        clock::wall()
+    }
+}
