@@ -81,7 +81,11 @@ fn nothing_is_answered_behind_the_last_answer() {
         assert_eq!(answers(&rig.out, |_| false).len(), 1);
         // Where the cut is between the two, the second one meets a closed connection; together they
         // are unread input, which a reset must not follow.
-        let want = if pieces.len() == 1 { End::HalfClosed } else { rig.end };
+        let want = if pieces.len() == 1 {
+            End::HalfClosed
+        } else {
+            rig.end
+        };
         assert!(rig.end == want && rig.end != End::Open);
     }
 }
