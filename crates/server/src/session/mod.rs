@@ -152,7 +152,17 @@ impl Session {
         }
     }
 
+    #[inline]
     fn bytes(&mut self, cx: &mut Cx, bytes: &[u8], tx: &mut Tx, now: Instant) {
+        if matches!(self.phase, Phase::Idle) {
+            return self.serve(cx, bytes, now, tx, now);
+        }
+        self.more_bytes(cx, bytes, tx, now);
+    }
+
+    /// Bytes for something that is under way.
+    #[cold]
+    fn more_bytes(&mut self, cx: &mut Cx, bytes: &[u8], tx: &mut Tx, now: Instant) {
         match std::mem::replace(&mut self.phase, Phase::Idle) {
             Phase::Idle => self.serve(cx, bytes, now, tx, now),
             Phase::Head(mut input) => {
@@ -177,6 +187,22 @@ impl Session {
 
     #[inline]
     fn sent(&mut self, cx: &mut Cx, tx: &mut Tx, now: Instant) {
+        if matches!(self.phase, Phase::Sending(Then::Idle)) {
+            self.tally(cx, now);
+            return self.idle(cx, now);
+        }
+        self.sent_and_more(cx, tx, now);
+    }
+
+    /// The answers on their way are sent.
+    #[inline]
+    fn tally(&mut self, cx: &mut Cx, now: Instant) {
+        let tally = cx.journal.sent(&mut self.slot, now);
+        cx.counters.bytes_sent.add(tally.bytes);
+    }
+
+    /// Output was sent that something follows.
+    fn sent_and_more(&mut self, cx: &mut Cx, tx: &mut Tx, now: Instant) {
         let Phase::Sending(then) = std::mem::replace(&mut self.phase, Phase::Idle) else {
             debug_assert!(false, "something was sent that nobody gave");
             self.phase = Phase::Closed;
@@ -187,8 +213,7 @@ impl Session {
             self.next_part(cx, parts, tx, now);
             return;
         }
-        let tally = cx.journal.sent(&mut self.slot, now);
-        cx.counters.bytes_sent.add(tally.bytes);
+        self.tally(cx, now);
         match then {
             Then::Idle => self.idle(cx, now),
             Then::Input(input) => self.serve(cx, &input.bytes, input.started, tx, now),
@@ -207,6 +232,7 @@ impl Session {
     }
 
     /// Nothing is under way.
+    #[inline]
     fn idle(&mut self, cx: &Cx, now: Instant) {
         if self.half_closed || self.draining {
             self.phase = Phase::Closed;
