@@ -234,7 +234,7 @@ fn special_and_unreadable_files_hang_nobody() {
     rustix::fs::mknodat(rustix::fs::CWD, f.at("fifo"), rustix::fs::FileType::Fifo, mode, 0).unwrap();
     let _socket = std::os::unix::net::UnixListener::bind(f.at("socket")).unwrap();
     f.write("secret.html", "x");
-    let closed = std::os::unix::fs::PermissionsExt::from_mode(0);
+    let closed = std::os::unix::fs::PermissionsExt::from_mode(0o000);
     std::fs::set_permissions(f.at("secret.html"), closed).unwrap();
     assert_eq!(f.see("/fifo"), "NotFound");
     assert_eq!(f.see("/socket"), "NotFound");
