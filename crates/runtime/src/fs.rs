@@ -242,4 +242,4 @@ impl AsFd for File {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -4,8 +4,14 @@
 //! drives sessions, so that a *strategy* (how connections are spread over threads, how bytes are
 //! moved) is only a driver: small, swappable, measurable. `runtime` knows no HTTP.
 
+mod concurrency;
 pub mod fs;
+mod io;
 pub mod session;
+pub mod sim;
 mod sys;
+mod timer;
+#[cfg(test)]
+mod toy;
 
 pub use session::{Action, Body, Context, Event, FileRange, Job, Service, Session, Tx};

@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// A directory of its own for one test, removed afterwards.
-pub(super) struct Temp(PathBuf);
+pub(crate) struct Temp(PathBuf);
 
 impl Temp {
-    pub(super) fn new() -> Temp {
+    pub(crate) fn new() -> Temp {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let name = format!(
             "runtime-fs-{}-{}",
@@ -20,11 +20,11 @@ impl Temp {
         Temp(path)
     }
 
-    pub(super) fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.0
     }
 
-    pub(super) fn write(&self, rel: &str, bytes: &[u8]) {
+    pub(crate) fn write(&self, rel: &str, bytes: &[u8]) {
         let path = self.0.join(rel);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         std::fs::write(path, bytes).unwrap();

@@ -1,0 +1,8 @@
+//! How connections are spread over threads.
+//!
+//! Every strategy drives sessions with the same [`worker::Worker`]; they differ in how many there are,
+//! how many connections each may hold, and which back end moves its bytes. Refuses to know what the
+//! sessions speak.
+
+pub(crate) mod offload;
+pub(crate) mod worker;

@@ -1,0 +1,852 @@
+//! One worker: a set of connections, driven over a back end.
+//!
+//! ```text
+//!             ┌──────────── all sent: Event::Sent ───────────┐
+//!             ▼                                              │
+//!   accepted ─▶ TURN: handle, poll ── output in tx ──▶ SENDING
+//!             │ ▲ ▲
+//!       Read  │ │ └── Event::Done ───── WORKING ◀── Wait(job)
+//!             ▼ │ bytes, eof, deadline, drain
+//!           READING                     Close, failure: gone, from anywhere
+//! ```
+//! Decides the order of events, fairness between connections, limits on their number, timers and
+//! draining, the same way for every strategy and for the simulator. Refuses to know how bytes move (the
+//! back end does) and what they mean (the session does).
+//!
+//! A completion is followed depth-first as far as it goes without waiting: receive, handle, send,
+//! receive again. `ROUNDS_MAX` bounds that, so that a peer who never stops sending waits in line like
+//! everyone else.
+
+use super::offload::{Finished, Hands, Work};
+use crate::io::table::Table;
+use crate::io::{Backend, Done, Id, Op, Out};
+use crate::session::{Action, Context, Event, Job, JobOf, Loss, Service, Session};
+use crate::timer::Wheel;
+use measure::{Duration, Instant};
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+
+/// How often one connection may receive before the others have their turn.
+const ROUNDS_MAX: u32 = 8;
+/// How many connections one listener may bring in one turn.
+const ACCEPTS_MAX: u32 = 64;
+/// How many boxes for output are kept for reuse.
+const SPARE_OUT_MAX: usize = 16;
+/// How long accepting pauses when descriptors or memory ran out, or the limit is reached.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// How often at most a failing accept is written to the log.
+const LOG_EVERY: Duration = Duration::from_secs(1);
+
+/// What bounds a worker.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bounds {
+    /// Connections open at once, over all workers of this listener set.
+    pub(crate) connections_max: usize,
+    /// Bytes a half-closed connection may still send before it is cut off.
+    pub(crate) linger_bytes_max: u32,
+    /// Grain of deadlines.
+    pub(crate) tick: Duration,
+}
+
+/// What workers of one strategy share.
+#[derive(Debug, Default)]
+pub(crate) struct Together {
+    /// Connections open now. Written per connection, never per request.
+    pub(crate) open: AtomicUsize,
+}
+
+/// What a worker tells about itself; written by it alone, read by anyone.
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    pub(crate) accepted: AtomicU64,
+    pub(crate) refused: AtomicU64,
+    pub(crate) open: AtomicU64,
+    pub(crate) accept_errors: AtomicU64,
+    pub(crate) jobs: AtomicU64,
+    pub(crate) offloaded: AtomicU64,
+    pub(crate) cold_reads: AtomicU64,
+}
+
+/// Adds to a counter that only this thread writes: no locked instruction.
+#[inline]
+fn count(counter: &AtomicU64, by: u64) {
+    counter.store(
+        counter.load(Ordering::Relaxed).wrapping_add(by),
+        Ordering::Relaxed,
+    );
+}
+
+/// How a worker is told to stop.
+#[derive(Debug, Default)]
+pub(crate) struct Control {
+    draining: AtomicBool,
+    /// Nanoseconds of the instant at which patience ends.
+    until: AtomicU64,
+}
+
+impl Control {
+    /// Asks for a drain that ends at `until` at the latest. Waking the worker is the caller's part.
+    pub(crate) fn drain(&self, until: Instant) {
+        self.until.store(until.as_nanos(), Ordering::Relaxed);
+        self.draining.store(true, Ordering::Release);
+    }
+
+    pub(crate) fn is_draining(&self) -> bool {
+        self.draining.load(Ordering::Acquire)
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// In the hands of the worker, or staying: only a deadline or a drain moves it.
+    Turn,
+    /// In line for the worker's next turn, which begins with this.
+    Queued(Owed),
+    /// A receive is under way.
+    Reading,
+    /// Output is under way.
+    Sending,
+    /// A job is under way.
+    Working,
+}
+
+/// What a connection in line is owed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Owed {
+    /// To receive.
+    Receive,
+    /// To be told that all was sent.
+    Sent,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Half {
+    /// Both halves, as far as we know.
+    Open,
+    /// Our half is closed; the peer may send this many bytes more.
+    Closed { linger_left: u32 },
+}
+
+struct Conn<S> {
+    session: S,
+    /// When the wheel asks for the session's deadline.
+    due: Instant,
+    half: Half,
+    state: State,
+    eof: bool,
+}
+
+const NEVER: Instant = Instant::from_nanos(u64::MAX);
+
+/// Where the worker is in stopping.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stopping {
+    No,
+    /// Listeners are closed; what the last turn brought in is still being looked at.
+    Listening {
+        until: Instant,
+    },
+    /// Everyone was told.
+    Drained {
+        until: Instant,
+    },
+}
+
+/// What comes next for a connection in hand.
+enum Next<J: Job> {
+    Done(Done),
+    Poll(Id),
+    Receive(Id),
+    Sent(Id),
+    Output(Id, J::Output),
+    Park,
+}
+
+impl<J: Job> Next<J> {
+    /// The connection it is about.
+    fn id(&self) -> Option<Id> {
+        match self {
+            Next::Done(done) => done.id(),
+            Next::Poll(id) | Next::Receive(id) | Next::Sent(id) | Next::Output(id, _) => Some(*id),
+            Next::Park => None,
+        }
+    }
+}
+
+/// The worker.
+pub(crate) struct Worker<V: Service, B: Backend> {
+    service: Arc<V>,
+    cx: <V::Session as Session>::Cx,
+    pub(crate) backend: B,
+    pub(crate) hands: Hands<JobOf<V::Session>>,
+    conns: Table<Conn<V::Session>>,
+    wheel: Wheel,
+    bounds: Bounds,
+    together: Arc<Together>,
+    pub(crate) counters: Arc<crossbeam_utils::CachePadded<Counters>>,
+    control: Arc<Control>,
+    now: Instant,
+    out: Box<Out>,
+    spare: Vec<Box<Out>>,
+    done: Vec<Done>,
+    /// Connections whose share of this turn was used up.
+    again: Vec<Id>,
+    /// Jobs that begin when the output before them is sent, by slot.
+    held: HashMap<u32, JobOf<V::Session>>,
+    finished: Vec<Finished<<JobOf<V::Session> as Job>::Output>>,
+    due: Vec<u32>,
+    listeners: usize,
+    /// Listeners at which connections may be waiting.
+    waiting: Vec<usize>,
+    accept_paused_until: Option<Instant>,
+    accept_logged: Option<Instant>,
+    stopping: Stopping,
+}
+
+impl<V: Service, B: Backend> Worker<V, B> {
+    #[allow(
+        clippy::too_many_arguments,
+        reason = "called once per strategy; each is a part of the worker"
+    )]
+    pub(crate) fn new(
+        number: usize,
+        service: Arc<V>,
+        backend: B,
+        hands: Hands<JobOf<V::Session>>,
+        bounds: Bounds,
+        together: Arc<Together>,
+        counters: Arc<crossbeam_utils::CachePadded<Counters>>,
+        control: Arc<Control>,
+        listeners: usize,
+        now: Instant,
+    ) -> Worker<V, B> {
+        Worker {
+            cx: service.context(number),
+            service,
+            backend,
+            hands,
+            conns: Table::new(),
+            wheel: Wheel::new(now, bounds.tick),
+            bounds,
+            together,
+            counters,
+            control,
+            now,
+            out: Out::new(),
+            spare: Vec::new(),
+            done: Vec::new(),
+            again: Vec::new(),
+            held: HashMap::new(),
+            finished: Vec::new(),
+            due: Vec::new(),
+            listeners,
+            waiting: Vec::new(),
+            accept_paused_until: None,
+            accept_logged: None,
+            stopping: Stopping::No,
+        }
+    }
+
+    /// Bytes of memory per idle connection besides its session.
+    #[cfg(test)]
+    pub(crate) fn conn_size() -> usize {
+        Table::<Conn<V::Session>>::slot_size() - size_of::<V::Session>() + Wheel::ENTRY_SIZE
+    }
+
+    /// Connections open.
+    pub(crate) fn open(&self) -> usize {
+        self.conns.len()
+    }
+
+    /// The context its sessions share.
+    pub(crate) fn context(&mut self) -> &mut <V::Session as Session>::Cx {
+        &mut self.cx
+    }
+
+    /// Runs until drained.
+    ///
+    /// # Errors
+    /// The back end's, when it cannot go on.
+    pub(crate) fn run_until_drained(&mut self) -> std::io::Result<()> {
+        while !self.is_drained() {
+            let until = self.next_wake();
+            self.turn(until)?;
+        }
+        Ok(())
+    }
+
+    /// Whether it was told to drain and nothing is left.
+    pub(crate) fn is_drained(&self) -> bool {
+        matches!(self.stopping, Stopping::Drained { .. }) && self.conns.len() == 0
+    }
+
+    /// Whether there is something to do before anything happens outside.
+    pub(crate) fn has_more(&self) -> bool {
+        !self.again.is_empty()
+            || !self.finished.is_empty()
+            || (!self.waiting.is_empty() && self.accept_paused_until.is_none())
+            || matches!(self.stopping, Stopping::Listening { .. })
+            || (self.control.is_draining() && self.stopping == Stopping::No)
+    }
+
+    /// When the next turn is due even if nothing happens.
+    pub(crate) fn next_wake(&self) -> Option<Instant> {
+        if self.has_more() {
+            return Some(Instant::ZERO);
+        }
+        // Contexts are promised a turn a second while there are connections.
+        let second = (self.conns.len() > 0).then(|| self.now + Duration::from_secs(1));
+        let paused = self.accept_paused_until.filter(|_| !self.waiting.is_empty());
+        let grace = match self.stopping {
+            Stopping::Drained { until } if self.conns.len() > 0 => Some(until),
+            _ => None,
+        };
+        [self.wheel.next(), self.cx.wake(), second, paused, grace]
+            .into_iter()
+            .flatten()
+            .min()
+    }
+
+    /// Waits until `until` for something to happen and deals with all that did.
+    ///
+    /// # Errors
+    /// The back end's, when it cannot go on.
+    pub(crate) fn turn(&mut self, until: Option<Instant>) -> std::io::Result<()> {
+        let mut done = std::mem::take(&mut self.done);
+        self.now = self.backend.wait(until, &mut done)?;
+        self.cx.turn(self.now, self.backend.wall());
+        if !self.again.is_empty() {
+            self.go_on();
+        }
+        if !self.finished.is_empty() {
+            self.deliver();
+        }
+        for done in done.drain(..) {
+            match done {
+                Done::Incoming { listener } => {
+                    if !self.waiting.contains(&listener) {
+                        self.waiting.push(listener);
+                    }
+                }
+                Done::Woken => {
+                    if let Hands::Crew(hand) = &self.hands {
+                        hand.take_finished(&mut self.finished);
+                    }
+                    self.deliver();
+                }
+                other => self.run(Next::Done(other)),
+            }
+        }
+        self.done = done;
+        if !self.waiting.is_empty() {
+            self.accept();
+        }
+        self.expire();
+        if self.control.is_draining() {
+            self.drain();
+        }
+        Ok(())
+    }
+
+    /// Gives those their turn who had used up the last one.
+    fn go_on(&mut self) {
+        for id in std::mem::take(&mut self.again) {
+            match self.conns.get_mut(id).map(|conn| conn.state) {
+                Some(State::Queued(Owed::Receive)) => self.run(Next::Receive(id)),
+                Some(State::Queued(Owed::Sent)) => self.run(Next::Sent(id)),
+                _ => {}
+            }
+        }
+    }
+
+    /// Follows a completion as far as it goes without waiting. A session that panics loses its own
+    /// connection and no other.
+    #[inline]
+    fn run(&mut self, first: Next<JobOf<V::Session>>) {
+        let id = first.id();
+        if catch_unwind(AssertUnwindSafe(|| self.follow(first))).is_err() {
+            self.bury(id);
+        }
+    }
+
+    #[inline]
+    fn follow(&mut self, first: Next<JobOf<V::Session>>) {
+        let mut rounds_left = ROUNDS_MAX;
+        let mut next = first;
+        loop {
+            next = match next {
+                Next::Done(done) => self.take(done, &mut rounds_left),
+                Next::Poll(id) => self.poll(id, &mut rounds_left),
+                Next::Receive(id) => self.receive(id),
+                Next::Sent(id) => self.sent(id),
+                Next::Output(id, output) => self.tell(id, Event::Done(output)),
+                Next::Park => return,
+            };
+        }
+    }
+
+    /// Removes a connection whose session panicked and can be asked nothing any more.
+    #[cold]
+    fn bury(&mut self, id: Option<Id>) {
+        tracing::error!("a session panicked: its connection is closed, the others go on");
+        self.out.reset();
+        let Some(id) = id else { return };
+        let _ = self.backend.submit(Op::Close { id });
+        if self.conns.remove_at(id).is_some() {
+            self.forget(id);
+        }
+    }
+
+    #[inline]
+    fn submit(&mut self, id: Id, op: Op) -> Next<JobOf<V::Session>> {
+        match self.backend.submit(op) {
+            Some(done) => Next::Done(done),
+            None => {
+                self.rearm(id);
+                Next::Park
+            }
+        }
+    }
+
+    /// Hands an event to the session, whose turn it then is.
+    #[inline]
+    fn tell(&mut self, id: Id, event: Event<'_, JobOf<V::Session>>) -> Next<JobOf<V::Session>> {
+        let Some(conn) = self.conns.get_mut(id) else {
+            return Next::Park;
+        };
+        conn.session
+            .handle(&mut self.cx, event, &mut self.out.tx, self.now);
+        Next::Poll(id)
+    }
+
+    #[inline]
+    fn take(&mut self, done: Done, rounds_left: &mut u32) -> Next<JobOf<V::Session>> {
+        match done {
+            Done::Recv { id, buf } => {
+                let Some(conn) = self.conns.get_mut(id) else {
+                    self.backend.recycle(buf);
+                    return Next::Park;
+                };
+                conn.state = State::Turn;
+                if let Half::Closed { linger_left } = &mut conn.half {
+                    match linger_left.checked_sub(buf.len as u32) {
+                        Some(left) => *linger_left = left,
+                        None => {
+                            self.backend.recycle(buf);
+                            return self.close(id);
+                        }
+                    }
+                }
+                conn.session.handle(
+                    &mut self.cx,
+                    Event::Bytes(buf.filled()),
+                    &mut self.out.tx,
+                    self.now,
+                );
+                self.backend.recycle(buf);
+                Next::Poll(id)
+            }
+            Done::Sent { id, mut out } => {
+                out.reset();
+                if self.spare.len() < SPARE_OUT_MAX {
+                    self.spare.push(out);
+                }
+                self.take_turn(id, Owed::Sent, rounds_left)
+            }
+            Done::Ready { id } => self.submit(id, Op::Resume { id, warmed: Ok(()) }),
+            Done::Accepted { id, peer } => self.accepted(id, peer),
+            Done::Eof { id } => {
+                let Some(conn) = self.conns.get_mut(id) else {
+                    return Next::Park;
+                };
+                conn.state = State::Turn;
+                conn.eof = true;
+                self.tell(id, Event::Eof)
+            }
+            Done::Progress { id, bytes } => {
+                if let Some(conn) = self.conns.get_mut(id) {
+                    // Output is under way, so there is nothing to poll for; see `session`.
+                    conn.session
+                        .handle(&mut self.cx, Event::Progress(bytes), &mut self.out.tx, self.now);
+                    self.out.reset();
+                    self.rearm(id);
+                }
+                Next::Park
+            }
+            Done::Cold { id, range } => {
+                count(&self.counters.cold_reads, 1);
+                self.offload(id, Work::Warm(range))
+            }
+            Done::Failed { id, loss } => self.lose(id, loss),
+            // The turn takes these itself.
+            Done::Incoming { .. } | Done::AcceptFailed { .. } | Done::Woken => Next::Park,
+        }
+    }
+
+    /// Gives the connection what it is owed if its share of this turn is not used up.
+    #[inline]
+    fn take_turn(&mut self, id: Id, owed: Owed, rounds_left: &mut u32) -> Next<JobOf<V::Session>> {
+        if *rounds_left == 0 {
+            if let Some(conn) = self.conns.get_mut(id) {
+                conn.state = State::Queued(owed);
+                self.again.push(id);
+                self.rearm(id);
+            }
+            return Next::Park;
+        }
+        *rounds_left -= 1;
+        match owed {
+            Owed::Receive => Next::Receive(id),
+            Owed::Sent => Next::Sent(id),
+        }
+    }
+
+    #[inline]
+    fn receive(&mut self, id: Id) -> Next<JobOf<V::Session>> {
+        let Some(conn) = self.conns.get_mut(id) else {
+            return Next::Park;
+        };
+        conn.state = State::Reading;
+        self.submit(id, Op::Recv { id })
+    }
+
+    #[inline]
+    fn sent(&mut self, id: Id) -> Next<JobOf<V::Session>> {
+        let Some(conn) = self.conns.get_mut(id) else {
+            return Next::Park;
+        };
+        conn.state = State::Turn;
+        self.tell(id, Event::Sent)
+    }
+
+    /// Asks the session what to do, and starts it: what stands in `tx` goes first, whatever the action.
+    #[inline]
+    fn poll(&mut self, id: Id, rounds_left: &mut u32) -> Next<JobOf<V::Session>> {
+        let Some(conn) = self.conns.get_mut(id) else {
+            return Next::Park;
+        };
+        let action = conn.session.poll(&mut self.cx, &mut self.out.tx, self.now);
+        if !self.out.tx.is_empty() {
+            conn.state = State::Sending;
+            if let Action::Wait(job) = action {
+                self.held.insert(id.index, job);
+            }
+            let empty = self.spare.pop().unwrap_or_else(Out::new);
+            let out = std::mem::replace(&mut self.out, empty);
+            return self.submit(id, Op::Send { id, out });
+        }
+        if !self.held.is_empty()
+            && let Some(job) = self.held.remove(&id.index)
+        {
+            return self.begin(id, job);
+        }
+        match action {
+            Action::Read | Action::HalfClose => {
+                if matches!(action, Action::HalfClose) && conn.half == Half::Open {
+                    conn.half = Half::Closed {
+                        linger_left: self.bounds.linger_bytes_max,
+                    };
+                    let _ = self.backend.submit(Op::ShutdownWrite { id });
+                }
+                if conn.eof {
+                    // Nothing is owed and nothing will come.
+                    return self.close(id);
+                }
+                if conn.state == State::Reading {
+                    self.rearm(id);
+                    return Next::Park;
+                }
+                self.take_turn(id, Owed::Receive, rounds_left)
+            }
+            Action::Wait(job) => self.begin(id, job),
+            Action::Close => self.close(id),
+            Action::Write | Action::Stay => {
+                self.rearm(id);
+                Next::Park
+            }
+        }
+    }
+
+    fn accepted(&mut self, id: Id, peer: SocketAddr) -> Next<JobOf<V::Session>> {
+        count(&self.counters.accepted, 1);
+        let Some(session) = self.service.accept(&mut self.cx, peer, self.now) else {
+            count(&self.counters.refused, 1);
+            let _ = self.backend.submit(Op::Close { id });
+            return Next::Park;
+        };
+        self.together.open.fetch_add(1, Ordering::Relaxed);
+        let conn = Conn {
+            session,
+            due: NEVER,
+            half: Half::Open,
+            state: State::Turn,
+            eof: false,
+        };
+        self.conns.insert_at(id, conn);
+        self.counters
+            .open
+            .store(self.conns.len() as u64, Ordering::Relaxed);
+        Next::Poll(id)
+    }
+
+    fn close(&mut self, id: Id) -> Next<JobOf<V::Session>> {
+        let Some(mut conn) = self.conns.remove_at(id) else {
+            return Next::Park;
+        };
+        conn.session.closed(&mut self.cx, self.now);
+        self.out.reset();
+        let _ = self.backend.submit(Op::Close { id });
+        self.forget(id);
+        Next::Park
+    }
+
+    /// Takes a connection that has gone out of the books.
+    fn forget(&mut self, id: Id) {
+        self.wheel.disarm(id.index);
+        if !self.held.is_empty() {
+            self.held.remove(&id.index);
+        }
+        self.together.open.fetch_sub(1, Ordering::Relaxed);
+        self.counters
+            .open
+            .store(self.conns.len() as u64, Ordering::Relaxed);
+        if self.accept_paused_until.is_some() {
+            // A descriptor and a place came free.
+            self.accept_paused_until = Some(self.now);
+        }
+    }
+
+    fn lose(&mut self, id: Id, loss: Loss) -> Next<JobOf<V::Session>> {
+        if let Some(conn) = self.conns.get_mut(id) {
+            conn.session
+                .handle(&mut self.cx, Event::Lost(loss), &mut self.out.tx, self.now);
+        }
+        self.close(id)
+    }
+
+    /// Gives the job to whoever does it; goes on at once with its output if that needed no waiting.
+    fn begin(&mut self, id: Id, job: JobOf<V::Session>) -> Next<JobOf<V::Session>> {
+        count(&self.counters.jobs, 1);
+        let job = match &self.hands {
+            Hands::Own => match Work::Job(job).run(id) {
+                Finished::Job(_, output) => return Next::Output(id, output),
+                _ => return self.lose(id, Loss::File(libc::EIO)),
+            },
+            Hands::Held { try_first: false, .. } => job,
+            Hands::Crew(_) | Hands::Held { .. } => match job.try_now() {
+                Ok(output) => return Next::Output(id, output),
+                Err(job) => job,
+            },
+        };
+        if let Some(conn) = self.conns.get_mut(id) {
+            conn.state = State::Working;
+        }
+        count(&self.counters.offloaded, 1);
+        self.offload(id, Work::Job(job))
+    }
+
+    fn offload(&mut self, id: Id, work: Work<JobOf<V::Session>>) -> Next<JobOf<V::Session>> {
+        match &mut self.hands {
+            Hands::Own => self.finished.push(work.run(id)),
+            Hands::Crew(hand) => hand.give(id, work),
+            Hands::Held { pieces, .. } => pieces.push_back((id, work)),
+        }
+        self.rearm(id);
+        Next::Park
+    }
+
+    /// Takes in work that others finished.
+    pub(crate) fn finish(&mut self, finished: Finished<<JobOf<V::Session> as Job>::Output>) {
+        self.finished.push(finished);
+    }
+
+    fn deliver(&mut self) {
+        for finished in std::mem::take(&mut self.finished) {
+            match finished {
+                Finished::Job(id, output) => {
+                    // Otherwise its connection has gone.
+                    if let Some(conn) = self.conns.get_mut(id)
+                        && conn.state == State::Working
+                    {
+                        conn.state = State::Turn;
+                        self.run(Next::Output(id, output));
+                    }
+                }
+                Finished::Warm(id, warmed) => {
+                    if let Some(done) = self.backend.submit(Op::Resume { id, warmed }) {
+                        self.run(Next::Done(done));
+                    }
+                }
+                Finished::Panicked(id) => {
+                    let _ = self.lose(id, Loss::File(libc::EIO));
+                }
+            }
+        }
+    }
+
+    /// Moves the connection forward in the wheel if it wants to be asked sooner than it will be.
+    #[inline]
+    fn rearm(&mut self, id: Id) {
+        let Some(conn) = self.conns.get_mut(id) else {
+            return;
+        };
+        if let Some(at) = conn.session.deadline()
+            && at < conn.due
+        {
+            conn.due = at;
+            self.wheel.arm(id.index, at);
+        }
+    }
+
+    fn expire(&mut self) {
+        let mut due = std::mem::take(&mut self.due);
+        self.wheel.expire(self.now, &mut due);
+        for index in due.drain(..) {
+            let Some(id) = self.conns.id_at(index) else {
+                continue;
+            };
+            let conn = self.conns.get_mut(id).expect("its id was just made");
+            conn.due = NEVER;
+            if conn.session.deadline().is_some_and(|at| at <= self.now) {
+                self.fire(id);
+            }
+            self.rearm(id);
+        }
+        self.due = due;
+    }
+
+    fn fire(&mut self, id: Id) {
+        self.tell_aside(id, Event::Deadline);
+    }
+
+    /// Tells a connection something that did not come from its peer.
+    fn tell_aside(&mut self, id: Id, event: Event<'_, JobOf<V::Session>>) {
+        let Some(conn) = self.conns.get_mut(id) else {
+            return;
+        };
+        let idle = matches!(conn.state, State::Reading | State::Turn);
+        let told = catch_unwind(AssertUnwindSafe(|| {
+            conn.session
+                .handle(&mut self.cx, event, &mut self.out.tx, self.now);
+            // While output or a job is under way all it can do is give up.
+            !idle
+                && matches!(
+                    conn.session.poll(&mut self.cx, &mut self.out.tx, self.now),
+                    Action::Close
+                )
+        }));
+        match told {
+            Err(_) => self.bury(Some(id)),
+            Ok(_) if idle => self.run(Next::Poll(id)),
+            Ok(gives_up) => {
+                self.out.reset();
+                if gives_up {
+                    let _ = self.close(id);
+                }
+            }
+        }
+    }
+
+    /// Takes the connections that wait at listeners, in bounded portions.
+    fn accept(&mut self) {
+        if self.accept_paused_until.is_some_and(|until| self.now < until) {
+            return;
+        }
+        self.accept_paused_until = None;
+        let mut at = 0;
+        while at < self.waiting.len() {
+            match self.accept_from(self.waiting[at], ACCEPTS_MAX) {
+                Accepting::Empty => drop(self.waiting.swap_remove(at)),
+                Accepting::More => at += 1,
+                Accepting::Paused => return,
+            }
+        }
+    }
+
+    fn accept_from(&mut self, listener: usize, most: u32) -> Accepting {
+        for _ in 0..most {
+            if self.together.open.load(Ordering::Relaxed) >= self.bounds.connections_max {
+                self.pause_accepting("the connection limit is reached", None);
+                return Accepting::Paused;
+            }
+            match self.backend.submit(Op::Accept { listener }) {
+                None => return Accepting::Empty,
+                Some(Done::AcceptFailed { errno }) => {
+                    count(&self.counters.accept_errors, 1);
+                    if matches!(errno, libc::EMFILE | libc::ENFILE | libc::ENOBUFS | libc::ENOMEM) {
+                        self.pause_accepting("out of descriptors or memory", Some(errno));
+                        return Accepting::Paused;
+                    }
+                    // Others are of that one connection (aborted, a network error); the next may do.
+                }
+                Some(done) => self.run(Next::Done(done)),
+            }
+        }
+        Accepting::More
+    }
+
+    fn pause_accepting(&mut self, why: &str, errno: Option<i32>) {
+        self.accept_paused_until = Some(self.now + ACCEPT_PAUSE);
+        if self.accept_logged.is_some_and(|at| self.now - at < LOG_EVERY) {
+            return;
+        }
+        self.accept_logged = Some(self.now);
+        tracing::warn!(
+            open = self.conns.len(),
+            errno,
+            "not accepting connections for now: {why}"
+        );
+    }
+
+    /// Goes through the steps of stopping; called every turn once that was asked for.
+    fn drain(&mut self) {
+        match self.stopping {
+            Stopping::No => {
+                let until = Instant::from_nanos(self.control.until.load(Ordering::Relaxed));
+                // Whoever waits in the backlog was told by the kernel that he is connected: he is
+                // owed an answer as long as there is room.
+                self.accept_paused_until = None;
+                for listener in 0..self.listeners {
+                    let _ = self.accept_from(listener, BACKLOG_DRAIN_MAX);
+                }
+                self.accept_paused_until = None;
+                self.waiting.clear();
+                let _ = self.backend.submit(Op::StopListening);
+                self.stopping = Stopping::Listening { until };
+            }
+            Stopping::Listening { until } => {
+                // One more turn has passed, so bytes that had arrived by then have been seen.
+                self.stopping = Stopping::Drained { until };
+                self.for_each(|worker, id| worker.tell_aside(id, Event::Drain));
+            }
+            Stopping::Drained { until } if self.now >= until => {
+                self.for_each(|worker, id| drop(worker.close(id)));
+            }
+            Stopping::Drained { .. } => {}
+        }
+    }
+
+    fn for_each(&mut self, mut act: impl FnMut(&mut Self, Id)) {
+        for index in 0..self.conns.slots() {
+            if let Some(id) = self.conns.id_at(index) {
+                act(self, id);
+            }
+        }
+    }
+}
+
+/// The most connections taken from a listener's backlog when draining.
+const BACKLOG_DRAIN_MAX: u32 = 8192;
+
+/// How taking connections from a listener ended.
+enum Accepting {
+    /// None waits any more.
+    Empty,
+    /// Others may still wait.
+    More,
+    /// Descriptors ran out or the limit is reached.
+    Paused,
+}

@@ -1,0 +1,207 @@
+//! What a worker asks of a back end, and what it hears from it.
+//!
+//! Completion is the common language: a worker *submits* an operation and is told when it is *done*.
+//! A back end that can finish at once answers from `submit` itself (epoll does, nearly always); one
+//! that cannot answers from `wait` (a ring does, nearly always). Sessions never see the difference.
+//!
+//! ```text
+//!              submit(op) ─────────────▶ Some(done)   at once
+//!   worker                  backend
+//!              wait(until) ────────────▶ done, done, done
+//! ```
+//! A receive owns no buffer: its completion does, so an idle connection holds none. Output travels as
+//! a pooled box to the operation and comes back with its completion, and stays with a connection only
+//! while that one is blocked.
+
+pub(crate) mod table;
+
+use crate::session::{Body, FileRange, Loss, Tx};
+use measure::{Instant, UnixTime};
+use std::net::SocketAddr;
+
+/// A connection, told apart from earlier ones that used the same slot: descriptors and slots are
+/// reused while news of their former owners is still in flight.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Id {
+    pub(crate) index: u32,
+    pub(crate) generation: u32,
+}
+
+/// Bytes that arrived.
+#[derive(Debug)]
+pub(crate) struct Buf {
+    pub(crate) bytes: Box<[u8]>,
+    pub(crate) len: usize,
+}
+
+impl Buf {
+    /// The most that one receive brings.
+    pub(crate) const CAPACITY: usize = 16 << 10;
+
+    pub(crate) fn new() -> Buf {
+        Buf {
+            bytes: vec![0; Buf::CAPACITY].into_boxed_slice(),
+            len: 0,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn filled(&self) -> &[u8] {
+        &self.bytes[..self.len]
+    }
+}
+
+/// Output on its way, with how far it has come.
+#[derive(Debug)]
+pub(crate) struct Out {
+    pub(crate) tx: Tx,
+    /// Bytes of `tx.head` that went. The body is shortened from its front instead.
+    pub(crate) head_sent: usize,
+    /// Bytes that went and that no completion has told of yet.
+    pub(crate) unreported: u64,
+}
+
+impl Out {
+    /// Holds what a session writes in one turn before it must wait (32 KiB), and an answer over.
+    pub(crate) const HEAD_CAPACITY: usize = 40 << 10;
+
+    pub(crate) fn new() -> Box<Out> {
+        let tx = Tx {
+            head: Vec::with_capacity(Out::HEAD_CAPACITY),
+            body: None,
+        };
+        Box::new(Out {
+            tx,
+            head_sent: 0,
+            unreported: 0,
+        })
+    }
+
+    /// Makes it ready for the next turn. A head that one answer blew up is given back to the system.
+    #[inline]
+    pub(crate) fn reset(&mut self) {
+        self.tx.clear();
+        self.head_sent = 0;
+        self.unreported = 0;
+        if self.tx.head.capacity() > 4 * Out::HEAD_CAPACITY {
+            self.tx.head = Vec::with_capacity(Out::HEAD_CAPACITY);
+        }
+    }
+
+    /// Counts `n` bytes of what stood in memory as sent: of the head, then of the body.
+    pub(crate) fn advance(&mut self, n: usize) {
+        self.unreported += n as u64;
+        let of_head = n.min(self.tx.head.len() - self.head_sent);
+        self.head_sent += of_head;
+        let of_body = n - of_head;
+        match &mut self.tx.body {
+            Some(Body::Bytes(bytes)) => bytes::Buf::advance(bytes, of_body),
+            Some(Body::File(range)) => {
+                range.offset += of_body as u64;
+                range.len -= of_body as u64;
+            }
+            None => debug_assert_eq!(of_body, 0),
+        }
+    }
+
+    /// What of the head is still to go.
+    #[inline]
+    pub(crate) fn head_left(&self) -> &[u8] {
+        &self.tx.head[self.head_sent..]
+    }
+
+    /// Whether everything went.
+    #[inline]
+    pub(crate) fn is_sent(&self) -> bool {
+        self.head_sent == self.tx.head.len()
+            && match &self.tx.body {
+                None => true,
+                Some(Body::Bytes(bytes)) => bytes.is_empty(),
+                Some(Body::File(range)) => range.len == 0,
+            }
+    }
+}
+
+/// What a worker asks for. At most one receive and one send of a connection are under way at a time.
+#[derive(Debug)]
+pub(crate) enum Op {
+    /// Take a waiting connection from this listener. At once: `Accepted`, `AcceptFailed`, or `None`
+    /// when no connection waits (then `Incoming` tells of the next).
+    Accept { listener: usize },
+    /// Take listeners out of service and close them.
+    StopListening,
+    /// Receive what arrives: `Recv`, `Eof` or `Failed`.
+    Recv { id: Id },
+    /// Send all of this: `Sent` or `Failed`, with `Progress`, `Ready` and `Cold` on the way.
+    Send { id: Id, out: Box<Out> },
+    /// Go on with what was under way, after `Ready`, `Progress` or `Cold`; `Err` if the file could not
+    /// be read.
+    Resume { id: Id, warmed: Result<(), Loss> },
+    /// Close the sending half.
+    ShutdownWrite { id: Id },
+    /// Forget the connection and whatever is under way on it. Never answered.
+    Close { id: Id },
+}
+
+/// What a worker is told.
+#[derive(Debug)]
+pub(crate) enum Done {
+    /// Connections may be waiting at this listener.
+    Incoming { listener: usize },
+    /// A connection was taken.
+    Accepted { id: Id, peer: SocketAddr },
+    /// None could be taken, for this errno.
+    AcceptFailed { errno: i32 },
+    /// The operation under way may go on: submit `Resume`.
+    Ready { id: Id },
+    /// Bytes arrived; the buffer goes back with `recycle`.
+    Recv { id: Id, buf: Buf },
+    /// The peer closed its sending half.
+    Eof { id: Id },
+    /// All output was handed to the kernel.
+    Sent { id: Id, out: Box<Out> },
+    /// This many bytes more of the output were handed to the kernel; the rest waits.
+    Progress { id: Id, bytes: u64 },
+    /// The output needs this range of a file from disk before it goes on with `Resume`.
+    Cold { id: Id, range: FileRange },
+    /// The connection or the body's file failed; only `Close` is left.
+    Failed { id: Id, loss: Loss },
+    /// The waker was used.
+    Woken,
+}
+
+impl Done {
+    /// The connection it is about, if it is about one.
+    pub(crate) fn id(&self) -> Option<Id> {
+        match self {
+            Done::Accepted { id, .. }
+            | Done::Ready { id }
+            | Done::Recv { id, .. }
+            | Done::Eof { id }
+            | Done::Sent { id, .. }
+            | Done::Progress { id, .. }
+            | Done::Cold { id, .. }
+            | Done::Failed { id, .. } => Some(*id),
+            Done::Incoming { .. } | Done::AcceptFailed { .. } | Done::Woken => None,
+        }
+    }
+}
+
+/// Moves bytes between sockets and a worker.
+pub(crate) trait Backend {
+    /// Starts an operation. `Some`: it is done already; `None`: `wait` will tell.
+    fn submit(&mut self, op: Op) -> Option<Done>;
+
+    /// Waits until something is done or `until` has come (`None`: however long that takes), appends
+    /// what is done, and returns the time.
+    ///
+    /// # Errors
+    /// Only such as make going on impossible.
+    fn wait(&mut self, until: Option<Instant>, done: &mut Vec<Done>) -> std::io::Result<Instant>;
+
+    /// Takes back the buffer of a receive.
+    fn recycle(&mut self, buf: Buf);
+
+    /// Civil time, at a coarse grain.
+    fn wall(&self) -> UnixTime;
+}

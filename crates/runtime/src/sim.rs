@@ -1,0 +1,278 @@
+//! A server in memory, in virtual time: the same worker that drives sockets drives what a test types.
+//!
+//! Decides what a network would: when bytes arrive, in which pieces, how much the peer's window takes,
+//! who closes first. Deterministic: one thread, no clock, no socket. Nothing here knows the protocol.
+//!
+//! ```
+//! # use runtime::{Action, Context, Event, Job, Service, Session, Tx, sim::Sim};
+//! # use measure::{Duration, Instant, UnixTime};
+//! # struct Echo; struct Line(Vec<u8>); struct Cx; struct NoJob;
+//! # impl Job for NoJob { type Output = (); fn try_now(self) -> Result<(), NoJob> { Ok(()) } fn run(self) {} }
+//! # impl Context for Cx { type Job = NoJob; fn turn(&mut self, _: Instant, _: UnixTime) {} fn wake(&self) -> Option<Instant> { None } }
+//! # impl Session for Line { type Cx = Cx;
+//! #   fn handle(&mut self, _: &mut Cx, e: Event<'_, NoJob>, tx: &mut Tx, _: Instant) { if let Event::Bytes(b) = e { tx.head.extend_from_slice(b) } }
+//! #   fn poll(&mut self, _: &mut Cx, _: &mut Tx, _: Instant) -> Action<NoJob> { Action::Read }
+//! #   fn deadline(&self) -> Option<Instant> { None }
+//! #   fn closed(&mut self, _: &mut Cx, _: Instant) {} }
+//! # impl Service for Echo { type Session = Line; fn context(&self, _: usize) -> Cx { Cx }
+//! #   fn accept(&self, _: &mut Cx, _: std::net::SocketAddr, _: Instant) -> Option<Line> { Some(Line(Vec::new())) }
+//! #   fn grace(&self) -> Duration { Duration::ZERO } }
+//! let mut sim = Sim::new(Echo);
+//! let client = sim.connect_local();
+//! sim.send(client, b"hello");
+//! assert_eq!(sim.take_received(client), b"hello");
+//! sim.finish(client);
+//! assert!(sim.is_closed(client));
+//! ```
+
+mod network;
+
+use crate::concurrency::offload::Hands;
+use crate::concurrency::worker::{Bounds, Control, Counters, Together, Worker};
+use crate::session::{Service, Session};
+use crossbeam_utils::CachePadded;
+use measure::{Duration, Instant, UnixTime};
+pub use network::Client;
+use network::Network;
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+/// Who runs jobs, and when.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Jobs {
+    /// At once, to the end, as a strategy that may block does.
+    AtOnce,
+    /// What `try_now` can do is done; the rest is held until [`Sim::run_jobs`]. As an event loop does.
+    AsLoop,
+    /// All are held until [`Sim::run_jobs`].
+    Held,
+}
+
+/// A service, its clients and their network.
+pub struct Sim<V: Service> {
+    worker: Worker<V, Network>,
+    control: Arc<Control>,
+    jobs: Jobs,
+}
+
+impl<V: Service> Sim<V> {
+    /// A simulation at time zero, with no client and jobs done [`Jobs::AtOnce`].
+    pub fn new(service: V) -> Sim<V> {
+        Sim::with_shared(Arc::new(service))
+    }
+
+    /// As [`Sim::new`], for a service that the test looks at too.
+    pub fn with_shared(service: Arc<V>) -> Sim<V> {
+        let control = Arc::new(Control::default());
+        let bounds = Bounds {
+            connections_max: 10_000,
+            linger_bytes_max: 256 << 10,
+            tick: Duration::from_millis(1),
+        };
+        let worker = Worker::new(
+            0,
+            service,
+            Network::new(),
+            Hands::Held {
+                pieces: VecDeque::new(),
+                try_first: true,
+            },
+            bounds,
+            Arc::new(Together::default()),
+            Arc::new(CachePadded::new(Counters::default())),
+            Arc::clone(&control),
+            1,
+            Instant::ZERO,
+        );
+        Sim {
+            worker,
+            control,
+            jobs: Jobs::AtOnce,
+        }
+    }
+
+    /// Chooses who runs jobs from now on.
+    pub fn set_jobs(&mut self, jobs: Jobs) {
+        self.jobs = jobs;
+        if let Hands::Held { try_first, .. } = &mut self.worker.hands {
+            *try_first = jobs != Jobs::Held;
+        }
+    }
+
+    /// Says what civil time it is at virtual time zero; 2026-01-01T00:00:00Z unless told.
+    pub fn set_wall(&mut self, at_zero: UnixTime) {
+        self.worker.backend.wall_at_zero = at_zero;
+    }
+
+    /// The virtual time.
+    pub fn now(&self) -> Instant {
+        self.worker.backend.now
+    }
+
+    /// The context the sessions share.
+    pub fn context(&mut self) -> &mut <V::Session as Session>::Cx {
+        self.worker.context()
+    }
+
+    /// How many connections the server has open.
+    pub fn open(&self) -> usize {
+        self.worker.open()
+    }
+
+    /// A client at `peer` connects, reading all it is sent.
+    pub fn connect(&mut self, peer: SocketAddr) -> Client {
+        let client = self.worker.backend.connect(peer);
+        self.settle();
+        client
+    }
+
+    /// A client at 127.0.0.1 connects.
+    pub fn connect_local(&mut self) -> Client {
+        self.connect(SocketAddr::from(([127, 0, 0, 1], 40_000)))
+    }
+
+    /// The client sends these bytes; they arrive as one piece, and all that follows from it happens.
+    /// Each call is a piece of its own: to cut input, call it more than once.
+    pub fn send(&mut self, client: Client, bytes: &[u8]) {
+        self.queue(client, bytes);
+        self.settle();
+    }
+
+    /// The client sends these bytes, but nothing happens yet: what is queued before the next other
+    /// call arrives together, piece by piece.
+    pub fn queue(&mut self, client: Client, bytes: &[u8]) {
+        for piece in bytes.chunks(crate::io::Buf::CAPACITY) {
+            self.worker
+                .backend
+                .arrive(client, network::Piece::Bytes(piece.to_vec()));
+        }
+    }
+
+    /// The client closes its sending half and goes on reading.
+    pub fn finish(&mut self, client: Client) {
+        self.worker.backend.arrive(client, network::Piece::Eof);
+        self.settle();
+    }
+
+    /// The client resets the connection: both halves are gone at once.
+    pub fn reset(&mut self, client: Client) {
+        self.worker.backend.reset(client);
+        self.settle();
+    }
+
+    /// The client takes `bytes` more than it has received so far and then stops reading, until told
+    /// otherwise: the server's sends stall.
+    pub fn stop_reading_after(&mut self, client: Client, bytes: usize) {
+        self.worker.backend.set_room(client, bytes);
+        self.settle();
+    }
+
+    /// The client reads everything again.
+    pub fn read_on(&mut self, client: Client) {
+        self.worker.backend.set_room(client, usize::MAX);
+        self.settle();
+    }
+
+    /// All the client has received and not yet taken.
+    pub fn received(&self, client: Client) -> &[u8] {
+        self.worker.backend.received(client)
+    }
+
+    /// All the client has received and not yet taken; taken now.
+    pub fn take_received(&mut self, client: Client) -> Vec<u8> {
+        self.worker.backend.take_received(client)
+    }
+
+    /// Whether the client has been told that nothing more comes (half or fully closed).
+    pub fn is_finished(&self, client: Client) -> bool {
+        self.worker.backend.is_finished(client)
+    }
+
+    /// Whether the server has let go of the connection.
+    pub fn is_closed(&self, client: Client) -> bool {
+        self.worker.backend.is_closed(client)
+    }
+
+    /// Whether the server closed with input unread, which makes a kernel send a reset and may eat
+    /// the last answer.
+    pub fn was_reset(&self, client: Client) -> bool {
+        self.worker.backend.was_reset(client)
+    }
+
+    /// How many jobs wait to be run.
+    pub fn jobs_waiting(&self) -> usize {
+        match &self.worker.hands {
+            Hands::Held { pieces, .. } => pieces.len(),
+            _ => 0,
+        }
+    }
+
+    /// Runs all jobs that wait, and those that follow from them; returns how many.
+    pub fn run_jobs(&mut self) -> usize {
+        let mut count = 0;
+        while self.run_job() {
+            count += 1;
+        }
+        count
+    }
+
+    /// Runs the job that has waited longest; returns whether there was one.
+    pub fn run_job(&mut self) -> bool {
+        let ran = self.run_one();
+        self.settle();
+        ran
+    }
+
+    fn run_one(&mut self) -> bool {
+        let Hands::Held { pieces, .. } = &mut self.worker.hands else {
+            return false;
+        };
+        let Some((id, work)) = pieces.pop_front() else {
+            return false;
+        };
+        let finished = work.run(id);
+        self.worker.finish(finished);
+        true
+    }
+
+    /// Time passes: everything due on the way happens at its instant.
+    pub fn advance(&mut self, by: Duration) {
+        let target = self.now() + by;
+        self.settle();
+        while let Some(at) = self.worker.next_wake()
+            && at <= target
+        {
+            self.worker.backend.now = self.now().max(at);
+            self.settle();
+        }
+        self.worker.backend.now = target;
+        self.settle();
+    }
+
+    /// The server is told to drain, with so much time for it.
+    pub fn drain(&mut self, grace: Duration) {
+        self.control.drain(self.now() + grace);
+        self.settle();
+    }
+
+    /// Whether a drain has come to its end.
+    pub fn is_drained(&self) -> bool {
+        self.worker.is_drained()
+    }
+
+    /// Lets everything happen that needs no time.
+    pub fn settle(&mut self) {
+        loop {
+            // The simulated back end waits for nothing and cannot fail.
+            let _ = self.worker.turn(Some(Instant::ZERO));
+            let more = self.worker.has_more() || self.worker.backend.has_news();
+            if !more && (self.jobs != Jobs::AtOnce || !self.run_one()) {
+                return;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,328 @@
+//! The simulated network: clients, what they sent, and how much they take.
+
+use crate::fs::Wait;
+use crate::io::table::Table;
+use crate::io::{Backend, Buf, Done, Id, Op, Out};
+use crate::session::{Body, Loss};
+use measure::{Duration, Instant, UnixTime};
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+
+/// A simulated client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Client(usize);
+
+/// What arrives at the server.
+#[derive(Debug)]
+pub(super) enum Piece {
+    Bytes(Vec<u8>),
+    Eof,
+}
+
+/// How far the server's side of a connection has gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Server {
+    /// In the backlog.
+    Waiting,
+    /// Accepted.
+    Open(Id),
+    /// Sending half closed.
+    HalfClosed(Id),
+    /// Closed; `reset` if input was left unread.
+    Closed { reset: bool },
+}
+
+#[derive(Debug)]
+struct Wire {
+    peer: SocketAddr,
+    server: Server,
+    arriving: VecDeque<Piece>,
+    received: Vec<u8>,
+    /// Bytes the client will still take.
+    room: usize,
+    /// Whether the client has reset the connection.
+    gone: bool,
+}
+
+/// What the server has under way on a connection.
+#[derive(Debug)]
+enum Underway {
+    Nothing,
+    Receive,
+    Send(Box<Out>),
+}
+
+#[derive(Debug)]
+struct Socket {
+    client: usize,
+    underway: Underway,
+}
+
+/// The back end of a simulation.
+#[derive(Debug)]
+pub(crate) struct Network {
+    pub(super) now: Instant,
+    pub(super) wall_at_zero: UnixTime,
+    wires: Vec<Wire>,
+    sockets: Table<Socket>,
+    backlog: VecDeque<usize>,
+    listening: bool,
+    incoming: bool,
+    ready: Vec<Id>,
+    buf: Option<Buf>,
+}
+
+impl Network {
+    pub(super) fn new() -> Network {
+        Network {
+            now: Instant::ZERO,
+            wall_at_zero: UnixTime::from_secs(1_767_225_600),
+            wires: Vec::new(),
+            sockets: Table::new(),
+            backlog: VecDeque::new(),
+            listening: true,
+            incoming: false,
+            ready: Vec::new(),
+            buf: None,
+        }
+    }
+
+    pub(super) fn connect(&mut self, peer: SocketAddr) -> Client {
+        let client = self.wires.len();
+        let server = if self.listening {
+            Server::Waiting
+        } else {
+            Server::Closed { reset: true }
+        };
+        self.wires.push(Wire {
+            peer,
+            server,
+            arriving: VecDeque::new(),
+            received: Vec::new(),
+            room: usize::MAX,
+            gone: false,
+        });
+        if self.listening {
+            self.backlog.push_back(client);
+            self.incoming = true;
+        }
+        Client(client)
+    }
+
+    pub(super) fn arrive(&mut self, client: Client, piece: Piece) {
+        self.wires[client.0].arriving.push_back(piece);
+        self.stir(client);
+    }
+
+    pub(super) fn reset(&mut self, client: Client) {
+        self.wires[client.0].gone = true;
+        self.stir(client);
+    }
+
+    pub(super) fn set_room(&mut self, client: Client, room: usize) {
+        self.wires[client.0].room = room;
+        self.stir(client);
+    }
+
+    fn stir(&mut self, client: Client) {
+        if let Server::Open(id) | Server::HalfClosed(id) = self.wires[client.0].server {
+            self.ready.push(id);
+        }
+    }
+
+    pub(super) fn received(&self, client: Client) -> &[u8] {
+        &self.wires[client.0].received
+    }
+
+    pub(super) fn take_received(&mut self, client: Client) -> Vec<u8> {
+        std::mem::take(&mut self.wires[client.0].received)
+    }
+
+    pub(super) fn is_finished(&self, client: Client) -> bool {
+        matches!(
+            self.wires[client.0].server,
+            Server::HalfClosed(_) | Server::Closed { .. }
+        )
+    }
+
+    pub(super) fn is_closed(&self, client: Client) -> bool {
+        matches!(self.wires[client.0].server, Server::Closed { .. })
+    }
+
+    pub(super) fn was_reset(&self, client: Client) -> bool {
+        self.wires[client.0].server == Server::Closed { reset: true }
+    }
+
+    /// Whether something has happened that the worker has not seen.
+    pub(super) fn has_news(&self) -> bool {
+        self.incoming || !self.ready.is_empty()
+    }
+
+    fn accept(&mut self) -> Option<Done> {
+        let client = self.backlog.pop_front()?;
+        let id = self.sockets.insert(Socket {
+            client,
+            underway: Underway::Nothing,
+        });
+        self.wires[client].server = Server::Open(id);
+        Some(Done::Accepted {
+            id,
+            peer: self.wires[client].peer,
+        })
+    }
+
+    fn receive(&mut self, id: Id) -> Option<Done> {
+        let socket = self.sockets.get_mut(id)?;
+        let wire = &mut self.wires[socket.client];
+        if wire.gone {
+            return Some(Done::Failed {
+                id,
+                loss: Loss::Socket(libc::ECONNRESET),
+            });
+        }
+        match wire.arriving.pop_front() {
+            None => {
+                socket.underway = Underway::Receive;
+                None
+            }
+            Some(Piece::Eof) => {
+                socket.underway = Underway::Nothing;
+                // It is seen by every later receive too.
+                wire.arriving.push_front(Piece::Eof);
+                Some(Done::Eof { id })
+            }
+            Some(Piece::Bytes(bytes)) => {
+                socket.underway = Underway::Nothing;
+                let mut buf = self.buf.take().unwrap_or_else(Buf::new);
+                buf.bytes[..bytes.len()].copy_from_slice(&bytes);
+                buf.len = bytes.len();
+                Some(Done::Recv { id, buf })
+            }
+        }
+    }
+
+    fn send(&mut self, id: Id, mut out: Box<Out>) -> Option<Done> {
+        let socket = self.sockets.get_mut(id)?;
+        let wire = &mut self.wires[socket.client];
+        if wire.gone {
+            return Some(Done::Failed {
+                id,
+                loss: Loss::Socket(libc::EPIPE),
+            });
+        }
+        loop {
+            if out.is_sent() {
+                socket.underway = Underway::Nothing;
+                return Some(Done::Sent { id, out });
+            }
+            if wire.room == 0 {
+                let bytes = std::mem::take(&mut out.unreported);
+                socket.underway = Underway::Send(out);
+                return (bytes > 0).then_some(Done::Progress { id, bytes });
+            }
+            let head = out.head_left();
+            let sent = if !head.is_empty() {
+                let n = head.len().min(wire.room);
+                wire.received.extend_from_slice(&head[..n]);
+                n
+            } else {
+                match &out.tx.body {
+                    Some(Body::Bytes(bytes)) => {
+                        let n = bytes.len().min(wire.room);
+                        wire.received.extend_from_slice(&bytes[..n]);
+                        n
+                    }
+                    Some(Body::File(range)) => {
+                        let want = (range.len.min(64 << 10) as usize).min(wire.room);
+                        match range.file.read_all(range.offset, want, Wait::Block) {
+                            Ok(bytes) if bytes.is_empty() => {
+                                return Some(Done::Failed {
+                                    id,
+                                    loss: Loss::File(0),
+                                });
+                            }
+                            Ok(bytes) => {
+                                wire.received.extend_from_slice(&bytes);
+                                bytes.len()
+                            }
+                            Err(_) => {
+                                return Some(Done::Failed {
+                                    id,
+                                    loss: Loss::File(libc::EIO),
+                                });
+                            }
+                        }
+                    }
+                    None => 0,
+                }
+            };
+            wire.room -= if wire.room == usize::MAX { 0 } else { sent };
+            out.advance(sent);
+        }
+    }
+
+    fn close(&mut self, id: Id) {
+        let Some(socket) = self.sockets.remove(id) else {
+            return;
+        };
+        let wire = &mut self.wires[socket.client];
+        let unread = wire.arriving.iter().any(|piece| matches!(piece, Piece::Bytes(_)));
+        wire.server = Server::Closed { reset: unread };
+    }
+}
+
+impl Backend for Network {
+    fn submit(&mut self, op: Op) -> Option<Done> {
+        match op {
+            Op::Accept { .. } => self.accept(),
+            Op::StopListening => {
+                self.listening = false;
+                for client in std::mem::take(&mut self.backlog) {
+                    self.wires[client].server = Server::Closed { reset: true };
+                }
+                None
+            }
+            Op::Recv { id } => self.receive(id),
+            Op::Send { id, out } => self.send(id, out),
+            Op::Resume { id, warmed } => {
+                let socket = self.sockets.get_mut(id)?;
+                match (std::mem::replace(&mut socket.underway, Underway::Nothing), warmed) {
+                    (Underway::Send(_), Err(loss)) => Some(Done::Failed { id, loss }),
+                    (Underway::Send(out), Ok(())) => self.send(id, out),
+                    (Underway::Receive, _) => self.receive(id),
+                    (Underway::Nothing, _) => None,
+                }
+            }
+            Op::ShutdownWrite { id } => {
+                let socket = self.sockets.get_mut(id)?;
+                self.wires[socket.client].server = Server::HalfClosed(id);
+                None
+            }
+            Op::Close { id } => {
+                self.close(id);
+                None
+            }
+        }
+    }
+
+    fn wait(&mut self, _: Option<Instant>, done: &mut Vec<Done>) -> std::io::Result<Instant> {
+        if std::mem::take(&mut self.incoming) {
+            done.push(Done::Incoming { listener: 0 });
+        }
+        done.extend(self.ready.drain(..).map(|id| Done::Ready { id }));
+        Ok(self.now)
+    }
+
+    fn recycle(&mut self, buf: Buf) {
+        self.buf = Some(buf);
+    }
+
+    fn wall(&self) -> UnixTime {
+        let passed: Duration = self.now - Instant::ZERO;
+        let nanos = u64::from(self.wall_at_zero.nanos) + u64::from(passed.subsec_nanos());
+        UnixTime {
+            secs: self.wall_at_zero.secs + passed.as_secs() as i64 + (nanos / 1_000_000_000) as i64,
+            nanos: (nanos % 1_000_000_000) as u32,
+        }
+    }
+}

@@ -1,0 +1,276 @@
+//! A line protocol for the tests of every driver: each line asks for one kind of trouble.
+//!
+//! `echo X`, `now X` (a job that need not wait), `later X` (one that must), `big N` (N bytes from
+//! memory), `file N` (N bytes of the toy's file), `bye` (answer, half-close), `close`, `panic`,
+//! `jobpanic`, `burn N` (N lines of answer, one turn each).
+
+use crate::fs;
+use crate::session::{Action, Body, Context, Event, FileRange, Job, Loss, Service, Session, Tx};
+use measure::{Duration, Instant, UnixTime};
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+
+pub(crate) const IDLE: Duration = Duration::from_secs(5);
+
+/// What happened, for tests to look at.
+#[derive(Debug, Default)]
+pub(crate) struct Seen {
+    pub(crate) losses: Vec<Loss>,
+    pub(crate) closed: usize,
+    pub(crate) progress: u64,
+    pub(crate) eofs: usize,
+    pub(crate) job_threads: Vec<Option<String>>,
+}
+
+#[derive(Clone, Default)]
+pub(crate) struct Toy {
+    pub(crate) seen: Arc<Mutex<Seen>>,
+    pub(crate) file: Option<Arc<fs::File>>,
+    pub(crate) idle: Option<Duration>,
+    pub(crate) refuse: bool,
+}
+
+pub(crate) struct Cx {
+    seen: Arc<Mutex<Seen>>,
+    file: Option<Arc<fs::File>>,
+    pub(crate) turns: u64,
+    pub(crate) wall: UnixTime,
+}
+
+#[derive(Debug)]
+pub(crate) enum Work {
+    Now(Vec<u8>),
+    Later(Vec<u8>),
+    Panic,
+}
+
+impl Job for Work {
+    type Output = (Vec<u8>, Option<String>);
+    fn try_now(self) -> Result<Self::Output, Work> {
+        match self {
+            Work::Now(text) => Ok((text, None)),
+            other => Err(other),
+        }
+    }
+    fn run(self) -> Self::Output {
+        let name = std::thread::current().name().map(str::to_owned);
+        match self {
+            Work::Now(text) | Work::Later(text) => (text, name),
+            Work::Panic => panic!("a job that panics, on purpose"),
+        }
+    }
+}
+
+impl Context for Cx {
+    type Job = Work;
+    fn turn(&mut self, _: Instant, wall: UnixTime) {
+        self.turns += 1;
+        self.wall = wall;
+    }
+    fn wake(&self) -> Option<Instant> {
+        None
+    }
+}
+
+#[derive(Debug, PartialEq)]
+enum Phase {
+    Lines,
+    Sending,
+    Working,
+    Lingering,
+    Gone,
+}
+
+pub(crate) struct Line {
+    input: VecDeque<u8>,
+    job: Option<Work>,
+    phase: Phase,
+    /// What comes when the output is sent.
+    then: Phase,
+    burn: u32,
+    deadline: Instant,
+    idle: Duration,
+    draining: bool,
+    eof: bool,
+}
+
+impl Line {
+    fn lines(&mut self, cx: &mut Cx, tx: &mut Tx) {
+        while self.phase == Phase::Lines && tx.body.is_none() && tx.head.len() < 32 << 10 {
+            let Some(end) = self.input.iter().position(|&b| b == b'\n') else {
+                break;
+            };
+            let line: Vec<u8> = self.input.drain(..=end).take(end).collect();
+            let text = String::from_utf8(line).expect("tests send text");
+            let (verb, rest) = text.split_once(' ').unwrap_or((&text, ""));
+            let number = || rest.parse::<u64>().expect("a number");
+            match verb {
+                "echo" => tx.head.extend_from_slice(format!("{rest}\n").as_bytes()),
+                "now" => self.work(Work::Now(rest.into())),
+                "later" => self.work(Work::Later(rest.into())),
+                "jobpanic" => self.work(Work::Panic),
+                "big" => tx.body = Some(Body::Bytes(vec![b'x'; number() as usize].into())),
+                "file" => {
+                    let file = Arc::clone(cx.file.as_ref().expect("the test gave a file"));
+                    tx.head.extend_from_slice(b"file:");
+                    tx.body = Some(Body::File(FileRange {
+                        file,
+                        offset: 0,
+                        len: number(),
+                    }));
+                }
+                "bye" => {
+                    tx.head.extend_from_slice(b"bye\n");
+                    self.then = Phase::Lingering;
+                    break;
+                }
+                "close" => {
+                    tx.head.extend_from_slice(b"closing\n");
+                    self.then = Phase::Gone;
+                    break;
+                }
+                "burn" => {
+                    self.burn = number() as u32;
+                    tx.head.extend_from_slice(b"burn\n");
+                    break;
+                }
+                "panic" => panic!("a session that panics, on purpose"),
+                other => panic!("no such verb: {other}"),
+            }
+        }
+        if !tx.is_empty() && self.phase == Phase::Lines {
+            self.phase = Phase::Sending;
+        }
+        if self.eof && tx.is_empty() && self.phase == Phase::Lines {
+            self.phase = Phase::Gone;
+        }
+    }
+
+    fn work(&mut self, work: Work) {
+        self.job = Some(work);
+        self.phase = Phase::Working;
+    }
+}
+
+impl Session for Line {
+    type Cx = Cx;
+
+    fn handle(&mut self, cx: &mut Cx, event: Event<'_, Work>, tx: &mut Tx, now: Instant) {
+        match event {
+            Event::Bytes(bytes) => {
+                self.deadline = now + self.idle;
+                if self.phase == Phase::Lines {
+                    self.input.extend(bytes);
+                    self.lines(cx, tx);
+                }
+            }
+            Event::Sent => {
+                self.deadline = now + self.idle;
+                if self.burn > 0 {
+                    self.burn -= 1;
+                    tx.head.extend_from_slice(b"burn\n");
+                } else if self.phase == Phase::Sending {
+                    self.phase = std::mem::replace(&mut self.then, Phase::Lines);
+                    if self.phase == Phase::Lines {
+                        self.lines(cx, tx);
+                    }
+                    if self.draining && self.phase == Phase::Lines {
+                        self.phase = Phase::Gone;
+                    }
+                }
+            }
+            Event::Progress(bytes) => {
+                cx.seen.lock().unwrap().progress += bytes;
+                self.deadline = now + self.idle;
+            }
+            Event::Done((text, thread)) => {
+                assert_eq!(self.phase, Phase::Working);
+                cx.seen.lock().unwrap().job_threads.push(thread);
+                tx.head.extend_from_slice(&text);
+                tx.head.push(b'\n');
+                self.phase = Phase::Lines;
+                self.lines(cx, tx);
+            }
+            Event::Eof => {
+                cx.seen.lock().unwrap().eofs += 1;
+                self.eof = true;
+                self.phase = match self.phase {
+                    Phase::Lines | Phase::Lingering => Phase::Gone,
+                    _ => panic!("end of input while not reading"),
+                };
+            }
+            Event::Deadline => {
+                if self.phase == Phase::Lines {
+                    tx.head.extend_from_slice(b"timeout\n");
+                    self.phase = Phase::Sending;
+                    self.then = Phase::Gone;
+                    self.deadline = now + self.idle;
+                } else {
+                    self.phase = Phase::Gone;
+                }
+            }
+            Event::Drain => {
+                self.draining = true;
+                if self.phase == Phase::Lines && self.input.is_empty() {
+                    self.phase = Phase::Gone;
+                }
+            }
+            Event::Lost(loss) => {
+                cx.seen.lock().unwrap().losses.push(loss);
+                self.phase = Phase::Gone;
+            }
+        }
+    }
+
+    fn poll(&mut self, _: &mut Cx, tx: &mut Tx, _: Instant) -> Action<Work> {
+        match self.phase {
+            Phase::Lines => Action::Read,
+            Phase::Sending if tx.is_empty() => Action::Stay,
+            Phase::Sending => Action::Write,
+            Phase::Working => self.job.take().map_or(Action::Stay, Action::Wait),
+            Phase::Lingering => Action::HalfClose,
+            Phase::Gone => Action::Close,
+        }
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        Some(self.deadline)
+    }
+
+    fn closed(&mut self, cx: &mut Cx, _: Instant) {
+        cx.seen.lock().unwrap().closed += 1;
+    }
+}
+
+impl Service for Toy {
+    type Session = Line;
+
+    fn context(&self, _: usize) -> Cx {
+        Cx {
+            seen: Arc::clone(&self.seen),
+            file: self.file.clone(),
+            turns: 0,
+            wall: UnixTime::default(),
+        }
+    }
+
+    fn accept(&self, _: &mut Cx, _: SocketAddr, now: Instant) -> Option<Line> {
+        let idle = self.idle.unwrap_or(IDLE);
+        (!self.refuse).then(|| Line {
+            input: VecDeque::new(),
+            job: None,
+            phase: Phase::Lines,
+            then: Phase::Lines,
+            burn: 0,
+            deadline: now + idle,
+            idle,
+            draining: false,
+            eof: false,
+        })
+    }
+
+    fn grace(&self) -> Duration {
+        Duration::from_secs(1)
+    }
+}
