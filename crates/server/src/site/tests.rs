@@ -728,3 +728,48 @@ fn hits_are_counted_and_shared_between_views() {
         )
     );
 }
+
+#[test]
+fn many_workers_share_one_budget() {
+    let f = Fixture::new(|c| c.cache.budget = Bytes::kib(128));
+    for n in 0..60 {
+        f.write(&format!("{n}"), format!("{n} ").repeat(1_000 + 20 * n));
+    }
+    let site = &f.site;
+    std::thread::scope(|scope| {
+        for worker in 0..4_usize {
+            let (mut now, wall) = (f.now, f.wall);
+            scope.spawn(move || {
+                let mut view = site.view(now, wall);
+                let mut last = None;
+                for round in 0..1_500_usize {
+                    let n = (round * (2 * worker + 7) + round / 60) % 60;
+                    let entry = get(&mut view, &format!("/{n}"));
+                    assert!(show(&entry).starts_with(&format!("{n} ")), "{n}");
+                    last = Some(entry);
+                    now = now + Duration::from_millis(1);
+                    view.turn(now, wall);
+                }
+                drop(last);
+            });
+        }
+        scope.spawn(|| {
+            for round in 0..300 {
+                let path = format!("/{}", round % 60);
+                site.shared
+                    .store
+                    .kill(site.shared.hash(path.as_bytes()), path.as_bytes());
+                assert!(site.counters().bytes_peak <= 128 << 10);
+                std::thread::yield_now();
+            }
+        });
+    });
+    assert!(site.counters().evictions > 0);
+    site.shared.store.kill_where(|_| true);
+    let counters = site.counters();
+    assert_eq!(
+        (counters.entries, counters.bytes, counters.descriptors),
+        (0, 0, 0)
+    );
+    assert!(counters.bytes_peak <= 128 << 10);
+}
