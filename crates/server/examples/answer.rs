@@ -3,11 +3,11 @@
 //!
 //! ```text
 //! cargo build --release -p server --example answer
-//! valgrind --tool=callgrind --callgrind-out-file=/dev/null target/release/examples/answer 100000 plain
+//! valgrind --tool=callgrind --callgrind-out-file=/dev/null target/release/examples/answer plain 100000
 //! ```
 //!
-//! Two runs of different length, subtracted, leave the cost of a request. The second argument is
-//! `plain`, `log`, `browser` (a head of 560 bytes), `pipelined` (16 requests a turn) or `missing`.
+//! Two runs of different length, subtracted, leave the cost of a turn; `benches/instructions` does that.
+//! `browser` is a head of 560 bytes, `pipelined` has 16 requests a turn.
 
 use measure::{Instant, Seed, UnixTime};
 use runtime::session::Job as _;
@@ -42,13 +42,14 @@ impl LogSink for Nowhere {
 
 fn main() {
     let mut arguments = std::env::args().skip(1);
+    let kind = arguments.next().unwrap_or_default();
     let count: u64 = arguments.next().and_then(|n| n.parse().ok()).unwrap_or(100_000);
-    let kind = arguments.next().unwrap_or_else(|| "plain".to_owned());
     let input = match kind.as_str() {
+        "plain" | "log" => PLAIN.to_owned(),
         "browser" => BROWSER.to_owned(),
         "missing" => MISSING.to_owned(),
         "pipelined" => PLAIN.repeat(16),
-        _ => PLAIN.to_owned(),
+        _ => return println!("usage: answer plain|log|browser|pipelined|missing [COUNT]"),
     };
     let sink: Option<Arc<dyn LogSink>> = (kind == "log").then(|| Arc::new(Nowhere) as _);
     let source = Source::Embedded {
