@@ -1,6 +1,8 @@
 //! The server over the simulated runtime: the worker that drives sockets drives these, in virtual
 //! time, with many clients, slow readers, held jobs and real files.
 
+#![expect(clippy::disallowed_methods, reason = "a test makes the files it serves")]
+
 use measure::{Duration, Instant, Seed, UnixTime};
 use runtime::sim::{Client, Jobs, Sim};
 use server::config::{Config, LogFormat};
@@ -253,9 +255,7 @@ fn files_from_disk_are_sent_by_descriptor_and_a_truncated_one_ends_the_connectio
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("large.bin");
     let content = b"abcdefgh".repeat(40_000);
-    std::fs::File::create(&path)
-        .and_then(|mut f| std::io::Write::write_all(&mut f, &content))
-        .unwrap();
+    std::fs::write(&path, &content).unwrap();
     let (mut sim, server, lines) = sim(|c| {
         c.root = Some(dir.path().to_owned());
         c.cache_file_size = measure::Bytes::kib(64);
@@ -289,6 +289,36 @@ fn files_from_disk_are_sent_by_descriptor_and_a_truncated_one_ends_the_connectio
     assert_eq!(server.totals().truncated, 1);
     sim.advance(Duration::from_secs(2));
     assert!(lines.text().contains("\"aborted\":\"file\""));
+}
+
+#[test]
+fn a_find_of_the_old_site_does_not_enter_the_new_one() {
+    let dirs = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+    for (dir, content) in dirs.iter().zip(["old", "new"]) {
+        std::fs::write(dir.path().join("a.txt"), content).unwrap();
+    }
+    let (mut sim, server, _) = sim(|c| c.root = Some(dirs[0].path().to_owned()));
+    let client = sim.connect_local();
+    sim.set_jobs(Jobs::Held);
+    sim.send(client, get("/a.txt").as_bytes());
+    assert_eq!(sim.jobs_waiting(), 1);
+    let next = Config {
+        root: Some(dirs[1].path().to_owned()),
+        ..server.config()
+    };
+    server.reload(next, None).unwrap();
+    sim.advance(Duration::from_secs(1));
+    sim.run_jobs();
+    assert_eq!(
+        answers(&sim.take_received(client))[0].1,
+        b"old",
+        "begun on the old one"
+    );
+    for _ in 0..2 {
+        sim.send(client, get("/a.txt").as_bytes());
+        sim.run_jobs();
+        assert_eq!(answers(&sim.take_received(client))[0].1, b"new");
+    }
 }
 
 #[test]
