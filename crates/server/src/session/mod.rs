@@ -126,6 +126,8 @@ struct Wait {
     started: Instant,
     /// What the job looks for.
     stage: Stage,
+    /// The state it was given in: after a reload its find is for this request only.
+    generation: u64,
     /// Input behind the request.
     rest: Vec<u8>,
 }

@@ -17,6 +17,7 @@ use http1::response::CONTINUE;
 use http1::server::{After, Connection, Step};
 use measure::Instant;
 use runtime::Tx;
+use std::sync::Arc;
 
 /// How far a body was read.
 enum Body {
@@ -169,6 +170,7 @@ impl Session {
                     subject: asked.subject(),
                     started: asked.started(),
                     stage,
+                    generation: cx.generation,
                     rest: behind.to_vec(),
                 });
                 if tx.is_empty() {
@@ -358,8 +360,6 @@ impl Session {
 
     /// The job came back.
     pub(super) fn found(&mut self, cx: &mut Cx, loaded: Loaded, tx: &mut Tx, now: Instant) {
-        let Some(view) = &mut cx.view else { return };
-        let entry = view.finish(loaded);
         let wait = match std::mem::replace(&mut self.phase, Phase::Closed) {
             Phase::Waiting(wait) => wait,
             phase => {
@@ -374,8 +374,14 @@ impl Session {
             started,
             stage,
             rest,
+            generation,
             ..
         } = *wait;
+        let (entry, stage) = match &mut cx.view {
+            Some(view) if generation == cx.generation => (view.finish(loaded), stage),
+            // Found in a site that is no longer served: good for this answer as it is, not for the view.
+            _ => (Arc::clone(loaded.entry()), stage.settled()),
+        };
         let mut go = |cx: &mut Cx, asked: &Asked<'_, '_, '_>| {
             let outcome = self.pursue(cx, asked, Start::Found(&entry, stage), tx);
             self.conclude(cx, asked, outcome, &rest, tx, now)
