@@ -35,7 +35,10 @@ fn seeds(kind: &str, message: &[u8]) -> Vec<(&'static str, Vec<u8>)> {
     let requests = words.filter(|word| word.starts_with(char::is_uppercase)).count() as u8;
     match subject {
         "server" => {
-            let mut seeds = vec![("server_connection", [&[0, 0], message].concat())];
+            let mut seeds = vec![
+                ("server_connection", [&[0, 0], message].concat()),
+                ("session", [&[0; 8], message].concat()),
+            ];
             let coded = b"Transfer-Encoding: chunked\r\n\r\n";
             if let Some(at) = message.windows(coded.len()).position(|window| window == coded) {
                 seeds.push(("chunked", [&[4], &message[at + coded.len()..]].concat()));

@@ -49,7 +49,7 @@ impl Voice {
             .with_target(self.verbose > 0);
         // A second call keeps the first subscriber, which is as good.
         let _ = if self.json {
-            builder.json().try_init()
+            builder.json().flatten_event(true).try_init()
         } else {
             builder.try_init()
         };

@@ -1,28 +1,277 @@
-//! placeholder
+//! `weir serve`: puts a configuration, a site, listeners and workers together, says so, and then does
+//! what signals ask for until the end.
+//!
+//! ```text
+//!   start ──▶ RUNNING ── HUP: read again, validate ──▶ RUNNING (new, or old and a complaint)
+//!                │ ───── USR1: open the log again ───▶ RUNNING
+//!                │ TERM, INT
+//!                ▼
+//!            DRAINING ── all done, grace over, or a second TERM or INT ──▶ end
+//! ```
+
+mod access_log;
 mod report;
 mod strategy;
-use crate::cli::{Failure, Voice, serve::Flags};
+
+use crate::cli::serve::Flags;
+use crate::cli::{Failure, Voice};
+use crate::demo;
+use access_log::AccessLog;
+use measure::{Duration, Seed, UnixTime};
+use report::Started;
+use runtime::listen::{self, Listener, Listening};
+use runtime::signal::{Signal, Signals};
+use runtime::strategy::{self as drivers, Handle, Limits};
+use runtime::{clock, machine};
+use server::config::Config;
+use server::site::{OpenError, Source};
+use server::{LogSink, Server};
+use std::io::{self, Write};
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+use strategy::{Choice, choose};
+
+/// `Last-Modified` of the embedded site: the day it was made, so that a rebuild changes nothing.
+const DEMO_MODIFIED: UnixTime = UnixTime {
+    secs: 1_795_219_200,
+    nanos: 0,
+};
+/// The embedded site's own page for what is missing.
+const DEMO_NOT_FOUND: (&str, &str) = ("404", "/404.html");
+/// How often a draining server looks whether all is done.
+const DRAIN_TICK: Duration = Duration::from_millis(10);
+/// Descriptors left for files, logs and the workers themselves when connections take the rest.
+const DESCRIPTORS_KEPT: std::ops::RangeInclusive<u64> = 32..=1024;
+
+/// Runs the command to its end.
+///
+/// # Errors
+/// `Usage` for a configuration that cannot be, `System` for what the system refuses.
 pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<(), Failure> {
+    let began = clock::now();
     voice.listen();
-    let config = flags.configuration()?;
-    let choice = strategy::choose(&config, 2)?;
-    let s = report::Started {
+    let config = configuration(flags)?;
+    let choice = choose(&config, machine::usable_cores())?;
+    if flags.check {
+        return check(config);
+    }
+    let mut signals = Signals::take_over().map_err(|error| refused("signal handlers", &error))?;
+    let descriptors = machine::raise_descriptor_limit();
+    let log = AccessLog::open(config.access_log.as_deref(), None)?;
+    let server = Arc::new(open(config.clone(), log.as_ref())?);
+    let listeners = bind(&config.listen.0)?;
+    let workers = start(&server, &choice, &listeners, descriptors)?;
+    let addresses: Vec<_> = listeners.iter().map(Listener::address).collect();
+    // From here on only the workers hold the sockets: they close them when they drain.
+    drop(listeners);
+    let started = Started {
         config: &config,
         choice: &choice,
-        addresses: &config.listen.0,
-        embedded: None,
-        descriptors: 1024,
-        took: std::time::Duration::ZERO,
+        addresses: &addresses,
+        embedded: config.root.is_none().then(demo_size),
+        descriptors,
+        took: clock::now().since(began),
     };
-    println!("{}", s.json());
-    eprintln!("{}", s.text(voice.color()));
-    let _ = (
-        flags.check,
-        flags.file(),
-        voice.reports(),
-        voice.json,
-        Failure::System(String::new()),
-        crate::demo::FILES,
-    );
+    announce(&started, voice);
+    let mut operator = Operator { flags, server, log };
+    operator.run(&mut signals, &workers)?;
+    workers.join().map_err(|error| refused("a worker", &error))?;
+    // The last handles on the access log: dropping them writes out what the workers handed over.
+    drop(operator);
+    tracing::info!("stopped");
     Ok(())
+}
+
+/// The configuration of the flags; the embedded site brings its own error page.
+fn configuration(flags: &Flags) -> Result<Config, Failure> {
+    let mut config = flags.configuration()?;
+    if config.root.is_none() && config.error_pages.is_empty() {
+        let (status, page) = DEMO_NOT_FOUND;
+        config.error_pages.insert(status, page).map_err(Failure::Usage)?;
+    }
+    Ok(config)
+}
+
+/// `--check`: everything that can be known without listening.
+fn check(config: Config) -> Result<(), Failure> {
+    let root = config.root.clone();
+    open(config, None)?;
+    let what = root
+        .as_deref()
+        .map_or("the embedded site".into(), Path::to_string_lossy);
+    println!("the configuration is valid; it serves {what}");
+    Ok(())
+}
+
+fn open(config: Config, log: Option<&Arc<AccessLog>>) -> Result<Server, Failure> {
+    let wall = clock::wall();
+    let seed = Seed(u64::from(wall.nanos) << 32 ^ wall.secs.unsigned_abs() ^ u64::from(std::process::id()));
+    Server::open(config, embedded(), sink(log), seed).map_err(|error| unservable(&error))
+}
+
+fn sink(log: Option<&Arc<AccessLog>>) -> Option<Arc<dyn LogSink>> {
+    log.map(|log| Arc::clone(log) as Arc<dyn LogSink>)
+}
+
+fn embedded() -> Source {
+    Source::Embedded {
+        files: demo::FILES,
+        modified: DEMO_MODIFIED,
+    }
+}
+
+/// Files and bytes of the embedded site.
+fn demo_size() -> (usize, usize) {
+    (
+        demo::FILES.len(),
+        demo::FILES.iter().map(|(_, content)| content.len()).sum(),
+    )
+}
+
+fn start(
+    server: &Arc<Server>,
+    choice: &Choice,
+    listeners: &[Listener],
+    descriptors: u64,
+) -> Result<Handle, Failure> {
+    let kept = (descriptors / 4).clamp(*DESCRIPTORS_KEPT.start(), *DESCRIPTORS_KEPT.end());
+    let limits = Limits {
+        connections_max: usize::try_from(descriptors.saturating_sub(kept).max(1)).unwrap_or(usize::MAX),
+        ..Limits::default()
+    };
+    drivers::serve(choice.strategy()?, listeners, server, limits).map_err(|error| refused("workers", &error))
+}
+
+/// Says what was started: to a program on standard output, to a person on standard error.
+fn announce(started: &Started<'_>, voice: &Voice) {
+    if voice.json {
+        let mut out = io::stdout().lock();
+        // Nobody reads it: that is no reason not to serve.
+        let _ = writeln!(out, "{}", started.json()).and_then(|()| out.flush());
+    }
+    if voice.reports() {
+        let _ = io::stderr().write_all(started.text(voice.color()).as_bytes());
+    }
+}
+
+/// Does what signals ask for.
+struct Operator<'a> {
+    flags: &'a Flags,
+    server: Arc<Server>,
+    log: Option<Arc<AccessLog>>,
+}
+
+impl Operator<'_> {
+    fn run(&mut self, signals: &mut Signals, workers: &Handle) -> Result<(), Failure> {
+        loop {
+            match signals.wait(None).map_err(|error| refused("poll", &error))? {
+                Some(Signal::Stop) => return self.drain(signals, workers),
+                Some(Signal::Reload) => self.reload(),
+                Some(Signal::ReopenLogs) => match &self.log {
+                    Some(log) => log.reopen(),
+                    None => tracing::warn!("SIGUSR1: there is no access log to open again"),
+                },
+                None => {}
+            }
+        }
+    }
+
+    fn reload(&mut self) {
+        match self.try_reload() {
+            Ok(()) => {}
+            Err(failure) => tracing::error!("not reloaded, the old configuration stays: {failure}"),
+        }
+    }
+
+    fn try_reload(&mut self) -> Result<(), Failure> {
+        let next = configuration(self.flags)?;
+        choose(&next, machine::usable_cores())?;
+        let waiting = next.needs_restart(&self.server.config());
+        let log = AccessLog::open(next.access_log.as_deref(), self.log.as_ref())?;
+        self.server
+            .reload(next, sink(log.as_ref()))
+            .map_err(|error| unservable(&error))?;
+        self.log = log;
+        if waiting.is_empty() {
+            tracing::info!("reloaded");
+        } else {
+            tracing::warn!(
+                "reloaded, but {} will change at the next start only",
+                waiting.join(", ")
+            );
+        }
+        if self.flags.file().is_none() {
+            tracing::info!("there is no --config FILE, so only the files served can have changed");
+        }
+        Ok(())
+    }
+
+    fn drain(&self, signals: &mut Signals, workers: &Handle) -> Result<(), Failure> {
+        let grace = self.server.config().grace;
+        tracing::info!(
+            "stopping: {} open connections have {grace:?} to finish",
+            workers.open()
+        );
+        workers.drain(grace);
+        while !workers.is_finished() {
+            let signal = signals
+                .wait(Some(DRAIN_TICK))
+                .map_err(|error| refused("poll", &error))?;
+            if signal == Some(Signal::Stop) {
+                tracing::warn!("stopping now: {} connections are cut off", workers.open());
+                workers.stop();
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Listens on every address. `[::]` takes IPv4 too, unless `0.0.0.0` is asked for with the same port.
+fn bind(addresses: &[SocketAddr]) -> Result<Vec<Listener>, Failure> {
+    let is_v4_twin = |address: &SocketAddr, other: &SocketAddr| {
+        other.is_ipv4() && other.ip().is_unspecified() && other.port() == address.port()
+    };
+    addresses
+        .iter()
+        .map(|address| {
+            let how = Listening {
+                both_families: address.ip().is_unspecified()
+                    && !addresses.iter().any(|other| is_v4_twin(address, other)),
+                ..Listening::default()
+            };
+            Listener::bind(*address, how).map_err(|error| taken(*address, &error))
+        })
+        .collect()
+}
+
+fn unservable(error: &OpenError) -> Failure {
+    match error {
+        OpenError::Root(..) => Failure::Usage(format!("{error}; name a directory that can be read")),
+        OpenError::Watch(_) => Failure::System(format!("{error}; is fs.inotify.max_user_instances reached?")),
+    }
+}
+
+/// An address that cannot be had: who has it, and what to do.
+fn taken(address: SocketAddr, error: &io::Error) -> Failure {
+    let advice = match error.kind() {
+        io::ErrorKind::AddrInUse => {
+            let who = listen::owner(address)
+                .map(|owner| format!("{} (process {}) has it; ", owner.name, owner.pid))
+                .unwrap_or_default();
+            format!("{who}stop that program or choose another address with --listen ADDR:PORT")
+        }
+        io::ErrorKind::PermissionDenied => {
+            "ports below 1024 need CAP_NET_BIND_SERVICE; choose another with --listen ADDR:PORT".to_owned()
+        }
+        io::ErrorKind::AddrNotAvailable => {
+            "no interface of this machine has that address; choose another with --listen ADDR:PORT".to_owned()
+        }
+        _ => "choose another address with --listen ADDR:PORT".to_owned(),
+    };
+    Failure::System(format!("cannot listen on {address}: {error}; {advice}"))
+}
+
+fn refused(what: &str, error: &io::Error) -> Failure {
+    Failure::System(format!("{what}: {error}; the system refused, nothing is served"))
 }

@@ -1,7 +1,9 @@
 //! Which strategy a configuration means on this machine, and why. Decides; starts nothing.
 
 use crate::cli::Failure;
+use runtime::strategy::Strategy;
 use server::config::{Concurrency, Config, IoKind, Workers};
+use std::num::NonZeroUsize;
 
 /// Threads of a blocking pool per usable core: each waits most of the time for its one client, so
 /// there must be many more of them than cores.
@@ -74,6 +76,17 @@ pub(crate) fn choose(config: &Config, cores: usize) -> Result<Choice, Failure> {
 }
 
 impl Choice {
+    /// The same for `runtime`, which has types of its own.
+    ///
+    /// # Errors
+    /// `Usage`, if it cannot be started.
+    pub(crate) fn strategy(&self) -> Result<Strategy, Failure> {
+        let concurrency = self.concurrency.to_string().parse().map_err(usage)?;
+        let io = self.io.to_string().parse().map_err(usage)?;
+        let workers = NonZeroUsize::new(self.workers).unwrap_or(NonZeroUsize::MIN);
+        Strategy::new(concurrency, io, workers).map_err(usage)
+    }
+
     /// The reasons in one line.
     pub(crate) fn why(&self) -> String {
         let [concurrency, io, workers] = &self.why;
@@ -85,6 +98,10 @@ impl Choice {
             if self.workers == 1 { "worker" } else { "workers" },
         )
     }
+}
+
+fn usage(error: runtime::strategy::StrategyError) -> Failure {
+    Failure::Usage(error.to_string())
 }
 
 #[cfg(test)]
@@ -100,6 +117,7 @@ mod tests {
         };
         choose(&config, 4)
             .map(|choice| {
+                choice.strategy().expect("what is chosen can be started");
                 (
                     choice.concurrency.to_string(),
                     choice.io.to_string(),

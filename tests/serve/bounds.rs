@@ -304,6 +304,7 @@ fn out_of_descriptors_it_keeps_serving_and_recovers(strategy: Strategy) {
         .start();
     let mut inside = server.connect();
     assert_eq!(inside.get("/a.txt").text(), "a");
+    let began_crowd = Instant::now();
     let mut crowd: Vec<Connection> = (0..100).map(|_| server.connect()).collect();
     // Those inside are served, again and again.
     for _ in 0..20 {
@@ -315,14 +316,16 @@ fn out_of_descriptors_it_keeps_serving_and_recovers(strategy: Strategy) {
     assert!(inside.is_silent());
     let (spent, passed) = (server.cpu() - cpu, began.elapsed());
     assert!(spent < passed / 2, "{spent:?} of processor time in {passed:?}");
-    let complaints = server
-        .stderr()
+    // Each worker says so once a second, not once per attempt.
+    let stderr = server.stderr();
+    let complaints = stderr
         .lines()
-        .filter(|line| line.contains("descriptor"))
+        .filter(|line| line.contains("WARN") || line.contains("ERROR"))
         .count();
+    let seconds_at_most = began_crowd.elapsed().as_secs() as usize + 2;
     assert!(
-        complaints <= 2 + passed.as_secs() as usize * 2,
-        "{complaints} complaints"
+        complaints <= seconds_at_most * strategy.workers.min(2),
+        "{complaints} complaints: {stderr}"
     );
     crowd.clear();
     drop(inside);

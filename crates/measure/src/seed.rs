@@ -33,7 +33,6 @@ impl fmt::Display for Seed {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rand_xoshiro::rand_core::Rng as _;
 
     #[test]
     fn the_stream_is_the_same_everywhere() {

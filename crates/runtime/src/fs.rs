@@ -181,7 +181,7 @@ impl File {
         if end <= offset {
             return true;
         }
-        match sys::cached_pages(self.fd.as_fd(), offset, end - offset) {
+        let resident = match sys::cached_pages(self.fd.as_fd(), offset, end - offset) {
             Some(pages) => {
                 let wanted = end.div_ceil(PAGE) - offset / PAGE;
                 // A page that is still being read counts as cached; reading goes forward, so if the
@@ -189,7 +189,13 @@ impl File {
                 pages >= wanted && self.has_byte(end - 1)
             }
             None => self.has_byte(offset) && self.has_byte(end - 1),
-        }
+        };
+        // A file cut short since it was opened has pages that no reading will ever bring back.
+        resident || self.is_shorter_than(end)
+    }
+
+    fn is_shorter_than(&self, end: u64) -> bool {
+        rustix::fs::fstat(&self.fd).is_ok_and(|stat| u64::try_from(stat.st_size).is_ok_and(|size| size < end))
     }
 
     fn has_byte(&self, offset: u64) -> bool {

@@ -2,6 +2,10 @@
 //!
 //! Accepted sockets inherit `TCP_NODELAY`, so it is set once here and not per connection.
 
+mod owner;
+
+pub use owner::{Owner, owner};
+
 use crate::sys;
 use rustix::io::Errno;
 use rustix::net::sockopt;
@@ -19,6 +23,9 @@ pub struct Listening {
     /// Wake the server only when the first bytes are here (`TCP_DEFER_ACCEPT`): one wake-up less for
     /// each new connection.
     pub defer_accept: bool,
+    /// `[::]` takes IPv4 connections too. Otherwise it means IPv6 only, so that `0.0.0.0` can have the
+    /// same port.
+    pub both_families: bool,
 }
 
 impl Default for Listening {
@@ -26,6 +33,7 @@ impl Default for Listening {
         Listening {
             backlog: 4096,
             defer_accept: true,
+            both_families: false,
         }
     }
 }
@@ -85,8 +93,7 @@ impl Listener {
             sockopt::set_socket_reuseport(&fd, true)?;
         }
         if address.is_ipv6() {
-            // `[::]` means IPv6; whoever wants both lists both, and none takes the other's port.
-            sockopt::set_ipv6_v6only(&fd, true)?;
+            sockopt::set_ipv6_v6only(&fd, !how.both_families)?;
         }
         sockopt::set_tcp_nodelay(&fd, true)?;
         if how.defer_accept {
@@ -161,5 +168,11 @@ mod tests {
         };
         let four = format!("0.0.0.0:{}", six.address().port());
         assert_eq!(bind(&four).unwrap().address().port(), six.address().port());
+        let both = Listening {
+            both_families: true,
+            ..Listening::default()
+        };
+        let both = Listener::bind("[::]:0".parse().unwrap(), both).unwrap();
+        std::net::TcpStream::connect(("127.0.0.1", both.address().port())).unwrap();
     }
 }

@@ -1,74 +1,109 @@
-//! Signals as values, for the one thread that waits for them.
+//! Signals as values: a thread-safe queue that the main thread waits on.
+//!
+//! Decides which signals mean what; does nothing about them. The handlers (signal-hook's) only write a
+//! byte into a pipe, which is all that may be done in one.
 
+use measure::Duration;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
-use signal_hook::iterator::Signals as Iter;
+use signal_hook::low_level::pipe;
+use std::io::{self, Read};
+use std::os::unix::net::UnixStream;
 
-/// What someone outside asks of the process.
+/// What the person who runs the program wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Signal {
-    /// SIGTERM or SIGINT: end.
-    End,
-    /// SIGHUP: read the configuration again.
+    /// SIGTERM or SIGINT.
+    Stop,
+    /// SIGHUP.
     Reload,
-    /// SIGUSR1: open the log files again.
-    Reopen,
+    /// SIGUSR1.
+    ReopenLogs,
 }
 
-/// The signals this process takes, from when this is made.
+/// Signals sent to this process since this was made.
 #[derive(Debug)]
-pub struct Signals(Iter);
+pub struct Signals {
+    pipes: [(UnixStream, Signal); 4],
+}
 
 impl Signals {
-    /// Takes them over from the default action, which is to die.
+    /// Takes the signals over from their defaults (which end the process).
     ///
     /// # Errors
-    /// What the system says to a handler or pipe.
-    pub fn take() -> std::io::Result<Signals> {
-        Ok(Signals(Iter::new([SIGTERM, SIGINT, SIGHUP, SIGUSR1])?))
-    }
-
-    /// Waits for the next one. `None` when [`Stopper::stop`] was called.
-    pub fn wait(&mut self) -> Option<Signal> {
-        self.0.forever().next().map(|number| match number {
-            SIGHUP => Signal::Reload,
-            SIGUSR1 => Signal::Reopen,
-            _ => Signal::End,
+    /// What the system says to pipes and handlers.
+    pub fn take_over() -> io::Result<Signals> {
+        let take = |number, meaning| {
+            let (read, write) = UnixStream::pair()?;
+            read.set_nonblocking(true)?;
+            write.set_nonblocking(true)?;
+            pipe::register(number, write)?;
+            io::Result::Ok((read, meaning))
+        };
+        Ok(Signals {
+            pipes: [
+                take(SIGTERM, Signal::Stop)?,
+                take(SIGINT, Signal::Stop)?,
+                take(SIGHUP, Signal::Reload)?,
+                take(SIGUSR1, Signal::ReopenLogs)?,
+            ],
         })
     }
 
-    /// A handle that ends the waiting from another thread.
-    pub fn stopper(&self) -> Stopper {
-        Stopper(self.0.handle())
-    }
-}
-
-/// Ends [`Signals::wait`] from another thread.
-#[derive(Clone, Debug)]
-pub struct Stopper(signal_hook::iterator::Handle);
-
-impl Stopper {
-    /// Makes `wait` return `None`, now and from then on.
-    pub fn stop(&self) {
-        self.0.close();
+    /// The next signal, or none within this time.
+    ///
+    /// # Errors
+    /// What `poll` says, interruptions aside.
+    pub fn wait(&mut self, at_most: Option<Duration>) -> io::Result<Option<Signal>> {
+        use rustix::event::{PollFd, PollFlags, Timespec, poll};
+        let timeout = at_most.map(|span| Timespec {
+            tv_sec: i64::try_from(span.as_secs()).unwrap_or(i64::MAX),
+            tv_nsec: i64::from(span.subsec_nanos()),
+        });
+        let ready = {
+            let mut waiting = self
+                .pipes
+                .each_ref()
+                .map(|(read, _)| PollFd::new(read, PollFlags::IN));
+            match poll(&mut waiting, timeout.as_ref()) {
+                Ok(_) | Err(rustix::io::Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+            waiting.map(|entry| entry.revents().contains(PollFlags::IN))
+        };
+        for ((read, meaning), is_ready) in self.pipes.iter_mut().zip(ready) {
+            // One byte is one signal, so that a second SIGTERM is told from the first.
+            if is_ready && matches!(read.read(&mut [0]), Ok(1)) {
+                return Ok(Some(*meaning));
+            }
+        }
+        Ok(None)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use signal_hook::low_level::raise;
 
     #[test]
-    fn signals_arrive_as_values_and_waiting_can_be_ended() {
-        let mut signals = Signals::take().unwrap();
-        for (number, signal) in [
+    fn each_signal_is_seen_once() {
+        let mut signals = Signals::take_over().expect("handlers");
+        let soon = Some(Duration::from_secs(5));
+        let none = Some(Duration::ZERO);
+        assert_eq!(signals.wait(none).expect("poll"), None);
+        for (number, meaning) in [
+            (SIGTERM, Signal::Stop),
             (SIGHUP, Signal::Reload),
-            (SIGUSR1, Signal::Reopen),
-            (SIGTERM, Signal::End),
+            (SIGUSR1, Signal::ReopenLogs),
+            (SIGINT, Signal::Stop),
         ] {
-            signal_hook::low_level::raise(number).unwrap();
-            assert_eq!(signals.wait(), Some(signal));
+            raise(number).expect("a signal to ourselves");
+            assert_eq!(signals.wait(soon).expect("poll"), Some(meaning));
+            assert_eq!(signals.wait(none).expect("poll"), None);
         }
-        signals.stopper().stop();
-        assert_eq!(signals.wait(), None);
+        raise(SIGTERM).expect("a signal to ourselves");
+        raise(SIGTERM).expect("a signal to ourselves");
+        assert_eq!(signals.wait(soon).expect("poll"), Some(Signal::Stop));
+        assert_eq!(signals.wait(soon).expect("poll"), Some(Signal::Stop));
     }
 }

@@ -1,6 +1,6 @@
 //! Which strategies there are, how they are called, and which combinations make sense.
 //!
-//! A strategy is a value: it is parsed, compared and printed here and started by [`serve`].
+//! A strategy is a value: it is parsed, compared and printed here and started by [`serve()`].
 
 mod serve;
 

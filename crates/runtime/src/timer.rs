@@ -38,6 +38,7 @@ pub(crate) struct Wheel {
     done: u64,
     heads: [u32; SLOTS as usize],
     occupied: [u64; SLOTS as usize / 64],
+    #[expect(clippy::vec_box, reason = "growing must add a page, not copy those there are")]
     links: Vec<Box<[Link; PAGE]>>,
 }
 

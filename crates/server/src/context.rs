@@ -20,7 +20,8 @@ use std::sync::atomic::Ordering;
 pub struct Cx {
     pub(crate) hub: Arc<Hub>,
     pub(crate) state: Arc<State>,
-    generation: u64,
+    /// Of `state`.
+    pub(crate) generation: u64,
     /// Made at the first turn, which is the first to know the time.
     pub(crate) view: Option<View>,
     pub(crate) clock: Clock,

@@ -5,6 +5,7 @@
 
 use crate::cache::{Charge, Draft};
 use crate::site::Polls;
+use crate::site::path::is_plain;
 use bytes::Bytes;
 use http1::coding::Coding;
 use measure::UnixTime;
@@ -18,6 +19,8 @@ pub struct Entry {
     // In order of use on a hit: the table compares path and hash, then come flag and token.
     pub(crate) path: Box<[u8]>,
     pub(crate) hash: u64,
+    /// Whether the path holds no `%`, so that a request may name it as it stands.
+    pub(crate) plain: bool,
     dead: AtomicBool,
     pub(crate) token: Token,
     /// Length of the content without coding.
@@ -50,6 +53,7 @@ impl Entry {
         Entry {
             path: Box::default(),
             hash: 0,
+            plain: false,
             dead: AtomicBool::new(false),
             token: Token::NONE,
             size: answer.size(),
@@ -62,6 +66,7 @@ impl Entry {
     /// A live entry with a reservation that ends when it is freed.
     pub(crate) fn kept(draft: Draft, token: Token) -> Entry {
         Entry {
+            plain: is_plain(&draft.path),
             path: draft.path,
             hash: draft.hash,
             dead: AtomicBool::new(false),

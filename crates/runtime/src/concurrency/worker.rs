@@ -185,6 +185,10 @@ pub(crate) struct Worker<V: Service, B: Backend> {
     control: Arc<Control>,
     now: Instant,
     out: Box<Out>,
+    #[expect(
+        clippy::vec_box,
+        reason = "the boxes themselves travel: to an operation and back"
+    )]
     spare: Vec<Box<Out>>,
     done: Vec<Done>,
     /// Connections whose share of this turn was used up.

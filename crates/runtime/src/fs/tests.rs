@@ -124,7 +124,7 @@ fn paths_resolve_within_the_root_and_never_out_of_it() {
 fn an_unreadable_file_is_forbidden_unless_one_is_root() {
     let dir = tree();
     let path = dir.path().join("root/top.txt");
-    std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0)).unwrap();
+    std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o000)).unwrap();
     for root in both(&dir) {
         match root.open_file(b"top.txt", FOLLOW) {
             Err(e) => assert_eq!(e, OpenError::Forbidden),

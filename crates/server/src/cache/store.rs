@@ -210,8 +210,8 @@ impl Store {
         entry
     }
 
-    /// Takes an entry in, in place of `old`, if that is still the living one; else hands the draft back.
-    pub(crate) fn replace(&self, old: &Entry, draft: Draft) -> Result<Arc<Entry>, Draft> {
+    /// Takes an entry in, in place of `old`, if that is still the living one.
+    pub(crate) fn replace(&self, old: &Entry, draft: Draft) -> Option<Arc<Entry>> {
         let mut gone = Vec::new();
         let entry = {
             let mut inner = self.lock();
@@ -220,13 +220,13 @@ impl Store {
                     .entry(slot)
                     .is_some_and(|entry| std::ptr::eq(&raw const **entry, old))
             });
-            let Some(slot) = alive else { return Err(draft) };
+            let slot = alive?;
             inner.forget(slot);
             inner.retire(slot, &mut gone);
             inner.place(draft)
         };
         self.bury(gone);
-        Ok(entry)
+        Some(entry)
     }
 
     /// Closes some of the files that are only kept; whether there were any.

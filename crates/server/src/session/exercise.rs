@@ -69,7 +69,7 @@ pub fn run(data: &[u8]) {
             _ => {}
         }
         rig.send(piece);
-        if rng.next_u64() % 2 == 0 {
+        if rng.next_u64().is_multiple_of(2) {
             rig.unstall();
         }
     }

@@ -105,6 +105,8 @@ struct Input {
 struct Discard {
     /// The head of its request, to be answered when the body is complete.
     head: Vec<u8>,
+    /// Bytes of the body that cannot be judged yet: part of a trailer section, bounded by its limit.
+    left: Vec<u8>,
     /// When the request's first byte came.
     started: Instant,
     /// When the body began.
@@ -124,6 +126,8 @@ struct Wait {
     started: Instant,
     /// What the job looks for.
     stage: Stage,
+    /// The state it was given in: after a reload its find is for this request only.
+    generation: u64,
     /// Input behind the request.
     rest: Vec<u8>,
 }
@@ -150,7 +154,17 @@ impl Session {
         }
     }
 
+    #[inline]
     fn bytes(&mut self, cx: &mut Cx, bytes: &[u8], tx: &mut Tx, now: Instant) {
+        if matches!(self.phase, Phase::Idle) {
+            return self.serve(cx, bytes, now, tx, now);
+        }
+        self.more_bytes(cx, bytes, tx, now);
+    }
+
+    /// Bytes for something that is under way.
+    #[cold]
+    fn more_bytes(&mut self, cx: &mut Cx, bytes: &[u8], tx: &mut Tx, now: Instant) {
         match std::mem::replace(&mut self.phase, Phase::Idle) {
             Phase::Idle => self.serve(cx, bytes, now, tx, now),
             Phase::Head(mut input) => {
@@ -175,6 +189,22 @@ impl Session {
 
     #[inline]
     fn sent(&mut self, cx: &mut Cx, tx: &mut Tx, now: Instant) {
+        if matches!(self.phase, Phase::Sending(Then::Idle)) {
+            self.tally(cx, now);
+            return self.idle(cx, now);
+        }
+        self.sent_and_more(cx, tx, now);
+    }
+
+    /// The answers on their way are sent.
+    #[inline]
+    fn tally(&mut self, cx: &mut Cx, now: Instant) {
+        let tally = cx.journal.sent(&mut self.slot, now);
+        cx.counters.bytes_sent.add(tally.bytes);
+    }
+
+    /// Output was sent that something follows.
+    fn sent_and_more(&mut self, cx: &mut Cx, tx: &mut Tx, now: Instant) {
         let Phase::Sending(then) = std::mem::replace(&mut self.phase, Phase::Idle) else {
             debug_assert!(false, "something was sent that nobody gave");
             self.phase = Phase::Closed;
@@ -185,8 +215,7 @@ impl Session {
             self.next_part(cx, parts, tx, now);
             return;
         }
-        let tally = cx.journal.sent(&mut self.slot, now);
-        cx.counters.bytes_sent.add(tally.bytes);
+        self.tally(cx, now);
         match then {
             Then::Idle => self.idle(cx, now),
             Then::Input(input) => self.serve(cx, &input.bytes, input.started, tx, now),
@@ -205,6 +234,7 @@ impl Session {
     }
 
     /// Nothing is under way.
+    #[inline]
     fn idle(&mut self, cx: &Cx, now: Instant) {
         if self.half_closed || self.draining {
             self.phase = Phase::Closed;
@@ -362,6 +392,7 @@ fn body_deadline(limits: &Limits, since: Instant, received: u64) -> Instant {
 }
 
 #[cfg(any(test, fuzzing))]
+#[cfg_attr(test, allow(unreachable_pub, reason = "a fuzz target calls it"))]
 pub mod exercise;
 #[cfg(any(test, fuzzing))]
 mod rig;

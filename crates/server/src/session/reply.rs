@@ -200,6 +200,14 @@ impl Reply<'_, '_, '_, '_> {
         });
         let out = &mut self.tx.head;
         let start = out.len();
+        // Room for a usual head and a copied content, so that the pieces find it.
+        out.reserve(
+            512 + if len <= Limits::COPIED_BODY {
+                len as usize
+            } else {
+                0
+            },
+        );
         if persistence != Persistence::Headless {
             head(out);
             out.extend_from_slice(self.clock.date_line());

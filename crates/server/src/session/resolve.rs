@@ -174,6 +174,16 @@ pub(super) enum Stage {
     Page(Failure),
 }
 
+impl Stage {
+    /// The same, with nothing more to be made.
+    pub(super) fn settled(self) -> Stage {
+        match self {
+            Stage::Target | Stage::Coded | Stage::Fallback => Stage::Coded,
+            Stage::Page(failure) => Stage::Page(failure),
+        }
+    }
+}
+
 /// Where the search begins.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Start<'e> {

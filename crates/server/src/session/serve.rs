@@ -17,13 +17,14 @@ use http1::response::CONTINUE;
 use http1::server::{After, Connection, Step};
 use measure::Instant;
 use runtime::Tx;
+use std::sync::Arc;
 
 /// How far a body was read.
 enum Body {
     /// To its end, after so many bytes.
     End(usize),
-    /// To the end of the input.
-    More,
+    /// So many bytes; what follows them cannot be judged without more.
+    More(usize),
     /// It must not go on.
     Refused(Failure),
 }
@@ -71,7 +72,7 @@ impl Session {
                     depth += 1;
                     started = now;
                 }
-                Ok(Step::Partial { .. }) => return self.park(cx, rest, started, tx, now),
+                Ok(Step::Partial { used }) => return self.park(cx, &rest[used..], started, tx, now),
                 Ok(_) => {
                     debug_assert!(false, "a step that only follows a body, or the last request");
                     self.phase = Phase::Closed;
@@ -169,6 +170,7 @@ impl Session {
                     subject: asked.subject(),
                     started: asked.started(),
                     stage,
+                    generation: cx.generation,
                     rest: behind.to_vec(),
                 });
                 if tx.is_empty() {
@@ -258,9 +260,10 @@ impl Session {
                 self.refuse(cx, &asked, failure, tx, now);
                 None
             }
-            Body::More => {
+            Body::More(used) => {
                 let discard = Box::new(Discard {
                     head: bytes.to_vec(),
+                    left: behind[used..].to_vec(),
                     started,
                     since: now,
                     received,
@@ -298,8 +301,18 @@ impl Session {
         tx: &mut Tx,
         now: Instant,
     ) {
+        let joined;
+        let bytes = if discard.left.is_empty() {
+            bytes
+        } else {
+            joined = [&std::mem::take(&mut discard.left), bytes].concat();
+            &joined
+        };
         match self.discard(cx, &mut discard.received, bytes) {
-            Body::More => self.await_body(cx, discard, tx, now),
+            Body::More(used) => {
+                discard.left.extend_from_slice(&bytes[used..]);
+                self.await_body(cx, discard, tx, now);
+            }
             Body::Refused(failure) => {
                 self.count(cx);
                 with_head(&discard.head, cx, |cx, head| {
@@ -338,7 +351,8 @@ impl Session {
                     }
                 }
                 Ok(Step::End { used: more, .. }) => return Body::End(used + more),
-                Ok(_) => return Body::More,
+                Ok(Step::Partial { used: more }) => return Body::More(used + more),
+                Ok(_) => return Body::More(input.len()),
                 Err(fault) => return Body::Refused(Failure::of_fault(fault)),
             }
         }
@@ -346,8 +360,6 @@ impl Session {
 
     /// The job came back.
     pub(super) fn found(&mut self, cx: &mut Cx, loaded: Loaded, tx: &mut Tx, now: Instant) {
-        let Some(view) = &mut cx.view else { return };
-        let entry = view.finish(loaded);
         let wait = match std::mem::replace(&mut self.phase, Phase::Closed) {
             Phase::Waiting(wait) => wait,
             phase => {
@@ -362,8 +374,14 @@ impl Session {
             started,
             stage,
             rest,
+            generation,
             ..
         } = *wait;
+        let (entry, stage) = match &mut cx.view {
+            Some(view) if generation == cx.generation => (view.finish(loaded), stage),
+            // Found in a site that is no longer served: good for this answer as it is, not for the view.
+            _ => (Arc::clone(loaded.entry()), stage.settled()),
+        };
         let mut go = |cx: &mut Cx, asked: &Asked<'_, '_, '_>| {
             let outcome = self.pursue(cx, asked, Start::Found(&entry, stage), tx);
             self.conclude(cx, asked, outcome, &rest, tx, now)

@@ -119,8 +119,8 @@ impl Encode {
         let mut base = Arc::clone(entry);
         for _ in 0..OFFERS_MAX {
             match shared.store.replace(&base, self.draft(&base, &made)?) {
-                Ok(entry) => return Some(entry),
-                Err(_) => base = shared.store.get(entry.hash, &entry.path)?,
+                Some(entry) => return Some(entry),
+                None => base = shared.store.get(entry.hash, &entry.path)?,
             }
         }
         None

@@ -57,11 +57,9 @@ pub(crate) fn resolve(raw: &[u8], hidden: bool, out: &mut Vec<u8>) -> Result<(),
     Ok(())
 }
 
-/// Whether a path, raw or resolved, can be looked up as it stands: it has no escapes. Dot segments
-/// and empty segments need no check, as no resolved path has them.
-#[inline]
-pub(crate) fn is_plain(raw: &[u8]) -> bool {
-    memchr::memchr(b'%', raw).is_none()
+/// Whether a resolved path has no percent sign: then it is also a spelling of itself.
+pub(crate) fn is_plain(path: &[u8]) -> bool {
+    memchr::memchr(b'%', path).is_none()
 }
 
 /// Appends a segment without its escapes; says whether one of them was a slash.

@@ -113,15 +113,18 @@ impl View {
     /// What `path` (raw: still percent-encoded, without query) resolves to.
     #[inline]
     pub fn lookup(&mut self, path: &[u8]) -> Lookup<'_> {
-        if path::is_plain(path)
-            && let Some(bucket) = self.find(hash_with(&self.hasher, path), path)
-        {
+        // A path with an escape must not be taken for a name with a percent sign: names with one are
+        // found only after resolving. The entry knows, so no path needs to be searched for escapes.
+        let hash = hash_with(&self.hasher, path);
+        let bucket = self.table.find_bucket_index(hash, |(h, entry)| {
+            *h == hash && *entry.path == *path && entry.plain && !entry.is_dead()
+        });
+        if let Some(bucket) = bucket {
             return self.hit(bucket);
         }
         self.lookup_slowly(path)
     }
 
-    #[inline]
     fn find(&self, hash: u64, path: &[u8]) -> Option<usize> {
         self.table.find_bucket_index(hash, |(h, entry)| {
             *h == hash && *entry.path == *path && !entry.is_dead()

@@ -160,7 +160,6 @@ fn other_protocols_are_told() {
         (&b"\x16\x03\x01\x02\x00\x01\x00\x01"[..], 400),
         (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 505),
         (b"\x00\x01\x02\x03", 400),
-        (b"SSH-2.0-OpenSSH_9\r\n", 400),
     ] {
         let mut rig = Rig::new();
         rig.send(bytes);

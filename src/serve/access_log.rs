@@ -1,0 +1,57 @@
+//! The access log of the configuration, as the server hands lines to it.
+
+use crate::cli::Failure;
+use measure::Instant;
+use runtime::logfile::{LogFile, Target};
+use server::LogSink;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// An open access log.
+#[derive(Debug)]
+pub(crate) struct AccessLog {
+    path: PathBuf,
+    file: LogFile,
+}
+
+impl AccessLog {
+    /// Opens what the configuration names; none if it names none. `running` is kept if it is the same.
+    ///
+    /// # Errors
+    /// `System`, naming the file.
+    pub(crate) fn open(
+        path: Option<&Path>,
+        running: Option<&Arc<AccessLog>>,
+    ) -> Result<Option<Arc<AccessLog>>, Failure> {
+        let Some(path) = path else { return Ok(None) };
+        if let Some(running) = running.filter(|running| running.path == path) {
+            return Ok(Some(Arc::clone(running)));
+        }
+        let target = if path.as_os_str() == "-" {
+            Target::Stdout
+        } else {
+            Target::File(path.to_owned())
+        };
+        let file = LogFile::open(target).map_err(|error| {
+            Failure::System(format!(
+                "cannot open the access log `{}`: {error}; its folder must exist and be writable",
+                path.display()
+            ))
+        })?;
+        Ok(Some(Arc::new(AccessLog {
+            path: path.to_owned(),
+            file,
+        })))
+    }
+
+    /// Opens the file again under its name.
+    pub(crate) fn reopen(&self) {
+        self.file.reopen();
+    }
+}
+
+impl LogSink for AccessLog {
+    fn write(&self, lines: Vec<u8>, _now: Instant) -> (Vec<u8>, u64) {
+        self.file.write(lines)
+    }
+}
