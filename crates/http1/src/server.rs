@@ -157,6 +157,26 @@ impl Connection {
         }
     }
 
+    /// Takes the request at the front of the input without reading it: for a caller that has the very
+    /// bytes of a head this type has read before, sound, of version 1.1, without a body or an
+    /// expectation, from a client that wants the connection to persist. False, and nothing is taken,
+    /// where another step is due first.
+    #[inline]
+    pub fn receive_again(&mut self) -> bool {
+        let Side::Idle(scan) = self.receiving else {
+            return false;
+        };
+        if !scan.is_fresh() {
+            return false;
+        }
+        self.receiving.go(state::Step::Bodiless);
+        self.version = Version::Http11;
+        self.persistent = true;
+        self.awaits_continue = false;
+        self.served = true;
+        true
+    }
+
     #[inline]
     fn accept<'b, 's>(&mut self, head: Request<'b, 's>, used: usize) -> Result<Step<'b, 's>, Fault> {
         if head.version == Version::Http09 && self.served {

@@ -7,6 +7,7 @@
 use crate::access_log::Journal;
 use crate::clock::Clock;
 use crate::counters::Counters;
+use crate::recall::Recall;
 use crate::service::{Hub, State};
 use crate::site::{Encode, Load, Loaded, View};
 use core::fmt;
@@ -24,6 +25,8 @@ pub struct Cx {
     pub(crate) generation: u64,
     /// Made at the first turn, which is the first to know the time.
     pub(crate) view: Option<View>,
+    /// Heads met before, with entries of `view`.
+    pub(crate) recall: Recall,
     pub(crate) clock: Clock,
     pub(crate) journal: Journal,
     pub(crate) counters: Arc<CachePadded<Counters>>,
@@ -41,6 +44,7 @@ impl Cx {
             state,
             generation,
             view: None,
+            recall: Recall::new(),
             clock: Clock::default(),
             rng,
         }
@@ -51,6 +55,8 @@ impl Cx {
     fn take_state(&mut self, now: Instant, wall: UnixTime) {
         // Lines finished so far belong to the log they were made for.
         self.flush(now);
+        // Other limits may hold for heads, and other rules for answers.
+        self.recall.forget();
         let before = Arc::clone(&self.state);
         (self.generation, self.state) = self.hub.current();
         self.journal
@@ -97,7 +103,10 @@ impl Context for Cx {
             self.take_state(now, wall);
         }
         match &mut self.view {
-            Some(view) => view.turn(now, wall),
+            Some(view) => {
+                view.turn(now, wall);
+                self.recall.turn(view);
+            }
             None => self.view = Some(self.state.site.view(now, wall)),
         }
         if self.journal.is_due(now) {

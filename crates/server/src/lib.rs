@@ -13,6 +13,7 @@ pub mod limits;
 mod listing;
 mod media_type;
 pub mod peers;
+mod recall;
 mod service;
 mod session;
 pub mod site;

@@ -20,6 +20,7 @@
 //! it down. This file decides what may happen when, and how a connection ends.
 
 mod accept;
+mod again;
 mod multipart;
 mod reply;
 mod resolve;

@@ -62,6 +62,9 @@ pub(super) struct Reply<'x, 'a, 'b, 's> {
     pub(super) peer: IpAddr,
     pub(super) rng: &'x mut Rng,
     pub(super) asked: &'x Asked<'a, 'b, 's>,
+    /// Which of the resource's representations was sent with 200, if the same head will get the same
+    /// for as long as the entry lives.
+    pub(super) settled: Option<usize>,
 }
 
 impl Reply<'_, '_, '_, '_> {

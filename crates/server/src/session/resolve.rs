@@ -239,6 +239,7 @@ impl Session {
             journal,
             counters,
             rng,
+            recall,
             ..
         } = cx;
         let state: &State = state;
@@ -252,6 +253,7 @@ impl Session {
             peer: self.peer,
             rng,
             asked,
+            settled: None,
         };
         let Some(view) = view else {
             // No turn was made yet, so nothing is known; a driver that keeps its contract never does this.
@@ -301,7 +303,12 @@ impl Session {
                 },
             };
             match step(entry, stage, &mut reply, state) {
-                Step::Done(outcome) => return outcome,
+                Step::Done(outcome) => {
+                    if let (Some(representation), Some(head)) = (reply.settled, asked.head()) {
+                        recall.saw(head, asked.bytes(), entry, representation);
+                    }
+                    return outcome;
+                }
                 Step::Look(next, at) => (path, stage) = (next, at),
                 Step::Make(coding) => {
                     let entry = Arc::clone(entry);
@@ -492,6 +499,10 @@ fn found<'p>(
         }
         Verdict::Proceed { .. } => {
             reply.whole(representation);
+            if let Stage::Target = stage {
+                let same = |r: &Representation| std::ptr::eq(r, representation);
+                reply.settled = resource.representations.iter().position(same);
+            }
             Step::Done(Outcome::Answered)
         }
         Verdict::NotModified => {

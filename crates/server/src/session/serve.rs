@@ -53,6 +53,17 @@ impl Session {
                 });
                 return self.depart(cx, tx, Then::Input(input), now);
             }
+            if let Some((found, used)) = cx.recall.find(rest)
+                && self.http.receive_again()
+            {
+                match self.answer_again(cx, found, &rest[used..], started, tx, now) {
+                    Some(left) => rest = left,
+                    None => return,
+                }
+                depth += 1;
+                started = now;
+                continue;
+            }
             let mut slots = Slots::new();
             match self.http.receive(rest, &mut slots, &cx.state.http_limits) {
                 Ok(Step::Request { head, used }) => {
@@ -127,7 +138,7 @@ impl Session {
 
     /// A request is here; it may be the last.
     #[inline]
-    fn count(&mut self, cx: &Cx) {
+    pub(super) fn count(&mut self, cx: &Cx) {
         self.requests = self.requests.saturating_add(1);
         if self.draining || self.requests >= cx.state.limits.requests_per_connection {
             self.http.drain();
@@ -146,7 +157,7 @@ impl Session {
         now: Instant,
     ) -> Option<&'b [u8]> {
         match outcome {
-            Outcome::Answered => match self.after(asked, behind) {
+            Outcome::Answered => match self.after(asked.wants_close(), behind) {
                 None if tx.body.is_none() => return Some(behind),
                 None => {
                     let then = self.onwards(behind, now);
@@ -155,7 +166,7 @@ impl Session {
                 Some(then) => self.depart(cx, tx, then, now),
             },
             Outcome::Parts(multipart) => {
-                let then = match self.after(asked, behind) {
+                let then = match self.after(asked.wants_close(), behind) {
                     None => self.onwards(behind, now),
                     Some(then) => then,
                 };
@@ -183,7 +194,7 @@ impl Session {
         None
     }
 
-    fn onwards(&self, behind: &[u8], now: Instant) -> Then {
+    pub(super) fn onwards(&self, behind: &[u8], now: Instant) -> Then {
         if behind.is_empty() {
             return Then::Idle;
         }
@@ -193,9 +204,10 @@ impl Session {
         }))
     }
 
-    /// How the connection ends after this answer; `None` if it does not.
+    /// How the connection ends after this answer, the client wanting that or not; `None` if it does
+    /// not.
     #[inline]
-    fn after(&mut self, asked: &Asked<'_, '_, '_>, behind: &[u8]) -> Option<Then> {
+    pub(super) fn after(&mut self, wants_close: bool, behind: &[u8]) -> Option<Then> {
         match self.http.end_response() {
             Ok(After::Request) => None,
             Ok(After::Discard) | Err(_) => {
@@ -205,7 +217,7 @@ impl Session {
             // A peer that asked for the end and has sent nothing more will not; any other may be
             // sending at this moment, and a reset would take the answer from it.
             Ok(After::Close) if self.half_closed => Some(Then::Close),
-            Ok(After::Close) if asked.wants_close() && behind.is_empty() => Some(Then::Close),
+            Ok(After::Close) if wants_close && behind.is_empty() => Some(Then::Close),
             Ok(After::Close) => Some(Then::Linger),
         }
     }

@@ -62,6 +62,12 @@ pub(crate) struct Shared {
 }
 
 impl Site {
+    /// Everything kept is no longer true.
+    #[cfg(test)]
+    pub(crate) fn change_everything(&self) {
+        self.shared.store.kill_where(|_| true);
+    }
+
     /// Opens the root (not its files) and starts watching it.
     ///
     /// # Errors

@@ -136,22 +136,28 @@ impl View {
         let Some((_, entry)) = self.table.get_bucket(bucket) else {
             return Lookup::Hit(&self.not_found);
         };
+        note_use(entry, &self.shared, &mut self.touches, &mut self.counters);
         self.used = true;
-        self.counters.hits += 1;
-        self.counters.byte_hits += entry.size;
-        match self.touches.last_mut() {
-            Some(last) if last.token == entry.token => last.times = last.times.saturating_add(1),
-            _ => {
-                if self.touches.len() == TOUCHES_MAX {
-                    hand_over(&self.shared, &mut self.touches, &mut self.counters, true);
-                }
-                self.touches.push(Touch {
-                    token: entry.token,
-                    times: 1,
-                });
-            }
-        }
         Lookup::Hit(entry)
+    }
+
+    /// An entry that a lookup gave earlier is used again without one: counts like a hit.
+    #[inline]
+    pub(crate) fn used_again(&mut self, entry: &Entry) {
+        note_use(entry, &self.shared, &mut self.touches, &mut self.counters);
+        self.used = true;
+    }
+
+    /// Changes whenever an entry that somebody may hold has died.
+    #[inline]
+    pub(crate) fn deaths(&self) -> u64 {
+        self.shared.store.deaths()
+    }
+
+    /// Whether it holds nothing, as after a while without use: then nobody should for its sake.
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.table.is_empty()
     }
 
     /// By the resolved path; then in the store; then nobody knows it.
@@ -282,6 +288,25 @@ impl View {
     /// What was counted so far.
     pub fn counters(&self) -> ViewCounters {
         self.counters
+    }
+}
+
+/// Counts a hit and takes note of it for the policy.
+#[inline]
+fn note_use(entry: &Entry, shared: &Shared, touches: &mut Vec<Touch>, counters: &mut ViewCounters) {
+    counters.hits += 1;
+    counters.byte_hits += entry.size;
+    match touches.last_mut() {
+        Some(last) if last.token == entry.token => last.times = last.times.saturating_add(1),
+        _ => {
+            if touches.len() == TOUCHES_MAX {
+                hand_over(shared, touches, counters, true);
+            }
+            touches.push(Touch {
+                token: entry.token,
+                times: 1,
+            });
+        }
     }
 }
 

@@ -4,6 +4,7 @@
 //! `pipelining` what several requests at once mean, `framing` that no body becomes a request, `time`
 //! every deadline, `log` what is written down, `properties` what holds for any bytes.
 
+mod again;
 mod answers;
 mod framing;
 mod log;

@@ -1,0 +1,87 @@
+//! Answers a head that was met before: nothing to read, nothing to look up, nothing to choose.
+//!
+//! Writes the same bytes, counts and log line as the long way does; a test compares them.
+
+use super::reply::content;
+use super::{Phase, Session};
+use crate::access_log::{self, RequestLine};
+use crate::context::Cx;
+use crate::limits::Limits;
+use crate::recall::Found;
+use http1::server::Persistence;
+use measure::Instant;
+use runtime::Tx;
+
+impl Session {
+    /// Answers the head `found`, which `behind` follows in the input. Gives back the input behind it
+    /// if the turn goes on.
+    #[inline]
+    pub(super) fn answer_again<'b>(
+        &mut self,
+        cx: &mut Cx,
+        found: Found,
+        behind: &'b [u8],
+        started: Instant,
+        tx: &mut Tx,
+        now: Instant,
+    ) -> Option<&'b [u8]> {
+        self.count(cx);
+        let Cx {
+            recall,
+            view,
+            clock,
+            journal,
+            counters,
+            ..
+        } = cx;
+        let Some((known, representation)) = recall.get(found) else {
+            debug_assert!(false, "what was just found is gone");
+            self.phase = Phase::Closed;
+            return None;
+        };
+        let persistence = self.http.begin_response(true).unwrap_or(Persistence::Ends);
+        let copied = if representation.len <= Limits::COPIED_BODY {
+            representation.len as usize
+        } else {
+            0
+        };
+        let out = &mut tx.head;
+        let start = out.len();
+        out.reserve(representation.head_200.len() + copied + 96);
+        out.extend_from_slice(&representation.head_200);
+        out.extend_from_slice(clock.date_line());
+        out.extend_from_slice(persistence.line());
+        out.extend_from_slice(b"\r\n");
+        let head_len = (out.len() - start) as u32;
+        content(tx, &representation.content, 0, representation.len);
+        counters.hits.add(1);
+        counters.answered(200);
+        if let Some(view) = view {
+            view.used_again(&known.entry);
+        }
+        if journal.is_on() {
+            let request = access_log::Request {
+                peer: self.peer,
+                started,
+                line: RequestLine::Parsed {
+                    method: b"GET",
+                    target: known.target(),
+                    version: "HTTP/1.1",
+                },
+                host: known.host(),
+                referer: known.referer(),
+                user_agent: known.user_agent(),
+            };
+            journal.compose(&mut self.slot, clock, &request, 200, head_len, representation.len);
+        }
+        match self.after(false, behind) {
+            None if tx.body.is_none() => return Some(behind),
+            None => {
+                let then = self.onwards(behind, now);
+                self.depart(cx, tx, then, now);
+            }
+            Some(then) => self.depart(cx, tx, then, now),
+        }
+        None
+    }
+}
