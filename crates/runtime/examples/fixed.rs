@@ -10,14 +10,13 @@ use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
-const HEAD: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 1024\r\n\r\n";
-
 /// The answer, and whether the connection ends with it.
 struct Fixed {
     answer: Vec<u8>,
     close_each: bool,
 }
 struct Cx {
+    blank_line: memchr::memmem::Finder<'static>,
     answer: Vec<u8>,
     close_each: bool,
 }
@@ -55,7 +54,7 @@ impl Session for Conn {
             Event::Bytes(bytes) => {
                 let mut rest = bytes;
                 // A blank line cut in two is missed: load generators send whole requests.
-                while let Some(end) = memchr::memmem::find(rest, b"\r\n\r\n") {
+                while let Some(end) = cx.blank_line.find(rest) {
                     tx.head.extend_from_slice(&cx.answer);
                     rest = &rest[end + 4..];
                 }
@@ -92,6 +91,7 @@ impl Service for Fixed {
 
     fn context(&self, _: usize) -> Cx {
         Cx {
+            blank_line: memchr::memmem::Finder::new(b"\r\n\r\n"),
             answer: self.answer.clone(),
             close_each: self.close_each,
         }
@@ -121,7 +121,15 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     runtime::machine::raise_descriptor_limit();
     let listener = Listener::bind(address.parse()?, Listening::default())?;
     println!("http://{}", listener.address());
-    let answer = [HEAD, &[b'x'; 1024]].concat();
+    let connection = if close_each { "close" } else { "keep-alive" };
+    // The fields, and about the length, of what servers send.
+    let head = format!(
+        "HTTP/1.1 200 OK\r\nServer: fixed\r\nDate: Thu, 01 Jan 1970 00:00:00 GMT\r\n\
+         Content-Type: text/html\r\nContent-Length: 1024\r\n\
+         Last-Modified: Thu, 01 Jan 1970 00:00:00 GMT\r\nConnection: {connection}\r\n\
+         ETag: \"00000000-400\"\r\nAccept-Ranges: bytes\r\n\r\n"
+    );
+    let answer = [head.as_bytes(), &[b'x'; 1024]].concat();
     let service = Arc::new(Fixed { answer, close_each });
     serve(strategy, &[listener], &service, Limits::default())?.join()?;
     Ok(())

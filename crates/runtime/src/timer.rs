@@ -32,7 +32,8 @@ const PAGE: usize = 256;
 #[derive(Debug)]
 pub(crate) struct Wheel {
     origin: Instant,
-    tick: Duration,
+    /// Nanoseconds.
+    tick: u64,
     /// Every slot up to and including this tick has been emptied.
     done: u64,
     heads: [u32; SLOTS as usize],
@@ -45,7 +46,7 @@ impl Wheel {
     pub(crate) fn new(origin: Instant, tick: Duration) -> Wheel {
         Wheel {
             origin,
-            tick,
+            tick: u64::try_from(tick.as_nanos()).unwrap_or(u64::MAX).max(1),
             done: 0,
             heads: [NONE; SLOTS as usize],
             occupied: [0; SLOTS as usize / 64],
@@ -56,6 +57,11 @@ impl Wheel {
     /// Bytes of memory per entry.
     #[cfg(test)]
     pub(crate) const ENTRY_SIZE: usize = size_of::<Link>();
+
+    /// Nanoseconds from the origin.
+    fn nanos(&self, at: Instant) -> u64 {
+        at.as_nanos().saturating_sub(self.origin.as_nanos())
+    }
 
     fn link(&mut self, entry: u32) -> &mut Link {
         &mut self.links[entry as usize / PAGE][entry as usize % PAGE]
@@ -75,11 +81,7 @@ impl Wheel {
             self.links.push(Box::new([UNLINKED; PAGE]));
         }
         self.disarm(entry);
-        let ticks = due
-            .since(self.origin)
-            .as_nanos()
-            .div_ceil(self.tick.as_nanos().max(1));
-        let ticks = u64::try_from(ticks).unwrap_or(u64::MAX);
+        let ticks = self.nanos(due).div_ceil(self.tick);
         let slot = (ticks.clamp(self.done + 1, self.done + u64::from(SLOTS) - 1) % u64::from(SLOTS)) as u32;
         let next = std::mem::replace(&mut self.heads[slot as usize], entry);
         if next != NONE {
@@ -122,9 +124,7 @@ impl Wheel {
             let word = self.occupied[slot as usize / 64] >> (slot % 64);
             if word != 0 {
                 let ticks = self.done + 1 + u64::from(distance + word.trailing_zeros());
-                return Some(
-                    self.origin + self.tick.saturating_mul(u32::try_from(ticks).unwrap_or(u32::MAX)),
-                );
+                return Some(self.origin + Duration::from_nanos(self.tick.saturating_mul(ticks)));
             }
             distance += 64 - slot % 64;
         }
@@ -133,7 +133,10 @@ impl Wheel {
 
     /// Takes out all entries whose time has come by `now`.
     pub(crate) fn expire(&mut self, now: Instant, due: &mut Vec<u32>) {
-        let now_ticks = (now.since(self.origin).as_nanos() / self.tick.as_nanos().max(1)) as u64;
+        let now_ticks = self.nanos(now) / self.tick;
+        if now_ticks <= self.done {
+            return;
+        }
         let last = now_ticks.min(self.done + u64::from(SLOTS));
         for tick in self.done + 1..=last {
             let slot = (tick % u64::from(SLOTS)) as u32;
@@ -144,7 +147,7 @@ impl Wheel {
                 entry = std::mem::replace(self.link(entry), UNLINKED).next;
             }
         }
-        self.done = self.done.max(now_ticks);
+        self.done = now_ticks;
     }
 }
 
