@@ -247,6 +247,10 @@ fn bind(addresses: &[SocketAddr]) -> Result<Vec<Listener>, Failure> {
 
 fn unservable(error: &OpenError) -> Failure {
     match error {
+        OpenError::Root(root, _) if root.is_file() => Failure::Usage(format!(
+            "cannot serve `{}`: it is a file; name the directory that holds it",
+            root.display()
+        )),
         OpenError::Root(..) => Failure::Usage(format!("{error}; name a directory that can be read")),
         OpenError::Watch(_) => Failure::System(format!("{error}; is fs.inotify.max_user_instances reached?")),
     }
