@@ -7,8 +7,12 @@
 
 pub mod domain;
 pub mod explain;
+mod integrate;
 pub mod paper;
+pub mod queue;
 mod seconds;
+pub mod sizes;
+pub mod srpt;
 pub mod tcp;
 pub mod transaction;
 pub mod waiting;
@@ -16,3 +20,4 @@ pub mod waiting;
 pub use domain::DomainError;
 pub use explain::{Bound, Explained, Quantity, Region, Step};
 pub use seconds::Seconds;
+pub use sizes::Sizes;

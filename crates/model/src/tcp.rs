@@ -81,19 +81,29 @@ impl Sender {
     /// The same sender with another initial window, in segments.
     #[must_use]
     pub const fn with_initial_window(self, segments: f64) -> Sender {
-        Sender { initial_window: segments, ..self }
+        Sender {
+            initial_window: segments,
+            ..self
+        }
     }
 
     /// The same sender with growth `1 + 1/b` for ACKs that cover `b` segments.
     #[must_use]
     pub fn with_delayed_acks(self, b: f64) -> Sender {
-        Sender { segments_per_ack: b, growth: 1.0 + 1.0 / b, ..self }
+        Sender {
+            segments_per_ack: b,
+            growth: 1.0 + 1.0 / b,
+            ..self
+        }
     }
 
     /// The same sender with its window capped, in bytes.
     #[must_use]
     pub fn with_window_max(self, cap: Bytes) -> Sender {
-        Sender { window_max: Some(cap.0 as f64 / self.mss.0.max(1) as f64), ..self }
+        Sender {
+            window_max: Some(cap.0 as f64 / self.mss.0.max(1) as f64),
+            ..self
+        }
     }
 
     /// The cap in segments; infinite when there is none.
@@ -114,10 +124,25 @@ impl Sender {
     /// Names the first parameter that lies outside its domain.
     pub fn check(&self) -> Result<(), DomainError> {
         positive("MSS", self.mss.0 as f64, "1 B or more")?;
-        within("initial window", self.initial_window, self.initial_window >= 1.0, "1 segment or more")?;
-        within("segments per ACK", self.segments_per_ack, self.segments_per_ack >= 1.0, "1 or more")?;
+        within(
+            "initial window",
+            self.initial_window,
+            self.initial_window >= 1.0,
+            "1 segment or more",
+        )?;
+        within(
+            "segments per ACK",
+            self.segments_per_ack,
+            self.segments_per_ack >= 1.0,
+            "1 or more",
+        )?;
         let growth = self.growth;
-        within("window growth", growth, growth > 1.0 && growth <= 2.0, "above 1, at most 2 per round trip")?;
+        within(
+            "window growth",
+            growth,
+            growth > 1.0 && growth <= 2.0,
+            "above 1, at most 2 per round trip",
+        )?;
         if let Some(cap) = self.window_max {
             within("window cap", cap, cap >= 1.0, "1 segment or more")?;
         }
@@ -134,12 +159,22 @@ mod tests {
 
     #[test]
     fn presets_are_valid_and_bad_senders_named() {
-        for sender in [Sender::document(Bytes(512)), Sender::bsd(Bytes(1460)), Sender::modern(Bytes(1448))] {
+        for sender in [
+            Sender::document(Bytes(512)),
+            Sender::bsd(Bytes(1460)),
+            Sender::modern(Bytes(1448)),
+        ] {
             sender.check().unwrap();
         }
         let base = Sender::modern(Bytes(1460));
         for (broken, name) in [
-            (Sender { mss: Bytes(0), ..base }, "MSS"),
+            (
+                Sender {
+                    mss: Bytes(0),
+                    ..base
+                },
+                "MSS",
+            ),
             (base.with_initial_window(0.5), "initial window"),
             (Sender { growth: 1.0, ..base }, "window growth"),
             (base.with_window_max(Bytes(10)), "window cap"),

@@ -55,7 +55,10 @@ impl Path {
     pub fn new(rate: Rate, rtt: Seconds) -> Result<Path, DomainError> {
         positive("rate", rate.bits_per_second(), "1 bit/s or more")?;
         non_negative("RTT", rtt.0, "0 s or more")?;
-        Ok(Path { rate: Some(rate), rtt })
+        Ok(Path {
+            rate: Some(rate),
+            rtt,
+        })
     }
 
     /// Seconds `bytes` take on the wire.
@@ -139,13 +142,22 @@ mod tests {
     #[test]
     fn doubling_from_one_segment_is_the_textbook_form() {
         let sender = Sender::document(Bytes(536));
-        for (rate, rtt) in [(28_000, 1.0), (100_000, 1.0), (1_000_000, 0.1), (10_000_000, 1.0), (56_000, 0.001)] {
+        for (rate, rtt) in [
+            (28_000, 1.0),
+            (100_000, 1.0),
+            (1_000_000, 0.1),
+            (10_000_000, 1.0),
+            (56_000, 0.001),
+        ] {
             for segments in [1u64, 2, 3, 7, 8, 10, 100, 1000] {
                 let path = Path::new(Rate(rate), Seconds(rtt)).unwrap();
                 let sent = path.send(&sender, Bytes(536 * segments), 1.0);
                 let got = rtt + sent.sending().0;
                 let want = textbook(536.0 * 8.0 * segments as f64, 536.0 * 8.0, rate as f64, rtt);
-                assert!((got - want).abs() < 1e-9 * want, "{rate} {rtt} {segments}: {got} {want}");
+                assert!(
+                    (got - want).abs() < 1e-9 * want,
+                    "{rate} {rtt} {segments}: {got} {want}"
+                );
             }
         }
     }
@@ -153,8 +165,14 @@ mod tests {
     #[test]
     fn a_capped_window_limits_the_rate_to_cap_per_round_trip() {
         let sender = Sender::modern(Bytes(1000)).with_window_max(Bytes(10_000));
-        let sender = Sender { header: Bytes(0), ..sender };
-        let path = Path { rate: None, rtt: Seconds(0.1) };
+        let sender = Sender {
+            header: Bytes(0),
+            ..sender
+        };
+        let path = Path {
+            rate: None,
+            rtt: Seconds(0.1),
+        };
         let sent = path.send(&sender, Bytes(1_000_000), 10.0);
         assert_eq!((sent.windows, sent.stalls), (100, 99));
         assert!((sent.stalled.0 - 9.9).abs() < 1e-9);
@@ -176,8 +194,14 @@ mod tests {
         for rounds in 1..20u32 {
             let segments = f64::from((1u32 << rounds) - 1);
             assert!((slow_start_rounds(&sender, segments) - f64::from(rounds)).abs() < 1e-9);
-            let path = Path { rate: None, rtt: Seconds(1.0) };
-            assert_eq!(path.send(&sender, Bytes(segments as u64), 1.0).windows, u64::from(rounds));
+            let path = Path {
+                rate: None,
+                rtt: Seconds(1.0),
+            };
+            assert_eq!(
+                path.send(&sender, Bytes(segments as u64), 1.0).windows,
+                u64::from(rounds)
+            );
         }
         // Cap 8: windows 1, 2, 4, 8, then 8 a round.
         let capped = sender.with_window_max(Bytes(8));

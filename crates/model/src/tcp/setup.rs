@@ -107,22 +107,19 @@ impl Setup {
     /// What the shortcut asks in return, if it is one.
     pub const fn caveat(self) -> Option<&'static str> {
         match self {
-            Setup::FastOpen | Setup::FastOpenTls13 => {
-                Some("Fast Open needs a cookie from an earlier visit and middleboxes that let data on a SYN pass")
-            }
-            Setup::Tls13EarlyData | Setup::QuicEarlyData => {
-                Some("early data can be replayed: only for requests that are safe to repeat, after an earlier visit")
-            }
+            Setup::FastOpen | Setup::FastOpenTls13 => Some(
+                "Fast Open needs a cookie from an earlier visit and middleboxes that let data on a SYN pass",
+            ),
+            Setup::Tls13EarlyData | Setup::QuicEarlyData => Some(
+                "early data can be replayed: only for requests that are safe to repeat, after an earlier visit",
+            ),
             Setup::FastOpenTls13EarlyData => {
                 Some("needs a cookie and a ticket from an earlier visit; early data can be replayed")
             }
             Setup::Ttcp => Some("T/TCP was withdrawn (RFC 6247); TCP Fast Open is its successor"),
-            Setup::Open
-            | Setup::Tcp
-            | Setup::Tls12
-            | Setup::Tls12Resumed
-            | Setup::Tls13
-            | Setup::Quic => None,
+            Setup::Open | Setup::Tcp | Setup::Tls12 | Setup::Tls12Resumed | Setup::Tls13 | Setup::Quic => {
+                None
+            }
         }
     }
 }

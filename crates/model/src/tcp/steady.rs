@@ -83,12 +83,18 @@ mod tests {
     use measure::Bytes;
 
     fn reno() -> Sender {
-        Sender { timeout: Seconds(0.5), ..Sender::bsd(Bytes(1460)) }
+        Sender {
+            timeout: Seconds(0.5),
+            ..Sender::bsd(Bytes(1460))
+        }
     }
 
     #[test]
     fn small_loss_follows_the_square_root_law() {
-        let sender = Sender { window_max: None, ..reno() };
+        let sender = Sender {
+            window_max: None,
+            ..reno()
+        };
         let s = steady(&sender, Seconds(0.1), 1e-7).unwrap();
         assert!((s.send_rate / s.square_root - 1.0).abs() < 0.01, "{s:?}");
         assert!((s.approximate / s.square_root - 1.0).abs() < 0.01);
@@ -96,7 +102,10 @@ mod tests {
 
     #[test]
     fn the_cap_rules_when_loss_vanishes() {
-        let sender = Sender { window_max: Some(20.0), ..reno() };
+        let sender = Sender {
+            window_max: Some(20.0),
+            ..reno()
+        };
         let s = steady(&sender, Seconds(0.1), 1e-8).unwrap();
         assert!((s.throughput - 200.0).abs() < 0.5, "{s:?}");
     }
@@ -106,7 +115,10 @@ mod tests {
         let p = 0.01;
         let w = window_at_loss(p, 2.0);
         let rate = |cap: f64| {
-            let sender = Sender { window_max: Some(cap), ..reno() };
+            let sender = Sender {
+                window_max: Some(cap),
+                ..reno()
+            };
             steady(&sender, Seconds(0.1), p).unwrap().throughput
         };
         assert!((rate(w * (1.0 - 1e-9)) / rate(w * (1.0 + 1e-9)) - 1.0).abs() < 1e-6);
@@ -117,7 +129,10 @@ mod tests {
         let mut last = f64::INFINITY;
         for p in [1e-6, 1e-4, 1e-3, 0.01, 0.05, 0.1, 0.3, 0.6, 0.9] {
             let s = steady(&reno(), Seconds(0.1), p).unwrap();
-            assert!(s.throughput > 0.0 && s.throughput < last && s.throughput <= s.send_rate, "{p} {s:?}");
+            assert!(
+                s.throughput > 0.0 && s.throughput < last && s.throughput <= s.send_rate,
+                "{p} {s:?}"
+            );
             assert!((0.0..=1.0).contains(&s.timeout_chance));
             last = s.throughput;
         }
