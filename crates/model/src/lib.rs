@@ -5,8 +5,11 @@
 //! answer is an [`Explained`] value that shows its formulas with the numbers in them, the bounds that
 //! bracket it and the region in which it holds.
 
+pub mod closed;
 pub mod domain;
 pub mod explain;
+pub mod fit;
+pub mod flow;
 mod integrate;
 pub mod paper;
 pub mod queue;

@@ -70,46 +70,50 @@ impl Path {
     ///
     /// `sender` must pass [`Sender::check`]; the number of steps is logarithmic in the size.
     pub fn send(&self, sender: &Sender, size: Bytes, window: f64) -> Ramped {
-        let segments = sender.segments(size);
-        let segment = self.wire((sender.mss.0 + sender.header.0) as f64);
-        let cap = sender.cap();
-        let rtt = self.rtt.0;
-        let mut w = window.min(cap);
-        let mut left = segments;
-        let (mut windows, mut stalls, mut stalled) = (0, 0, 0.0);
-        if w < 2.0 && segments > 1.0 {
-            stalled += sender.first_ack_delay.0;
-        }
-        while left > 0.0 {
-            let stall = rtt + segment - w * segment;
-            // Windows only grow, so a window that never waits for an ACK is followed by no stall,
-            // and at the cap every further window stalls alike.
-            if stall <= 0.0 || w >= cap {
-                let rounds = (left / w).ceil().max(1.0);
-                windows += rounds as u64;
-                if stall > 0.0 {
-                    stalls += rounds as u64 - 1;
-                    stalled += (rounds - 1.0) * stall;
-                }
-                break;
+        send_at(self.wire(1.0), self.rtt.0, sender, size, window)
+    }
+}
+
+/// [`Path::send`] at a rate given as seconds per byte, which a fit varies smoothly.
+pub(crate) fn send_at(seconds_per_byte: f64, rtt: f64, sender: &Sender, size: Bytes, window: f64) -> Ramped {
+    let segments = sender.segments(size);
+    let segment = (sender.mss.0 + sender.header.0) as f64 * seconds_per_byte;
+    let cap = sender.cap();
+    let mut w = window.min(cap);
+    let mut left = segments;
+    let (mut windows, mut stalls, mut stalled) = (0, 0, 0.0);
+    if w < 2.0 && segments > 1.0 {
+        stalled += sender.first_ack_delay.0;
+    }
+    while left > 0.0 {
+        let stall = rtt + segment - w * segment;
+        // Windows only grow, so a window that never waits for an ACK is followed by no stall,
+        // and at the cap every further window stalls alike.
+        if stall <= 0.0 || w >= cap {
+            let rounds = (left / w).ceil().max(1.0);
+            windows += rounds as u64;
+            if stall > 0.0 {
+                stalls += rounds as u64 - 1;
+                stalled += (rounds - 1.0) * stall;
             }
-            windows += 1;
-            left -= w;
-            if left > 0.0 {
-                stalls += 1;
-                stalled += stall;
-            }
-            w = (w * sender.growth).min(cap);
+            break;
         }
-        Ramped {
-            segments,
-            windows,
-            stalls,
-            wire: Seconds(self.wire(sender.wire_bytes(size))),
-            stalled: Seconds(stalled),
-            // Slow start opens the window by g - 1 segments for every segment acknowledged.
-            window: (window + (sender.growth - 1.0) * segments).min(cap),
+        windows += 1;
+        left -= w;
+        if left > 0.0 {
+            stalls += 1;
+            stalled += stall;
         }
+        w = (w * sender.growth).min(cap);
+    }
+    Ramped {
+        segments,
+        windows,
+        stalls,
+        wire: Seconds(sender.wire_bytes(size) * seconds_per_byte),
+        stalled: Seconds(stalled),
+        // Slow start opens the window by g - 1 segments for every segment acknowledged.
+        window: (window + (sender.growth - 1.0) * segments).min(cap),
     }
 }
 
