@@ -20,7 +20,7 @@ use crate::sizes::{Sizes, uniform};
 use crate::{Seconds, fit::student};
 use core::cmp::Reverse;
 use line::Line;
-use measure::{Bytes, Draw, Rate, Rng, Seed};
+use measure::{Bytes, Rate, Rng, Seed};
 use serde::Serialize;
 use std::collections::BinaryHeap;
 

@@ -6,11 +6,14 @@
 //! bracket it and the region in which it holds.
 
 pub mod closed;
+pub mod dimension;
+pub mod distribute;
 pub mod domain;
 pub mod explain;
 pub mod fit;
 pub mod flow;
 mod integrate;
+pub mod page;
 pub mod paper;
 pub mod queue;
 mod seconds;

@@ -3,6 +3,7 @@
 use super::*;
 use crate::closed::{Network, Station};
 use crate::{queue, srpt};
+use measure::Draw;
 
 fn open(sizes: Sizes, discipline: Discipline, rho: f64) -> Plan {
     // One byte takes a microsecond.
