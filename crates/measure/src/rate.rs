@@ -40,9 +40,16 @@ impl Rate {
 
 impl fmt::Display for Rate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const UNITS: [(u64, &str); 4] =
-            [(1_000_000_000_000, "T"), (1_000_000_000, "G"), (1_000_000, "M"), (1_000, "k")];
-        let (scale, prefix) = UNITS.into_iter().find(|&(scale, _)| self.0 >= scale).unwrap_or((1, ""));
+        const UNITS: [(u64, &str); 4] = [
+            (1_000_000_000_000, "T"),
+            (1_000_000_000, "G"),
+            (1_000_000, "M"),
+            (1_000, "k"),
+        ];
+        let (scale, prefix) = UNITS
+            .into_iter()
+            .find(|&(scale, _)| self.0 >= scale)
+            .unwrap_or((1, ""));
         let value = self.0 as f64 / scale as f64;
         // Three decimals tell the rates people name apart (1.544 Mbit/s); trailing zeros say nothing.
         let digits = format!("{value:.3}");
@@ -73,9 +80,13 @@ impl FromStr for Rate {
     type Err = ParseRateError;
 
     fn from_str(text: &str) -> Result<Rate, ParseRateError> {
-        let error = || ParseRateError { text: text.to_owned() };
+        let error = || ParseRateError {
+            text: text.to_owned(),
+        };
         let trimmed = text.trim();
-        let split = trimmed.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(trimmed.len());
+        let split = trimmed
+            .find(|c: char| !c.is_ascii_digit() && c != '.')
+            .unwrap_or(trimmed.len());
         let (number, unit) = (&trimmed[..split], trimmed[split..].trim());
         let prefix = unit.chars().next().unwrap_or('-');
         let (scale, unit) = match prefix {
@@ -92,7 +103,11 @@ impl FromStr for Rate {
         };
         let value: f64 = number.parse().map_err(|_| error())?;
         let scaled = (value * scale * bits).round();
-        if scaled < u64::MAX as f64 { Ok(Rate(scaled as u64)) } else { Err(error()) }
+        if scaled < u64::MAX as f64 {
+            Ok(Rate(scaled as u64))
+        } else {
+            Err(error())
+        }
     }
 }
 

@@ -341,11 +341,16 @@ impl Question {
             "s",
             "tcp::ramp",
         );
-        let numbers = format!("8 x {} / {}", self.page.0, rate.0);
+        let (bits, bytes) = match self.basis {
+            Basis::Document(Mode::Paper) => ("8.192", self.page.0 as f64),
+            Basis::Document(Mode::Exact) => ("8", self.page.0 as f64),
+            Basis::Burst | Basis::Steady { .. } => ("8", self.sender.wire_bytes(self.page)),
+        };
+        let numbers = format!("{bits} x {bytes} / {}", rate.0);
         e.step(
             "wire",
             "own bytes, headers included",
-            "8 o / C",
+            "bits of o / C",
             numbers,
             parts.wire.0,
             "s",

@@ -517,8 +517,9 @@ fn solve(mut a: Vec<Vec<f64>>, b: &[f64]) -> Option<Vec<f64>> {
         }
         for k in i + 1..n {
             let factor = a[k][i] / head;
-            for j in i..n {
-                a[k][j] -= factor * a[i][j];
+            let (above, below) = a.split_at_mut(k);
+            for (entry, head) in below[0][i..].iter_mut().zip(&above[i][i..]) {
+                *entry -= factor * head;
             }
             b[k] -= factor * b[i];
         }

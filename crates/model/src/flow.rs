@@ -75,7 +75,6 @@ pub struct Plan {
     /// Simulated time measured.
     pub measured: Seconds,
     /// Origin of all chance.
-    #[serde(skip)]
     pub seed: Seed,
 }
 
@@ -107,8 +106,8 @@ pub struct Outcome {
     pub throughput: f64,
     /// Mean response, latency included.
     pub response: Seconds,
-    /// Half the width of its 95 % confidence interval, by batch means.
-    pub half_width: Seconds,
+    /// Half the width of its 95 % confidence interval, by batch means; absent when only one batch saw requests.
+    pub half_width: Option<Seconds>,
     /// Longest response.
     pub response_max: Seconds,
     /// Mean busy fraction of the lines.
@@ -184,6 +183,8 @@ struct World<'a> {
     events: u64,
     start: u64,
     end: u64,
+    /// Busy time of each line before measuring; absent during the warm-up.
+    busy_before: Option<Vec<u64>>,
 }
 
 impl<'a> World<'a> {
@@ -218,6 +219,7 @@ impl<'a> World<'a> {
             events: 0,
             start,
             end: start + nanos(plan.measured.0),
+            busy_before: None,
         }
     }
 
@@ -226,6 +228,9 @@ impl<'a> World<'a> {
             let ask = self.asks.peek().map_or(u64::MAX, |&Reverse((time, _))| time);
             let (done, line) = self.next.first();
             let now = ask.min(done);
+            if now >= self.start && self.busy_before.is_none() {
+                self.busy_before = Some(self.busy_at(self.start));
+            }
             if now >= self.end {
                 return Ok(());
             }
@@ -243,6 +248,17 @@ impl<'a> World<'a> {
                 self.ask(now)?;
             }
         }
+    }
+
+    /// Nanoseconds each line was busy until `now`, which no event precedes any more.
+    fn busy_at(&mut self, now: u64) -> Vec<u64> {
+        self.lines
+            .iter_mut()
+            .map(|line| {
+                line.advance(now);
+                line.busy_ns
+            })
+            .collect()
     }
 
     fn ask(&mut self, now: u64) -> Result<(), DomainError> {
@@ -348,27 +364,32 @@ impl<'a> World<'a> {
             .filter(|batch| batch.completed > 0)
             .map(|batch| batch.response_ns / batch.completed as f64)
             .collect();
-        let half = if means.len() > 1 {
+        let half = (means.len() > 1).then(|| {
             let n = means.len() as f64;
             let center = means.iter().sum::<f64>() / n;
             let variance = means.iter().map(|m| (m - center).powi(2)).sum::<f64>() / (n - 1.0);
-            student(0.975, n - 1.0) * (variance / n).sqrt()
-        } else {
-            f64::MAX
-        };
-        for line in &mut self.lines {
-            line.advance(self.end);
-        }
-        let busy = |line: &Line| line.busy_ns as f64 / self.end as f64;
+            Seconds(student(0.975, n - 1.0) * (variance / n).sqrt() / NS)
+        });
+        let before = self
+            .busy_before
+            .take()
+            .unwrap_or_else(|| vec![0; self.lines.len()]);
+        let span = (self.end - self.start) as f64;
+        let busy: Vec<f64> = self
+            .busy_at(self.end)
+            .iter()
+            .zip(before)
+            .map(|(end, start)| (end - start) as f64 / span)
+            .collect();
         Outcome {
             completed,
             events: self.events,
             throughput: completed as f64 / self.plan.measured.0,
             response: Seconds(mean / NS),
-            half_width: Seconds(half / NS),
+            half_width: half,
             response_max: Seconds(self.response_max as f64 / NS),
-            utilization: self.lines.iter().map(busy).sum::<f64>() / self.lines.len() as f64,
-            utilization_max: self.lines.iter().map(busy).fold(0.0, f64::max),
+            utilization: busy.iter().sum::<f64>() / busy.len() as f64,
+            utilization_max: busy.iter().copied().fold(0.0, f64::max),
         }
     }
 }
@@ -430,7 +451,9 @@ fn explain(plan: &Plan, outcome: Outcome) -> Explained<Outcome> {
         "{} requests/s, mean response {} +- {}, utilization {}",
         significant(outcome.throughput),
         outcome.response,
-        outcome.half_width,
+        outcome
+            .half_width
+            .map_or_else(|| "?".to_owned(), |half| half.to_string()),
         significant(outcome.utilization)
     );
     let mut e = Explained::new(outcome, line);
@@ -452,16 +475,22 @@ fn explain(plan: &Plan, outcome: Outcome) -> Explained<Outcome> {
         "s",
         "simulation",
     );
+    let Some(half) = outcome.half_width else {
+        e.warnings
+            .push("too few requests for a confidence interval: measure longer".to_owned());
+        return e;
+    };
+    let formula = "t(0.975) s / sqrt(batches)";
     e.step(
         "h",
         "half width of the 95 % interval",
-        "t(0.975) s / sqrt(batches)",
+        formula,
         "",
-        outcome.half_width.0,
+        half.0,
         "s",
         "Law 2015, section 9.5.3",
     );
-    if outcome.half_width.0 > 0.05 * outcome.response.0 {
+    if half.0 > 0.05 * outcome.response.0 {
         e.warnings
             .push("the interval is wider than 5 % of the mean: measure longer".to_owned());
     }

@@ -161,7 +161,7 @@ proptest! {
 }
 
 #[test]
-fn the_issues_own_question() {
+fn a_planners_question_in_one_line() {
     let question = Question {
         users: 200,
         page: "125KB".parse().unwrap(),

@@ -119,12 +119,12 @@ fn thousands_of_users_neither_overflow_nor_drift() {
         Station::servers("pool", Seconds(0.05), 8),
         Station::queue("disk", Seconds(0.004)),
     ];
-    let network = Network::new(stations, Seconds(30.0)).unwrap();
-    let s = network.exact(6_000).unwrap();
+    let network = Network::new(stations, Seconds(15.0)).unwrap();
+    let s = network.exact(3_000).unwrap();
     assert!((s.throughput - 160.0).abs() < 1e-3, "{}", s.throughput);
     let inside: f64 = s.stations.iter().map(|share| share.jobs).sum();
     assert!(
-        (inside + s.throughput * 30.0 - 6_000.0).abs() < 1e-4,
+        (inside + s.throughput * 15.0 - 3_000.0).abs() < 1e-4,
         "Little's law: {inside}"
     );
     let large = timesharing().exact(1_000_000).unwrap();

@@ -26,7 +26,7 @@ fn open(sizes: Sizes, discipline: Discipline, rho: f64) -> Plan {
 fn near(plan: &Plan, exact: f64, widths: f64) {
     let got = run(plan, &Limits::DEFAULT).unwrap().answer;
     let apart = (got.response.0 - exact).abs();
-    let allowed = widths * got.half_width.0;
+    let allowed = widths * got.half_width.unwrap().0;
     assert!(
         apart <= allowed && allowed < 0.35 * exact,
         "{plan:?}\n{got:?}\nexact {exact}"
@@ -188,6 +188,17 @@ fn the_same_seed_gives_the_same_run() {
         ..plan
     };
     assert_ne!(first.answer, run(&other, &Limits::DEFAULT).unwrap().answer);
+}
+
+#[test]
+fn a_run_too_short_for_an_interval_says_so() {
+    let plan = Plan {
+        measured: Seconds(1e-3),
+        ..closed(1, Sizes::Fixed(100.0), 1)
+    };
+    let e = run(&plan, &Limits::DEFAULT).unwrap();
+    assert_eq!((e.answer.completed, e.answer.half_width), (0, None));
+    assert!(e.warnings[0].contains("measure longer"));
 }
 
 #[test]

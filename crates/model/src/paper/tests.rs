@@ -154,3 +154,28 @@ fn every_link_of_the_tables_is_known() {
     }
     assert_eq!(size_of("1M"), ONE_M);
 }
+
+#[test]
+fn figure_3_saves_half_on_two_lines_and_two_thirds_on_three() {
+    for size in [Bytes(6000), ONE_M] {
+        let savings = figure_three(size).unwrap();
+        assert_eq!(savings.len(), 60);
+        for point in &savings {
+            assert!(point.waiting_percent > point.turnaround_percent, "{point:?}");
+            let m = point.users as f64;
+            if matches!(point.group.as_str(), "T1+T1" | "E1+E1") {
+                assert!(
+                    (point.waiting_percent - 100.0 * (m / 2.0) / (m - 1.0)).abs() < 1e-9,
+                    "{point:?}"
+                );
+            }
+            // Equal halves of any two lines save the same share; three lines save about two thirds.
+            let expected = if point.group.len() == 5 {
+                49.9..56.0
+            } else {
+                66.0..77.0
+            };
+            assert!(expected.contains(&point.waiting_percent), "{point:?}");
+        }
+    }
+}
