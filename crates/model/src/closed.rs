@@ -6,7 +6,7 @@
 //! Sevcik, Quantitative System Performance, 1984, chapter 5). One class of users.
 
 use crate::Seconds;
-use crate::domain::{DomainError, non_negative, positive};
+use crate::domain::{DomainError, non_negative, positive, within};
 use crate::explain::{Bound, Explained, Quantity, Region, significant};
 use serde::Serialize;
 
@@ -68,6 +68,8 @@ pub struct Limits {
     pub exact_steps_max: u64,
     /// Users the convolution handles, whose cost grows with their square.
     pub convolution_users_max: u64,
+    /// Points a sweep holds in memory.
+    pub sweep_users_max: u64,
 }
 
 impl Limits {
@@ -75,6 +77,7 @@ impl Limits {
     pub const DEFAULT: Limits = Limits {
         exact_steps_max: 1_000_000_000,
         convolution_users_max: 30_000,
+        sweep_users_max: 10_000_000,
     };
 }
 
@@ -212,7 +215,13 @@ impl Network {
     ///
     /// Several-server stations are split by Seidmann's rule first, as in [`Network::approximate`].
     pub fn sweep(&self, users: u64) -> Result<Vec<(u64, f64, Seconds)>, DomainError> {
-        positive("users", users as f64, "1 or more")?;
+        let max = Limits::DEFAULT.sweep_users_max;
+        within(
+            "users",
+            users as f64,
+            (1..=max).contains(&users),
+            "1 to 10,000,000",
+        )?;
         let network = self.seidmann();
         let mut queues = vec![0.0; network.stations.len()];
         let point = |n| {

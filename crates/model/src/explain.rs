@@ -231,19 +231,6 @@ impl<T> Explained<T> {
         }
         self
     }
-
-    /// The same derivation for an answer built from this one.
-    pub fn map<U>(self, change: impl FnOnce(T) -> U) -> Explained<U> {
-        Explained {
-            answer: change(self.answer),
-            line: self.line,
-            steps: self.steps,
-            bounds: self.bounds,
-            assumptions: self.assumptions,
-            region: self.region,
-            warnings: self.warnings,
-        }
-    }
 }
 
 impl<T> fmt::Display for Explained<T> {

@@ -20,7 +20,7 @@ use crate::sizes::{Sizes, uniform};
 use crate::{Seconds, fit::student};
 use core::cmp::Reverse;
 use line::Line;
-use measure::{Bytes, Rate, Rng, Seed};
+use measure::{Rate, Rng, Seed};
 use serde::Serialize;
 use std::collections::BinaryHeap;
 
@@ -501,9 +501,6 @@ fn explain(plan: &Plan, outcome: Outcome) -> Explained<Outcome> {
 pub fn alone(sizes: &Sizes, rate: Rate) -> Seconds {
     Seconds(sizes.mean() * 8.0 / rate.bits_per_second())
 }
-
-/// The quantum of one full Ethernet segment.
-pub const SEGMENT: Bytes = Bytes(1460);
 
 #[cfg(test)]
 mod tests;

@@ -167,6 +167,7 @@ fn questions_that_are_too_large_or_meaningless_are_refused() {
     );
     assert!(timesharing().exact(0).is_err());
     assert!(timesharing().exact(u64::MAX).is_err());
+    assert!(timesharing().sweep(u64::MAX).is_err());
     assert!(Network::new(vec![], Seconds(1.0)).is_err());
     assert!(Network::new(vec![Station::queue("x", Seconds(-1.0))], Seconds(1.0)).is_err());
     assert!(Network::new(vec![Station::servers("x", Seconds(1.0), 0)], Seconds(1.0)).is_err());

@@ -3,7 +3,7 @@
 use super::*;
 use crate::closed::{Network, Station};
 use crate::{queue, srpt};
-use measure::Draw;
+use measure::{Bytes, Draw};
 
 fn open(sizes: Sizes, discipline: Discipline, rho: f64) -> Plan {
     // One byte takes a microsecond.

@@ -303,7 +303,7 @@ fn explain(
     ]);
     e.region.push(Region {
         quantity: Quantity::Loss,
-        low: (p / 2.0).min(p),
+        low: p / 2.0,
         high: if p == 0.0 { 0.001 } else { (p * 2.0).min(0.1) },
         outside: "latency was computed for another loss rate",
     });
