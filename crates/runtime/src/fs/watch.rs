@@ -1,0 +1,535 @@
+//! Says when something below a root changed, well within a second, without anyone asking per request.
+//!
+//! One thread listens to inotify for the directories that were asked for and their ancestors. Where
+//! inotify cannot be trusted (network and layered file systems) or is used up
+//! (`fs.inotify.max_user_watches`), single paths are polled twice a second by the same thread. So is
+//! the root's own path if a symbolic link is on it, as whole sites are switched by changing one; a
+//! root that was moved or removed is looked for from then on. A server with nothing to poll never wakes.
+//!
+//! Watch *before* reading: whatever changes after `watch` returned is reported.
+
+use super::{How, Meta, Root, Symlinks, Wait};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
+use rustix::io::Errno;
+use std::collections::{BTreeMap, HashMap};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+
+/// What changed. Paths are relative to the root, without leading or trailing slash; the root is empty.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// `name` in `dir` was made, removed, replaced, rewritten or had its permissions changed.
+    Entry {
+        /// The directory.
+        dir: Vec<u8>,
+        /// The name in it.
+        name: Vec<u8>,
+    },
+    /// The directory and everything beneath it: moved, removed, made or its permissions changed.
+    Tree {
+        /// The directory.
+        dir: Vec<u8>,
+    },
+    /// Events were lost; anything may have changed.
+    Everything,
+}
+
+/// How changes in a directory will be noticed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Watched {
+    /// By events. Nothing else to do.
+    Events,
+    /// Not by events: hand the paths that matter to [`Watcher::poll`].
+    Poll,
+}
+
+/// Bounds of a watcher.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Directories watched by events at the most; past it, paths are polled.
+    pub directories_max: usize,
+    /// Paths polled at the most; past it, [`Watcher::poll`] refuses.
+    pub polled_max: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits {
+            directories_max: 65_536,
+            polled_max: 16_384,
+        }
+    }
+}
+
+const POLL_INTERVAL: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: 400_000_000,
+};
+
+/// Watches directories below a root until dropped.
+#[derive(Debug)]
+pub struct Watcher {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    root: Arc<Root>,
+    inotify: Option<OwnedFd>,
+    wake: OwnedFd,
+    limits: Limits,
+    symlinks: Symlinks,
+    tables: Mutex<Tables>,
+}
+
+#[derive(Debug, Default)]
+struct Tables {
+    stopping: bool,
+    /// Whether the root's path may come to name another directory without an event.
+    root_moves: bool,
+    directory_of: HashMap<i32, Vec<u8>>,
+    watch_of: BTreeMap<Vec<u8>, i32>,
+    polled: HashMap<Vec<u8>, Option<Meta>>,
+}
+
+impl Watcher {
+    /// Starts the thread. `on_change` runs on it and should return soon.
+    ///
+    /// # Errors
+    /// What the system says to a new thread or event descriptor. inotify being refused is no error:
+    /// everything is polled then.
+    pub fn start(
+        root: Arc<Root>,
+        symlinks: Symlinks,
+        limits: Limits,
+        on_change: Box<dyn Fn(Change) + Send>,
+    ) -> std::io::Result<Watcher> {
+        let inotify = match inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC) {
+            Ok(fd) => Some(fd),
+            Err(errno) => {
+                tracing::warn!("inotify is refused ({errno}): changes on disk are found by polling");
+                None
+            }
+        };
+        // A path that is its own canonical form has no link on it.
+        let root_moves = std::fs::canonicalize(root.path()).ok().as_deref() != Some(root.path());
+        let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        let shared = Arc::new(Shared {
+            root,
+            inotify,
+            wake,
+            limits,
+            symlinks,
+            tables: Mutex::new(Tables {
+                root_moves,
+                ..Tables::default()
+            }),
+        });
+        let thread = std::thread::Builder::new().name("weir-watch".into()).spawn({
+            let shared = Arc::clone(&shared);
+            move || shared.run(&*on_change)
+        })?;
+        Ok(Watcher {
+            shared,
+            thread: Some(thread),
+        })
+    }
+
+    /// Watches the directory `dir` and its ancestors.
+    pub fn watch(&self, dir: &[u8]) -> Watched {
+        self.shared.watch(dir)
+    }
+
+    /// Compares `path` with `expected` (`None`: it does not exist) twice a second until it differs.
+    /// False if the table is full: what was read must not be kept.
+    pub fn poll(&self, path: &[u8], expected: Option<Meta>) -> bool {
+        let mut tables = self.shared.tables();
+        if tables.polled.len() >= self.shared.limits.polled_max && !tables.polled.contains_key(path) {
+            return false;
+        }
+        tables.polled.insert(path.to_vec(), expected);
+        if tables.polled.len() == 1 {
+            self.shared.wake();
+        }
+        true
+    }
+
+    /// Stops comparing `path`.
+    pub fn forget(&self, path: &[u8]) {
+        self.shared.tables().polled.remove(path);
+    }
+}
+
+impl Drop for Watcher {
+    fn drop(&mut self) {
+        self.shared.tables().stopping = true;
+        self.shared.wake();
+        // `on_change` may hold the last reference to the watcher's owner; a thread cannot await itself.
+        let elsewhere = |thread: &JoinHandle<()>| thread.thread().id() != std::thread::current().id();
+        if let Some(thread) = self.thread.take().filter(elsewhere) {
+            // A panic in `on_change` was already reported by the panic hook.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Shared {
+    fn tables(&self) -> MutexGuard<'_, Tables> {
+        self.tables.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wake(&self) {
+        let _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
+    }
+
+    fn watch(&self, dir: &[u8]) -> Watched {
+        let Some(inotify) = &self.inotify else {
+            return Watched::Poll;
+        };
+        let mut tables = self.tables();
+        // From the root down, so that a rename of an ancestor is seen from then on.
+        let ends = dir
+            .iter()
+            .enumerate()
+            .filter(|(_, b)| **b == b'/')
+            .map(|(at, _)| at);
+        for end in std::iter::once(0).chain(ends).chain(std::iter::once(dir.len())) {
+            let part = &dir[..end];
+            if tables.watch_of.contains_key(part) {
+                continue;
+            }
+            if tables.watch_of.len() >= self.limits.directories_max {
+                return Watched::Poll;
+            }
+            match self.add(inotify, part) {
+                Some(wd) => {
+                    // The same directory by two names (a bind mount, or a move whose event is still
+                    // in the queue): the first name keeps the events.
+                    if tables.directory_of.contains_key(&wd) {
+                        return Watched::Poll;
+                    }
+                    tables.directory_of.insert(wd, part.to_vec());
+                    tables.watch_of.insert(part.to_vec(), wd);
+                }
+                None => return Watched::Poll,
+            }
+        }
+        Watched::Events
+    }
+
+    fn add(&self, inotify: &OwnedFd, dir: &[u8]) -> Option<i32> {
+        // Links are refused here: a directory reached through one has another, watched, path.
+        let how = How {
+            symlinks: Symlinks::Refuse,
+            wait: Wait::Block,
+        };
+        let opened = self.root.open_file(dir, how).ok()?;
+        if !has_events(&opened) {
+            return None;
+        }
+        let path = format!("/proc/self/fd/{}", opened.as_fd().as_raw_fd());
+        let flags = WatchFlags::CREATE
+            | WatchFlags::DELETE
+            | WatchFlags::MOVED_FROM
+            | WatchFlags::MOVED_TO
+            | WatchFlags::MODIFY
+            | WatchFlags::ATTRIB
+            | WatchFlags::DELETE_SELF
+            | WatchFlags::MOVE_SELF
+            | WatchFlags::ONLYDIR;
+        match inotify::add_watch(inotify, path, flags) {
+            Ok(wd) => Some(wd),
+            Err(Errno::NOSPC) => {
+                tracing::debug!("fs.inotify.max_user_watches is used up: further paths are polled");
+                None
+            }
+            Err(_) => None,
+        }
+    }
+
+    fn run(&self, on_change: &dyn Fn(Change)) {
+        let mut buf = vec![MaybeUninit::uninit(); 64 << 10];
+        loop {
+            let polling = {
+                let tables = self.tables();
+                if tables.stopping {
+                    return;
+                }
+                !tables.polled.is_empty() || tables.root_moves
+            };
+            let mut fds = vec![PollFd::new(&self.wake, PollFlags::IN)];
+            if let Some(inotify) = &self.inotify {
+                fds.push(PollFd::new(inotify, PollFlags::IN));
+            }
+            let timeout = polling.then_some(&POLL_INTERVAL);
+            let ready = poll(&mut fds, timeout);
+            let mut count = [0; 8];
+            let _ = rustix::io::read(&self.wake, &mut count);
+            if let Some(inotify) = &self.inotify {
+                self.read_events(inotify, &mut buf, on_change);
+            }
+            if polling && ready != Err(Errno::INTR) {
+                self.follow_root(on_change);
+                self.compare(on_change);
+            }
+        }
+    }
+
+    fn read_events(&self, inotify: &OwnedFd, buf: &mut [MaybeUninit<u8>], on_change: &dyn Fn(Change)) {
+        let mut reader = inotify::Reader::new(inotify, buf);
+        while let Ok(event) = reader.next() {
+            let name = event.file_name().map(|name| name.to_bytes().to_vec());
+            if let Some(change) = self.understand(inotify, event.wd(), event.events(), name) {
+                on_change(change);
+            }
+        }
+    }
+
+    fn understand(
+        &self,
+        inotify: &OwnedFd,
+        wd: i32,
+        events: ReadFlags,
+        name: Option<Vec<u8>>,
+    ) -> Option<Change> {
+        if events.contains(ReadFlags::QUEUE_OVERFLOW) {
+            return Some(Change::Everything);
+        }
+        let mut tables = self.tables();
+        if events.contains(ReadFlags::IGNORED) {
+            let dir = tables.directory_of.remove(&wd)?;
+            tables.watch_of.remove(&dir);
+            return Some(Change::Tree { dir });
+        }
+        let dir = tables.directory_of.get(&wd)?.clone();
+        let is_tree = events.intersects(
+            ReadFlags::DELETE_SELF | ReadFlags::MOVE_SELF | ReadFlags::UNMOUNT | ReadFlags::ISDIR,
+        );
+        if !is_tree {
+            return name.map(|name| Change::Entry { dir, name });
+        }
+        let tree = match name {
+            Some(name) => join(&dir, &name),
+            None => dir,
+        };
+        // Only the root's own end has an empty name: its path is looked at from now on.
+        tables.root_moves |= tree.is_empty();
+        // A moved directory keeps its watch, which would report under the old name.
+        let gone: Vec<_> = tables
+            .watch_of
+            .range(tree.clone()..)
+            .take_while(|(path, _)| path.starts_with(&tree))
+            .filter(|(path, _)| !tree.is_empty() && is_beneath(path, &tree))
+            .map(|(path, wd)| (path.clone(), *wd))
+            .collect();
+        for (path, wd) in gone {
+            tables.watch_of.remove(&path);
+            tables.directory_of.remove(&wd);
+            let _ = inotify::remove_watch(inotify, wd);
+        }
+        Some(Change::Tree { dir: tree })
+    }
+
+    /// Goes over to the directory that the root's path names now; all watches were on the old one.
+    fn follow_root(&self, on_change: &dyn Fn(Change)) {
+        if !self.tables().root_moves || !self.root.refresh() {
+            return;
+        }
+        let mut tables = self.tables();
+        tables.watch_of.clear();
+        for (wd, _) in std::mem::take(&mut tables.directory_of) {
+            if let Some(inotify) = &self.inotify {
+                let _ = inotify::remove_watch(inotify, wd);
+            }
+        }
+        drop(tables);
+        on_change(Change::Everything);
+    }
+
+    fn compare(&self, on_change: &dyn Fn(Change)) {
+        let polled: Vec<_> = self
+            .tables()
+            .polled
+            .iter()
+            .map(|(path, meta)| (path.clone(), *meta))
+            .collect();
+        for (path, expected) in polled {
+            let how = How {
+                symlinks: self.symlinks,
+                wait: Wait::Block,
+            };
+            if self.root.stat(&path, how).ok() == expected {
+                continue;
+            }
+            self.tables().polled.remove(&path);
+            let split = path.iter().rposition(|&b| b == b'/');
+            let (dir, name) = match split {
+                Some(at) => (path[..at].to_vec(), path[at + 1..].to_vec()),
+                None => (Vec::new(), path),
+            };
+            on_change(Change::Entry { dir, name });
+        }
+    }
+}
+
+fn join(dir: &[u8], name: &[u8]) -> Vec<u8> {
+    let mut path = dir.to_vec();
+    if !path.is_empty() {
+        path.push(b'/');
+    }
+    path.extend_from_slice(name);
+    path
+}
+
+fn is_beneath(path: &[u8], tree: &[u8]) -> bool {
+    path.len() == tree.len() || path.get(tree.len()) == Some(&b'/')
+}
+
+/// Whether changes on this file system raise events here: not where others can write to it behind
+/// the kernel's back (NFS, SMB, 9P, FUSE) or where layers may change beneath it (overlayfs).
+fn has_events(dir: &super::File) -> bool {
+    const UNRELIABLE: [u64; 7] = [
+        0x6969,
+        0xff53_4d42,
+        0xfe53_4d42,
+        0x517b,
+        0x6573_5546,
+        0x0102_1997,
+        0x794c_7630,
+    ];
+    rustix::fs::fstatfs(dir).is_ok_and(|stat| !UNRELIABLE.contains(&(stat.f_type as u64 & 0xffff_ffff)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc::{Receiver, channel};
+    use std::time::Duration;
+
+    fn start(limits: Limits) -> (tempfile::TempDir, Watcher, Receiver<Change>) {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(dir.path().join("a/b")).unwrap();
+        std::fs::write(dir.path().join("a/b/file"), b"1").unwrap();
+        let (tx, rx) = channel();
+        let root = Arc::new(Root::open(dir.path()).unwrap());
+        let report = Box::new(move |change| drop(tx.send(change)));
+        let watcher = Watcher::start(root, Symlinks::Refuse, limits, report).unwrap();
+        (dir, watcher, rx)
+    }
+
+    fn expect(changes: &Receiver<Change>, wanted: &Change) {
+        loop {
+            let change = changes
+                .recv_timeout(Duration::from_secs(5))
+                .expect("a change within five seconds");
+            if change == *wanted {
+                return;
+            }
+        }
+    }
+
+    fn entry(dir: &str, name: &str) -> Change {
+        Change::Entry {
+            dir: dir.into(),
+            name: name.into(),
+        }
+    }
+
+    #[test]
+    fn files_that_change_are_named() {
+        let (dir, watcher, changes) = start(Limits::default());
+        if watcher.watch(b"a/b") == Watched::Poll {
+            println!("skipped: the temporary directory's file system gives no events");
+            return;
+        }
+        std::fs::write(dir.path().join("a/b/file"), b"22").unwrap();
+        expect(&changes, &entry("a/b", "file"));
+        std::fs::write(dir.path().join("a/b/new"), b"3").unwrap();
+        expect(&changes, &entry("a/b", "new"));
+        std::fs::rename(dir.path().join("a/b/new"), dir.path().join("a/b/file")).unwrap();
+        expect(&changes, &entry("a/b", "file"));
+        std::fs::remove_file(dir.path().join("a/b/file")).unwrap();
+        expect(&changes, &entry("a/b", "file"));
+    }
+
+    #[test]
+    fn a_moved_ancestor_takes_its_tree_along() {
+        let (dir, watcher, changes) = start(Limits::default());
+        if watcher.watch(b"a/b") == Watched::Poll {
+            println!("skipped: the temporary directory's file system gives no events");
+            return;
+        }
+        std::fs::rename(dir.path().join("a"), dir.path().join("z")).unwrap();
+        expect(&changes, &Change::Tree { dir: b"a".to_vec() });
+        // The old watch is gone: the directory that takes the name is watched anew.
+        std::fs::create_dir_all(dir.path().join("a/b")).unwrap();
+        expect(&changes, &Change::Tree { dir: b"a".to_vec() });
+        assert_eq!(watcher.watch(b"a/b"), Watched::Events);
+        std::fs::write(dir.path().join("a/b/file"), b"x").unwrap();
+        expect(&changes, &entry("a/b", "file"));
+    }
+
+    #[test]
+    fn a_root_switched_by_a_link_is_followed() {
+        let dir = tempfile::tempdir().unwrap();
+        for release in ["one", "two"] {
+            std::fs::create_dir(dir.path().join(release)).unwrap();
+            std::fs::write(dir.path().join(release).join("file"), release).unwrap();
+        }
+        std::os::unix::fs::symlink("one", dir.path().join("current")).unwrap();
+        let root = Arc::new(Root::open(dir.path().join("current")).unwrap());
+        let (tx, changes) = channel();
+        let report = Box::new(move |change| drop(tx.send(change)));
+        let watcher = Watcher::start(Arc::clone(&root), Symlinks::Refuse, Limits::default(), report).unwrap();
+        watcher.watch(b"");
+        std::os::unix::fs::symlink("two", dir.path().join("next")).unwrap();
+        std::fs::rename(dir.path().join("next"), dir.path().join("current")).unwrap();
+        expect(&changes, &Change::Everything);
+        let how = How {
+            symlinks: Symlinks::Refuse,
+            wait: Wait::Block,
+        };
+        let file = root.open_file(b"file", how).unwrap();
+        assert_eq!(file.read_all(0, 3, Wait::Block).unwrap(), b"two");
+    }
+
+    #[test]
+    fn past_the_bound_paths_are_polled_and_past_that_refused() {
+        let (dir, watcher, changes) = start(Limits {
+            directories_max: 1,
+            polled_max: 2,
+        });
+        assert_eq!(watcher.watch(b"a/b"), Watched::Poll);
+        let meta = watcher
+            .shared
+            .root
+            .stat(
+                b"a/b/file",
+                How {
+                    symlinks: Symlinks::Refuse,
+                    wait: Wait::Block,
+                },
+            )
+            .unwrap();
+        assert!(watcher.poll(b"a/b/file", Some(meta)));
+        assert!(watcher.poll(b"a/b/file.gz", None));
+        assert!(!watcher.poll(b"a/b/third", None));
+        std::fs::write(dir.path().join("a/b/file"), b"22").unwrap();
+        expect(&changes, &entry("a/b", "file"));
+        std::fs::write(dir.path().join("a/b/file.gz"), b"22").unwrap();
+        expect(&changes, &entry("a/b", "file.gz"));
+        assert!(watcher.poll(b"a/b/third", None));
+        watcher.forget(b"a/b/third");
+    }
+
+    #[test]
+    fn a_directory_that_is_not_there_is_polled() {
+        let (_dir, watcher, _changes) = start(Limits::default());
+        assert_eq!(watcher.watch(b"missing/deep"), Watched::Poll);
+        assert_eq!(watcher.watch(b"a/b/file"), Watched::Poll);
+    }
+}

@@ -1,0 +1,46 @@
+//! What this machine and its administrator allow: processors, descriptors, memory.
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+/// How many processors this process may keep busy: its affinity, cut by its control group's quota
+/// (cgroup v2 `cpu.max`, v1 `cpu.cfs_quota_us`). At least 1.
+pub fn usable_cores() -> usize {
+    // The standard library reads the affinity and both kinds of quota.
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// Raises this process's descriptor limit as far as the administrator allows; returns the limit in
+/// force. A process without the right to raise it keeps what it has.
+pub fn raise_descriptor_limit() -> u64 {
+    let limit = getrlimit(Resource::Nofile);
+    // None means unlimited, which the kernel itself bounds by fs.nr_open.
+    let maximum = limit.maximum.unwrap_or(1 << 20);
+    if limit.current.is_some_and(|current| current < maximum) {
+        let raised = Rlimit {
+            current: Some(maximum),
+            maximum: limit.maximum,
+        };
+        // Refused only if the limit changed meanwhile.
+        let _ = setrlimit(Resource::Nofile, raised);
+    }
+    getrlimit(Resource::Nofile).current.unwrap_or(maximum)
+}
+
+/// Bytes of this process's memory that are resident, if `/proc` can be read.
+pub fn resident_bytes() -> Option<u64> {
+    let statm = std::fs::read_to_string("/proc/self/statm").ok()?;
+    let pages: u64 = statm.split_ascii_whitespace().nth(1)?.parse().ok()?;
+    Some(pages * rustix::param::page_size() as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_machine_has_something_to_offer() {
+        assert!(usable_cores() >= 1);
+        assert!(raise_descriptor_limit() >= 64);
+        assert!(resident_bytes().is_some_and(|bytes| bytes > 100_000));
+    }
+}

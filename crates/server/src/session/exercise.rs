@@ -1,0 +1,107 @@
+//! The session fed any stream, in any pieces, with any events between: what must hold always. Runs as
+//! a property test and as a fuzz target.
+
+use super::rig::{End, Rig, answers};
+use crate::limits::Limits;
+use measure::{Draw as _, Duration, Seed};
+use runtime::session::Loss;
+
+/// Pieces real streams are made of; a fuzzer's dictionary.
+pub const FRAGMENTS: [&[u8]; 24] = [
+    b"GET /digits.bin HTTP/1.1\r\nHost: a\r\n\r\n",
+    b"GET /big.png HTTP/1.1\r\nHost: a\r\n\r\n",
+    b"HEAD / HTTP/1.1\r\nHost: a\r\n\r\n",
+    b"OPTIONS * HTTP/1.1\r\nHost: a\r\n\r\n",
+    b"POST / HTTP/1.1\r\nHost: a\r\n",
+    b"GET /nothing HTTP/1.1\r\nHost: a\r\n",
+    b"GET /text.txt HTTP/1.0\r\n",
+    b"GET /dir HTTP/1.1\r\nHost: a\r\n",
+    b"GET /index.html\r\n",
+    b"Content-Length: 5\r\n",
+    b"Content-Length: 99999999\r\n",
+    b"Transfer-Encoding: chunked\r\n",
+    b"Expect: 100-continue\r\n",
+    b"Connection: keep-alive\r\n",
+    b"Connection: close\r\n",
+    b"Accept-Encoding: gzip, br;q=0.5, identity;q=0\r\n",
+    b"Range: bytes=0-1,50-90000,-5\r\n",
+    b"If-None-Match: *\r\n",
+    b"If-Match: \"x\"\r\n",
+    b"\r\n",
+    b"hello",
+    b"5\r\nhello\r\n",
+    b"0\r\n\r\n",
+    b"\0\xff\r",
+];
+
+/// Feeds the stream and checks. The first eight bytes choose where it is cut and what happens between.
+///
+/// # Panics
+/// If the session breaks a promise.
+pub fn run(data: &[u8]) {
+    let Some((seed, mut rest)) = data.split_first_chunk::<8>() else {
+        return;
+    };
+    let seed = Seed(u64::from_le_bytes(*seed));
+    let mut rng = seed.rng();
+    let mut rig = Rig::with(|c| {
+        c.max_body_size = measure::Bytes(64);
+        c.max_pipeline = 8;
+        c.error_pages
+            .insert("404", "/errors/404.html")
+            .expect("a valid page");
+    });
+    let mut lost = false;
+    while !rest.is_empty() && rig.end != End::Closed {
+        let len = 1 + rng.next_u64() as usize % rest.len().min(120);
+        let (piece, behind) = rest.split_at(len);
+        rest = behind;
+        match rng.next_u64() % 32 {
+            0 => rig.stalled = true,
+            1 => rig.wait(Duration::from_secs(rng.next_u64() % 30)),
+            2 => rig.drain(),
+            3 => rig.eof(),
+            4 => rig.progress(0),
+            5 => {
+                rig.lose(Loss::Socket(104));
+                lost = true;
+            }
+            _ => {}
+        }
+        rig.send(piece);
+        if rng.next_u64() % 2 == 0 {
+            rig.unstall();
+        }
+    }
+    lost |= rig.end == End::Blocked;
+    rig.hang_up();
+    let output_max = Limits::OUTPUT_PER_TURN + 110_000;
+    assert!(
+        rig.output_max <= output_max,
+        "{seed}: {} bytes at once",
+        rig.output_max
+    );
+    let log = rig.log();
+    let totals = rig.server.totals();
+    assert_eq!(
+        log.lines().count() as u64,
+        totals.requests,
+        "{seed}: a line for each answer"
+    );
+    assert_eq!((totals.accepted, totals.closed), (1, 1));
+    assert_eq!(rig.server.open_connections(), 0);
+    if !lost && totals.timeouts == 0 && !log.contains("HTTP/0.9") {
+        let lines: Vec<&str> = log.lines().collect();
+        // Interim answers stand before the final one of the same request.
+        let mut finals = 0;
+        let all = answers(&rig.out, |final_index| {
+            lines
+                .get(final_index)
+                .is_some_and(|l| l.contains("\"method\":\"HEAD\""))
+        });
+        for answer in &all {
+            finals += u64::from(answer.status >= 200);
+        }
+        assert_eq!(finals, totals.requests, "{seed}: an answer for each request");
+    }
+}

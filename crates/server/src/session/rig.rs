@@ -1,0 +1,414 @@
+//! A driver and a peer in memory: one connection at a time, jobs run at once, time moves when told.
+
+use crate::config::{Config, LogFormat};
+use crate::service::LogSink;
+use crate::site::Source;
+use crate::{Cx, Server, Session};
+use measure::{Draw as _, Duration, Instant, Seed, UnixTime};
+use runtime::session::{Job as _, Loss};
+use runtime::{Action, Body, Context as _, Event, Service as _, Session as _, Tx};
+use std::net::SocketAddr;
+use std::sync::{Arc, LazyLock, Mutex};
+
+/// The site of these tests: `path`, content.
+static FILES: LazyLock<Vec<(&'static str, &'static [u8])>> = LazyLock::new(|| {
+    let leak = |bytes: Vec<u8>| &*bytes.leak();
+    let noise = |len: usize| {
+        let mut rng = Seed(7).rng();
+        leak((0..len).map(|_| rng.next_u64() as u8).collect())
+    };
+    vec![
+        (
+            "/index.html",
+            b"<!DOCTYPE html><title>Home</title><p>Hello.".as_slice(),
+        ),
+        ("/digits.bin", b"0123456789"),
+        ("/small.png", noise(1_000)),
+        ("/page.png", noise(8_192)),
+        ("/big.png", noise(100_000)),
+        ("/text.txt", leak(b"Weirs regulate flows. ".repeat(100))),
+        ("/empty.bin", b""),
+        ("/dir/index.html", b"<p>In a directory."),
+        ("/bare/file.txt", b"No index beside me."),
+        ("/errors/404.html", b"<p>Ours: nothing here."),
+        ("/errors/any.html", b"<p>Ours: an error."),
+        ("/app.html", b"<p>The application."),
+    ]
+});
+
+pub(super) const MODIFIED: UnixTime = UnixTime::from_secs(784_111_777);
+const WALL: i64 = 1_000_000_000;
+pub(super) const DATE: &str = "Sun, 09 Sep 2001 01:46:40 GMT";
+
+pub(super) fn source() -> Source {
+    Source::Embedded {
+        files: FILES.as_slice(),
+        modified: MODIFIED,
+    }
+}
+
+pub(super) fn file(path: &str) -> &'static [u8] {
+    FILES
+        .iter()
+        .find(|(p, _)| *p == path)
+        .expect("a file of the site")
+        .1
+}
+
+/// Keeps log lines.
+#[derive(Debug, Default)]
+pub(super) struct Lines(Mutex<Vec<u8>>);
+
+impl LogSink for Lines {
+    fn write(&self, lines: Vec<u8>, _now: Instant) -> (Vec<u8>, u64) {
+        self.0.lock().unwrap().extend(lines);
+        (Vec::new(), 0)
+    }
+}
+
+impl Lines {
+    pub(super) fn text(&self) -> String {
+        String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
+    }
+}
+
+/// How a connection stands, seen from outside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    /// Open and ready to read.
+    Open,
+    /// Output waits for a peer that does not read.
+    Blocked,
+    /// The server closed its half and reads on.
+    HalfClosed,
+    /// Closed.
+    Closed,
+}
+
+/// One worker of a server, with one connection.
+pub(super) struct Rig {
+    pub(super) server: Server,
+    pub(super) cx: Cx,
+    pub(super) session: Session,
+    pub(super) now: Instant,
+    pub(super) out: Vec<u8>,
+    pub(super) end: End,
+    /// The peer reads nothing.
+    pub(super) stalled: bool,
+    pub(super) lines: Arc<Lines>,
+    /// The largest single output, head and body.
+    pub(super) output_max: usize,
+    tx: Tx,
+    gone: bool,
+}
+
+pub(super) fn peer() -> SocketAddr {
+    "192.0.2.7:4711".parse().unwrap()
+}
+
+impl Rig {
+    pub(super) fn new() -> Rig {
+        Rig::with(|_| {})
+    }
+
+    pub(super) fn with(configure: impl FnOnce(&mut Config)) -> Rig {
+        let mut config = Config {
+            log_format: LogFormat::Json,
+            ..Config::default()
+        };
+        configure(&mut config);
+        config.validate().unwrap();
+        let lines = Arc::new(Lines::default());
+        let log: Arc<dyn LogSink> = lines.clone();
+        Rig::of(Server::open(config, source(), Some(log), Seed(1)).unwrap(), lines)
+    }
+
+    pub(super) fn of(server: Server, lines: Arc<Lines>) -> Rig {
+        let now = Instant::from_nanos(1_000_000_000);
+        let mut cx = server.context(0);
+        cx.turn(now, UnixTime::from_secs(WALL));
+        let session = server.accept(&mut cx, peer(), now).unwrap();
+        Rig {
+            server,
+            cx,
+            session,
+            now,
+            out: Vec::new(),
+            end: End::Open,
+            stalled: false,
+            lines,
+            output_max: 0,
+            tx: Tx::default(),
+            gone: false,
+        }
+    }
+
+    /// Another connection of the same worker.
+    pub(super) fn reconnect(&mut self) {
+        self.hang_up();
+        self.session = self.server.accept(&mut self.cx, peer(), self.now).unwrap();
+        self.out.clear();
+        self.end = End::Open;
+        self.gone = false;
+        self.stalled = false;
+        self.tx.clear();
+    }
+
+    /// The connection is gone.
+    pub(super) fn hang_up(&mut self) {
+        if !self.gone {
+            self.gone = true;
+            self.session.closed(&mut self.cx, self.now);
+        }
+    }
+
+    /// The peer sends; whatever cannot be read because the connection ended is lost.
+    pub(super) fn send(&mut self, bytes: &[u8]) {
+        if matches!(self.end, End::Open | End::HalfClosed) {
+            self.event(Event::Bytes(bytes));
+        }
+    }
+
+    /// The peer sends byte by byte.
+    pub(super) fn send_slowly(&mut self, bytes: &[u8]) {
+        for byte in bytes.chunks(1) {
+            self.send(byte);
+        }
+    }
+
+    pub(super) fn eof(&mut self) {
+        self.event(Event::Eof);
+    }
+
+    pub(super) fn drain(&mut self) {
+        self.event(Event::Drain);
+    }
+
+    pub(super) fn lose(&mut self, loss: Loss) {
+        self.event(Event::Lost(loss));
+    }
+
+    /// Part of what waits was taken.
+    pub(super) fn progress(&mut self, bytes: u64) {
+        self.event(Event::Progress(bytes));
+    }
+
+    /// Lets time pass; deadlines fire as they fall due.
+    pub(super) fn wait(&mut self, span: Duration) {
+        let until = self.now + span;
+        while let Some(at) = self.session.deadline().filter(|&at| at <= until) {
+            if self.end == End::Closed {
+                break;
+            }
+            self.now = self.now.max(at);
+            self.turn();
+            self.event(Event::Deadline);
+        }
+        self.now = until;
+        self.turn();
+    }
+
+    pub(super) fn turn(&mut self) {
+        let secs = (self.now.as_nanos() / 1_000_000_000) as i64 - 1;
+        self.cx.turn(self.now, UnixTime::from_secs(WALL + secs));
+    }
+
+    /// The peer reads again.
+    pub(super) fn unstall(&mut self) {
+        self.stalled = false;
+        if self.end == End::Blocked {
+            self.end = End::Open;
+            self.take();
+            self.event(Event::Sent);
+        }
+    }
+
+    fn take(&mut self) {
+        let start = self.out.len();
+        self.out.append(&mut self.tx.head);
+        match self.tx.body.take() {
+            None => {}
+            Some(Body::Bytes(bytes)) => self.out.extend_from_slice(&bytes),
+            Some(Body::File(_)) => panic!("embedded files are in memory"),
+        }
+        self.output_max = self.output_max.max(self.out.len() - start);
+    }
+
+    fn event(&mut self, event: Event<'_, crate::Work>) {
+        if self.end == End::Closed {
+            return;
+        }
+        // What waits belongs to the operation; the session gets an empty one.
+        let mut tx = Tx::default();
+        self.session.handle(&mut self.cx, event, &mut tx, self.now);
+        loop {
+            let action = self.session.poll(&mut self.cx, &mut tx, self.now);
+            if !tx.is_empty() {
+                assert!(self.tx.is_empty(), "output while output is pending");
+                self.tx = std::mem::take(&mut tx);
+                if self.stalled {
+                    self.end = End::Blocked;
+                    return;
+                }
+                self.take();
+                assert!(
+                    matches!(action, Action::Write),
+                    "output goes with Write: {action:?}"
+                );
+                self.session.handle(&mut self.cx, Event::Sent, &mut tx, self.now);
+                continue;
+            }
+            match action {
+                Action::Wait(job) => {
+                    let output = job.run();
+                    self.session
+                        .handle(&mut self.cx, Event::Done(output), &mut tx, self.now);
+                }
+                Action::Read => {
+                    self.end = End::Open;
+                    return;
+                }
+                Action::HalfClose => {
+                    self.end = End::HalfClosed;
+                    return;
+                }
+                Action::Close => {
+                    self.end = End::Closed;
+                    self.hang_up();
+                    return;
+                }
+                Action::Stay => return,
+                Action::Write => panic!("nothing to write"),
+            }
+        }
+    }
+
+    pub(super) fn text(&self) -> String {
+        String::from_utf8_lossy(&self.out).into_owned()
+    }
+
+    /// The log so far.
+    pub(super) fn log(&mut self) -> String {
+        self.wait(Duration::from_secs(2));
+        self.lines.text()
+    }
+}
+
+impl Drop for Rig {
+    fn drop(&mut self) {
+        self.hang_up();
+    }
+}
+
+/// Ways to cut input: whole, per byte, and at random places.
+pub(super) fn cuts(input: &[u8]) -> Vec<Vec<&[u8]>> {
+    let mut all = vec![vec![input], input.chunks(1).collect()];
+    for seed in 0..6 {
+        let mut rng = Seed(seed).rng();
+        let mut rest = input;
+        let mut pieces = Vec::new();
+        while !rest.is_empty() {
+            let len = 1 + rng.next_u64() as usize % rest.len().min(40);
+            let (piece, behind) = rest.split_at(len);
+            pieces.push(piece);
+            rest = behind;
+        }
+        all.push(pieces);
+    }
+    all
+}
+
+/// What the peer gets for `input`, and how the connection stands, however the input is cut.
+pub(super) fn exchange(configure: impl Fn(&mut Config), input: &[u8]) -> (String, End) {
+    let mut first: Option<(String, End)> = None;
+    for pieces in cuts(input) {
+        let mut rig = Rig::with(&configure);
+        for piece in &pieces {
+            rig.send(piece);
+        }
+        let got = (rig.text(), rig.end);
+        match &first {
+            None => first = Some(got),
+            Some(first) => assert_eq!(first, &got, "cut into {} pieces", pieces.len()),
+        }
+    }
+    first.unwrap()
+}
+
+/// [`exchange`] with the default configuration.
+pub(super) fn ask(input: &str) -> (String, End) {
+    exchange(|_| {}, input.as_bytes())
+}
+
+/// An answer, taken apart.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Answer {
+    pub(super) status: u16,
+    pub(super) head: String,
+    pub(super) body: Vec<u8>,
+}
+
+impl Answer {
+    pub(super) fn field(&self, name: &str) -> Option<&str> {
+        let mut found = self.head.lines().skip(1).filter_map(|line| {
+            let (n, v) = line.split_once(": ")?;
+            n.eq_ignore_ascii_case(name).then_some(v)
+        });
+        let first = found.next();
+        assert!(found.next().is_none(), "{name} is repeated in {}", self.head);
+        first
+    }
+}
+
+/// Takes an output apart; `to_head` says which final answers are to HEAD.
+pub(super) fn answers(out: &[u8], to_head: impl Fn(usize) -> bool) -> Vec<Answer> {
+    let mut all = Vec::new();
+    let mut finals = 0;
+    let mut rest = out;
+    while !rest.is_empty() {
+        let end = rest
+            .windows(4)
+            .position(|w| w == b"\r\n\r\n")
+            .expect("a whole head")
+            + 4;
+        let head = String::from_utf8(rest[..end].to_vec()).unwrap();
+        let status: u16 = head[9..12].parse().unwrap();
+        let mut answer = Answer {
+            status,
+            head,
+            body: Vec::new(),
+        };
+        rest = &rest[end..];
+        let bodiless = status < 200 || status == 204 || status == 304 || to_head(finals);
+        let len: usize = answer.field("content-length").map_or(0, |v| v.parse().unwrap());
+        if status >= 200 && status != 204 && status != 304 {
+            assert!(answer.field("content-length").is_some(), "{}", answer.head);
+        }
+        if status >= 200 {
+            finals += 1;
+            assert!(answer.field("date").is_some(), "{}", answer.head);
+        }
+        if !bodiless {
+            answer.body = rest[..len].to_vec();
+            rest = &rest[len..];
+        }
+        all.push(answer);
+    }
+    all
+}
+
+/// The one answer to a request.
+pub(super) fn one(configure: impl Fn(&mut Config), request: &str) -> Answer {
+    let (text, _) = exchange(&configure, request.as_bytes());
+    let mut rig = Rig::with(configure);
+    rig.send(request.as_bytes());
+    assert_eq!(String::from_utf8_lossy(&rig.out), text);
+    let mut all = answers(&rig.out, |_| request.starts_with("HEAD"));
+    assert_eq!(all.len(), 1, "{text}");
+    all.pop().unwrap()
+}
+
+/// The answer to `GET path` with these extra field lines.
+pub(super) fn get(path: &str, lines: &str) -> Answer {
+    one(|_| {}, &format!("GET {path} HTTP/1.1\r\nHost: a\r\n{lines}\r\n"))
+}

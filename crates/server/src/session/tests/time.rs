@@ -1,0 +1,107 @@
+//! Every deadline, in virtual time.
+
+use super::rig::{End, Rig, answers};
+use measure::Duration;
+
+const fn secs(n: u64) -> Duration {
+    Duration::from_secs(n)
+}
+
+#[test]
+fn a_connection_that_says_nothing_is_closed_silently() {
+    let mut rig = Rig::new();
+    rig.wait(secs(19));
+    assert_eq!(rig.end, End::Open);
+    rig.wait(secs(2));
+    assert_eq!((rig.end, rig.out.len()), (End::Closed, 0));
+}
+
+#[test]
+fn a_byte_now_and_then_buys_no_time() {
+    let mut rig = Rig::new();
+    for byte in b"GET / HTTP/1.1\r\nHost: a\r\n".chunks(1) {
+        rig.send(byte);
+        rig.wait(secs(3));
+    }
+    assert!(rig.text().starts_with("HTTP/1.1 408 "), "{}", rig.text());
+    assert!(rig.text().contains("Connection: close\r\n"));
+    assert!(matches!(rig.end, End::HalfClosed | End::Closed));
+    assert_eq!(rig.server.totals().timeouts, 1);
+    rig.wait(secs(5));
+    assert_eq!(rig.end, End::Closed, "it does not linger for ever");
+}
+
+#[test]
+fn the_header_time_begins_anew_with_each_request() {
+    let mut rig = Rig::new();
+    for _ in 0..5 {
+        rig.send(b"GET /digits.bin HTTP/1.1\r\n");
+        rig.wait(secs(15));
+        rig.send(b"Host: a\r\n\r\n");
+        rig.wait(secs(15));
+    }
+    assert_eq!((answers(&rig.out, |_| false).len(), rig.end), (5, End::Open));
+}
+
+#[test]
+fn an_idle_connection_is_closed_silently() {
+    let mut rig = Rig::new();
+    rig.send(b"GET /digits.bin HTTP/1.1\r\nHost: a\r\n\r\n");
+    let len = rig.out.len();
+    rig.wait(secs(64));
+    assert_eq!(rig.end, End::Open);
+    rig.wait(secs(2));
+    assert_eq!((rig.end, rig.out.len()), (End::Closed, len));
+}
+
+#[test]
+fn a_body_must_keep_its_rate() {
+    let head = b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 100000\r\n\r\n";
+    let mut slow = Rig::new();
+    slow.send(head);
+    for _ in 0..50 {
+        slow.send(&[0; 100]);
+        slow.wait(secs(1));
+    }
+    assert!(slow.text().starts_with("HTTP/1.1 408 "), "{}", slow.text());
+
+    let mut steady = Rig::new();
+    steady.send(head);
+    for _ in 0..100 {
+        steady.send(&[0; 1_000]);
+        steady.wait(secs(1));
+    }
+    assert!(steady.text().starts_with("HTTP/1.1 405 "), "{}", steady.text());
+    assert_eq!(steady.end, End::Open);
+}
+
+#[test]
+fn a_peer_that_takes_nothing_is_dropped_and_one_that_is_slow_is_not() {
+    let mut rig = Rig::new();
+    rig.stalled = true;
+    rig.send(b"GET /big.png HTTP/1.1\r\nHost: a\r\n\r\n");
+    for _ in 0..10 {
+        rig.wait(secs(25));
+        rig.progress(10);
+    }
+    assert_eq!(rig.end, End::Blocked, "slow is not dead");
+    rig.wait(secs(31));
+    assert_eq!(rig.end, End::Closed);
+    let totals = rig.server.totals();
+    assert_eq!((totals.aborted, totals.bytes_sent, totals.timeouts), (1, 100, 1));
+    assert!(rig.log().contains("\"aborted\":\"timeout\""));
+}
+
+#[test]
+fn an_answer_carries_the_second_it_was_made_in() {
+    let mut rig = Rig::new();
+    for _ in 0..3 {
+        rig.send(b"GET /digits.bin HTTP/1.1\r\nHost: a\r\n\r\n");
+        rig.wait(secs(1));
+    }
+    let dates: Vec<String> = answers(&rig.out, |_| false)
+        .iter()
+        .map(|a| a.field("date").unwrap()[17..25].to_owned())
+        .collect();
+    assert_eq!(dates, ["01:46:40", "01:46:41", "01:46:42"]);
+}

@@ -1,0 +1,189 @@
+//! Making a content coding of a resource on first use.
+//!
+//! One request claims the making; while it waits, others are sent what there is. The result takes the
+//! place of the entry it was made of. A coding that saves too little is not tried again until the
+//! entry is loaded anew; one whose job was dropped unfinished is.
+
+use super::Shared;
+use super::load::Loaded;
+use super::represent::{self, Body, Lines};
+use crate::cache::Draft;
+use crate::coding::compress;
+use crate::entry::{Answer, Content, Entry, Representation, Resource};
+use crate::media_type::MediaType;
+use http1::coding::Coding;
+use runtime::fs::Wait;
+use runtime::session::Job;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// How often a result is offered anew because another coding took the entry's place meanwhile.
+const OFFERS_MAX: usize = 8;
+
+/// Makes one coding of a resource. Never done on the loop: `try_now` gives it back.
+#[derive(Debug)]
+pub struct Encode {
+    claim: Claim,
+    level: u8,
+}
+
+/// The right to make one coding of one entry, and one of the places of those that may at once.
+#[derive(Debug)]
+struct Claim {
+    shared: Arc<Shared>,
+    entry: Arc<Entry>,
+    coding: Coding,
+    finished: bool,
+}
+
+impl Encode {
+    /// The job, if the coding can be made, nobody is making it, and not too many are being made.
+    pub(super) fn claim(shared: &Arc<Shared>, entry: &Arc<Entry>, coding: Coding) -> Option<Encode> {
+        let config = shared.config.compress.as_ref()?;
+        let level = config.level(coding)?;
+        let Answer::Resource(resource) = &entry.answer else {
+            return None;
+        };
+        if entry.is_dead() || !resource.can_make(coding) {
+            return None;
+        }
+        let below = |making: usize| (making < config.concurrent_max).then_some(making + 1);
+        shared
+            .encoding
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, below)
+            .ok()?;
+        if !resource.claim(coding) {
+            shared.encoding.fetch_sub(1, Ordering::Relaxed);
+            return None;
+        }
+        let claim = Claim {
+            shared: Arc::clone(shared),
+            entry: Arc::clone(entry),
+            coding,
+            finished: false,
+        };
+        Some(Encode { claim, level })
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        self.shared.encoding.fetch_sub(1, Ordering::Relaxed);
+        if let (false, Answer::Resource(resource)) = (self.finished, &self.entry.answer) {
+            resource.unclaim(self.coding);
+        }
+    }
+}
+
+impl Job for Encode {
+    type Output = Loaded;
+
+    fn try_now(self) -> Result<Loaded, Encode> {
+        Err(self)
+    }
+
+    fn run(mut self) -> Loaded {
+        let entry = self.make().unwrap_or_else(|| Arc::clone(&self.claim.entry));
+        self.claim.finished = true;
+        Loaded { entry }
+    }
+}
+
+impl Encode {
+    /// The new entry; `None` if there is no use or no room for it.
+    fn make(&self) -> Option<Arc<Entry>> {
+        let Claim {
+            shared,
+            entry,
+            coding,
+            ..
+        } = &self.claim;
+        let Answer::Resource(resource) = &entry.answer else {
+            return None;
+        };
+        let identity = resource.identity();
+        let coded = match &identity.content {
+            Content::Memory(bytes) => compress(*coding, self.level, bytes).ok()??,
+            Content::File(file) => {
+                let bytes = file.read_all(0, identity.len as usize, Wait::Block).ok()?;
+                let same = bytes.len() as u64 == identity.len && file.meta_now().ok()? == *file.meta();
+                same.then(|| compress(*coding, self.level, &bytes).ok())
+                    .flatten()??
+            }
+        };
+        let len = coded.len() as u64;
+        let charge = shared.store.reserve(len, 0)?;
+        let body = Body::memory(charge.hold(coded), *coding, len, true);
+        let made = self.represent(resource, body);
+        // A coding made at the same time may have replaced the entry: then this one joins it there.
+        let mut base = Arc::clone(entry);
+        for _ in 0..OFFERS_MAX {
+            match shared.store.replace(&base, self.draft(&base, &made)?) {
+                Ok(entry) => return Some(entry),
+                Err(_) => base = shared.store.get(entry.hash, &entry.path)?,
+            }
+        }
+        None
+    }
+
+    fn represent(&self, resource: &Resource, body: Body) -> Representation {
+        let Claim {
+            shared,
+            entry,
+            coding,
+            ..
+        } = &self.claim;
+        let identity = resource.identity();
+        // The type was decided when the file was loaded; only its text is needed again.
+        let essence = String::from_utf8_lossy(&identity.media_type);
+        let media_type = MediaType {
+            value: identity.media_type.clone(),
+            ..MediaType::of_essence(essence.split(';').next().unwrap_or_default(), None, &[])
+        };
+        let lines = Lines {
+            last_modified: resource.last_modified,
+            vary: Some("Accept-Encoding"),
+            configured: &shared.configured,
+            media_type: &media_type,
+        };
+        debug_assert!(!entry.path.is_empty());
+        represent::representation(&lines, *coding, body.etag, body.content, body.len)
+    }
+
+    /// `base` with the new representation; `None` if it is not of the same content, or for want of room.
+    fn draft(&self, base: &Entry, made: &Representation) -> Option<Draft> {
+        let Claim { shared, entry, .. } = &self.claim;
+        let (Answer::Resource(old), Answer::Resource(source)) = (&base.answer, &entry.answer) else {
+            return None;
+        };
+        if old.identity().etag != source.identity().etag || old.get(made.coding).is_some() {
+            return None;
+        }
+        let mut representations: Vec<Representation> = old.representations.clone();
+        representations.push(made.clone());
+        let files: Vec<_> = representations
+            .iter()
+            .filter_map(|r| match &r.content {
+                Content::File(file) => Some(Arc::clone(file)),
+                Content::Memory(_) => None,
+            })
+            .collect();
+        let content = representations
+            .iter()
+            .map(|r| match r.content {
+                Content::Memory(_) if shared.tree_changes() || r.coding != Coding::Identity => r.len,
+                _ => 0,
+            })
+            .sum();
+        let answer = Answer::Resource(Resource::new(old.last_modified, representations, &old.makeable()));
+        let charge = shared.charge(&base.path, &answer, &files)?;
+        Some(Draft {
+            path: base.path.clone(),
+            hash: base.hash,
+            answer,
+            charge,
+            content,
+            polls: base.polls(),
+        })
+    }
+}

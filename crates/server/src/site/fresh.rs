@@ -1,0 +1,263 @@
+//! When an answer is no longer true.
+//!
+//! Directories are watched; a change kills the entries it can concern, found by name: no index from
+//! files to entries is needed, as an entry's path says which files it was made of. What no watch
+//! covers (paths through symbolic links, file systems without events, too many directories) is kept
+//! under observation path by path, and what cannot even be observed is not kept.
+
+use super::config::OpenError;
+use super::load::{SIBLINGS, join};
+use super::represent::is_settled;
+use super::tree::Tree;
+use super::{Shared, path};
+use crate::entry::Answer;
+use measure::UnixTime;
+use runtime::fs::watch::{Change, Limits, Watched, Watcher};
+use runtime::fs::{self, How, Meta, Wait};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+
+/// The watcher, and which paths it was asked to observe for how many entries.
+#[derive(Debug, Default)]
+pub(crate) struct Freshness {
+    watcher: OnceLock<Watcher>,
+    observed: Mutex<HashMap<Box<[u8]>, Observed>>,
+}
+
+#[derive(Debug)]
+struct Observed {
+    entries: usize,
+    expected: Option<Meta>,
+}
+
+/// What the files an entry is made of were like before they were read.
+#[derive(Debug)]
+pub(super) struct Proof(Vec<(Vec<u8>, Option<Meta>)>);
+
+/// Observation of the paths of one entry; ends with the last clone.
+#[derive(Clone, Debug)]
+pub(crate) struct Polls {
+    _guard: Arc<Guard>,
+}
+
+#[derive(Debug)]
+struct Guard {
+    freshness: Arc<Freshness>,
+    paths: Vec<Box<[u8]>>,
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        self.freshness.release(&self.paths);
+    }
+}
+
+impl Freshness {
+    fn release(&self, paths: &[Box<[u8]>]) {
+        let mut observed = self.observed.lock().unwrap_or_else(PoisonError::into_inner);
+        for path in paths {
+            let Some(one) = observed.get_mut(path) else {
+                continue;
+            };
+            one.entries -= 1;
+            if one.entries == 0 {
+                observed.remove(path);
+                if let Some(watcher) = self.watcher.get() {
+                    watcher.forget(path);
+                }
+            }
+        }
+    }
+}
+
+/// Starts watching, if what is served can change.
+pub(super) fn start(shared: &Arc<Shared>) -> Result<(), OpenError> {
+    let Tree::Disk { root, symlinks } = &shared.tree else {
+        return Ok(());
+    };
+    let weak: Weak<Shared> = Arc::downgrade(shared);
+    let on_change = Box::new(move |change| {
+        if let Some(shared) = weak.upgrade() {
+            shared.on_change(change);
+        }
+    });
+    let watcher = Watcher::start(Arc::clone(root), (*symlinks).into(), Limits::default(), on_change)
+        .map_err(OpenError::Watch)?;
+    let unset = shared.freshness.watcher.set(watcher);
+    debug_assert!(unset.is_ok(), "a site is started once");
+    Ok(())
+}
+
+impl Shared {
+    /// Whether changes in this directory of the site (with both slashes) will be told by events.
+    /// `None`: finding out would have to wait.
+    pub(super) fn watch(&self, directory: &[u8], wait: Wait) -> Option<bool> {
+        let (Tree::Disk { root, .. }, Some(watcher)) = (&self.tree, self.freshness.watcher.get()) else {
+            return Some(false);
+        };
+        let rel = relative(directory);
+        if wait == Wait::Cached {
+            // The watcher waits for the names on the path; here they must be in memory already.
+            match root.stat(
+                rel,
+                How {
+                    symlinks: fs::Symlinks::Refuse,
+                    wait,
+                },
+            ) {
+                Ok(_) => {}
+                Err(fs::OpenError::WouldBlock) => return None,
+                Err(_) => return Some(false),
+            }
+        }
+        Some(watcher.watch(rel) == Watched::Events)
+    }
+
+    /// Notes what the files that the answer to `path` depends on are like now. `None`: one of them was
+    /// changed so lately that another change might leave no trace.
+    pub(super) fn proof(&self, path: &[u8], wall: UnixTime) -> Option<Proof> {
+        let rel = relative(path);
+        let mut files = vec![rel.to_vec()];
+        if path.ends_with(b"/") {
+            files.extend(self.config.index.iter().map(|index| join(rel, index.as_bytes())));
+        }
+        let siblings: Vec<Vec<u8>> = files
+            .iter()
+            .filter(|_| self.config.precompressed)
+            .flat_map(|file| SIBLINGS.map(|(suffix, _)| [file, suffix.as_bytes()].concat()))
+            .collect();
+        files.extend(siblings);
+        let mut proof = Vec::with_capacity(files.len());
+        for file in files {
+            let meta = self.tree.meta(&file);
+            if meta.is_some_and(|meta| !is_settled(&meta, wall)) {
+                return None;
+            }
+            proof.push((file, meta));
+        }
+        Some(Proof(proof))
+    }
+
+    /// Has the files of a proof observed. `None`: there are too many already.
+    pub(super) fn poll(&self, proof: Proof) -> Option<Polls> {
+        let watcher = self.freshness.watcher.get()?;
+        let mut guard = Guard {
+            freshness: Arc::clone(&self.freshness),
+            paths: Vec::with_capacity(proof.0.len()),
+        };
+        let mut differing = Vec::new();
+        for (path, expected) in proof.0 {
+            let mut observed = self
+                .freshness
+                .observed
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner);
+            if !watcher.poll(&path, expected) {
+                drop(observed);
+                return None;
+            }
+            let key: Box<[u8]> = path.as_slice().into();
+            let one = observed
+                .entry(key.clone())
+                .or_insert(Observed { entries: 0, expected });
+            one.entries += 1;
+            if std::mem::replace(&mut one.expected, expected) != expected {
+                differing.push(path);
+            }
+            guard.paths.push(key);
+        }
+        // Others were made of an earlier state, and from now on nobody looks for that.
+        for path in differing {
+            self.kill_made_of(&site_path(&path));
+        }
+        Some(Polls {
+            _guard: Arc::new(guard),
+        })
+    }
+
+    /// Kills what a change can have made untrue. Runs on the watcher's thread.
+    fn on_change(&self, change: Change) {
+        match change {
+            Change::Entry { dir, name } => {
+                let file = site_path(&join(&dir, &name));
+                self.store.changed(self.hash(path::directory(&file)));
+                // If it is a directory, loads of what is in it compare with its own counter.
+                self.store.changed(self.hash(&[&file[..], b"/"].concat()));
+                self.kill_made_of(&file);
+            }
+            Change::Tree { dir } => {
+                self.store.changed_everywhere();
+                let tree = site_path(&dir);
+                self.kill_made_of(&tree);
+                self.store.kill_where(|entry| is_at_or_below(&entry.path, &tree));
+            }
+            Change::Everything => {
+                self.store.changed_everywhere();
+                self.store.kill_where(|_| true);
+            }
+        }
+    }
+
+    /// Kills the entries that this file or directory (without slash at its end) is a part of.
+    fn kill_made_of(&self, file: &[u8]) {
+        let kill = |path: &[u8]| self.store.kill(self.hash(path), path);
+        kill(file);
+        kill(&[file, b"/"].concat());
+        let plain = SIBLINGS
+            .iter()
+            .find_map(|(suffix, _)| file.strip_suffix(suffix.as_bytes()));
+        if let Some(plain) = plain {
+            kill(plain);
+        }
+        let directory = path::directory(file);
+        let is_index = |file: &[u8]| {
+            self.config
+                .index
+                .iter()
+                .any(|index| index.as_bytes() == path::name(file))
+        };
+        if is_index(file) || plain.is_some_and(is_index) {
+            kill(directory);
+        } else if self.config.listing {
+            let listed = self.store.get(self.hash(directory), directory);
+            if listed.is_some_and(|entry| matches!(entry.answer, Answer::Listing(_))) {
+                kill(directory);
+            }
+        }
+    }
+}
+
+/// A path of the site as the file system names it, below the root.
+fn relative(path: &[u8]) -> &[u8] {
+    let rel = path.strip_prefix(b"/").unwrap_or(path);
+    rel.strip_suffix(b"/").unwrap_or(rel)
+}
+
+/// The inverse.
+fn site_path(rel: &[u8]) -> Vec<u8> {
+    [b"/", rel].concat()
+}
+
+fn is_at_or_below(path: &[u8], tree: &[u8]) -> bool {
+    let tree = tree.strip_suffix(b"/").unwrap_or(tree);
+    path.strip_prefix(tree)
+        .is_some_and(|rest| rest.is_empty() || rest[0] == b'/')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn trees_end_at_slashes() {
+        assert!(
+            is_at_or_below(b"/a", b"/a") && is_at_or_below(b"/a/", b"/a") && is_at_or_below(b"/a/b", b"/a")
+        );
+        assert!(!is_at_or_below(b"/ab", b"/a") && !is_at_or_below(b"/", b"/a"));
+        assert!(is_at_or_below(b"/", b"/") && is_at_or_below(b"/x", b"/"));
+        assert_eq!(
+            (relative(b"/"), relative(b"/a/"), relative(b"/a/b")),
+            (&b""[..], &b"a"[..], &b"a/b"[..])
+        );
+    }
+}

@@ -1,0 +1,436 @@
+//! Finding the answer to a path where no cache has it.
+//!
+//! ```text
+//!  path/ ──▶ index file? ──▶ resource        path ──▶ file?      ──▶ resource (+ .br .zst .gz siblings)
+//!              │ none                                 │ directory ──▶ redirect to path/
+//!              ▼                                      ▼ else
+//!            listing, or 403, or 404                404, 403, 503
+//! ```
+//!
+//! A load is tried on the event loop first, with calls that take only what is in memory; at the first
+//! one that would wait everything is dropped and the whole load is done again where it may block.
+//! Resources, redirects and listings are kept if there is room. What is missing is not: looking again
+//! costs a few microseconds and is always true, and a flood of wrong paths has nothing to evict.
+
+use super::path;
+use super::represent::{self, Body, Lines};
+use super::tree::Opened;
+use super::{Polls, Shared};
+use crate::cache::{Charge, Draft, ENTRY_OVERHEAD, Snapshot};
+use crate::entry::{Answer, Content, Entry, Listing, Missing, Resource};
+use crate::listing;
+use crate::media_type::MediaType;
+use bytes::Bytes;
+use http1::coding::Coding;
+use measure::UnixTime;
+use runtime::fs::{self, Kind, OpenError, ReadError, Wait};
+use runtime::session::Job;
+use std::sync::Arc;
+
+/// Siblings that stand in for a file.
+pub(super) const SIBLINGS: [(&str, Coding); 3] = [
+    (".br", Coding::Brotli),
+    (".zst", Coding::Zstd),
+    (".gz", Coding::Gzip),
+];
+
+/// A file that changes while it is read is read again this often, then sent but not kept.
+const READS_MAX: usize = 3;
+
+/// Finds what a path resolves to: opens, reads, builds the header blocks, and puts the entry in the cache.
+#[derive(Debug)]
+pub struct Load {
+    pub(crate) shared: Arc<Shared>,
+    /// Resolved.
+    pub(crate) path: Box<[u8]>,
+    pub(crate) hash: u64,
+    pub(crate) wall: UnixTime,
+}
+
+/// A finished load or encoding, to be given to [`View::finish`](super::View::finish).
+#[derive(Debug)]
+pub struct Loaded {
+    pub(crate) entry: Arc<Entry>,
+}
+
+impl Loaded {
+    /// The answer.
+    pub fn entry(&self) -> &Arc<Entry> {
+        &self.entry
+    }
+}
+
+impl Job for Load {
+    type Output = Loaded;
+
+    fn try_now(self) -> Result<Loaded, Load> {
+        match self.attempt(Wait::Cached) {
+            Ok(entry) => Ok(Loaded { entry }),
+            Err(Blocked) => Err(self),
+        }
+    }
+
+    fn run(self) -> Loaded {
+        // Whoever waited in the same queue before may have loaded it.
+        if let Some(entry) = self.shared.store.get(self.hash, &self.path) {
+            return Loaded { entry };
+        }
+        let entry = match self.attempt(Wait::Block) {
+            Ok(entry) => entry,
+            Err(Blocked) => self.missing(Missing::Unavailable),
+        };
+        Loaded { entry }
+    }
+}
+
+/// The call would have had to wait.
+#[derive(Debug)]
+struct Blocked;
+
+/// Why there is no answer yet.
+#[derive(Debug)]
+enum Stop {
+    Blocked,
+    Missing(Missing),
+}
+
+impl From<OpenError> for Stop {
+    fn from(error: OpenError) -> Stop {
+        match error {
+            OpenError::WouldBlock => Stop::Blocked,
+            OpenError::NotFound | OpenError::OutsideRoot => Stop::Missing(Missing::NotFound),
+            OpenError::Forbidden => Stop::Missing(Missing::Forbidden),
+            OpenError::TooManyOpen | OpenError::Io(_) => Stop::Missing(Missing::Unavailable),
+        }
+    }
+}
+
+impl From<ReadError> for Stop {
+    fn from(error: ReadError) -> Stop {
+        match error {
+            ReadError::WouldBlock => Stop::Blocked,
+            ReadError::Io(_) => Stop::Missing(Missing::Unavailable),
+        }
+    }
+}
+
+/// An answer on its way into the store.
+struct Found {
+    answer: Answer,
+    /// What its content has reserved.
+    content: u64,
+    /// Files it keeps open.
+    files: Vec<Arc<fs::File>>,
+    /// Whether it may be kept at all.
+    keep: bool,
+    /// Whether a symbolic link was on the way: then no watch sees every change.
+    linked: bool,
+}
+
+impl Load {
+    fn attempt(&self, wait: Wait) -> Result<Arc<Entry>, Blocked> {
+        let directory = path::directory(&self.path);
+        // In this order nothing is missed: watch, remember the state, look, compare when inserting.
+        let Some(watched) = self.shared.watch(directory, wait) else {
+            return Err(Blocked);
+        };
+        let snapshot = self.shared.store.snapshot(self.shared.hash(directory));
+        let entry = self.locate(wait).and_then(|found| {
+            let polled = self.shared.tree_changes() && found.keep && (!watched || found.linked);
+            if !polled {
+                return Ok(self.settle(found, None, snapshot));
+            }
+            if let Answer::Listing(_) = found.answer {
+                // It shows every file's length and date: too much to observe one by one.
+                return Ok(Arc::new(Entry::new(found.answer)));
+            }
+            if wait == Wait::Cached {
+                return Err(Stop::Blocked);
+            }
+            // No event will tell: look again, after noting what it is to be compared with.
+            let proof = self.shared.proof(&self.path, self.wall);
+            let found = self.locate(wait)?;
+            match proof.and_then(|proof| self.shared.poll(proof)) {
+                Some(polls) => Ok(self.settle(found, Some(polls), snapshot)),
+                None => Ok(Arc::new(Entry::new(found.answer))),
+            }
+        });
+        match entry {
+            Ok(entry) => Ok(entry),
+            Err(Stop::Blocked) => Err(Blocked),
+            Err(Stop::Missing(missing)) => Ok(self.missing(missing)),
+        }
+    }
+
+    fn missing(&self, missing: Missing) -> Arc<Entry> {
+        Arc::new(Entry::new(Answer::Missing(missing)))
+    }
+
+    fn locate(&self, wait: Wait) -> Result<Found, Stop> {
+        match self
+            .path
+            .strip_prefix(b"/")
+            .and_then(|rel| rel.strip_suffix(b"/").or(rel.is_empty().then_some(rel)))
+        {
+            Some(rel) => self.directory(rel, wait),
+            None => self.file_or_redirect(wait),
+        }
+    }
+
+    fn file_or_redirect(&self, wait: Wait) -> Result<Found, Stop> {
+        let rel = &self.path[1..];
+        match self.shared.open(rel, wait)? {
+            Opened::Directory { linked } => {
+                let mut location = Vec::with_capacity(self.path.len() + 1);
+                path::encode(&self.path, &mut location);
+                location.push(b'/');
+                Ok(Found {
+                    answer: Answer::Redirect(location.into()),
+                    content: 0,
+                    files: Vec::new(),
+                    keep: true,
+                    linked,
+                })
+            }
+            opened => self.resource(rel, opened, wait),
+        }
+    }
+
+    fn directory(&self, rel: &[u8], wait: Wait) -> Result<Found, Stop> {
+        for index in &self.shared.config.index {
+            let file = join(rel, index.as_bytes());
+            match self.shared.open(&file, wait) {
+                Ok(Opened::Directory { .. }) | Err(OpenError::NotFound) => {}
+                Ok(opened) => return self.resource(&file, opened, wait),
+                Err(error) => return Err(error.into()),
+            }
+        }
+        match self.shared.open(rel, wait)? {
+            Opened::Directory { linked } if self.shared.config.listing => {
+                // Reading a directory may always wait.
+                if wait == Wait::Cached {
+                    return Err(Stop::Blocked);
+                }
+                self.listing(rel, linked)
+            }
+            Opened::Directory { .. } => Err(Stop::Missing(Missing::Forbidden)),
+            // A file does not become a directory by a slash.
+            Opened::Disk { .. } | Opened::Embedded { .. } => Err(Stop::Missing(Missing::NotFound)),
+        }
+    }
+
+    /// The resource of an opened file with its siblings.
+    fn resource(&self, rel: &[u8], opened: Opened, wait: Wait) -> Result<Found, Stop> {
+        let config = &self.shared.config;
+        let name = path::name(rel);
+        let also = config.compress.as_ref().map_or(&[][..], |c| &c.also);
+        let media_type = MediaType::of(name, config.charset.as_deref(), also);
+        let (modified, mut linked) = match &opened {
+            Opened::Disk { file, linked } => (file.meta().modified, *linked),
+            Opened::Embedded { modified, .. } => (*modified, false),
+            Opened::Directory { .. } => return Err(Stop::Missing(Missing::NotFound)),
+        };
+        let identity = self.body(rel, opened, Coding::Identity, wait)?;
+        let mut bodies = vec![(Coding::Identity, identity)];
+        if config.precompressed
+            && !SIBLINGS
+                .iter()
+                .any(|(suffix, _)| name.ends_with(suffix.as_bytes()))
+        {
+            for (suffix, coding) in SIBLINGS {
+                let sibling = [rel, suffix.as_bytes()].concat();
+                match self.shared.open(&sibling, wait) {
+                    Ok(Opened::Directory { .. }) => {}
+                    Ok(opened) => {
+                        linked |= matches!(opened, Opened::Disk { linked: true, .. });
+                        bodies.push((coding, self.body(&sibling, opened, coding, wait)?));
+                    }
+                    Err(OpenError::WouldBlock) => return Err(Stop::Blocked),
+                    // One that cannot be opened is as good as none: the file itself can.
+                    Err(_) => {}
+                }
+            }
+        }
+        // Whoever put siblings there has decided which codings there are.
+        let makeable = match &config.compress {
+            Some(compress) if bodies.len() == 1 && media_type.compressible => {
+                compress.codings(bodies[0].1.len)
+            }
+            _ => Vec::new(),
+        };
+        let coded = bodies.len() > 1 || !makeable.is_empty();
+        let last_modified = represent::last_modified(modified, self.wall);
+        let lines = Lines {
+            last_modified: Some(last_modified),
+            vary: coded.then_some("Accept-Encoding"),
+            configured: &self.shared.configured,
+            media_type: &media_type,
+        };
+        let mut found = Found {
+            answer: Answer::Missing(Missing::NotFound),
+            content: 0,
+            files: Vec::new(),
+            keep: true,
+            linked,
+        };
+        let mut representations = Vec::with_capacity(bodies.len());
+        for (coding, body) in bodies {
+            found.content += body.reserved;
+            found.files.extend(body.file);
+            found.keep &= body.keep;
+            representations.push(represent::representation(
+                &lines,
+                coding,
+                body.etag,
+                body.content,
+                body.len,
+            ));
+        }
+        found.answer = Answer::Resource(Resource::new(Some(last_modified), representations, &makeable));
+        Ok(found)
+    }
+
+    /// The content of an opened file: in memory if it is small and there is room, else the file.
+    fn body(&self, rel: &[u8], opened: Opened, coding: Coding, wait: Wait) -> Result<Body, Stop> {
+        let (mut file, _) = match opened {
+            Opened::Disk { file, linked } => (file, linked),
+            Opened::Embedded { bytes, .. } => {
+                return Ok(Body::memory(Bytes::from_static(bytes), coding, 0, true));
+            }
+            Opened::Directory { .. } => return Err(Stop::Missing(Missing::NotFound)),
+        };
+        let mut reads = 0;
+        while file.meta().len <= self.shared.memory_max {
+            let len = file.meta().len;
+            let Some(charge) = self.shared.store.reserve(len, 0) else {
+                break;
+            };
+            let bytes = file.read_all(0, len as usize, wait)?;
+            reads += 1;
+            let unchanged = bytes.len() as u64 == len && file.meta_now()? == *file.meta();
+            if unchanged || reads == READS_MAX {
+                return Ok(Body::memory(charge.hold(bytes), coding, len, unchanged));
+            }
+            // Opened again, as it may have been replaced rather than rewritten.
+            match self.shared.open(rel, wait)? {
+                Opened::Disk { file: again, .. } => file = again,
+                _ => return Err(Stop::Missing(Missing::NotFound)),
+            }
+        }
+        let (etag, strong) = represent::etag_of_meta(file.meta(), coding, self.wall);
+        let len = file.meta().len;
+        let file = Arc::new(file);
+        let small = len <= self.shared.memory_max;
+        Ok(Body {
+            content: Content::File(Arc::clone(&file)),
+            len,
+            etag,
+            reserved: 0,
+            file: Some(file),
+            // A weak tag should become a strong one soon, and a small file deserves memory: look again.
+            keep: strong && !small,
+        })
+    }
+
+    fn listing(&self, rel: &[u8], linked: bool) -> Result<Found, Stop> {
+        let config = &self.shared.config;
+        let listed = self.shared.tree.list(rel, config.listing_entries_max)?;
+        let mut items: Vec<_> = listed
+            .entries
+            .into_iter()
+            .filter(|entry| entry.kind != Kind::Other && (config.hidden || !entry.name.starts_with(b".")))
+            .map(|entry| listing::Item {
+                name: entry.name,
+                size: (entry.kind == Kind::File).then_some(entry.len),
+                modified: entry.modified,
+            })
+            .collect();
+        listing::sort(&mut items);
+        let html = listing::html(&self.path, &items, listed.truncated);
+        let json = listing::json(&self.path, &items, listed.truncated);
+        let mut found = Found {
+            answer: Answer::Missing(Missing::NotFound),
+            content: 0,
+            files: Vec::new(),
+            keep: true,
+            linked,
+        };
+        let mut resource = |essence, text: Vec<u8>| {
+            let media_type = MediaType::of_essence(essence, Some("utf-8"), &[]);
+            let lines = Lines {
+                last_modified: None,
+                vary: Some("Accept"),
+                configured: &self.shared.configured,
+                media_type: &media_type,
+            };
+            let len = text.len() as u64;
+            let body = match self.shared.store.reserve(len, 0) {
+                Some(charge) => Body::memory(charge.hold(text), Coding::Identity, len, true),
+                None => Body::memory(Bytes::from(text), Coding::Identity, 0, false),
+            };
+            found.content += body.reserved;
+            found.keep &= body.keep;
+            let one = represent::representation(&lines, Coding::Identity, body.etag, body.content, len);
+            Resource::new(None, vec![one], &[])
+        };
+        let html = resource("text/html", html);
+        let json = resource("application/json", json);
+        found.answer = Answer::Listing(Box::new(Listing { html, json }));
+        Ok(found)
+    }
+
+    /// Puts what was found in the store if that is allowed and there is room.
+    fn settle(&self, found: Found, polls: Option<Polls>, snapshot: Snapshot) -> Arc<Entry> {
+        let charge = match found.keep {
+            true => self.shared.charge(&self.path, &found.answer, &found.files),
+            false => None,
+        };
+        let Some(charge) = charge else {
+            return Arc::new(Entry::new(found.answer));
+        };
+        let draft = Draft {
+            path: self.path.clone(),
+            hash: self.hash,
+            answer: found.answer,
+            charge,
+            content: found.content,
+            polls,
+        };
+        self.shared.store.insert(draft, snapshot)
+    }
+}
+
+impl Shared {
+    /// Opens a path; when descriptors are short, closes some that are only kept and tries once more.
+    fn open(&self, rel: &[u8], wait: Wait) -> Result<Opened, OpenError> {
+        match self.tree.open(rel, wait) {
+            Err(OpenError::TooManyOpen) if self.store.shed_descriptors() => self.tree.open(rel, wait),
+            result => result,
+        }
+    }
+
+    /// Reserves what an entry takes beyond its content.
+    pub(crate) fn charge(&self, path: &[u8], answer: &Answer, files: &[Arc<fs::File>]) -> Option<Charge> {
+        let texts = match answer {
+            Answer::Resource(resource) => represent::footprint(&resource.representations),
+            Answer::Listing(listing) => {
+                represent::footprint(&listing.html.representations)
+                    + represent::footprint(&listing.json.representations)
+            }
+            Answer::Redirect(location) => location.len() as u64,
+            Answer::Missing(_) => 0,
+        };
+        let bytes = ENTRY_OVERHEAD + path.len() as u64 + texts;
+        let mut charge = self.store.reserve(bytes, files.len() as u64)?;
+        charge.attach(files);
+        Some(charge)
+    }
+}
+
+/// `directory/name`, or `name` below the root.
+pub(crate) fn join(directory: &[u8], name: &[u8]) -> Vec<u8> {
+    if directory.is_empty() {
+        return name.to_vec();
+    }
+    [directory, b"/", name].concat()
+}

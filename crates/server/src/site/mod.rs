@@ -1,0 +1,137 @@
+//! The cached virtual file system: from the path of a request to an answer ready for the wire.
+//!
+//! ```text
+//!  worker: View ──hit──▶ &Arc<Entry>                          no lock, no system call, no allocation
+//!            │ miss                              touches in batches
+//!            ├──▶ Store (one per process) ◀─────────────────── View
+//!            │ miss                  ▲ insert      ▲ kill
+//!            └──▶ Load (a job) ──────┘             └──────── Freshness: watched and polled directories
+//! ```
+//!
+//! What a path may name is decided in [`path`], how an answer is found in [`load`], what is kept in
+//! [`crate::cache`], when it is no longer true in [`fresh`]. Nothing here knows a request.
+
+pub(crate) mod config;
+mod encode;
+mod fresh;
+mod load;
+pub(crate) mod path;
+mod represent;
+mod tree;
+mod view;
+
+#[cfg(test)]
+mod tests;
+
+pub use config::{OpenError, SiteConfig, Source, Symlinks};
+pub use encode::Encode;
+pub(crate) use fresh::Polls;
+pub use load::{Load, Loaded};
+pub use view::{Lookup, View, ViewCounters};
+
+use crate::cache::{Store, StoreCounters};
+use foldhash::SharedSeed;
+use foldhash::fast::SeedableRandomState;
+use fresh::Freshness;
+use measure::{Instant, UnixTime};
+use runtime::fs::Root;
+use std::hash::{BuildHasher, Hasher};
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use tree::{Embedded, Tree};
+
+/// A site, opened: shared by all workers.
+#[derive(Clone, Debug)]
+pub struct Site {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Shared {
+    config: SiteConfig,
+    tree: Tree,
+    store: Store,
+    freshness: Arc<Freshness>,
+    hasher: SeedableRandomState,
+    /// The configured field lines, each with its CRLF.
+    configured: Box<[u8]>,
+    /// Files up to this length are kept in memory.
+    memory_max: u64,
+    /// Encodings being made.
+    encoding: AtomicUsize,
+}
+
+impl Site {
+    /// Opens the root (not its files) and starts watching it.
+    ///
+    /// # Errors
+    /// The root that cannot be opened, and why.
+    pub fn open(config: SiteConfig) -> Result<Site, OpenError> {
+        let tree = match &config.source {
+            Source::Embedded { files, modified } => Tree::Embedded(Embedded::new(files, *modified)),
+            Source::Directory(path) => {
+                let root = Root::open(path).map_err(|cause| OpenError::Root(path.clone(), cause))?;
+                Tree::Disk {
+                    root: Arc::new(root),
+                    symlinks: config.symlinks,
+                }
+            }
+        };
+        let mut configured = Vec::new();
+        for (name, value) in &config.fields {
+            represent::line(&mut configured, name, value.as_bytes());
+        }
+        let store = Store::new(&config.cache);
+        let memory_max = config.cache.memory_file_max.0.min(store.largest());
+        // Paths are the clients' to choose, so the seed is the operating system's randomness.
+        let seed = std::collections::hash_map::RandomState::new()
+            .build_hasher()
+            .finish();
+        let shared = Arc::new(Shared {
+            tree,
+            store,
+            freshness: Arc::default(),
+            hasher: SeedableRandomState::with_seed(seed, SharedSeed::global_random()),
+            configured: configured.into(),
+            memory_max,
+            encoding: AtomicUsize::new(0),
+            config,
+        });
+        fresh::start(&shared)?;
+        Ok(Site { shared })
+    }
+
+    /// A worker's window on the site; made once per worker.
+    pub fn view(&self, now: Instant, wall: UnixTime) -> View {
+        View::new(Arc::clone(&self.shared), now, wall)
+    }
+
+    /// What the store holds and counted.
+    pub fn counters(&self) -> StoreCounters {
+        self.shared.store.counters()
+    }
+
+    /// What it was opened with.
+    pub fn config(&self) -> &SiteConfig {
+        &self.shared.config
+    }
+}
+
+impl Shared {
+    #[inline]
+    fn hash(&self, path: &[u8]) -> u64 {
+        hash_with(&self.hasher, path)
+    }
+
+    /// Whether what is served can change while it is.
+    fn tree_changes(&self) -> bool {
+        matches!(self.tree, Tree::Disk { .. })
+    }
+}
+
+#[inline]
+fn hash_with(hasher: &SeedableRandomState, path: &[u8]) -> u64 {
+    let mut hasher = hasher.build_hasher();
+    hasher.write(path);
+    hasher.finish()
+}

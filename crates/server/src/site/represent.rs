@@ -1,0 +1,259 @@
+//! From a file's facts to the bytes of its answer: field blocks and entity tags, made once per load.
+//!
+//! Entity tags are strong (RFC 9110 section 8.8.3): content held in memory is named by a 96-bit hash
+//! of its very bytes, so equal content has equal tags on every server and after every restart.
+//! Content too large to hash is named by a hash of device, inode, length, modification and change
+//! time; as two writes within one tick of the clock leave the same times, such a tag is weak until
+//! the file has been left alone for [`SETTLED`].
+
+use crate::entry::{Content, Representation};
+use crate::media_type::MediaType;
+use bytes::Bytes;
+use http1::coding::Coding;
+use measure::UnixTime;
+use runtime::fs::Meta;
+use std::sync::Arc;
+
+/// After this many seconds without a change the times of a file tell its versions apart.
+const SETTLED: i64 = 2;
+
+/// What field lines the representations of one resource share.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Lines<'a> {
+    pub(crate) last_modified: Option<UnixTime>,
+    pub(crate) vary: Option<&'static str>,
+    /// Configured field lines, each with its CRLF.
+    pub(crate) configured: &'a [u8],
+    pub(crate) media_type: &'a MediaType,
+}
+
+/// A representation with its blocks.
+pub(crate) fn representation(
+    lines: &Lines<'_>,
+    coding: Coding,
+    etag: Box<[u8]>,
+    content: Content,
+    len: u64,
+) -> Representation {
+    let mut fields = Vec::with_capacity(256);
+    line(&mut fields, "ETag", &etag);
+    if let Some(modified) = lines.last_modified {
+        line(&mut fields, "Last-Modified", &http1::date::format(modified));
+    }
+    if let Some(vary) = lines.vary {
+        line(&mut fields, "Vary", vary.as_bytes());
+    }
+    line(&mut fields, "Accept-Ranges", b"bytes");
+    fields.extend_from_slice(lines.configured);
+    let content_fields = fields.len();
+    line(&mut fields, "Content-Type", &lines.media_type.value);
+    match (coding, lines.media_type.inherent_coding) {
+        (Coding::Identity, None) => {}
+        (Coding::Identity, Some(inherent)) => line(&mut fields, "Content-Encoding", inherent.as_bytes()),
+        (coding, _) => line(&mut fields, "Content-Encoding", coding.name().as_bytes()),
+    }
+    if lines.media_type.nosniff {
+        line(&mut fields, "X-Content-Type-Options", b"nosniff");
+    }
+    let mut head = Vec::with_capacity(fields.len() + 48);
+    head.extend_from_slice(b"HTTP/1.1 200 OK\r\n");
+    head.extend_from_slice(&fields);
+    line(
+        &mut head,
+        "Content-Length",
+        itoa::Buffer::new().format(len).as_bytes(),
+    );
+    Representation {
+        coding,
+        etag,
+        len,
+        fields: fields.into(),
+        content_fields,
+        head_200: head.into(),
+        media_type: lines.media_type.value.clone(),
+        content,
+    }
+}
+
+/// Appends `name: value` and CRLF.
+pub(crate) fn line(out: &mut Vec<u8>, name: &str, value: &[u8]) {
+    out.extend_from_slice(name.as_bytes());
+    out.extend_from_slice(b": ");
+    out.extend_from_slice(value);
+    out.extend_from_slice(b"\r\n");
+}
+
+/// The entity tag of these bytes in this coding.
+pub(crate) fn etag_of_bytes(bytes: &[u8], coding: Coding) -> Box<[u8]> {
+    tag("", twox_hash::XxHash3_128::oneshot(bytes), coding)
+}
+
+/// The entity tag of a file that is too large to hash. The flag says whether it is strong.
+pub(crate) fn etag_of_meta(meta: &Meta, coding: Coding, wall: UnixTime) -> (Box<[u8]>, bool) {
+    let mut facts = [0; 48];
+    for (place, fact) in facts.chunks_exact_mut(8).zip([
+        meta.device.to_le_bytes(),
+        meta.inode.to_le_bytes(),
+        meta.len.to_le_bytes(),
+        meta.modified.secs.to_le_bytes(),
+        meta.changed.secs.to_le_bytes(),
+        (u64::from(meta.modified.nanos) << 32 | u64::from(meta.changed.nanos)).to_le_bytes(),
+    ]) {
+        place.copy_from_slice(&fact);
+    }
+    let strong = is_settled(meta, wall);
+    let prefix = if strong { "" } else { "W/" };
+    (
+        tag(prefix, twox_hash::XxHash3_128::oneshot(&facts), coding),
+        strong,
+    )
+}
+
+/// Whether another write to the file would be sure to change its times.
+pub(crate) fn is_settled(meta: &Meta, wall: UnixTime) -> bool {
+    meta.modified.secs.max(meta.changed.secs) + SETTLED < wall.secs
+}
+
+fn tag(prefix: &str, hash: u128, coding: Coding) -> Box<[u8]> {
+    let text = match coding {
+        Coding::Identity => format!("{prefix}\"{:024x}\"", hash >> 32),
+        coding => format!("{prefix}\"{:024x}-{}\"", hash >> 32, coding.name()),
+    };
+    text.into_bytes().into()
+}
+
+/// `Last-Modified` of a file: never later than the answer's own `Date` (RFC 9110 section 8.8.2.1).
+pub(crate) fn last_modified(modified: UnixTime, wall: UnixTime) -> UnixTime {
+    UnixTime::from_secs(modified.secs.min(wall.secs))
+}
+
+/// The bytes an answer takes beyond its content, allocation granules included.
+pub(crate) fn footprint(representations: &[Representation]) -> u64 {
+    const GRANULE: usize = 16;
+    let texts = |r: &Representation| {
+        let blocks = [&r.etag, &r.fields, &r.head_200, &r.media_type];
+        blocks.iter().map(|b| b.len() + GRANULE).sum::<usize>() + size_of::<Representation>()
+    };
+    representations.iter().map(texts).sum::<usize>() as u64
+}
+
+/// Content in memory or in a file, with what it is charged.
+#[derive(Debug)]
+pub(crate) struct Body {
+    pub(crate) content: Content,
+    pub(crate) len: u64,
+    pub(crate) etag: Box<[u8]>,
+    /// Bytes that the content keeps reserved.
+    pub(crate) reserved: u64,
+    /// The file, if it is to be kept open and counts as a descriptor.
+    pub(crate) file: Option<Arc<runtime::fs::File>>,
+    /// Whether it may be kept at all.
+    pub(crate) keep: bool,
+}
+
+impl Body {
+    /// Content in memory.
+    pub(crate) fn memory(bytes: Bytes, coding: Coding, reserved: u64, keep: bool) -> Body {
+        Body {
+            len: bytes.len() as u64,
+            etag: etag_of_bytes(&bytes, coding),
+            content: Content::Memory(bytes),
+            reserved,
+            file: None,
+            keep,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use runtime::fs::Kind;
+
+    fn blocks(media: &str, coding: Coding) -> Representation {
+        let media_type = MediaType::of(media.as_bytes(), Some("utf-8"), &[]);
+        let lines = Lines {
+            last_modified: Some(UnixTime::from_secs(784_111_777)),
+            vary: Some("Accept-Encoding"),
+            configured: b"Cache-Control: no-cache\r\n",
+            media_type: &media_type,
+        };
+        let body = Body::memory(Bytes::from_static(b"hello"), coding, 0, true);
+        representation(&lines, coding, body.etag, body.content, body.len)
+    }
+
+    #[test]
+    fn blocks_are_what_the_contract_says() {
+        let r = blocks("a.html", Coding::Gzip);
+        let fields = String::from_utf8_lossy(&r.fields).into_owned();
+        insta::assert_snapshot!(fields.replace("\r\n", "\n"));
+        assert_eq!(&r.fields[r.content_fields..][..13], b"Content-Type:");
+        let head = [b"HTTP/1.1 200 OK\r\n", &r.fields[..], b"Content-Length: 5\r\n"].concat();
+        assert_eq!(*r.head_200, head[..]);
+    }
+
+    #[test]
+    fn browsers_may_guess_only_where_the_type_is_certain() {
+        let has = |name| String::from_utf8_lossy(&blocks(name, Coding::Identity).fields).contains("nosniff");
+        assert!(has("a.txt") && has("unknown") && !has("a.html") && !has("a.png"));
+        let svgz = blocks("a.svgz", Coding::Identity);
+        assert!(String::from_utf8_lossy(&svgz.fields).contains("Content-Encoding: gzip\r\n"));
+    }
+
+    #[test]
+    fn tags_tell_versions_and_codings_apart() {
+        assert_eq!(
+            etag_of_bytes(b"a", Coding::Identity),
+            etag_of_bytes(b"a", Coding::Identity)
+        );
+        assert_ne!(
+            etag_of_bytes(b"a", Coding::Identity),
+            etag_of_bytes(b"b", Coding::Identity)
+        );
+        assert_ne!(
+            etag_of_bytes(b"a", Coding::Identity),
+            etag_of_bytes(b"a", Coding::Brotli)
+        );
+        let meta = Meta {
+            kind: Kind::File,
+            len: 1 << 30,
+            modified: UnixTime {
+                secs: 1_000,
+                nanos: 5,
+            },
+            changed: UnixTime {
+                secs: 1_000,
+                nanos: 5,
+            },
+            inode: 7,
+            device: 1,
+        };
+        let now = UnixTime::from_secs(1_100);
+        let (tag, strong) = etag_of_meta(&meta, Coding::Identity, now);
+        assert!(strong && tag.starts_with(b"\""));
+        let later = Meta {
+            changed: UnixTime {
+                secs: 1_000,
+                nanos: 6,
+            },
+            ..meta
+        };
+        assert_ne!(etag_of_meta(&later, Coding::Identity, now).0, tag);
+        let (young, strong) = etag_of_meta(&meta, Coding::Identity, UnixTime::from_secs(1_001));
+        assert!(!strong && young.starts_with(b"W/\""));
+        assert_eq!(&young[2..], &tag[..]);
+    }
+
+    #[test]
+    fn last_modified_is_never_in_the_future() {
+        let wall = UnixTime { secs: 50, nanos: 1 };
+        assert_eq!(
+            last_modified(UnixTime::from_secs(60), wall),
+            UnixTime::from_secs(50)
+        );
+        assert_eq!(
+            last_modified(UnixTime { secs: 40, nanos: 9 }, wall),
+            UnixTime::from_secs(40)
+        );
+    }
+}

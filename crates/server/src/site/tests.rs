@@ -1,0 +1,736 @@
+//! The site over real files: what is found, what is not, and how soon a change is seen.
+#![allow(
+    clippy::disallowed_methods,
+    reason = "tests make the files that are served, and bound how long they wait for a change"
+)]
+
+use super::*;
+use crate::cache::{CacheConfig, Policy};
+use crate::entry::{Answer, Content, Entry, Missing, Resource};
+use http1::coding::Coding;
+use measure::{Bytes, Duration};
+use runtime::fs::Wait;
+use runtime::session::Job;
+use std::os::unix::fs::symlink;
+use std::path::PathBuf;
+
+/// A directory, a site over it, and one view.
+struct Fixture {
+    dir: tempfile::TempDir,
+    site: Site,
+    view: View,
+    now: Instant,
+    /// Late enough that all files count as settled.
+    wall: UnixTime,
+}
+
+impl Fixture {
+    fn new(configure: impl FnOnce(&mut SiteConfig)) -> Fixture {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().join("root");
+        std::fs::create_dir(&root).unwrap();
+        let wall = Root::open(&root).unwrap().meta().modified.secs + 1_000;
+        let mut config = SiteConfig::new(Source::Directory(root.canonicalize().unwrap()));
+        config.compress = None;
+        configure(&mut config);
+        let (now, wall) = (Instant::from_nanos(1), UnixTime::from_secs(wall));
+        let site = Site::open(config).unwrap();
+        let view = site.view(now, wall);
+        Fixture {
+            dir,
+            site,
+            view,
+            now,
+            wall,
+        }
+    }
+
+    fn at(&self, rel: &str) -> PathBuf {
+        self.dir.path().join("root").join(rel)
+    }
+
+    fn write(&self, rel: &str, bytes: impl AsRef<[u8]>) {
+        let path = self.at(rel);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, bytes).unwrap();
+    }
+
+    fn get(&mut self, path: &str) -> Arc<Entry> {
+        get(&mut self.view, path)
+    }
+
+    fn turn(&mut self, after: Duration) {
+        self.now = self.now + after;
+        self.view.turn(self.now, self.wall);
+    }
+
+    /// What a client would see: the content without coding, or a word for the rest.
+    fn see(&mut self, path: &str) -> String {
+        show(&self.get(path))
+    }
+
+    /// Waits until a client would see `want`. The promise is a second; the bound allows for a machine
+    /// that is busy with other things.
+    #[track_caller]
+    fn becomes(&mut self, path: &str, want: &str) {
+        let deadline = std::time::Instant::now() + Duration::from_secs(10);
+        loop {
+            let seen = self.see(path);
+            if seen == want {
+                return;
+            }
+            assert!(
+                std::time::Instant::now() < deadline,
+                "{path} is still {seen:?}, not {want:?}"
+            );
+            std::thread::park_timeout(Duration::from_millis(2));
+        }
+    }
+
+    /// Whether the path is answered without a load.
+    fn is_kept(&mut self, path: &str) -> bool {
+        matches!(self.view.lookup(path.as_bytes()), Lookup::Hit(_))
+    }
+}
+
+fn get(view: &mut View, path: &str) -> Arc<Entry> {
+    match view.lookup(path.as_bytes()) {
+        Lookup::Hit(entry) => Arc::clone(entry),
+        Lookup::Refused => panic!("{path} was refused"),
+        Lookup::Load(load) => {
+            let loaded = load.try_now().unwrap_or_else(Job::run);
+            view.finish(loaded)
+        }
+    }
+}
+
+fn show(entry: &Entry) -> String {
+    match &entry.answer {
+        Answer::Resource(resource) => text(resource, Coding::Identity),
+        Answer::Listing(listing) => format!("listing {}", text(&listing.json, Coding::Identity)),
+        Answer::Redirect(location) => format!("-> {}", String::from_utf8_lossy(location)),
+        Answer::Missing(missing) => format!("{missing:?}"),
+    }
+}
+
+fn text(resource: &Resource, coding: Coding) -> String {
+    let representation = resource.get(coding).expect("that coding");
+    let bytes = match &representation.content {
+        Content::Memory(bytes) => bytes.to_vec(),
+        Content::File(file) => file
+            .read_all(0, representation.len as usize, Wait::Block)
+            .unwrap(),
+    };
+    assert_eq!(bytes.len() as u64, representation.len);
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+fn resource(entry: &Entry) -> &Resource {
+    match &entry.answer {
+        Answer::Resource(resource) => resource,
+        other => panic!("{other:?} is no resource"),
+    }
+}
+
+#[test]
+fn paths_find_files_indexes_and_redirects() {
+    let mut f = Fixture::new(|c| c.index.push("default.htm".to_owned()));
+    f.write("index.html", "home");
+    f.write("a b/ü.txt", "umlaut");
+    f.write("old/default.htm", "second index");
+    f.write("bare/file", "x");
+    f.write("index/index.html/not-a-file", "x");
+    f.write(".hidden", "x");
+    f.write(".well-known/security.txt", "contact");
+    for (path, want) in [
+        ("/", "home"),
+        ("/index.html", "home"),
+        ("/a%20b/%c3%bc.txt", "umlaut"),
+        ("//a%20b/./x/..//%c3%bc.txt", "umlaut"),
+        ("/a%20b", "-> /a%20b/"),
+        ("/old", "-> /old/"),
+        ("/old/", "second index"),
+        ("/old/default.htm", "second index"),
+        ("/bare/", "Forbidden"),
+        ("/bare/file", "x"),
+        ("/bare/file/", "NotFound"),
+        ("/bare/file/x", "NotFound"),
+        ("/index/", "Forbidden"),
+        ("/none", "NotFound"),
+        ("/none/", "NotFound"),
+        ("/none/none/none", "NotFound"),
+        ("/Index.html", "NotFound"),
+        ("/.hidden", "NotFound"),
+        ("/.well-known/security.txt", "contact"),
+        ("/bare%2ffile", "NotFound"),
+        ("//bare", "-> /bare/"),
+    ] {
+        assert_eq!(f.see(path), want, "{path}");
+        assert_eq!(f.see(path), want, "{path} again");
+    }
+    for path in ["", "x", "/%", "/%00", "/%gg"] {
+        assert!(
+            matches!(f.view.lookup(path.as_bytes()), Lookup::Refused),
+            "{path}"
+        );
+    }
+    let long = format!("/{}", "x".repeat(4_000));
+    assert_eq!(f.see(&long), "NotFound");
+    assert_eq!(f.see(&"/d".repeat(2_000)), "NotFound");
+}
+
+#[test]
+fn nothing_outside_the_root_is_reachable() {
+    for follow in [Symlinks::FollowWithinRoot, Symlinks::Refuse] {
+        let mut f = Fixture::new(|c| c.symlinks = follow);
+        std::fs::write(f.dir.path().join("secret"), "secret").unwrap();
+        f.write("in/file", "inside");
+        symlink("../secret", f.at("out")).unwrap();
+        symlink("../../secret", f.at("in/out")).unwrap();
+        symlink("..", f.at("up")).unwrap();
+        symlink(f.dir.path().join("secret"), f.at("absolute")).unwrap();
+        symlink("/etc/passwd", f.at("passwd")).unwrap();
+        symlink("/proc/self/root", f.at("magic")).unwrap();
+        symlink("/proc/self/fd", f.at("fds")).unwrap();
+        symlink("loop", f.at("loop")).unwrap();
+        symlink("in/file", f.at("good")).unwrap();
+        symlink("in", f.at("gooddir")).unwrap();
+        for path in [
+            "/../secret",
+            "/%2e%2e/secret",
+            "/in/../../secret",
+            "/in/%2E%2e/%2e%2E/secret",
+            "/..%2fsecret",
+            "/%2e%2e%2fsecret",
+            "/..\\secret",
+            "/in/..%5c..%5csecret",
+            "/out",
+            "/in/out",
+            "/up/secret",
+            "/absolute",
+            "/passwd",
+            "/magic/etc/passwd",
+            "/fds/0",
+        ] {
+            assert_eq!(f.see(path), "NotFound", "{path} {follow:?}");
+        }
+        let loops = f.see("/loop");
+        assert!(loops == "NotFound" || loops == "Forbidden", "{loops}");
+        let (good, below) = match follow {
+            Symlinks::FollowWithinRoot => ("inside", "inside"),
+            Symlinks::Refuse => ("NotFound", "NotFound"),
+        };
+        assert_eq!(
+            (f.see("/good").as_str(), f.see("/gooddir/file").as_str()),
+            (good, below)
+        );
+    }
+}
+
+#[test]
+fn special_and_unreadable_files_hang_nobody() {
+    let mut f = Fixture::new(|_| ());
+    let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+    rustix::fs::mknodat(rustix::fs::CWD, f.at("fifo"), rustix::fs::FileType::Fifo, mode, 0).unwrap();
+    let _socket = std::os::unix::net::UnixListener::bind(f.at("socket")).unwrap();
+    f.write("secret.html", "x");
+    let closed = std::os::unix::fs::PermissionsExt::from_mode(0);
+    std::fs::set_permissions(f.at("secret.html"), closed).unwrap();
+    assert_eq!(f.see("/fifo"), "NotFound");
+    assert_eq!(f.see("/socket"), "NotFound");
+    let want = if rustix::process::geteuid().is_root() {
+        "x"
+    } else {
+        "Forbidden"
+    };
+    assert_eq!(f.see("/secret.html"), want);
+}
+
+/// Every way a file can change, seen through a plain path and through a link that no watch covers.
+#[test]
+fn changes_on_disk_are_seen() {
+    let mut f = Fixture::new(|c| c.listing = true);
+    f.write("real/file.txt", "first");
+    f.write("real/sub/deep.txt", "deep");
+    symlink("real", f.at("linked")).unwrap();
+    for dir in ["/real", "/linked"] {
+        let file = format!("{dir}/file.txt");
+        f.write("real/file.txt", "first");
+        f.becomes(&file, "first");
+        f.becomes(&format!("{dir}/sub/deep.txt"), "deep");
+
+        f.write("real/file.txt", "rewritten in place");
+        f.becomes(&file, "rewritten in place");
+
+        f.write("real/new.tmp", "renamed over");
+        std::fs::rename(f.at("real/new.tmp"), f.at("real/file.txt")).unwrap();
+        f.becomes(&file, "renamed over");
+
+        let handle = std::fs::OpenOptions::new()
+            .write(true)
+            .open(f.at("real/file.txt"))
+            .unwrap();
+        handle.set_len(7).unwrap();
+        f.becomes(&file, "renamed");
+
+        std::fs::remove_file(f.at("real/file.txt")).unwrap();
+        f.becomes(&file, "NotFound");
+        f.write("real/file.txt", "back");
+        f.becomes(&file, "back");
+
+        std::fs::rename(f.at("real/sub"), f.at("real/moved")).unwrap();
+        f.becomes(&format!("{dir}/sub/deep.txt"), "NotFound");
+        f.becomes(&format!("{dir}/moved/deep.txt"), "deep");
+        std::fs::rename(f.at("real/moved"), f.at("real/sub")).unwrap();
+        f.becomes(&format!("{dir}/sub/deep.txt"), "deep");
+    }
+}
+
+#[test]
+fn indexes_siblings_and_redirects_follow_changes() {
+    let mut f = Fixture::new(|_| ());
+    f.write("d/page.html", "page");
+    f.becomes("/d/", "Forbidden");
+    f.becomes("/d", "-> /d/");
+    f.write("d/index.html", "index");
+    f.becomes("/d/", "index");
+    f.write("d/index.html", "changed");
+    f.becomes("/d/", "changed");
+    f.becomes("/d/page.html", "page");
+    assert!(resource(&f.get("/d/page.html")).get(Coding::Gzip).is_none());
+    f.write("d/page.html.gz", "not really gzip");
+    let deadline = std::time::Instant::now() + Duration::from_secs(10);
+    while resource(&f.get("/d/page.html")).get(Coding::Gzip).is_none() {
+        assert!(std::time::Instant::now() < deadline);
+        std::thread::park_timeout(Duration::from_millis(2));
+    }
+    std::fs::remove_dir_all(f.at("d")).unwrap();
+    f.becomes("/d", "NotFound");
+    f.write("d", "now a file");
+    f.becomes("/d", "now a file");
+}
+
+#[test]
+fn a_link_that_is_switched_switches_the_site() {
+    let dir = tempfile::tempdir().unwrap();
+    for release in ["one", "two"] {
+        std::fs::create_dir(dir.path().join(release)).unwrap();
+        std::fs::write(dir.path().join(release).join("index.html"), release).unwrap();
+    }
+    symlink("one", dir.path().join("current")).unwrap();
+    let site = Site::open(SiteConfig::new(Source::Directory(dir.path().join("current")))).unwrap();
+    let mut view = site.view(Instant::ZERO, UnixTime::from_secs(i64::from(u32::MAX)));
+    assert_eq!(show(&get(&mut view, "/")), "one");
+    symlink("two", dir.path().join("next")).unwrap();
+    std::fs::rename(dir.path().join("next"), dir.path().join("current")).unwrap();
+    let deadline = std::time::Instant::now() + Duration::from_secs(10);
+    while show(&get(&mut view, "/")) != "two" {
+        assert!(std::time::Instant::now() < deadline);
+        std::thread::park_timeout(Duration::from_millis(2));
+    }
+}
+
+#[test]
+fn what_is_missing_is_not_kept_and_evicts_nothing() {
+    let mut f = Fixture::new(|_| ());
+    f.write("good", "good");
+    f.see("/good");
+    let before = f.site.counters();
+    for n in 0..2_000 {
+        assert_eq!(f.see(&format!("/missing-{n}")), "NotFound");
+    }
+    assert_eq!(f.site.counters(), before);
+    assert!(f.is_kept("/good"));
+}
+
+#[test]
+fn spellings_take_up_no_room() {
+    let mut f = Fixture::new(|_| ());
+    f.write("abc", "x");
+    f.see("/abc");
+    let before = f.site.counters();
+    for spelling in ["/%61bc", "/a%62c", "//abc", "/./abc", "/x/../abc", "/%61%62%63"] {
+        assert!(f.is_kept(spelling), "{spelling}");
+    }
+    assert_eq!(f.site.counters(), before);
+    assert_eq!(f.view.counters().misses, 1);
+    // A name that looks like a spelling of another is its own.
+    f.write("%61bc", "percent");
+    assert_eq!(f.see("/%2561bc"), "percent");
+    assert_eq!(f.see("/%61bc"), "x");
+}
+
+#[test]
+fn siblings_are_representations_of_their_own() {
+    let mut f = Fixture::new(|c| c.compress = Some(crate::coding::CompressConfig::default()));
+    f.write("app.js", "x".repeat(1_000));
+    f.write("app.js.br", "brotli");
+    f.write("app.js.gz", "gzip");
+    std::fs::create_dir(f.at("app.js.zst")).unwrap();
+    let entry = f.get("/app.js");
+    let found = resource(&entry);
+    assert_eq!(
+        found.codings().collect::<Vec<_>>(),
+        [Coding::Brotli, Coding::Gzip, Coding::Identity]
+    );
+    let tags: Vec<_> = found.representations.iter().map(|r| r.etag.clone()).collect();
+    assert!(tags[0] != tags[1] && tags[1] != tags[2] && tags[0] != tags[2]);
+    for representation in &found.representations {
+        let fields = String::from_utf8_lossy(&representation.fields).into_owned();
+        assert!(fields.contains("Vary: Accept-Encoding\r\n"), "{fields}");
+        assert!(
+            fields.contains("Content-Type: text/javascript; charset=utf-8\r\n"),
+            "{fields}"
+        );
+        assert_eq!(
+            fields.contains("Content-Encoding"),
+            representation.coding != Coding::Identity
+        );
+    }
+    let gzip = f.get("/app.js.gz");
+    let fields = String::from_utf8_lossy(&resource(&gzip).identity().fields).into_owned();
+    assert!(
+        !fields.contains("Content-Encoding") && !fields.contains("Vary"),
+        "{fields}"
+    );
+}
+
+#[test]
+fn tags_name_content_and_dates_are_never_in_the_future() {
+    let mut f = Fixture::new(|_| ());
+    f.write("a.txt", "same");
+    f.write("b.txt", "same");
+    f.write("c.txt", "diff");
+    let tag = |entry: &Entry| resource(entry).identity().etag.clone();
+    let (a, b, c) = (
+        tag(&f.get("/a.txt")),
+        tag(&f.get("/b.txt")),
+        tag(&f.get("/c.txt")),
+    );
+    assert!(a == b && a != c);
+    let file = std::fs::File::options().write(true).open(f.at("a.txt")).unwrap();
+    let future = std::time::UNIX_EPOCH + Duration::from_secs(f.wall.secs as u64 + 86_400);
+    file.set_modified(future).unwrap();
+    let deadline = std::time::Instant::now() + Duration::from_secs(10);
+    while resource(&f.get("/a.txt")).last_modified != Some(f.wall) {
+        assert!(std::time::Instant::now() < deadline);
+        std::thread::park_timeout(Duration::from_millis(2));
+    }
+    assert_eq!(tag(&f.get("/a.txt")), a, "the content is the same");
+}
+
+#[test]
+fn large_files_are_kept_open_within_the_bound() {
+    let mut f = Fixture::new(|c| {
+        c.cache.memory_file_max = Bytes(1_000);
+        c.cache.descriptors_max = 4;
+    });
+    for n in 0..10 {
+        f.write(&format!("{n}.bin"), vec![b'0' + n; 5_000]);
+    }
+    let mut flying = Vec::new();
+    for n in 0..10 {
+        let entry = f.get(&format!("/{n}.bin"));
+        assert!(matches!(resource(&entry).identity().content, Content::File(_)));
+        assert!(resource(&entry).identity().etag.starts_with(b"\""));
+        assert!(f.site.counters().descriptors <= 4);
+        flying.push(resource(&entry).identity().content.clone());
+    }
+    assert!(f.site.counters().descriptors <= 4, "those being sent are counted");
+    flying.clear();
+    f.turn(Duration::from_millis(200));
+    let kept = (0..10).filter(|n| f.is_kept(&format!("/{n}.bin"))).count() as u64;
+    assert!((1..=4).contains(&kept));
+    f.turn(Duration::from_secs(5));
+    assert_eq!(f.site.counters().descriptors, f.site.counters().entries);
+}
+
+#[test]
+fn a_large_file_changed_just_now_has_a_weak_tag_and_is_not_kept() {
+    let mut f = Fixture::new(|c| c.cache.memory_file_max = Bytes(10));
+    f.write("log", "x".repeat(100));
+    f.wall = UnixTime::from_secs(f.wall.secs - 1_000);
+    f.turn(Duration::ZERO);
+    assert!(resource(&f.get("/log")).identity().etag.starts_with(b"W/\""));
+    assert!(!f.is_kept("/log"));
+    f.wall = UnixTime::from_secs(f.wall.secs + 1_000);
+    f.turn(Duration::ZERO);
+    assert!(resource(&f.get("/log")).identity().etag.starts_with(b"\""));
+    assert!(f.is_kept("/log"));
+}
+
+#[test]
+fn the_budget_holds_over_many_views_and_idle_ones_let_go() {
+    for policy in Policy::ALL {
+        let mut f = Fixture::new(|c| {
+            c.cache = CacheConfig {
+                policy,
+                budget: Bytes::kib(256),
+                ..CacheConfig::default()
+            };
+        });
+        for n in 0..100 {
+            f.write(&format!("{n}"), vec![b'x'; 4_000 + 50 * n]);
+        }
+        let mut idle = f.site.view(f.now, f.wall);
+        let mut in_flight = std::collections::VecDeque::new();
+        for round in 0..600_usize {
+            let path = format!("/{}", (round * round * 7 + round) % 100);
+            in_flight.push_back(f.get(&path));
+            if round < 20 {
+                get(&mut idle, &path);
+            }
+            if in_flight.len() > 4 {
+                in_flight.pop_front();
+            }
+            f.turn(Duration::from_millis(1));
+            let counters = f.site.counters();
+            assert!(counters.bytes_peak <= 256 << 10, "{policy} {counters:?}");
+        }
+        let counters = f.site.counters();
+        assert!(
+            counters.evictions > 0 && counters.entries > 10,
+            "{policy} {counters:?}"
+        );
+        // The idle view still holds what it was given, until its own turn comes.
+        assert!(idle.wake().is_some());
+        in_flight.clear();
+        idle.turn(f.now + Duration::from_secs(2), f.wall);
+        assert!(idle.wake().is_none());
+        f.turn(Duration::from_secs(2));
+        assert!(f.view.wake().is_none());
+        let counters = f.site.counters();
+        f.site.shared.store.kill_where(|_| true);
+        assert!(
+            counters.bytes > 0 && f.site.counters().bytes == 0,
+            "{policy} everything is given back"
+        );
+    }
+}
+
+#[test]
+fn a_busy_view_lets_go_of_the_dead_bit_by_bit() {
+    let mut f = Fixture::new(|c| c.cache.budget = Bytes::mib(8));
+    for n in 0..1_500 {
+        f.write(&format!("{n}"), "x");
+        f.see(&format!("/{n}"));
+    }
+    let all = f.site.counters().bytes;
+    f.site.shared.store.kill_where(|_| true);
+    assert_eq!(f.site.counters().bytes, all, "the view still holds them");
+    f.turn(Duration::from_millis(1));
+    let some = f.site.counters().bytes;
+    assert!(some < all && some > 0);
+    for _ in 0..20 {
+        f.turn(Duration::from_millis(1));
+    }
+    assert_eq!(f.site.counters().bytes, 0);
+}
+
+#[test]
+fn codings_are_made_once_by_one_request() {
+    let mut f = Fixture::new(|c| c.compress = Some(crate::coding::CompressConfig::default()));
+    f.write(
+        "page.html",
+        "<p>All work and no play makes a dull page.</p>\n".repeat(100),
+    );
+    f.write("noise.html", {
+        use measure::Draw as _;
+        let mut noise = vec![0; 5_000];
+        measure::Seed(3).rng().fill_bytes(&mut noise);
+        noise
+    });
+    f.write("tiny.html", "x");
+    f.write("photo.png", "x".repeat(5_000));
+    for none in ["/tiny.html", "/photo.png"] {
+        let entry = f.get(none);
+        assert_eq!(
+            resource(&entry).codings().collect::<Vec<_>>(),
+            [Coding::Identity],
+            "{none}"
+        );
+        assert!(f.view.encode(&entry, Coding::Gzip).is_none());
+    }
+
+    let plain = f.get("/page.html");
+    assert_eq!(resource(&plain).codings().count(), 5);
+    let gzip = f.view.encode(&plain, Coding::Gzip).unwrap();
+    assert!(f.view.encode(&plain, Coding::Gzip).is_none(), "it is being made");
+    let brotli = f.view.encode(&plain, Coding::Brotli).unwrap();
+    assert!(f.view.encode(&plain, Coding::Zstd).is_none(), "too many at once");
+    let gzip = gzip.try_now().expect_err("never on the loop").run();
+    let first = f.view.finish(gzip);
+    // Made of the same entry, it joins the one that has replaced it.
+    let brotli = brotli.run();
+    let both = f.view.finish(brotli);
+    assert!(resource(&first).get(Coding::Brotli).is_none());
+    let both = resource(&both);
+    assert!(both.get(Coding::Gzip).is_some() && both.get(Coding::Brotli).is_some());
+    assert!(!both.can_make(Coding::Gzip) && both.can_make(Coding::Zstd));
+    let now = f.get("/page.html");
+    assert!(
+        resource(&now).get(Coding::Brotli).is_some(),
+        "everyone gets it from now on"
+    );
+    let fields = |coding| String::from_utf8_lossy(&both.get(coding).unwrap().fields).into_owned();
+    assert!(
+        fields(Coding::Gzip)
+            .contains("Content-Encoding: gzip\r\nX-")
+            .then_some(())
+            .is_none()
+    );
+    assert!(fields(Coding::Gzip).contains("Content-Type: text/html; charset=utf-8\r\n"));
+    assert!(fields(Coding::Gzip).contains("Vary: Accept-Encoding\r\n"));
+    let mut decoded = String::new();
+    let Content::Memory(coded) = &both.get(Coding::Gzip).unwrap().content else {
+        panic!()
+    };
+    std::io::Read::read_to_string(&mut flate2::read::GzDecoder::new(&coded[..]), &mut decoded).unwrap();
+    assert_eq!(decoded, text(both, Coding::Identity));
+
+    drop(f.view.encode(&now, Coding::Zstd).unwrap());
+    assert!(
+        f.view.encode(&now, Coding::Zstd).is_some(),
+        "a job that was dropped can be done again"
+    );
+
+    let noise = f.get("/noise.html");
+    let job = f.view.encode(&noise, Coding::Gzip).unwrap();
+    let after = f.view.finish(job.run());
+    assert!(Arc::ptr_eq(&noise, &after), "nothing was won");
+    assert!(
+        f.view.encode(&noise, Coding::Gzip).is_none(),
+        "and it is not tried again"
+    );
+}
+
+#[test]
+fn a_coding_of_a_file_that_changed_meanwhile_is_not_used() {
+    let mut f = Fixture::new(|c| c.compress = Some(crate::coding::CompressConfig::default()));
+    f.write("page.txt", "before ".repeat(100));
+    let entry = f.get("/page.txt");
+    let job = f.view.encode(&entry, Coding::Gzip).unwrap();
+    f.write("page.txt", "after ".repeat(100));
+    f.becomes("/page.txt", &"after ".repeat(100));
+    let late = f.view.finish(job.run());
+    assert!(
+        Arc::ptr_eq(&late, &entry),
+        "it is answered with what it was asked for"
+    );
+    assert!(resource(&f.get("/page.txt")).get(Coding::Gzip).is_none());
+    f.becomes("/page.txt", &"after ".repeat(100));
+}
+
+#[test]
+fn listings_show_what_may_be_seen_and_follow_changes() {
+    let mut f = Fixture::new(|c| {
+        c.listing = true;
+        c.listing_entries_max = 3;
+    });
+    f.write("d/b.txt", "b");
+    f.write("d/.hidden", "h");
+    f.write("d/a/x", "x");
+    let entry = f.get("/d/");
+    let Answer::Listing(listing) = &entry.answer else {
+        panic!("{entry:?}")
+    };
+    let json = text(&listing.json, Coding::Identity);
+    assert!(
+        json.contains(r#""name":"a","href":"./a/","type":"directory""#),
+        "{json}"
+    );
+    assert!(
+        json.contains(r#""name":"b.txt""#) && !json.contains("hidden"),
+        "{json}"
+    );
+    let fields = String::from_utf8_lossy(&listing.html.identity().fields).into_owned();
+    assert!(
+        fields.contains("Vary: Accept\r\n") && fields.contains("text/html; charset=utf-8"),
+        "{fields}"
+    );
+    f.write("d/c.txt", "c");
+    let deadline = std::time::Instant::now() + Duration::from_secs(10);
+    loop {
+        let seen = f.see("/d/");
+        if seen.contains("\"truncated\":true") {
+            break;
+        }
+        assert!(std::time::Instant::now() < deadline, "{seen}");
+        std::thread::park_timeout(Duration::from_millis(2));
+    }
+}
+
+#[test]
+fn the_executable_serves_like_a_directory() {
+    static FILES: &[(&str, &[u8])] = &[
+        ("/index.html", b"home"),
+        ("/notes/a.txt", b"a"),
+        ("/notes/b/c.txt", b"c"),
+        ("/style.css", b"body{}"),
+        ("/style.css.gz", b"gz"),
+    ];
+    let modified = UnixTime::from_secs(1_000_000_000);
+    let mut config = SiteConfig::new(Source::Embedded {
+        files: FILES,
+        modified,
+    });
+    config.listing = true;
+    let site = Site::open(config).unwrap();
+    let mut view = site.view(Instant::ZERO, UnixTime::from_secs(2_000_000_000));
+    assert_eq!(show(&get(&mut view, "/")), "home");
+    assert_eq!(show(&get(&mut view, "/notes")), "-> /notes/");
+    assert_eq!(show(&get(&mut view, "/not")), "NotFound");
+    assert_eq!(show(&get(&mut view, "/style.css/")), "NotFound");
+    let listing = show(&get(&mut view, "/notes/"));
+    assert!(
+        listing.contains("\"a.txt\"") && listing.contains("\"./b/\""),
+        "{listing}"
+    );
+    let style = get(&mut view, "/style.css");
+    assert_eq!(resource(&style).last_modified, Some(modified));
+    assert_eq!(text(resource(&style), Coding::Gzip), "gz");
+    assert!(
+        site.counters().bytes < 64 << 10,
+        "content in the executable costs nothing"
+    );
+}
+
+#[test]
+fn a_root_that_cannot_be_served_is_named() {
+    let error = Site::open(SiteConfig::new(Source::Directory("/no/such/root".into()))).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "cannot serve `/no/such/root`: there is no such directory"
+    );
+}
+
+#[test]
+fn hits_are_counted_and_shared_between_views() {
+    let mut f = Fixture::new(|_| ());
+    f.write("a", "12345");
+    f.see("/a");
+    f.see("/a");
+    let mut other = f.site.view(f.now, f.wall);
+    assert!(
+        matches!(other.lookup(b"/a"), Lookup::Hit(_)),
+        "another worker has loaded it"
+    );
+    assert_eq!(
+        (f.view.counters(), other.counters()),
+        (
+            ViewCounters {
+                hits: 1,
+                misses: 1,
+                byte_hits: 5,
+                touches_lost: 0
+            },
+            ViewCounters {
+                hits: 1,
+                misses: 0,
+                byte_hits: 5,
+                touches_lost: 0
+            },
+        )
+    );
+    assert!(Missing::NotFound != Missing::Forbidden);
+}

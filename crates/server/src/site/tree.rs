@@ -1,0 +1,175 @@
+//! Where files come from: a directory of the file system, or the executable itself.
+//!
+//! Both answer the same three questions. Paths are resolved ones without their leading slash.
+
+use super::config::Symlinks;
+use measure::UnixTime;
+use runtime::fs::{self, How, Kind, Meta, OpenError, Root, Wait};
+use std::sync::Arc;
+
+/// A tree of files.
+#[derive(Debug)]
+pub(crate) enum Tree {
+    /// Below a directory.
+    Disk { root: Arc<Root>, symlinks: Symlinks },
+    /// In the executable.
+    Embedded(Embedded),
+}
+
+/// Something opened.
+#[derive(Debug)]
+pub(crate) enum Opened {
+    /// From the file system. The flag says whether a symbolic link was on the way.
+    Disk { file: fs::File, linked: bool },
+    /// From the executable.
+    Embedded {
+        bytes: &'static [u8],
+        modified: UnixTime,
+    },
+    /// A directory.
+    Directory { linked: bool },
+}
+
+/// Files by path, sorted, each path without its leading slash.
+#[derive(Debug)]
+pub(crate) struct Embedded {
+    files: Vec<(&'static str, &'static [u8])>,
+    modified: UnixTime,
+}
+
+impl Embedded {
+    pub(crate) fn new(files: &'static [(&'static str, &'static [u8])], modified: UnixTime) -> Embedded {
+        let mut files: Vec<_> = files
+            .iter()
+            .map(|&(path, bytes)| (path.trim_start_matches('/'), bytes))
+            .collect();
+        files.sort_unstable_by_key(|&(path, _)| path);
+        Embedded { files, modified }
+    }
+
+    fn open(&self, rel: &[u8]) -> Result<Opened, OpenError> {
+        if let Ok(at) = self.files.binary_search_by_key(&rel, |(path, _)| path.as_bytes()) {
+            return Ok(Opened::Embedded {
+                bytes: self.files[at].1,
+                modified: self.modified,
+            });
+        }
+        let is_directory = rel.is_empty() || self.below(rel).next().is_some();
+        is_directory
+            .then_some(Opened::Directory { linked: false })
+            .ok_or(OpenError::NotFound)
+    }
+
+    /// What follows `rel/` in the paths that begin with it, with the content.
+    fn below<'a>(&'a self, rel: &'a [u8]) -> impl Iterator<Item = (&'a [u8], &'static [u8])> {
+        self.files.iter().filter_map(move |&(path, bytes)| {
+            let rest = path.as_bytes().strip_prefix(rel)?;
+            let rest = if rel.is_empty() {
+                rest
+            } else {
+                rest.strip_prefix(b"/")?
+            };
+            Some((rest, bytes))
+        })
+    }
+
+    fn list(&self, rel: &[u8]) -> fs::Listing {
+        let mut listing = fs::Listing::default();
+        for (rest, bytes) in self.below(rel) {
+            let slash = memchr::memchr(b'/', rest);
+            let name = rest[..slash.unwrap_or(rest.len())].to_vec();
+            if listing
+                .entries
+                .last()
+                .is_some_and(|last: &fs::Listed| last.name == name)
+            {
+                continue;
+            }
+            listing.entries.push(fs::Listed {
+                name,
+                kind: if slash.is_some() {
+                    Kind::Directory
+                } else {
+                    Kind::File
+                },
+                len: bytes.len() as u64,
+                modified: self.modified,
+            });
+        }
+        listing
+    }
+}
+
+impl Tree {
+    /// Opens a regular file or finds a directory. Everything else is not there.
+    pub(crate) fn open(&self, rel: &[u8], wait: Wait) -> Result<Opened, OpenError> {
+        let (root, symlinks) = match self {
+            Tree::Embedded(embedded) => return embedded.open(rel),
+            Tree::Disk { root, symlinks } => (root, *symlinks),
+        };
+        let how = |symlinks| How { symlinks, wait };
+        // Without links first: then what watches the directories on the path will see every change.
+        let (file, linked) = match root.open_file(rel, how(fs::Symlinks::Refuse)) {
+            Ok(file) => (file, false),
+            Err(OpenError::Forbidden) if symlinks == Symlinks::FollowWithinRoot => {
+                match root.open_file(rel, how(fs::Symlinks::FollowWithinRoot)) {
+                    Ok(file) => (file, true),
+                    Err(OpenError::Forbidden) => {
+                        return Err(why_forbidden(root, rel, how(fs::Symlinks::FollowWithinRoot)));
+                    }
+                    Err(error) => return Err(error),
+                }
+            }
+            Err(OpenError::Forbidden) => return Err(why_forbidden(root, rel, how(fs::Symlinks::Refuse))),
+            Err(error) => return Err(error),
+        };
+        match file.meta().kind {
+            Kind::File => Ok(Opened::Disk { file, linked }),
+            Kind::Directory => Ok(Opened::Directory { linked }),
+            Kind::Other => Err(OpenError::NotFound),
+        }
+    }
+
+    /// What a path is like now; `None` if it names nothing that could be served.
+    pub(crate) fn meta(&self, rel: &[u8]) -> Option<Meta> {
+        match self {
+            Tree::Embedded(_) => None,
+            Tree::Disk { root, symlinks } => {
+                let how = How {
+                    symlinks: (*symlinks).into(),
+                    wait: Wait::Block,
+                };
+                root.stat(rel, how).ok()
+            }
+        }
+    }
+
+    /// Up to `limit` names in a directory. Blocks.
+    pub(crate) fn list(&self, rel: &[u8], limit: usize) -> Result<fs::Listing, OpenError> {
+        match self {
+            Tree::Embedded(embedded) => Ok(embedded.list(rel)),
+            Tree::Disk { root, symlinks } => root.list(rel, (*symlinks).into(), limit),
+        }
+    }
+}
+
+/// A file or directory that exists and may not be read is forbidden; a socket, a link that is not to
+/// be followed, or links without end are treated as not there.
+fn why_forbidden(root: &Root, rel: &[u8], how: How) -> OpenError {
+    match root.stat(rel, how) {
+        Ok(meta) if meta.kind != Kind::Other => OpenError::Forbidden,
+        Err(OpenError::WouldBlock) => OpenError::WouldBlock,
+        // A directory on the way may not be searched. That it exists is all this says.
+        Err(OpenError::Forbidden) if how.symlinks == fs::Symlinks::FollowWithinRoot => OpenError::Forbidden,
+        _ => OpenError::NotFound,
+    }
+}
+
+impl From<Symlinks> for fs::Symlinks {
+    fn from(symlinks: Symlinks) -> fs::Symlinks {
+        match symlinks {
+            Symlinks::Refuse => fs::Symlinks::Refuse,
+            Symlinks::FollowWithinRoot => fs::Symlinks::FollowWithinRoot,
+        }
+    }
+}
