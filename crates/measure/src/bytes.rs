@@ -2,12 +2,14 @@
 
 use core::fmt;
 use core::str::FromStr;
+use serde::{Deserialize, Serialize};
 
 /// A number of bytes.
 ///
 /// Parses `4096`, `64K`, `64KiB`, `1.5MiB`, `2G` (powers of 1024) and `10kB`, `5MB` (powers of 1000).
 /// Prints with the largest binary unit that keeps at least one digit before the point.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
 pub struct Bytes(pub u64);
 
 impl Bytes {

@@ -6,6 +6,7 @@
 use core::fmt;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::SeedableRng;
+use serde::{Deserialize, Serialize};
 
 /// What an [`Rng`] can be asked for; bring it into scope to draw numbers.
 pub use rand_xoshiro::rand_core::Rng as Draw;
@@ -14,7 +15,8 @@ pub use rand_xoshiro::rand_core::Rng as Draw;
 pub type Rng = Xoshiro256PlusPlus;
 
 /// The origin of a random stream.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
 pub struct Seed(pub u64);
 
 impl Seed {

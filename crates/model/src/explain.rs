@@ -1,0 +1,329 @@
+//! An answer together with its derivation: every formula, the numbers put into it, the bounds that
+//! bracket it, the region in which it holds, and warnings where a measurement lies outside that region.
+//!
+//! It decides how a derivation is shown; it computes nothing.
+
+use core::fmt;
+use serde::Serialize;
+
+/// One line of a derivation.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Step {
+    /// The symbol computed, as in its source.
+    pub symbol: String,
+    /// What the symbol stands for.
+    pub means: String,
+    /// The right-hand side in symbols.
+    pub formula: String,
+    /// The right-hand side with the numbers in it.
+    pub numbers: String,
+    /// The result.
+    pub value: f64,
+    /// The unit of the result; empty for a pure number.
+    pub unit: &'static str,
+    /// Equation and paper.
+    pub source: &'static str,
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} = {}", self.symbol, self.formula)?;
+        if !self.numbers.is_empty() {
+            write!(f, " = {}", self.numbers)?;
+        }
+        write!(f, " = {}", significant(self.value))?;
+        if !self.unit.is_empty() {
+            write!(f, " {}", self.unit)?;
+        }
+        write!(f, "    {} [{}]", self.means, self.source)
+    }
+}
+
+/// An interval that must contain the answer.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Bound {
+    /// The quantity bounded.
+    pub quantity: &'static str,
+    /// Lower end.
+    pub low: f64,
+    /// Upper end; absent when nothing bounds it from above.
+    pub high: Option<f64>,
+    /// Unit of both ends.
+    pub unit: &'static str,
+    /// Name and source of the bound.
+    pub source: &'static str,
+}
+
+impl Bound {
+    /// Whether `value` lies inside, up to rounding.
+    pub fn contains(&self, value: f64) -> bool {
+        let slack = 1e-9 * value.abs().max(1e-12);
+        value >= self.low - slack && self.high.is_none_or(|high| value <= high + slack)
+    }
+}
+
+impl fmt::Display for Bound {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let low = significant(self.low);
+        match self.high {
+            Some(high) => write!(
+                f,
+                "{low} <= {} <= {} {}",
+                self.quantity,
+                significant(high),
+                self.unit
+            )?,
+            None => write!(f, "{} >= {low} {}", self.quantity, self.unit)?,
+        }
+        write!(f, "    [{}]", self.source)
+    }
+}
+
+/// Something a measurement can report and a model assumes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub enum Quantity {
+    /// Squared coefficient of variation of the sizes of transfers (variance over squared mean).
+    SizeVariability,
+    /// Squared coefficient of variation of service times.
+    ServiceVariability,
+    /// Squared coefficient of variation of the times between arrivals.
+    InterarrivalVariability,
+    /// Squared coefficient of variation of think times.
+    ThinkVariability,
+    /// Squared coefficient of variation of the round-trip time.
+    RttVariability,
+    /// Fraction of packets lost.
+    Loss,
+    /// Fraction of time the bottleneck is busy.
+    Utilization,
+}
+
+impl Quantity {
+    /// The words used in warnings.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Quantity::SizeVariability => "variability of sizes (scv)",
+            Quantity::ServiceVariability => "variability of service times (scv)",
+            Quantity::InterarrivalVariability => "variability of interarrival times (scv)",
+            Quantity::ThinkVariability => "variability of think times (scv)",
+            Quantity::RttVariability => "variability of the round-trip time (scv)",
+            Quantity::Loss => "packet loss",
+            Quantity::Utilization => "utilization",
+        }
+    }
+}
+
+/// The values of one measured quantity for which a model's answer holds.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Region {
+    /// What is measured.
+    pub quantity: Quantity,
+    /// Smallest value inside.
+    pub low: f64,
+    /// Largest value inside; infinite when the model does not care.
+    #[serde(skip_serializing_if = "is_infinite")]
+    pub high: f64,
+    /// What goes wrong outside.
+    pub outside: &'static str,
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes fields by reference"
+)]
+fn is_infinite(value: &f64) -> bool {
+    value.is_infinite()
+}
+
+impl fmt::Display for Region {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = self.quantity.name();
+        if self.high.is_infinite() {
+            write!(f, "{name} of any value from {} on", significant(self.low))
+        } else {
+            write!(
+                f,
+                "{name} from {} to {}",
+                significant(self.low),
+                significant(self.high)
+            )?;
+            write!(f, " (outside: {})", self.outside)
+        }
+    }
+}
+
+/// An answer that can show how it came about.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Explained<T> {
+    /// The answer itself.
+    pub answer: T,
+    /// The answer in one line.
+    pub line: String,
+    /// How it came about, in order.
+    pub steps: Vec<Step>,
+    /// Intervals that bracket it.
+    pub bounds: Vec<Bound>,
+    /// What the model takes for granted.
+    pub assumptions: Vec<&'static str>,
+    /// Where measured quantities must lie for the answer to hold.
+    pub region: Vec<Region>,
+    /// What the reader must know before using the answer.
+    pub warnings: Vec<String>,
+}
+
+impl<T> Explained<T> {
+    /// An answer without derivation yet.
+    pub(crate) fn new(answer: T, line: impl Into<String>) -> Explained<T> {
+        Explained {
+            answer,
+            line: line.into(),
+            steps: Vec::new(),
+            bounds: Vec::new(),
+            assumptions: Vec::new(),
+            region: Vec::new(),
+            warnings: Vec::new(),
+        }
+    }
+
+    /// Appends a line of the derivation.
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "one argument per column of the derivation"
+    )]
+    pub(crate) fn step(
+        &mut self,
+        symbol: impl Into<String>,
+        means: impl Into<String>,
+        formula: impl Into<String>,
+        numbers: impl Into<String>,
+        value: f64,
+        unit: &'static str,
+        source: &'static str,
+    ) {
+        self.steps.push(Step {
+            symbol: symbol.into(),
+            means: means.into(),
+            formula: formula.into(),
+            numbers: numbers.into(),
+            value,
+            unit,
+            source,
+        });
+    }
+
+    /// Adds a warning for every measured quantity that lies outside the region of validity.
+    #[must_use]
+    pub fn against(mut self, measured: &[(Quantity, f64)]) -> Explained<T> {
+        for &(quantity, value) in measured {
+            for region in self.region.iter().filter(|region| region.quantity == quantity) {
+                // Written so that NaN, which is inside nothing, warns.
+                if !(value >= region.low && value <= region.high) {
+                    self.warnings.push(format!(
+                        "measured {} is {}; the model holds from {} to {}: {}",
+                        quantity.name(),
+                        significant(value),
+                        significant(region.low),
+                        significant(region.high),
+                        region.outside
+                    ));
+                }
+            }
+        }
+        self
+    }
+}
+
+impl<T> fmt::Display for Explained<T> {
+    /// The whole derivation, as `--explain` shows it: answer, formulas, bounds, region, warnings.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{}", self.line)?;
+        for step in &self.steps {
+            writeln!(f, "  {step}")?;
+        }
+        section(f, "bounds", &self.bounds)?;
+        section(f, "assumes", &self.assumptions)?;
+        section(f, "holds for", &self.region)?;
+        section(f, "warnings", &self.warnings)
+    }
+}
+
+fn section<L: fmt::Display>(f: &mut fmt::Formatter<'_>, title: &str, lines: &[L]) -> fmt::Result {
+    if lines.is_empty() {
+        return Ok(());
+    }
+    writeln!(f, "{title}:")?;
+    lines.iter().try_for_each(|line| writeln!(f, "  {line}"))
+}
+
+/// Four significant digits, without the exponent people do not read; whole numbers in full.
+pub fn significant(value: f64) -> String {
+    if value == 0.0 || !value.is_finite() {
+        return format!("{value}");
+    }
+    let magnitude = value.abs().log10().floor() as i32;
+    if value.fract() == 0.0 && magnitude < 15 {
+        return format!("{value:.0}");
+    }
+    if !(-6..15).contains(&magnitude) {
+        return format!("{value:.3e}");
+    }
+    let decimals = (3 - magnitude).max(0) as usize;
+    let text = format!("{value:.decimals$}");
+    if text.contains('.') {
+        text.trim_end_matches('0').trim_end_matches('.').to_owned()
+    } else {
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_derivation_prints_formula_numbers_and_warnings() {
+        let mut answer = Explained::new(6.0, "the product is 6");
+        answer.step("c", "product", "a b", "2 x 3", 6.0, "s", "Eq. 1");
+        answer.bounds.push(Bound {
+            quantity: "c",
+            low: 5.0,
+            high: Some(7.0),
+            unit: "s",
+            source: "test",
+        });
+        answer.region.push(Region {
+            quantity: Quantity::SizeVariability,
+            low: 0.0,
+            high: 0.1,
+            outside: "sizes differ",
+        });
+        let answer = answer.against(&[(Quantity::SizeVariability, 4.0), (Quantity::Loss, 0.5)]);
+        let text = answer.to_string();
+        assert!(
+            text.contains("c = a b = 2 x 3 = 6 s    product [Eq. 1]"),
+            "{text}"
+        );
+        assert!(text.contains("5 <= c <= 7 s    [test]"), "{text}");
+        assert!(
+            text.contains("measured variability of sizes (scv) is 4"),
+            "{text}"
+        );
+        assert_eq!(answer.warnings.len(), 1);
+    }
+
+    #[test]
+    fn numbers_keep_four_significant_digits() {
+        for (value, shown) in [
+            (0.0, "0"),
+            (1.0, "1"),
+            (37.695_312_5, "37.7"),
+            (3784.179, "3784"),
+            (1_234_567.8, "1234568"),
+            (0.001_234_56, "0.001235"),
+            (-2.5, "-2.5"),
+            (1e-9, "1.000e-9"),
+        ] {
+            assert_eq!(significant(value), shown);
+        }
+    }
+}

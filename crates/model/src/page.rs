@@ -1,0 +1,419 @@
+//! A page with embedded objects over one link, in the protocol modes of document 003.
+//!
+//! The base object is fetched first and whole; then its embedded objects, in connections side by side,
+//! one after another on one connection, or all requested at once. Where connections share the link the exact
+//! time depends on how packets interleave, so the answer comes with both ends: everything overlaps, nothing does.
+
+use crate::Seconds;
+use crate::domain::{DomainError, non_negative, positive};
+use crate::explain::{Bound, Explained, Quantity, Region, significant};
+use crate::tcp::Sender;
+use crate::tcp::ramp::Path;
+use crate::tcp::setup::Setup;
+use measure::{Bytes, Rate};
+use serde::Serialize;
+
+/// A page.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Page {
+    /// The document that names the others.
+    pub base: Bytes,
+    /// Its embedded objects.
+    pub embedded: Vec<Bytes>,
+    /// Bytes of a request.
+    pub request: Bytes,
+    /// Bytes of a response's header section.
+    pub response_header: Bytes,
+}
+
+impl Page {
+    /// Document 003's Microscape in round numbers: 42 KB of HTML and 42 images of 128,287 B in all, with
+    /// requests of 190 B. Header sections of 226 B are document 001's.
+    pub fn microscape() -> Page {
+        let mut embedded = vec![Bytes(128_287 / 42); 42];
+        embedded[0].0 += 128_287 % 42;
+        Page {
+            base: Bytes(42_000),
+            embedded,
+            request: Bytes(190),
+            response_header: Bytes(226),
+        }
+    }
+}
+
+/// How the page is fetched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub enum Fetch {
+    /// HTTP/1.0: a connection per object, several side by side.
+    PerObject {
+        /// Connections side by side.
+        connections: u32,
+    },
+    /// HTTP/1.1 persistent connections, one outstanding request on each.
+    Persistent {
+        /// Connections side by side; 1 is document 003's serial mode.
+        connections: u32,
+    },
+    /// HTTP/1.1 pipelining: the base object, then all other requests at once on the same connection.
+    Pipelined,
+}
+
+impl Fetch {
+    /// The modes of document 003, with its four parallel connections.
+    pub const DOCUMENT: [Fetch; 3] = [
+        Fetch::PerObject { connections: 4 },
+        Fetch::Persistent { connections: 1 },
+        Fetch::Pipelined,
+    ];
+
+    /// The name used in tables.
+    pub fn name(self) -> String {
+        match self {
+            Fetch::PerObject { connections } => format!("HTTP/1.0, {connections} connections"),
+            Fetch::Persistent { connections: 1 } => "HTTP/1.1 serial".to_owned(),
+            Fetch::Persistent { connections } => format!("HTTP/1.1, {connections} connections"),
+            Fetch::Pipelined => "HTTP/1.1 pipelined".to_owned(),
+        }
+    }
+}
+
+/// The way to the server.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Access {
+    /// Rate towards the client.
+    pub down: Rate,
+    /// Rate towards the server.
+    pub up: Rate,
+    /// Round-trip time.
+    pub rtt: Seconds,
+    /// The server's sender.
+    pub sender: Sender,
+    /// How connections are set up.
+    pub setup: Setup,
+    /// Server time per request.
+    pub think: Seconds,
+}
+
+/// The time a page takes.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct PageTime {
+    /// How it was fetched.
+    pub fetch: Fetch,
+    /// The estimate: everything that can overlap does, and the link carries every byte once.
+    pub total: Seconds,
+    /// Nothing overlaps on the link.
+    pub total_max: Seconds,
+    /// Setup and transfer of the base object.
+    pub base: Seconds,
+    /// Connections opened.
+    pub connections: u64,
+    /// Packets both ways: data, one ACK per `b` segments, requests, seven per connection to open and close.
+    pub packets: u64,
+    /// Bytes towards the client, all headers included.
+    pub bytes_down: u64,
+}
+
+/// Objects a page may have.
+pub const OBJECTS_MAX: usize = 1_000_000;
+
+struct Fetcher<'a> {
+    page: &'a Page,
+    access: &'a Access,
+    path: Path,
+}
+
+impl Fetcher<'_> {
+    /// One exchange on a connection whose window is `window`: time, time on the wire, window afterwards.
+    fn exchange(&self, size: Bytes, requests: u64, window: f64) -> (f64, f64, f64) {
+        let request = self.page.request.0 * requests + self.access.sender.header.0;
+        let up = Rate::seconds_for(self.access.up, Bytes(request));
+        let whole = Bytes(size.0 + self.page.response_header.0 * requests);
+        let sent = self.path.send(&self.access.sender, whole, window);
+        let time = up + self.access.rtt.0 + self.access.think.0 * requests as f64 + sent.sending().0;
+        (time, sent.wire.0, sent.window)
+    }
+
+    fn setup(&self) -> f64 {
+        self.access.rtt.0 * f64::from(self.access.setup.round_trips())
+    }
+}
+
+/// Time of `page` over `access`, fetched as `fetch`.
+pub fn page_time(page: &Page, access: &Access, fetch: Fetch) -> Result<Explained<PageTime>, DomainError> {
+    access.sender.check()?;
+    positive("rate down", access.down.bits_per_second(), "1 bit/s or more")?;
+    positive("rate up", access.up.bits_per_second(), "1 bit/s or more")?;
+    positive("RTT", access.rtt.0, "above 0 s")?;
+    non_negative("server time", access.think.0, "0 s or more")?;
+    positive("base object", page.base.0 as f64, "1 B or more")?;
+    let objects = page.embedded.len();
+    crate::domain::within(
+        "embedded objects",
+        objects as f64,
+        objects <= OBJECTS_MAX,
+        "up to 1,000,000",
+    )?;
+    if let Fetch::PerObject { connections } | Fetch::Persistent { connections } = fetch {
+        positive("connections", f64::from(connections), "1 or more")?;
+    }
+    let f = Fetcher {
+        page,
+        access,
+        path: Path::new(access.down, access.rtt)?,
+    };
+    let (first, _, window) = f.exchange(page.base, 1, access.sender.initial_window);
+    let base = f.setup() + first;
+    let (rest, rest_max, opened) = match fetch {
+        Fetch::PerObject { connections } => side_by_side(&f, connections, None),
+        Fetch::Persistent { connections } => side_by_side(&f, connections, Some(window)),
+        Fetch::Pipelined if objects == 0 => (0.0, 0.0, 0),
+        Fetch::Pipelined => {
+            let bytes = page.embedded.iter().map(|size| size.0).sum();
+            let (time, ..) = f.exchange(Bytes(bytes), objects as u64, window);
+            (time, time, 0)
+        }
+    };
+    let connections = 1 + opened;
+    let (packets, bytes_down) = count(page, access, fetch, connections);
+    let answer = PageTime {
+        fetch,
+        total: Seconds(base + rest),
+        total_max: Seconds(base + rest_max),
+        base: Seconds(base),
+        connections,
+        packets,
+        bytes_down,
+    };
+    Ok(explain(page, access, answer, rest))
+}
+
+/// Embedded objects over `connections` connections, in order to whichever is free first. `kept` is the window of
+/// the base object's connection when connections persist. Answers least time, most time, connections opened.
+fn side_by_side(f: &Fetcher<'_>, connections: u32, kept: Option<f64>) -> (f64, f64, u64) {
+    let slots = (connections as usize).min(f.page.embedded.len());
+    let initial = f.access.sender.initial_window;
+    let (mut opened, mut wire) = (0, 0.0);
+    // Per connection: busy until, and until when without its time on the wire; its window once open.
+    let mut lanes: Vec<(f64, f64, Option<f64>)> =
+        (0..slots).map(|i| (0.0, 0.0, kept.filter(|_| i == 0))).collect();
+    for &size in &f.page.embedded {
+        let Some(lane) = lanes.iter_mut().min_by(|a, b| a.0.total_cmp(&b.0)) else {
+            break;
+        };
+        let setup = if lane.2.is_none() { f.setup() } else { 0.0 };
+        opened += u64::from(lane.2.is_none());
+        let (time, own, window) = f.exchange(size, 1, lane.2.unwrap_or(initial));
+        lane.0 += setup + time;
+        lane.1 += setup + time - own;
+        lane.2 = kept.map(|_| window);
+        wire += own;
+    }
+    let longest = lanes.iter().map(|lane| lane.0).fold(0.0, f64::max);
+    let waiting = lanes.iter().map(|lane| lane.1).fold(0.0, f64::max);
+    // The link cannot start before the first request is answered, and carries every byte once.
+    let request = f.access.rtt.0 + Rate::seconds_for(f.access.up, f.page.request);
+    let link = if slots == 0 { 0.0 } else { wire + request };
+    let least = longest.max(link);
+    (least, (waiting + wire).max(least), opened)
+}
+
+fn count(page: &Page, access: &Access, fetch: Fetch, connections: u64) -> (u64, u64) {
+    let sender = &access.sender;
+    let header = page.response_header.0;
+    let mut segments = sender.segments(Bytes(page.base.0 + header));
+    let mut bytes = page.base.0 + header;
+    let mut requests = 1;
+    if fetch == Fetch::Pipelined {
+        let all: u64 = page.embedded.iter().map(|size| size.0 + header).sum();
+        segments += sender.segments(Bytes(all));
+        bytes += all;
+        let batch = Bytes(page.request.0 * page.embedded.len() as u64);
+        requests += sender.segments(batch) as u64;
+    } else {
+        for size in &page.embedded {
+            segments += sender.segments(Bytes(size.0 + header));
+            bytes += size.0 + header;
+        }
+        requests += page.embedded.len() as u64;
+    }
+    let acks = (segments / sender.segments_per_ack).ceil();
+    let packets = segments as u64 + acks as u64 + requests + 7 * connections;
+    (packets, bytes + segments as u64 * sender.header.0)
+}
+
+fn explain(page: &Page, access: &Access, answer: PageTime, rest: f64) -> Explained<PageTime> {
+    let line = format!(
+        "{}: {} for {} objects over {}",
+        answer.fetch.name(),
+        answer.total,
+        1 + page.embedded.len(),
+        access.down
+    );
+    let mut e = Explained::new(answer, line);
+    let trips = access.setup.round_trips();
+    let numbers = format!(
+        "{trips} x {} + {} B at {}",
+        significant(access.rtt.0),
+        page.base.0,
+        access.down
+    );
+    e.step(
+        "base",
+        "setup and base object",
+        "setup R + request + R + o/C + stalls",
+        numbers,
+        answer.base.0,
+        "s",
+        "tcp::ramp",
+    );
+    let (formula, source) = match answer.fetch {
+        Fetch::PerObject { .. } => (
+            "max(longest connection, all bytes on the link), a setup per object",
+            "document 003, HTTP/1.0",
+        ),
+        Fetch::Persistent { .. } => (
+            "max(longest connection, all bytes on the link), windows kept",
+            "document 003, persistent",
+        ),
+        Fetch::Pipelined => (
+            "request batch + R + all bytes/C + stalls of the kept window",
+            "document 003, pipelined",
+        ),
+    };
+    let bytes: u64 = page.embedded.iter().map(|size| size.0).sum();
+    let numbers = format!("{} objects, {bytes} B", page.embedded.len());
+    e.step("rest", "embedded objects", formula, numbers, rest, "s", source);
+    e.step(
+        "page",
+        "whole page",
+        "base + rest",
+        "",
+        answer.total.0,
+        "s",
+        source,
+    );
+    e.bounds.push(Bound {
+        quantity: "page time",
+        low: answer.total.0,
+        high: Some(answer.total_max.0),
+        unit: "s",
+        source: "connections overlap fully, or their bytes never overlap another's waiting",
+    });
+    e.assumptions.extend([
+        "the client asks for embedded objects once the base object is complete",
+        "no loss, no Nagle or delayed-ACK stalls inside an exchange",
+    ]);
+    e.region.push(Region {
+        quantity: Quantity::Loss,
+        low: 0.0,
+        high: 0.001,
+        outside: "losses stall one connection or all; simulate instead",
+    });
+    e.warnings.extend(access.setup.caveat().map(str::to_owned));
+    e
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn access(rate: Rate, rtt: f64) -> Access {
+        let sender = Sender {
+            initial_window: 2.0,
+            ..Sender::bsd(Bytes(1460))
+        };
+        Access {
+            down: rate,
+            up: rate,
+            rtt: Seconds(rtt),
+            sender,
+            setup: Setup::Tcp,
+            think: Seconds::ZERO,
+        }
+    }
+
+    fn time(access: &Access, fetch: Fetch) -> PageTime {
+        page_time(&Page::microscape(), access, fetch).unwrap().answer
+    }
+
+    #[test]
+    fn pipelining_wins_over_serial_everywhere_and_most_where_round_trips_are_long() {
+        let mut gains = Vec::new();
+        for (rate, rtt) in [(Rate::mbit(10), 0.0007), (Rate::mbit(2), 0.09)] {
+            let a = access(rate, rtt);
+            let serial = time(&a, Fetch::Persistent { connections: 1 });
+            let pipelined = time(&a, Fetch::Pipelined);
+            assert!(pipelined.total < serial.total);
+            assert!(pipelined.packets < serial.packets);
+            gains.push(serial.total.0 / pipelined.total.0);
+        }
+        assert!(gains[1] > 2.0 * gains[0], "{gains:?}");
+    }
+
+    #[test]
+    fn a_slow_line_is_bound_by_bytes_in_every_mode() {
+        let a = access(Rate(28_800), 0.15);
+        let wire = 170_287.0 * 8.0 / 28_800.0;
+        for fetch in Fetch::DOCUMENT {
+            let t = time(&a, fetch);
+            assert!(t.total.0 > wire && t.total_max.0 < 2.0 * wire, "{t:?}");
+            assert!(t.total <= t.total_max);
+        }
+    }
+
+    #[test]
+    fn connections_and_packets_are_counted() {
+        let a = access(Rate::mbit(10), 0.0007);
+        assert_eq!(time(&a, Fetch::PerObject { connections: 4 }).connections, 43);
+        assert_eq!(time(&a, Fetch::Persistent { connections: 4 }).connections, 4);
+        assert_eq!(time(&a, Fetch::Pipelined).connections, 1);
+        assert!(
+            time(&a, Fetch::PerObject { connections: 4 }).packets > 2 * time(&a, Fetch::Pipelined).packets
+        );
+    }
+
+    #[test]
+    fn a_page_without_objects_is_one_exchange_in_every_mode() {
+        let page = Page {
+            embedded: vec![],
+            ..Page::microscape()
+        };
+        let a = access(Rate::mbit(1), 0.05);
+        let times = Fetch::DOCUMENT.map(|fetch| page_time(&page, &a, fetch).unwrap().answer);
+        assert!(
+            times
+                .iter()
+                .all(|t| t.total == times[0].base && t.total_max == t.total && t.connections == 1)
+        );
+    }
+
+    #[test]
+    fn nonsense_is_refused() {
+        let page = Page::microscape();
+        let a = access(Rate::mbit(1), 0.05);
+        assert!(page_time(&page, &a, Fetch::PerObject { connections: 0 }).is_err());
+        assert!(
+            page_time(
+                &Page {
+                    base: Bytes(0),
+                    ..page.clone()
+                },
+                &a,
+                Fetch::Pipelined
+            )
+            .is_err()
+        );
+        assert!(page_time(&page, &Access { down: Rate(0), ..a }, Fetch::Pipelined).is_err());
+        assert!(
+            page_time(
+                &page,
+                &Access {
+                    rtt: Seconds(-1.0),
+                    ..a
+                },
+                Fetch::Pipelined
+            )
+            .is_err()
+        );
+    }
+}

@@ -1,0 +1,187 @@
+//! How long TCP takes to move an object: setup round trips, slow start over a link, loss.
+//!
+//! `setup` counts the round trips before a request can leave, `ramp` follows windows over a loss-free
+//! link, `loss` is the expected latency of Cardwell, Savage and Anderson 2000, `steady` the long-run rate
+//! of Padhye et al. 1998. None of them knows of other users.
+
+pub mod loss;
+pub mod ramp;
+pub mod setup;
+pub mod steady;
+
+use crate::Seconds;
+use crate::domain::{DomainError, non_negative, positive, within};
+use measure::Bytes;
+use serde::Serialize;
+
+/// What decides how fast a sender opens its window.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Sender {
+    /// Payload of a full segment.
+    pub mss: Bytes,
+    /// Bytes of IP and TCP header on the wire with every segment.
+    pub header: Bytes,
+    /// `w`, the initial window in segments.
+    pub initial_window: f64,
+    /// `b`, segments covered by one acknowledgement: 1, or 2 with delayed ACKs.
+    pub segments_per_ack: f64,
+    /// `g`, growth of the window per round trip in slow start: `1 + 1/b`, or 2 when bytes are counted.
+    pub growth: f64,
+    /// `Wmax`, the window cap in segments (receive window, send buffer); absent when nothing caps it.
+    pub window_max: Option<f64>,
+    /// What the receiver's ACK timer adds when the first flight is a single segment.
+    pub first_ack_delay: Seconds,
+    /// Retransmission timeout of an established connection, before backoff (`T0`).
+    pub timeout: Seconds,
+    /// Retransmission timeout of a SYN (`Ts`).
+    pub syn_timeout: Seconds,
+}
+
+impl Sender {
+    /// The sender of document 004: one segment, doubling, no cap, headers free, every segment acknowledged.
+    pub const fn document(mss: Bytes) -> Sender {
+        Sender {
+            mss,
+            header: Bytes(0),
+            initial_window: 1.0,
+            segments_per_ack: 1.0,
+            growth: 2.0,
+            window_max: None,
+            first_ack_delay: Seconds::ZERO,
+            timeout: Seconds(1.0),
+            syn_timeout: Seconds(3.0),
+        }
+    }
+
+    /// A 4.4BSD-era sender: one segment, delayed ACKs (growth 1.5, first ACK 100 ms late on average), 16 KiB window.
+    pub fn bsd(mss: Bytes) -> Sender {
+        Sender {
+            header: Bytes(40),
+            segments_per_ack: 2.0,
+            growth: 1.5,
+            window_max: Some(16_384.0 / mss.0.max(1) as f64),
+            first_ack_delay: Seconds(0.1),
+            ..Sender::document(mss)
+        }
+    }
+
+    /// A sender of today: ten segments (RFC 6928), doubling by byte counting (RFC 3465, L = 2) although
+    /// ACKs are delayed, timestamps in every header (RFC 7323), 1 s SYN timeout (RFC 6298).
+    pub const fn modern(mss: Bytes) -> Sender {
+        Sender {
+            header: Bytes(52),
+            initial_window: 10.0,
+            segments_per_ack: 2.0,
+            syn_timeout: Seconds(1.0),
+            timeout: Seconds(0.2),
+            ..Sender::document(mss)
+        }
+    }
+
+    /// The same sender with another initial window, in segments.
+    #[must_use]
+    pub const fn with_initial_window(self, segments: f64) -> Sender {
+        Sender {
+            initial_window: segments,
+            ..self
+        }
+    }
+
+    /// The same sender with growth `1 + 1/b` for ACKs that cover `b` segments.
+    #[must_use]
+    pub fn with_delayed_acks(self, b: f64) -> Sender {
+        Sender {
+            segments_per_ack: b,
+            growth: 1.0 + 1.0 / b,
+            ..self
+        }
+    }
+
+    /// The same sender with its window capped, in bytes.
+    #[must_use]
+    pub fn with_window_max(self, cap: Bytes) -> Sender {
+        Sender {
+            window_max: Some(cap.0 as f64 / self.mss.0.max(1) as f64),
+            ..self
+        }
+    }
+
+    /// The cap in segments; infinite when there is none.
+    pub(crate) fn cap(&self) -> f64 {
+        self.window_max.unwrap_or(f64::INFINITY)
+    }
+
+    /// Segments `size` needs.
+    pub(crate) fn segments(&self, size: Bytes) -> f64 {
+        size.0.div_ceil(self.mss.0.max(1)) as f64
+    }
+
+    /// Bytes `size` puts on the wire, headers included.
+    pub(crate) fn wire_bytes(&self, size: Bytes) -> f64 {
+        size.0 as f64 + self.segments(size) * self.header.0 as f64
+    }
+
+    /// Names the first parameter that lies outside its domain.
+    pub fn check(&self) -> Result<(), DomainError> {
+        positive("MSS", self.mss.0 as f64, "1 B or more")?;
+        within(
+            "initial window",
+            self.initial_window,
+            self.initial_window >= 1.0,
+            "1 segment or more",
+        )?;
+        within(
+            "segments per ACK",
+            self.segments_per_ack,
+            self.segments_per_ack >= 1.0,
+            "1 or more",
+        )?;
+        let growth = self.growth;
+        within(
+            "window growth",
+            growth,
+            growth > 1.0 && growth <= 2.0,
+            "above 1, at most 2 per round trip",
+        )?;
+        if let Some(cap) = self.window_max {
+            within("window cap", cap, cap >= 1.0, "1 segment or more")?;
+        }
+        non_negative("first ACK delay", self.first_ack_delay.0, "0 s or more")?;
+        positive("retransmission timeout", self.timeout.0, "above 0 s")?;
+        positive("SYN timeout", self.syn_timeout.0, "above 0 s")?;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn presets_are_valid_and_bad_senders_named() {
+        for sender in [
+            Sender::document(Bytes(512)),
+            Sender::bsd(Bytes(1460)),
+            Sender::modern(Bytes(1448)),
+        ] {
+            sender.check().unwrap();
+        }
+        let base = Sender::modern(Bytes(1460));
+        for (broken, name) in [
+            (
+                Sender {
+                    mss: Bytes(0),
+                    ..base
+                },
+                "MSS",
+            ),
+            (base.with_initial_window(0.5), "initial window"),
+            (Sender { growth: 1.0, ..base }, "window growth"),
+            (base.with_window_max(Bytes(10)), "window cap"),
+            (base.with_delayed_acks(0.5), "segments per ACK"),
+        ] {
+            let error = broken.check().unwrap_err().to_string();
+            assert!(error.starts_with(name), "{error}");
+        }
+    }
+}
