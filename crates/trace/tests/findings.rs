@@ -404,7 +404,7 @@ fn findings_are_the_same_wherever_the_capture_was_made() {
         let at = to_server + to_client + 100;
         talk.data(at, true, GET);
         let mut now = at + to_server + 100;
-        let mut transfer = |talk: &mut Talk, now: &mut u64, sizes: &[usize]| {
+        let transfer = |talk: &mut Talk, now: &mut u64, sizes: &[usize]| {
             for segments in sizes {
                 for i in 0..*segments {
                     talk.data(*now + i as u64, false, &[b'.'; MSS]);

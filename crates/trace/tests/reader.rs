@@ -3,7 +3,6 @@
 mod talk;
 
 use measure::Instant;
-use pcap_parser::traits::PcapReaderIterator;
 use pcap_parser::{Block, PcapBlockOwned, PcapError};
 use proptest::prelude::*;
 use talk::{GET, Talk, reply};

@@ -560,8 +560,7 @@ impl Half {
         let flight = self.flight();
         self.stats.flight.max = self.stats.flight.max.max(flight);
         self.peak = self.peak.max(flight);
-        if !self.data_acked && self.rounds <= 1 {
-            self.initial_flight = self.initial_flight.max(flight);
+        if !self.data_acked {
             self.stats.initial_window = self.stats.unique_bytes;
         }
         if self.round_end.is_none_or(|mark| self.known >= mark) {
@@ -571,6 +570,9 @@ impl Half {
             self.round_peak = 0;
         }
         self.round_peak = self.round_peak.max(flight);
+        if self.rounds == 1 {
+            self.initial_flight = self.round_peak;
+        }
         if self.window_full.is_none()
             && self.peer_mss.is_some()
             && flight > u64::from(self.mss())

@@ -6,28 +6,28 @@ use etherparse::PacketBuilder;
 use measure::Instant;
 use trace::{Analyzer, Connection, Event, Finding, Frame, LinkType, Options, PcapngWriter, Summary, Transaction};
 
-pub const CLIENT: [u8; 4] = [198, 18, 0, 1];
-pub const SERVER: [u8; 4] = [198, 18, 0, 2];
+pub(crate) const CLIENT: [u8; 4] = [198, 18, 0, 1];
+pub(crate) const SERVER: [u8; 4] = [198, 18, 0, 2];
 
 /// A frame to be: when and what.
 #[derive(Clone, Debug)]
-pub struct Sent {
-    pub at_us: u64,
-    pub data: Vec<u8>,
+pub(crate) struct Sent {
+    pub(crate) at_us: u64,
+    pub(crate) data: Vec<u8>,
 }
 
 /// A segment with everything that may be set. Sequence numbers are relative; the ISN is added.
 #[derive(Clone, Copy, Debug)]
-pub struct Seg<'a> {
-    pub from_client: bool,
-    pub flags: &'a str,
-    pub seq: u32,
-    pub ack: u32,
-    pub window: u16,
-    pub payload: &'a [u8],
-    pub mss: Option<u16>,
-    pub scale: Option<u8>,
-    pub stamps: Option<(u32, u32)>,
+pub(crate) struct Seg<'a> {
+    pub(crate) from_client: bool,
+    pub(crate) flags: &'a str,
+    pub(crate) seq: u32,
+    pub(crate) ack: u32,
+    pub(crate) window: u16,
+    pub(crate) payload: &'a [u8],
+    pub(crate) mss: Option<u16>,
+    pub(crate) scale: Option<u8>,
+    pub(crate) stamps: Option<(u32, u32)>,
 }
 
 impl Default for Seg<'_> {
@@ -48,13 +48,13 @@ impl Default for Seg<'_> {
 
 /// One connection being scripted; times in microseconds from an arbitrary start.
 #[derive(Clone, Debug)]
-pub struct Talk {
-    pub frames: Vec<Sent>,
-    pub client_isn: u32,
-    pub server_isn: u32,
-    pub client_port: u16,
+pub(crate) struct Talk {
+    pub(crate) frames: Vec<Sent>,
+    pub(crate) client_isn: u32,
+    pub(crate) server_isn: u32,
+    pub(crate) client_port: u16,
     /// Next relative sequence number of client and server.
-    pub next: [u32; 2],
+    pub(crate) next: [u32; 2],
 }
 
 impl Default for Talk {
@@ -70,16 +70,16 @@ impl Default for Talk {
 }
 
 /// A reply of `body` bytes with its header, and the header's length.
-pub fn reply(body: usize) -> Vec<u8> {
+pub(crate) fn reply(body: usize) -> Vec<u8> {
     let mut bytes = format!("HTTP/1.1 200 OK\r\nContent-Length: {body}\r\n\r\n").into_bytes();
     bytes.resize(bytes.len() + body, b'x');
     bytes
 }
 
-pub const GET: &[u8] = b"GET /index.html HTTP/1.1\r\nHost: example.org\r\n\r\n";
+pub(crate) const GET: &[u8] = b"GET /index.html HTTP/1.1\r\nHost: example.org\r\n\r\n";
 
 impl Talk {
-    pub fn push(&mut self, at_us: u64, seg: Seg<'_>) -> &mut Self {
+    pub(crate) fn push(&mut self, at_us: u64, seg: Seg<'_>) -> &mut Self {
         let (from, to, port_from, port_to, isn, peer_isn) = if seg.from_client {
             (CLIENT, SERVER, self.client_port, 8080, self.client_isn, self.server_isn)
         } else {
@@ -111,11 +111,11 @@ impl Talk {
     }
 
     /// SYN at `at`, SYN-ACK and ACK spaced by the two parts of the round trip.
-    pub fn handshake(&mut self, at: u64, to_server: u64, to_client: u64) -> &mut Self {
+    pub(crate) fn handshake(&mut self, at: u64, to_server: u64, to_client: u64) -> &mut Self {
         self.handshake_with(at, to_server, to_client, 16_384)
     }
 
-    pub fn handshake_with(&mut self, at: u64, to_server: u64, to_client: u64, window: u16) -> &mut Self {
+    pub(crate) fn handshake_with(&mut self, at: u64, to_server: u64, to_client: u64, window: u16) -> &mut Self {
         let syn = Seg {
             seq: 0,
             window,
@@ -133,11 +133,11 @@ impl Talk {
     }
 
     /// Data from one end, acknowledging all the other sent so far.
-    pub fn data(&mut self, at: u64, from_client: bool, payload: &[u8]) -> &mut Self {
+    pub(crate) fn data(&mut self, at: u64, from_client: bool, payload: &[u8]) -> &mut Self {
         self.segment(at, from_client, "PA", payload)
     }
 
-    pub fn segment(&mut self, at: u64, from_client: bool, flags: &str, payload: &[u8]) -> &mut Self {
+    pub(crate) fn segment(&mut self, at: u64, from_client: bool, flags: &str, payload: &[u8]) -> &mut Self {
         let (own, peer) = if from_client { (0, 1) } else { (1, 0) };
         let (seq, ack) = (self.next[own], self.next[peer]);
         self.next[own] += payload.len() as u32 + u32::from(flags.contains('F'));
@@ -155,7 +155,7 @@ impl Talk {
     }
 
     /// A pure acknowledgment up to `ack`.
-    pub fn ack(&mut self, at: u64, from_client: bool, ack: u32) -> &mut Self {
+    pub(crate) fn ack(&mut self, at: u64, from_client: bool, ack: u32) -> &mut Self {
         let seq = self.next[usize::from(!from_client)];
         self.push(
             at,
@@ -169,13 +169,13 @@ impl Talk {
     }
 
     /// A pure acknowledgment of everything.
-    pub fn ack_all(&mut self, at: u64, from_client: bool) -> &mut Self {
+    pub(crate) fn ack_all(&mut self, at: u64, from_client: bool) -> &mut Self {
         let ack = self.next[usize::from(from_client)];
         self.ack(at, from_client, ack)
     }
 
     /// As a pcapng file.
-    pub fn pcapng(&self) -> Vec<u8> {
+    pub(crate) fn pcapng(&self) -> Vec<u8> {
         let mut out = Vec::new();
         let mut writer = PcapngWriter::begin(&mut out, "weir test");
         let interface = writer.interface(&mut out, LinkType::ETHERNET, 0, "talk");
@@ -185,13 +185,13 @@ impl Talk {
         out
     }
 
-    pub fn analyze(&self) -> Outcome {
+    pub(crate) fn analyze(&self) -> Outcome {
         analyze(&self.pcapng(), Options::default())
     }
 }
 
 impl Sent {
-    pub fn frame(&self, number: u64) -> Frame<'_> {
+    pub(crate) fn frame(&self, number: u64) -> Frame<'_> {
         Frame {
             number,
             at: Instant::from_nanos(1_700_000_000_000_000_000 + self.at_us * 1000),
@@ -204,25 +204,25 @@ impl Sent {
 
 /// Everything an analysis gave.
 #[derive(Debug)]
-pub struct Outcome {
-    pub findings: Vec<Finding>,
-    pub transactions: Vec<Transaction>,
-    pub connections: Vec<Connection>,
-    pub summary: Summary,
-    pub error: Option<trace::ReadError>,
+pub(crate) struct Outcome {
+    pub(crate) findings: Vec<Finding>,
+    pub(crate) transactions: Vec<Transaction>,
+    pub(crate) connections: Vec<Connection>,
+    pub(crate) summary: Summary,
+    pub(crate) error: Option<trace::ReadError>,
 }
 
 impl Outcome {
-    pub fn titles(&self) -> Vec<&'static str> {
+    pub(crate) fn titles(&self) -> Vec<&'static str> {
         self.findings.iter().map(|f| f.kind.title()).collect()
     }
 }
 
-pub fn analyze(file: &[u8], options: Options) -> Outcome {
+pub(crate) fn analyze(file: &[u8], options: Options) -> Outcome {
     analyze_chunks(file, usize::MAX, options)
 }
 
-pub fn analyze_chunks(file: &[u8], chunk: usize, options: Options) -> Outcome {
+pub(crate) fn analyze_chunks(file: &[u8], chunk: usize, options: Options) -> Outcome {
     let mut analyzer = Analyzer::new(options);
     let mut outcome = None;
     for part in file.chunks(chunk.min(file.len().max(1))) {
