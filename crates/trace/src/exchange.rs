@@ -262,9 +262,15 @@ impl Exchange {
 
     /// Returns 1 if a request ended.
     fn request_token(&mut self, token: Token, packets: u64, cx: &mut Context<'_>) -> u32 {
-        let stream = &mut self.streams[Side::Client as usize];
         match token {
             Token::Request { method, target, header_bytes } => {
+                if self.streams[Side::Server as usize].tokenizer.is_lost() {
+                    // Whether earlier requests were answered cannot be known, so nothing may be said about them.
+                    self.run = None;
+                    while !self.pending.is_empty() {
+                        self.abandon_front(packets, cx);
+                    }
+                }
                 let ahead = self.pending.len() as u32;
                 let index = self.counts.requests;
                 self.counts.requests += 1;
@@ -273,7 +279,7 @@ impl Exchange {
                     self.counts.unanswered += 1;
                     return 0;
                 }
-                let (started, first_packet) = stream.begun;
+                let (started, first_packet) = self.streams[Side::Client as usize].begun;
                 self.pending.push_back(Pending {
                     transaction: Transaction {
                         connection: cx.connection,
@@ -303,7 +309,7 @@ impl Exchange {
                 0
             }
             Token::End { body_bytes } => {
-                stream.begun = (cx.at, cx.number);
+                self.streams[Side::Client as usize].begun = (cx.at, cx.number);
                 if let Some(pending) = self.pending.back_mut() {
                     pending.transaction.request_body_bytes = body_bytes;
                     pending.transaction.request = cx.at.since(pending.started);

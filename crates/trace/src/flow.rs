@@ -448,10 +448,7 @@ impl Flow {
             http.data(side, piece, self.packets, cx);
         }
         if http.is_over() {
-            let counts = http.counts();
-            self.counts = Some(counts);
-            http.finish(self.packets, cx);
-            self.http = None;
+            self.finish_http(cx);
         }
     }
 
@@ -491,6 +488,17 @@ impl Flow {
             cx.meter.closed(at, at.since(since));
         }
         self.phase = Phase::Over { since, at, end };
+        self.finish_http(cx);
+        for half in &mut self.halves {
+            half.rest(cx);
+        }
+    }
+
+    fn finish_http(&mut self, cx: &mut Context<'_>) {
+        if let Some(mut http) = self.http.take() {
+            http.finish(self.packets, cx);
+            self.counts = Some(http.counts());
+        }
     }
 
     fn report_handshake(&mut self, cx: &mut Context<'_>) {
@@ -582,13 +590,7 @@ impl Flow {
         } else if self.phase == Phase::Opening {
             self.report_handshake(cx);
         }
-        if let Some(mut http) = self.http.take() {
-            if !matches!(end, End::Evicted) {
-                http.closed(Side::Server, self.packets, cx);
-            }
-            http.finish(self.packets, cx);
-            self.counts = Some(http.counts());
-        }
+        self.finish_http(cx);
         let [mut client, mut server] = self.halves;
         client.settle_zero_window(&mut server, cx);
         server.settle_zero_window(&mut client, cx);

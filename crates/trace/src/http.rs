@@ -135,6 +135,11 @@ impl Tokenizer {
         self.state == State::Opaque
     }
 
+    /// Waiting for a segment that starts with a message.
+    pub(crate) fn is_lost(&self) -> bool {
+        self.state == State::Lost
+    }
+
     /// True between messages.
     pub(crate) fn is_between(&self) -> bool {
         self.state == State::First && self.line.is_empty()

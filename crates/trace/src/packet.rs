@@ -98,6 +98,8 @@ pub struct TcpOptions {
     pub sack_blocks: u8,
     /// The first SACK block, left and right edge.
     pub sack_first: Option<(SeqNum, SeqNum)>,
+    /// The second SACK block.
+    pub sack_second: Option<(SeqNum, SeqNum)>,
     /// Timestamp value and echo reply.
     pub timestamps: Option<(u32, u32)>,
 }
@@ -134,9 +136,11 @@ impl TcpOptions {
                 (4, []) => options.sack_permitted = true,
                 (5, blocks) => {
                     options.sack_blocks = (blocks.len() / 8) as u8;
-                    if blocks.len() >= 8 {
-                        options.sack_first = Some((SeqNum(be32(blocks, 0)), SeqNum(be32(blocks, 4))));
-                    }
+                    let block = |at: usize| {
+                        (blocks.len() >= at + 8).then(|| (SeqNum(be32(blocks, at)), SeqNum(be32(blocks, at + 4))))
+                    };
+                    options.sack_first = block(0);
+                    options.sack_second = block(8);
                 }
                 (8, value) if value.len() == 8 => {
                     options.timestamps = Some((be32(value, 0), be32(value, 4)));
@@ -174,6 +178,19 @@ pub struct Segment<'a> {
     pub payload_len: u32,
     /// The captured payload; shorter than `payload_len` in a capture with a snapshot length.
     pub payload: &'a [u8],
+}
+
+impl Segment<'_> {
+    /// The first SACK block reports bytes received twice: it lies below the acknowledgment or within the
+    /// second block (RFC 2883, section 4).
+    #[inline]
+    pub fn reports_duplicate(&self) -> bool {
+        let Some((left, right)) = self.options.sack_first else {
+            return false;
+        };
+        let second = self.options.sack_second;
+        left - self.ack < 0 || second.is_some_and(|(from, to)| left - from >= 0 && to - right >= 0)
+    }
 }
 
 /// What a frame turned out to be.

@@ -236,6 +236,8 @@ pub struct Direction {
     pub initial_packets: u64,
     /// Round trips: this end's data to the peer's acknowledgment, measured at the capture point.
     pub rtt: Spread,
+    /// Round trips of repeated segments that timestamps resolved; not in `rtt`.
+    pub rtt_by_echo: u64,
     /// Bytes this end had under way, as far as it knew; the mean is over the time anything was.
     pub flight: Level,
     /// Estimated congestion window: the largest flight in each round trip with data.

@@ -255,9 +255,7 @@ impl Half {
         s.pushed += u64::from(flags.has(Flags::PSH));
         if segment.options.sack_blocks > 0 {
             s.sacks += 1;
-            if let Some((left, _)) = segment.options.sack_first {
-                s.duplicate_sacks += u64::from(left - segment.ack < 0);
-            }
+            s.duplicate_sacks += u64::from(segment.reports_duplicate());
         }
         s.timestamps |= segment.options.timestamps.is_some();
         if let Some(last) = self.last_packet_at {
@@ -413,13 +411,15 @@ impl Half {
         };
         let mut newest = None;
         let mut covered = 0;
+        let mut repeated = None;
         while self.outstanding.front().is_some_and(|s| s.end <= ack) {
             newest = self.outstanding.pop_front();
+            repeated = newest.filter(|s| s.transmissions > 1).or(repeated);
             covered += u32::from(newest.is_some_and(|s| s.payload > 0));
             cx.budget.segments += 1;
         }
         if let Some(sent) = newest {
-            self.sample(&sent, segment, cx);
+            self.sample(&sent, repeated, segment, cx);
             self.last_ack = Some(AckEvent {
                 at: cx.at,
                 packet: cx.number,
@@ -475,15 +475,23 @@ impl Half {
         }
     }
 
-    /// Karn's rule, relaxed by timestamps: an echo tells which transmission was acknowledged.
-    fn sample(&mut self, sent: &Sent, segment: &Segment<'_>, cx: &mut Context<'_>) {
+    /// Karn's rule: no sample if anything acknowledged was sent twice, for the newest segment then waited for an
+    /// older one. A timestamp echo tells which transmission is answered; such a sample steers the timer's
+    /// estimate but is counted apart, so that the distribution is the one every other tool reports.
+    fn sample(&mut self, newest: &Sent, repeated: Option<Sent>, segment: &Segment<'_>, cx: &mut Context<'_>) {
         let echo = segment.options.timestamps.map(|(_, echo)| echo);
-        let rtt = match (sent.transmissions, sent.tsval, echo) {
-            (1, _, _) => cx.at.since(sent.first_at),
-            (_, Some(last), Some(echo)) if last == echo => cx.at.since(sent.last_at),
-            _ => return,
+        let rtt = match repeated {
+            None => {
+                let rtt = cx.at.since(newest.first_at);
+                self.stats.rtt.record(rtt);
+                rtt
+            }
+            Some(sent) if echo.is_some() && sent.tsval == echo => {
+                self.stats.rtt_by_echo += 1;
+                cx.at.since(sent.last_at)
+            }
+            Some(_) => return,
         };
-        self.stats.rtt.record(rtt);
         self.srtt = Some(match self.srtt {
             None => (rtt, rtt / 2),
             Some((srtt, var)) => {
@@ -530,9 +538,6 @@ impl Half {
         }
         self.data_end = self.data_end.max(end);
         self.stats.data_span = cx.at.since(since);
-        if !self.data_acked {
-            self.stats.initial_packets += 1;
-        }
     }
 
     fn remember(&mut self, segment: &Segment<'_>, start: u64, end: u64, cx: &mut Context<'_>) {
@@ -562,6 +567,7 @@ impl Half {
         self.peak = self.peak.max(flight);
         if !self.data_acked {
             self.stats.initial_window = self.stats.unique_bytes;
+            self.stats.initial_packets += 1;
         }
         if self.round_end.is_none_or(|mark| self.known >= mark) {
             self.end_round(cx);
@@ -707,6 +713,14 @@ impl Half {
             }
             _ => r.probe += 1,
         }
+    }
+
+    /// The connection is over: what is kept for stragglers needs no queues.
+    pub(super) fn rest(&mut self, cx: &mut Context<'_>) {
+        cx.budget.segments += self.outstanding.len();
+        self.outstanding = VecDeque::new();
+        self.en_route = VecDeque::new();
+        self.holes = Vec::new();
     }
 
     fn settle_timeout(&mut self, spurious: bool, cx: &mut Context<'_>) {
