@@ -3,7 +3,7 @@
 //! `throughput FILE` analyzes a capture file; `throughput --write FILE MIB` first writes one with
 //! web traffic of many connections; without a file the capture stays in memory. What is timed is
 //! reading the chunks (memory or page cache), decoding, flows, HTTP and findings; compare with `tcptrace FILE`
-//! and `tshark -r FILE -q -z conv,tcp` in one run (`benches` has the script).
+//! and `tshark -r FILE -q -z conv,tcp`; `beside` in this directory does all three in one run.
 
 #![allow(clippy::disallowed_methods, reason = "a benchmark reads clocks and files")]
 
@@ -53,7 +53,10 @@ impl Generator {
     }
 
     fn random(&mut self) -> u32 {
-        self.random = self.random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.random = self
+            .random
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
         (self.random >> 33) as u32
     }
 
@@ -67,7 +70,11 @@ impl Generator {
         data[22..24].copy_from_slice(&[64, 6]);
         let client = (0x0a00_0000 | (web.id >> 12)).to_be_bytes();
         let server = [192, 0, 2, 1];
-        let (from, to) = if from_client { (client, server) } else { (server, client) };
+        let (from, to) = if from_client {
+            (client, server)
+        } else {
+            (server, client)
+        };
         data[26..30].copy_from_slice(&from);
         data[30..34].copy_from_slice(&to);
         let port = (20_000 + (web.id & 0xfff) as u16).to_be_bytes();
@@ -100,7 +107,11 @@ impl Generator {
         let mut web = self.connections[at];
         if web.requests == 0 && web.left == 0 {
             self.opened += 1;
-            web = Web { id: self.opened, requests: 1 + self.random() % 10, ..Web::default() };
+            web = Web {
+                id: self.opened,
+                requests: 1 + self.random() % 10,
+                ..Web::default()
+            };
             self.frame(&web, true, 0x02, b"");
             web.seq[0] += 1;
             self.frame(&web, false, 0x12, b"");
@@ -112,7 +123,8 @@ impl Generator {
             self.frame(&web, true, 0x18, request);
             web.seq[0] += request.len() as u32;
             let size = 500 + self.random() % (1 << (9 + self.random() % 9));
-            let head = format!("HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: {size}\r\n\r\n");
+            let head =
+                format!("HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: {size}\r\n\r\n");
             self.frame(&web, false, 0x18, head.as_bytes());
             web.seq[1] += head.len() as u32;
             web.left = size;
@@ -148,7 +160,10 @@ impl Generator {
 fn report(name: &str, bytes: u64, frames: u64, started: Instant) {
     let s = started.elapsed().as_secs_f64();
     let (mb, ns) = (bytes as f64 / 1e6, s * 1e9 / frames as f64);
-    println!("{name}: {mb:.0} MB, {frames} frames, {s:.3} s, {:.0} MB/s, {ns:.0} ns/frame", mb / s);
+    println!(
+        "{name}: {mb:.0} MB, {frames} frames, {s:.3} s, {:.0} MB/s, {ns:.0} ns/frame",
+        mb / s
+    );
 }
 
 fn run(name: &str, mut source: impl Read) {
@@ -182,9 +197,16 @@ fn run(name: &str, mut source: impl Read) {
     }
     drain(&mut analyzer);
     report(name, bytes, analyzer.summary().frames.total, started);
-    println!("  {connections} connections, {transactions} transactions, {findings} findings; {}", peak());
+    println!(
+        "  {connections} connections, {transactions} transactions, {findings} findings; {}",
+        peak()
+    );
     for (title, totals) in &analyzer.summary().findings {
-        println!("  {title}: {} times, {:.3} s", totals.count, totals.cost.as_secs_f64());
+        println!(
+            "  {title}: {} times, {:.3} s",
+            totals.count,
+            totals.cost.as_secs_f64()
+        );
     }
 }
 
@@ -193,7 +215,9 @@ fn read_only(file: &[u8]) {
     let mut reader = Reader::new();
     let mut sum = 0u64;
     for chunk in file.chunks(1 << 20) {
-        reader.feed(chunk, |frame| sum += frame.data.len() as u64).expect("a good capture");
+        reader
+            .feed(chunk, |frame| sum += frame.data.len() as u64)
+            .expect("a good capture");
     }
     report("reader alone", file.len() as u64, reader.frames(), started);
     assert!(sum > 0);
@@ -203,7 +227,10 @@ fn read_only(file: &[u8]) {
     loop {
         match oracle.next() {
             Ok((used, block)) => {
-                frames += u64::from(matches!(block, pcap_parser::PcapBlockOwned::NG(pcap_parser::Block::EnhancedPacket(_))));
+                frames += u64::from(matches!(
+                    block,
+                    pcap_parser::PcapBlockOwned::NG(pcap_parser::Block::EnhancedPacket(_))
+                ));
                 oracle.consume(used);
             }
             Err(pcap_parser::PcapError::Incomplete(_)) => oracle.refill().expect("memory"),
@@ -216,7 +243,11 @@ fn read_only(file: &[u8]) {
 /// Peak resident memory, where the system says it.
 fn peak() -> String {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    status.lines().find(|l| l.starts_with("VmHWM")).unwrap_or("VmHWM unknown").to_owned()
+    status
+        .lines()
+        .find(|l| l.starts_with("VmHWM"))
+        .unwrap_or("VmHWM unknown")
+        .to_owned()
 }
 
 fn main() {

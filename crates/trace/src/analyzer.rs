@@ -218,7 +218,10 @@ impl Engine {
         self.expire();
         let mut found = self.table.find(segment);
         if let Some(slot) = found
-            && self.table.flow(slot).is_some_and(|flow| flow.is_reopened_by(segment))
+            && self
+                .table
+                .flow(slot)
+                .is_some_and(|flow| flow.is_reopened_by(segment))
         {
             self.retire(slot, End::Reused);
             found = None;
@@ -227,7 +230,17 @@ impl Engine {
             Some(slot) => slot,
             None => self.admit(segment, at),
         };
-        let Engine { table, options, budget, meter, recorder, events, start, number, .. } = self;
+        let Engine {
+            table,
+            options,
+            budget,
+            meter,
+            recorder,
+            events,
+            start,
+            number,
+            ..
+        } = self;
         if let Some(flow) = table.flow(slot) {
             let mut cx = Context {
                 at,
@@ -248,7 +261,10 @@ impl Engine {
 
     fn admit(&mut self, segment: &Segment<'_>, at: Instant) -> u32 {
         while self.table.len() >= self.options.limits.connections.max(1) {
-            let oldest = self.table.oldest(List::Over).or_else(|| self.table.oldest(List::Live));
+            let oldest = self
+                .table
+                .oldest(List::Over)
+                .or_else(|| self.table.oldest(List::Live));
             match oldest {
                 Some((slot, _)) => self.retire(slot, End::Evicted),
                 None => break,

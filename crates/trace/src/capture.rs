@@ -114,11 +114,14 @@ impl fmt::Display for ReadError {
             Fault::NotACapture { magic } if magic >> 16 == 0x1f8b => {
                 f.write_str("this is gzip data; decompress it first")
             }
-            Fault::NotACapture { magic } if magic == 0x28b5_2ffd => {
+            Fault::NotACapture { magic: 0x28b5_2ffd } => {
                 f.write_str("this is zstd data; decompress it first")
             }
             Fault::NotACapture { magic } => {
-                write!(f, "neither pcap nor pcapng starts with {magic:#010x}; is this a capture file?")
+                write!(
+                    f,
+                    "neither pcap nor pcapng starts with {magic:#010x}; is this a capture file?"
+                )
             }
             Fault::Truncated { present } => write!(
                 f,
@@ -126,10 +129,16 @@ impl fmt::Display for ReadError {
                  before it was read"
             ),
             Fault::Oversized { claimed } => {
-                write!(f, "a record claims {claimed} bytes; the file is damaged from here on")
+                write!(
+                    f,
+                    "a record claims {claimed} bytes; the file is damaged from here on"
+                )
             }
             Fault::BlockLength { claimed } => {
-                write!(f, "a block's length {claimed} is impossible; the file is damaged from here on")
+                write!(
+                    f,
+                    "a block's length {claimed} is impossible; the file is damaged from here on"
+                )
             }
             Fault::Section => f.write_str("a section header has no valid byte order or an unknown version"),
             Fault::Interface { id } => write!(f, "a packet names interface {id}, which no block describes"),
@@ -368,7 +377,11 @@ fn magic(input: &[u8]) -> Step<'_> {
         return Step::Need(4);
     }
     if input[..4] == ng::SHB {
-        return if input.len() < 12 { Step::Need(12) } else { Step::Pass(0) };
+        return if input.len() < 12 {
+            Step::Need(12)
+        } else {
+            Step::Pass(0)
+        };
     }
     if !old::is_magic(input) {
         return Step::Damage(Fault::NotACapture { magic: be32(input) });

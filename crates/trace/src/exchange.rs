@@ -16,6 +16,8 @@ use std::collections::VecDeque;
 const STASH_MAX: usize = 256;
 /// Requests without an answer that are remembered per connection.
 const PENDING_MAX: usize = 1024;
+/// What one of them takes of the shared budget: the record and the target's bytes.
+const PENDING_BYTES: usize = 640;
 
 /// A request and its answer as they crossed the capture point.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -183,7 +185,9 @@ impl Exchange {
         if piece.start > expected {
             if stream.stash.len() < STASH_MAX && cx.budget.hold(piece.bytes.len()) {
                 let place = stream.stash.partition_point(|held| held.0 <= piece.start);
-                stream.stash.insert(place, (piece.start, piece.len, piece.bytes.to_vec()));
+                stream
+                    .stash
+                    .insert(place, (piece.start, piece.len, piece.bytes.to_vec()));
                 return;
             }
             // No room to wait for what is missing: it becomes a gap, unless held bytes come first.
@@ -208,7 +212,11 @@ impl Exchange {
                 Some(held) if held.0 <= stream.expected.unwrap_or(0) || held.0 < until => {
                     let (start, len, bytes) = stream.stash.remove(0);
                     cx.budget.release(bytes.len());
-                    let piece = Piece { start, len, bytes: &bytes };
+                    let piece = Piece {
+                        start,
+                        len,
+                        bytes: &bytes,
+                    };
                     self.in_order(side, piece, packets, cx);
                 }
                 _ => return,
@@ -233,13 +241,22 @@ impl Exchange {
         if stream.tokenizer.is_between() {
             stream.begun = (cx.at, cx.number);
         }
-        let front = self.pending.front().map_or(Asked::Other, |p| asked(&p.transaction.method));
+        let front = self
+            .pending
+            .front()
+            .map_or(Asked::Other, |p| asked(&p.transaction.method));
         let mut later = self.pending.iter().skip(1);
         let mut first = Some(front);
         stream.tokenizer.bytes(
             fresh,
             // Several answers may end in one segment: each asks about the next request in turn.
-            || first.take().unwrap_or_else(|| later.next().map_or(Asked::Other, |p| asked(&p.transaction.method))),
+            || {
+                first.take().unwrap_or_else(|| {
+                    later
+                        .next()
+                        .map_or(Asked::Other, |p| asked(&p.transaction.method))
+                })
+            },
             &mut tokens,
         );
         let uncaptured = (end - expected) - fresh.len() as u64;
@@ -263,7 +280,11 @@ impl Exchange {
     /// Returns 1 if a request ended.
     fn request_token(&mut self, token: Token, packets: u64, cx: &mut Context<'_>) -> u32 {
         match token {
-            Token::Request { method, target, header_bytes } => {
+            Token::Request {
+                method,
+                target,
+                header_bytes,
+            } => {
                 if self.streams[Side::Server as usize].tokenizer.is_lost() {
                     // Whether earlier requests were answered cannot be known, so nothing may be said about them.
                     self.run = None;
@@ -275,7 +296,7 @@ impl Exchange {
                 let index = self.counts.requests;
                 self.counts.requests += 1;
                 self.counts.pipelined += u64::from(ahead > 0);
-                if self.pending.len() >= PENDING_MAX {
+                if self.pending.len() >= PENDING_MAX || !cx.budget.hold(PENDING_BYTES) {
                     self.counts.unanswered += 1;
                     return 0;
                 }
@@ -365,10 +386,15 @@ impl Exchange {
 
     fn finish_front(&mut self, body_bytes: u64, packets: u64, cx: &mut Context<'_>) {
         // Without a status the front belongs to an answer that was never seen to begin.
-        if self.pending.front().is_none_or(|p| p.transaction.status.is_none()) {
+        if self
+            .pending
+            .front()
+            .is_none_or(|p| p.transaction.status.is_none())
+        {
             return;
         }
         if let Some(mut pending) = self.pending.pop_front() {
+            cx.budget.release(PENDING_BYTES);
             let t = &mut pending.transaction;
             t.response_body_bytes = body_bytes;
             t.receive = pending.response_first.map(|first| cx.at.since(first));
@@ -382,6 +408,7 @@ impl Exchange {
 
     fn abandon_front(&mut self, packets: u64, cx: &mut Context<'_>) {
         if let Some(mut pending) = self.pending.pop_front() {
+            cx.budget.release(PENDING_BYTES);
             self.counts.unanswered += 1;
             pending.transaction.packets = packets - pending.packets_before;
             cx.transaction(pending.transaction);
@@ -425,7 +452,10 @@ impl Exchange {
 
     fn close_at_fin(&mut self, side: Side, packets: u64, cx: &mut Context<'_>) {
         let stream = &self.streams[side as usize];
-        if stream.fin.is_some_and(|fin| stream.expected.is_none_or(|expected| expected >= fin)) {
+        if stream
+            .fin
+            .is_some_and(|fin| stream.expected.is_none_or(|expected| expected >= fin))
+        {
             self.closed(side, packets, cx);
         }
     }

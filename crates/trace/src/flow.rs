@@ -180,7 +180,13 @@ impl Context<'_> {
 
     fn zero_window(&mut self, sender: Side, since: (Instant, u64), probes: u32) {
         let cost = self.at.since(since.0);
-        self.finding(sender, since.0, cost, &[since.1, self.number], Kind::ZeroWindow { probes });
+        self.finding(
+            sender,
+            since.0,
+            cost,
+            &[since.1, self.number],
+            Kind::ZeroWindow { probes },
+        );
     }
 
     fn timeout(&mut self, sender: Side, expired: Expired, spurious: bool) {
@@ -207,7 +213,11 @@ impl Context<'_> {
         if run.requests < 3 || needless < 2 {
             return;
         }
-        let cost = run.last.0.since(run.first.0).mul_f64(f64::from(needless) / f64::from(run.requests - 1));
+        let cost = run
+            .last
+            .0
+            .since(run.first.0)
+            .mul_f64(f64::from(needless) / f64::from(run.requests - 1));
         let kind = Kind::OneRequestPerSegment {
             requests: run.requests,
             needless,
@@ -217,11 +227,13 @@ impl Context<'_> {
 
     fn cwnd(&mut self, side: Side, bytes: u64, mss: u32) {
         self.meter.cwnd(self.at, bytes, mss);
-        self.recorder.record(self.connection, side, self.at, self.number, Mark::Cwnd { bytes });
+        self.recorder
+            .record(self.connection, side, self.at, self.number, Mark::Cwnd { bytes });
     }
 
     fn series_rtt(&mut self, side: Side, rtt: Duration) {
-        self.recorder.record(self.connection, side, self.at, self.number, Mark::Rtt { rtt });
+        self.recorder
+            .record(self.connection, side, self.at, self.number, Mark::Rtt { rtt });
     }
 }
 
@@ -232,8 +244,14 @@ impl Context<'_> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     Opening,
-    Open { since: Instant },
-    Over { since: Option<Instant>, at: Instant, end: End },
+    Open {
+        since: Instant,
+    },
+    Over {
+        since: Option<Instant>,
+        at: Instant,
+        end: End,
+    },
 }
 
 /// A connection being followed.
@@ -277,7 +295,11 @@ impl Flow {
         Flow {
             id,
             ends,
-            phase: if midstream { Phase::Open { since: at } } else { Phase::Opening },
+            phase: if midstream {
+                Phase::Open { since: at }
+            } else {
+                Phase::Opening
+            },
             first: (at, number),
             last: (at, number),
             packets: 0,
@@ -314,12 +336,18 @@ impl Flow {
             return false;
         }
         let half = &self.halves[self.side(segment) as usize];
-        let same_start = half.space.is_some_and(|space| space.offset(segment.seq, half.next) == Space::BASE);
+        let same_start = half
+            .space
+            .is_some_and(|space| space.offset(segment.seq, half.next) == Space::BASE);
         (self.is_over() || half.next > Space::BASE + 1 || self.is_established()) && !same_start
     }
 
     fn side(&self, segment: &Segment<'_>) -> Side {
-        if segment.from == self.ends[0] { Side::Client } else { Side::Server }
+        if segment.from == self.ends[0] {
+            Side::Client
+        } else {
+            Side::Server
+        }
     }
 
     /// One packet of this connection.
@@ -435,7 +463,14 @@ impl Flow {
         }
     }
 
-    fn http_data(&mut self, segment: &Segment<'_>, side: Side, start: u64, arrival: Arrival, cx: &mut Context<'_>) {
+    fn http_data(
+        &mut self,
+        segment: &Segment<'_>,
+        side: Side,
+        start: u64,
+        arrival: Arrival,
+        cx: &mut Context<'_>,
+    ) {
         let Some(http) = &mut self.http else {
             return;
         };
@@ -464,7 +499,8 @@ impl Flow {
         match self.phase {
             Phase::Opening => {
                 let both = self.halves.iter().all(|h| h.syns().0 > 0);
-                let answered = both && side == Side::Client && flags.has(Flags::ACK) && !flags.has(Flags::SYN);
+                let answered =
+                    both && side == Side::Client && flags.has(Flags::ACK) && !flags.has(Flags::SYN);
                 let midway = segment.payload_len > 0 && !flags.has(Flags::SYN);
                 if answered || midway {
                     self.handshake = both.then(|| cx.at.since(self.first.0));
@@ -528,10 +564,14 @@ impl Flow {
         let unread = peer.unacknowledged_data().max(if own_fin { late } else { 0 });
         // A refused or aborted handshake destroys nothing.
         if since.is_some() && (unacknowledged > 0 || unread > 0 || requests > 0) {
-            let oldest = [own.oldest_data(), peer.oldest_data(), waiting].into_iter().flatten().min();
+            let oldest = [own.oldest_data(), peer.oldest_data(), waiting]
+                .into_iter()
+                .flatten()
+                .min();
             let cost = oldest.map_or(Duration::ZERO, |oldest| cx.at.since(oldest));
             let mut packets = Vec::new();
-            packets.extend(self.after_close[side.peer() as usize].or(peer.last_data.map(|(_, packet)| packet)));
+            packets
+                .extend(self.after_close[side.peer() as usize].or(peer.last_data.map(|(_, packet)| packet)));
             packets.push(cx.number);
             let kind = Kind::ResetDestroyedData {
                 by: side,

@@ -110,9 +110,16 @@ pub(crate) fn guess(bytes: &[u8]) -> Guess {
     let line = &bytes[..memchr(b'\n', bytes).unwrap_or(bytes.len()).min(LINE_MAX)];
     let method = memchr(b' ', line).unwrap_or(line.len());
     // Methods in use have three (GET) to 16 letters; the preface of HTTP/2 looks alike, but says so at its end.
-    let is_method = (3..=16).contains(&method) && line[..method].iter().all(|b| b.is_ascii_uppercase() || *b == b'-');
+    let is_method = (3..=16).contains(&method)
+        && line[..method]
+            .iter()
+            .all(|b| b.is_ascii_uppercase() || *b == b'-');
     let has_version = bytes.len() == line.len() || line.windows(7).any(|w| w == b"HTTP/1.");
-    if is_method && has_version { Guess::Request } else { Guess::Neither }
+    if is_method && has_version {
+        Guess::Request
+    } else {
+        Guess::Neither
+    }
 }
 
 impl Tokenizer {
@@ -368,7 +375,11 @@ impl Tokenizer {
                     target,
                     header_bytes,
                 });
-                if chunked { State::ChunkSize } else { State::Length(length.unwrap_or(0)) }
+                if chunked {
+                    State::ChunkSize
+                } else {
+                    State::Length(length.unwrap_or(0))
+                }
             }
             FirstLine::Status(status) => {
                 out.push(Token::Response { status, header_bytes });

@@ -137,7 +137,8 @@ impl TcpOptions {
                 (5, blocks) => {
                     options.sack_blocks = (blocks.len() / 8) as u8;
                     let block = |at: usize| {
-                        (blocks.len() >= at + 8).then(|| (SeqNum(be32(blocks, at)), SeqNum(be32(blocks, at + 4))))
+                        (blocks.len() >= at + 8)
+                            .then(|| (SeqNum(be32(blocks, at)), SeqNum(be32(blocks, at + 4))))
                     };
                     options.sack_first = block(0);
                     options.sack_second = block(8);
@@ -264,6 +265,10 @@ impl<'a> Packet<'a> {
 
 /// Follows EtherTypes from `at` through VLAN tags, QinQ and PPPoE; returns where IP starts.
 #[inline]
+#[allow(
+    clippy::result_large_err,
+    reason = "inlined; the error is the caller's return value"
+)]
 fn ethernet<'a>(data: &[u8], mut at: usize) -> Result<usize, Packet<'a>> {
     loop {
         if data.len() < at + 2 {
@@ -343,8 +348,15 @@ fn ipv6<'a>(ip: &'a [u8], missing: usize) -> Packet<'a> {
         }
     }
     let address = |at: usize| {
-        let words = [be32(ip, at), be32(ip, at + 4), be32(ip, at + 8), be32(ip, at + 12)];
-        words.iter().fold(0u128, |bits, word| (bits << 32) | u128::from(*word))
+        let words = [
+            be32(ip, at),
+            be32(ip, at + 4),
+            be32(ip, at + 8),
+            be32(ip, at + 12),
+        ];
+        words
+            .iter()
+            .fold(0u128, |bits, word| (bits << 32) | u128::from(*word))
     };
     tcp(ip, header, total, address(8), address(24))
 }
@@ -369,8 +381,14 @@ fn tcp<'a>(ip: &'a [u8], header: usize, total: usize, from: u128, to: u128) -> P
     let payload_len = total - header - offset;
     let captured = tcp.len().saturating_sub(offset).min(payload_len);
     Packet::Tcp(Segment {
-        from: Endpoint { bits: from, port: be16(tcp, 0) },
-        to: Endpoint { bits: to, port: be16(tcp, 2) },
+        from: Endpoint {
+            bits: from,
+            port: be16(tcp, 0),
+        },
+        to: Endpoint {
+            bits: to,
+            port: be16(tcp, 2),
+        },
         seq: SeqNum(be32(tcp, 4)),
         ack: SeqNum(be32(tcp, 8)),
         flags: Flags(tcp[13]),

@@ -85,7 +85,10 @@ mod tests {
         }
         assert!(expected > Space::BASE + 4 * (1 << 32));
         // A retransmission of something far back still lies below.
-        assert_eq!(space.offset(isn + ((expected - 1000 - Space::BASE) as u32), near), expected - 1000);
+        assert_eq!(
+            space.offset(isn + ((expected - 1000 - Space::BASE) as u32), near),
+            expected - 1000
+        );
         assert_eq!(Space::relative(Space::BASE + 1), 1);
     }
 }

@@ -96,10 +96,22 @@ impl Recorder {
         self.connection == Some(connection)
     }
 
-    pub(crate) fn record(&mut self, connection: ConnectionId, side: Side, at: Instant, packet: u64, mark: Mark) {
+    pub(crate) fn record(
+        &mut self,
+        connection: ConnectionId,
+        side: Side,
+        at: Instant,
+        packet: u64,
+        mark: Mark,
+    ) {
         if self.wants(connection) {
             let at = at.since(self.start);
-            self.push(Point { at, packet, side, mark });
+            self.push(Point {
+                at,
+                packet,
+                side,
+                mark,
+            });
         }
     }
 
@@ -140,9 +152,19 @@ impl Series {
         for point in &self.points {
             let at = Stamp(point.at);
             match point.mark {
-                Mark::Data { start, end, again, syn, fin, .. } if point.side == sender => {
+                Mark::Data {
+                    start,
+                    end,
+                    again,
+                    syn,
+                    fin,
+                    ..
+                } if point.side == sender => {
                     let color = if again { "red" } else { "white" };
-                    let _ = writeln!(out, "{color}\ndarrow {at} {start}\nuarrow {at} {end}\nline {at} {start} {at} {end}");
+                    let _ = writeln!(
+                        out,
+                        "{color}\ndarrow {at} {start}\nuarrow {at} {end}\nline {at} {start} {at} {end}"
+                    );
                     if again {
                         let _ = writeln!(out, "atext {at} {end}\nR");
                     }
@@ -154,7 +176,10 @@ impl Series {
                 Mark::Ack { ack, edge, .. } if point.side != sender => {
                     if let Some((before, old_ack, old_edge)) = last {
                         let before = Stamp(before);
-                        let _ = writeln!(out, "green\nline {before} {old_ack} {at} {old_ack}\nline {at} {old_ack} {at} {ack}");
+                        let _ = writeln!(
+                            out,
+                            "green\nline {before} {old_ack} {at} {old_ack}\nline {at} {old_ack} {at} {ack}"
+                        );
                         let _ = writeln!(
                             out,
                             "yellow\nline {before} {old_edge} {at} {old_edge}\nline {at} {old_edge} {at} {edge}"
@@ -186,7 +211,13 @@ impl Series {
             };
             let _ = write!(out, "{},{},{from},", Stamp9(point.at), point.packet);
             let _ = match point.mark {
-                Mark::Data { start, end, again, flight, .. } => {
+                Mark::Data {
+                    start,
+                    end,
+                    again,
+                    flight,
+                    ..
+                } => {
                     let name = if again { "data-again" } else { "data" };
                     writeln!(out, "{name},{start},{end},,,{flight},,")
                 }

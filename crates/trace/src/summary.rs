@@ -2,10 +2,11 @@
 //!
 //! Everything here has a fixed size: a series that outgrows its bins doubles their width.
 
-use crate::finding::Finding;
 use crate::exchange::{HttpCounts, Transaction};
+use crate::finding::Finding;
 use crate::flow::{Connection, Direction, End, Kinds, Retransmissions, Spread, Volume};
 use crate::quantity;
+use core::fmt::Write as _;
 use core::time::Duration;
 use measure::Instant;
 use serde::Serialize;
@@ -188,6 +189,49 @@ pub struct Summary {
     pub untracked_segments: u64,
 }
 
+impl CwndDistribution {
+    /// The distribution as CSV: `segments,share`.
+    pub fn csv(&self) -> String {
+        let mut out = String::from("segments,share\n");
+        for (segments, share) in &self.cdf {
+            // Writing to a String cannot fail.
+            let _ = writeln!(out, "{segments},{share:.6}");
+        }
+        out
+    }
+}
+
+impl TimeSeries {
+    /// The series as CSV: `t_s,mean,max`, one row for each interval.
+    pub fn csv(&self) -> String {
+        let mut out = String::from("t_s,mean,max\n");
+        for (i, (mean, max)) in self.mean.iter().zip(&self.max).enumerate() {
+            let t = self.interval.as_secs_f64() * i as f64;
+            let _ = writeln!(out, "{t},{mean:.3},{max}");
+        }
+        out
+    }
+}
+
+impl Summary {
+    /// Packets by type and direction as CSV: `type,from_clients,from_servers`, for a bar chart.
+    pub fn kinds_csv(&self) -> String {
+        let (c, s) = (self.from_clients.kinds, self.from_servers.kinds);
+        let rows = [
+            ("SYN", c.syn, s.syn),
+            ("FIN", c.fin, s.fin),
+            ("RST", c.rst, s.rst),
+            ("DATA", c.data, s.data),
+            ("ACK", c.ack, s.ack),
+        ];
+        let mut out = String::from("type,from_clients,from_servers\n");
+        for (name, clients, servers) in rows {
+            let _ = writeln!(out, "{name},{clients},{servers}");
+        }
+        out
+    }
+}
+
 #[derive(Clone, Copy, Debug, Default)]
 struct Bin {
     sum: f64,
@@ -343,7 +387,8 @@ impl Meter {
         let now = self.established_now;
         self.connections.established += 1;
         self.connections.established_max = self.connections.established_max.max(now);
-        self.established.add(self.established_since.since(self.start), now as f64, 0.0);
+        self.established
+            .add(self.established_since.since(self.start), now as f64, 0.0);
     }
 
     pub(crate) fn closed(&mut self, at: Instant, duration: Duration) {
@@ -355,7 +400,9 @@ impl Meter {
 
     pub(crate) fn cwnd(&mut self, at: Instant, bytes: u64, mss: u32) {
         self.cwnd.add(at.since(self.start), bytes as f64, 1.0);
-        let segments = bytes.div_ceil(u64::from(mss.max(1))).min(CWND_SEGMENTS_MAX as u64) as usize;
+        let segments = bytes
+            .div_ceil(u64::from(mss.max(1)))
+            .min(CWND_SEGMENTS_MAX as u64) as usize;
         if self.cwnd_segments.len() <= segments {
             self.cwnd_segments.resize(segments + 1, 0);
         }
@@ -398,7 +445,8 @@ impl Meter {
             self.http.unmatched_responses += http.unmatched_responses;
             self.http.pipelined += http.pipelined;
             self.http.unanswered += http.unanswered;
-            self.http_packets += connection.from_client.volume.packets + connection.from_server.volume.packets;
+            self.http_packets +=
+                connection.from_client.volume.packets + connection.from_server.volume.packets;
         }
     }
 
@@ -416,10 +464,15 @@ impl Meter {
         volume.add(self.from_servers.volume);
         kinds.add(self.from_servers.kinds);
         let mut below = 0;
-        let cdf = self.cwnd_segments.iter().enumerate().filter(|(_, n)| **n > 0).map(|(segments, n)| {
-            below += n;
-            (segments as u32, below as f64 / self.cwnd_count as f64)
-        });
+        let cdf = self
+            .cwnd_segments
+            .iter()
+            .enumerate()
+            .filter(|(_, n)| **n > 0)
+            .map(|(segments, n)| {
+                below += n;
+                (segments as u32, below as f64 / self.cwnd_count as f64)
+            });
         Summary {
             start_ns: self.start.as_nanos(),
             duration,

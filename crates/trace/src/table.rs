@@ -73,7 +73,9 @@ impl Table {
         }
         let hash = self.hasher.hash_one(key);
         let slots = &self.slots;
-        let found = *self.index.find(hash, |i| slots[*i as usize].as_ref().is_some_and(|s| s.key == key))?;
+        let found = *self.index.find(hash, |i| {
+            slots[*i as usize].as_ref().is_some_and(|s| s.key == key)
+        })?;
         self.recent = found;
         Some(found)
     }
@@ -108,7 +110,10 @@ impl Table {
 
     #[inline]
     pub(crate) fn flow(&mut self, at: u32) -> Option<&mut Flow> {
-        self.slots.get_mut(at as usize)?.as_mut().map(|slot| &mut *slot.flow)
+        self.slots
+            .get_mut(at as usize)?
+            .as_mut()
+            .map(|slot| &mut *slot.flow)
     }
 
     /// The connection had a packet: it is the newest of its list.
@@ -117,7 +122,11 @@ impl Table {
         let Some(Some(slot)) = self.slots.get(at as usize) else {
             return;
         };
-        let list = if slot.flow.is_over() { List::Over } else { List::Live };
+        let list = if slot.flow.is_over() {
+            List::Over
+        } else {
+            List::Live
+        };
         // A connection that is over keeps its place: stragglers do not prolong its stay.
         if slot.list == list && (list == List::Over || self.ends[list as usize].1 == at) {
             return;

@@ -16,14 +16,21 @@ fn ms(ms: u64) -> Duration {
 /// Reads a published trace: `t_s,from,to,flags,seq_start,seq_end,len,ack,win,role`.
 fn published(csv: &str) -> Talk {
     let mut talk = Talk::default();
-    for line in csv.lines().filter(|l| !l.starts_with('#') && !l.starts_with("t_s")) {
+    for line in csv
+        .lines()
+        .filter(|l| !l.starts_with('#') && !l.starts_with("t_s"))
+    {
         let f: Vec<&str> = line.splitn(10, ',').collect();
         let number = |text: &str| text.parse::<u32>().ok();
         let at = (f[0].parse::<f64>().unwrap() * 1e6).round() as u64;
         let from_client = f[1] == "client";
         let own = usize::from(!from_client);
         let syn = f[3].contains('S');
-        let seq = if syn { 0 } else { number(f[4]).unwrap_or(talk.next[own]) };
+        let seq = if syn {
+            0
+        } else {
+            number(f[4]).unwrap_or(talk.next[own])
+        };
         let payload = vec![b'.'; number(f[6]).unwrap() as usize];
         talk.next[own] = seq + payload.len() as u32 + u32::from(syn);
         let seg = Seg {
@@ -57,7 +64,14 @@ fn figure_2_shows_the_short_initial_segment_and_nothing_else() {
         ref other => panic!("{other:?}"),
     }
     let c = &outcome.connections[0];
-    assert_eq!((c.from_client.kinds.syn, c.from_server.kinds.data, c.from_client.kinds.ack), (1, 4, 2));
+    assert_eq!(
+        (
+            c.from_client.kinds.syn,
+            c.from_server.kinds.data,
+            c.from_client.kinds.ack
+        ),
+        (1, 4, 2)
+    );
     assert_eq!(c.from_server.mss, None);
 }
 
@@ -70,7 +84,11 @@ fn figure_4_shows_the_odd_short_final_segment_and_nothing_else() {
     // Claim he-03: the acknowledgment comes 167 ms after the odd segment, the final one 0.2 ms after it.
     assert_eq!(finding.cost, Duration::from_micros(189_479 - 22_103));
     match finding.kind {
-        Kind::OddShortFinalSegment { odd_len, final_len, ack_delay } => {
+        Kind::OddShortFinalSegment {
+            odd_len,
+            final_len,
+            ack_delay,
+        } => {
             assert_eq!((odd_len, final_len), (1176, 13));
             assert_eq!(ack_delay, Duration::from_micros(189_262 - 22_103));
         }
@@ -87,7 +105,11 @@ fn published_predicates_turn_false_when_one_condition_is_taken_away() {
     for frame in &mut prompt.frames[6..] {
         frame.at_us -= 184_000;
     }
-    assert!(prompt.analyze().titles().is_empty(), "{:?}", prompt.analyze().titles());
+    assert!(
+        prompt.analyze().titles().is_empty(),
+        "{:?}",
+        prompt.analyze().titles()
+    );
     // The third segment does not follow at once: something else held it.
     let mut later = fig2.clone();
     for frame in &mut later.frames[7..] {
@@ -134,10 +156,23 @@ fn slow_start_restart() {
         talk.analyze()
     };
     let outcome = build(&[2, 4, 8, 1], 3_000_000);
-    assert!(outcome.titles().contains(&"slow-start restart"), "{:?}", outcome.titles());
-    let finding = outcome.findings.iter().find(|f| f.kind.title() == "slow-start restart").unwrap();
+    assert!(
+        outcome.titles().contains(&"slow-start restart"),
+        "{:?}",
+        outcome.titles()
+    );
+    let finding = outcome
+        .findings
+        .iter()
+        .find(|f| f.kind.title() == "slow-start restart")
+        .unwrap();
     match finding.kind {
-        Kind::SlowStartRestart { flight_before, flight_after, rounds, .. } => {
+        Kind::SlowStartRestart {
+            flight_before,
+            flight_after,
+            rounds,
+            ..
+        } => {
             assert_eq!((flight_before, flight_after, rounds), (8 * 1460, 2 * 1460, 3));
         }
         ref other => panic!("{other:?}"),
@@ -150,7 +185,10 @@ fn slow_start_restart() {
         (&[2, 4, 8, 1], 10_000, "there was no pause"),
         (&[2, 2, 2, 2, 2], 3_000_000, "the window did not grow"),
     ] {
-        assert!(!build(again, pause).titles().contains(&"slow-start restart"), "{why}");
+        assert!(
+            !build(again, pause).titles().contains(&"slow-start restart"),
+            "{why}"
+        );
     }
 }
 
@@ -162,7 +200,8 @@ fn delayed_ack_floor_on_linux_and_bsd() {
         // An initial window of one segment: the second waits for the timer.
         talk.data(500, false, &[b'.'; MSS]);
         talk.ack_all(500 + delay, true);
-        talk.data(600 + delay, false, &[b'.'; MSS]).data(610 + delay, false, &[b'.'; MSS]);
+        talk.data(600 + delay, false, &[b'.'; MSS])
+            .data(610 + delay, false, &[b'.'; MSS]);
         let outcome = talk.analyze();
         assert_eq!(outcome.titles(), ["delayed acknowledgment"]);
         assert_eq!(outcome.findings[0].packets, [5, 6, 7]);
@@ -199,7 +238,10 @@ fn nagle_with_buffering() {
     assert_eq!(outcome.findings[0].cost, Duration::from_micros(40_150));
     match outcome.findings[0].kind {
         Kind::NagleBuffering { held_len, timer } => {
-            assert_eq!((held_len as usize, timer), (GET.len() - 20, Some(AckTimer::Short)));
+            assert_eq!(
+                (held_len as usize, timer),
+                (GET.len() - 20, Some(AckTimer::Short))
+            );
         }
         ref other => panic!("{other:?}"),
     }
@@ -213,7 +255,8 @@ fn application_limited() {
         let mut talk = Talk::default();
         talk.handshake(0, 100, 100).data(300, true, GET);
         talk.data(500, false, &reply(20_000)[..1000]).ack_all(600, true);
-        talk.data(600 + pause, false, &[b'x'; 1000]).ack_all(700 + pause, true);
+        talk.data(600 + pause, false, &[b'x'; 1000])
+            .ack_all(700 + pause, true);
         talk.analyze()
     };
     let outcome = build(150_000);
@@ -228,7 +271,8 @@ fn application_limited() {
 fn receiver_window_limited() {
     let build = |window: u16| {
         let mut talk = Talk::default();
-        talk.handshake_with(0, 100, 20_000, window).data(20_200, true, GET);
+        talk.handshake_with(0, 100, 20_000, window)
+            .data(20_200, true, GET);
         for round in 0..6 {
             let at = 20_300 + round * 20_000;
             for _ in 0..4 {
@@ -236,7 +280,15 @@ fn receiver_window_limited() {
             }
             let ack = talk.next[1];
             let seq = talk.next[0];
-            talk.push(at + 19_900, Seg { seq, ack, window, ..Seg::default() });
+            talk.push(
+                at + 19_900,
+                Seg {
+                    seq,
+                    ack,
+                    window,
+                    ..Seg::default()
+                },
+            );
         }
         talk.analyze()
     };
@@ -255,16 +307,39 @@ fn zero_window() {
     talk.handshake(0, 100, 100).data(300, true, GET);
     talk.data(500, false, &[b'.'; MSS]).data(510, false, &[b'.'; MSS]);
     let (seq, ack) = (talk.next[0], talk.next[1]);
-    let shut = Seg { seq, ack, window: 0, ..Seg::default() };
+    let shut = Seg {
+        seq,
+        ack,
+        window: 0,
+        ..Seg::default()
+    };
     talk.push(600, shut);
     // A Linux probe: no payload, one below the next byte.
-    let probe = Seg { from_client: false, seq: ack - 1, ack: seq, ..Seg::default() };
+    let probe = Seg {
+        from_client: false,
+        seq: ack - 1,
+        ack: seq,
+        ..Seg::default()
+    };
     talk.push(200_600, probe).push(200_700, shut);
-    talk.push(301_000, Seg { window: 16_384, ..shut });
+    talk.push(
+        301_000,
+        Seg {
+            window: 16_384,
+            ..shut
+        },
+    );
     talk.data(301_100, false, &[b'.'; MSS]).ack_all(301_200, true);
     let outcome = talk.analyze();
-    let finding = outcome.findings.iter().find(|f| f.kind.title() == "zero window").unwrap();
-    assert_eq!((finding.cost, &finding.packets[..]), (Duration::from_micros(300_400), &[7, 10][..]));
+    let finding = outcome
+        .findings
+        .iter()
+        .find(|f| f.kind.title() == "zero window")
+        .unwrap();
+    assert_eq!(
+        (finding.cost, &finding.packets[..]),
+        (Duration::from_micros(300_400), &[7, 10][..])
+    );
     assert_eq!(finding.kind, Kind::ZeroWindow { probes: 1 });
     assert_eq!(outcome.connections[0].from_client.zero_windows, 2);
 }
@@ -274,12 +349,22 @@ fn retransmission_timeout_and_fast_retransmit_are_told_apart() {
     // Timeout: silence, then the first unacknowledged segment again.
     let mut talk = Talk::default();
     talk.handshake(0, 100, 20_000).data(20_200, true, GET);
-    talk.data(20_300, false, &[b'.'; MSS]).data(20_310, false, &[b'.'; 700]);
-    let lost = Seg { from_client: false, seq: 1, ack: talk.next[0], payload: &[b'.'; MSS], ..Seg::default() };
+    talk.data(20_300, false, &[b'.'; MSS])
+        .data(20_310, false, &[b'.'; 700]);
+    let lost = Seg {
+        from_client: false,
+        seq: 1,
+        ack: talk.next[0],
+        payload: &[b'.'; MSS],
+        ..Seg::default()
+    };
     talk.push(320_300, lost).ack_all(340_300, true);
     let outcome = talk.analyze();
     assert_eq!(outcome.titles(), ["retransmission timeout"]);
-    assert_eq!((outcome.findings[0].cost, &outcome.findings[0].packets[..]), (ms(300), &[5, 7][..]));
+    assert_eq!(
+        (outcome.findings[0].cost, &outcome.findings[0].packets[..]),
+        (ms(300), &[5, 7][..])
+    );
     assert_eq!(outcome.connections[0].from_server.retransmissions.timeout, 1);
     assert_eq!(outcome.connections[0].from_server.retransmissions.bytes, 1460);
 
@@ -292,13 +377,22 @@ fn retransmission_timeout_and_fast_retransmit_are_told_apart() {
     for i in 0..4 {
         talk.ack(40_300 + i, true, 1);
     }
-    let lost = Seg { from_client: false, seq: 1, ack: talk.next[0], payload: &[b'.'; MSS], ..Seg::default() };
+    let lost = Seg {
+        from_client: false,
+        seq: 1,
+        ack: talk.next[0],
+        payload: &[b'.'; MSS],
+        ..Seg::default()
+    };
     talk.push(40_400, lost).ack_all(60_400, true);
     let outcome = talk.analyze();
     assert!(outcome.titles().is_empty(), "{:?}", outcome.titles());
     let c = &outcome.connections[0];
     assert_eq!(c.from_server.retransmissions.fast, 1);
-    assert_eq!((c.from_client.duplicate_acks, c.from_client.triple_duplicate_acks), (4, 1));
+    assert_eq!(
+        (c.from_client.duplicate_acks, c.from_client.triple_duplicate_acks),
+        (4, 1)
+    );
 }
 
 #[test]
@@ -314,25 +408,57 @@ fn a_spurious_timeout_is_known_by_its_echo() {
         ..Seg::default()
     };
     talk.push(20_300, first);
-    talk.push(400_000, Seg { stamps: Some((1380, 5)), ..first });
+    talk.push(
+        400_000,
+        Seg {
+            stamps: Some((1380, 5)),
+            ..first
+        },
+    );
     let seq = talk.next[0];
-    talk.push(400_100, Seg { seq, ack: 1461, stamps: Some((9, 1000)), ..Seg::default() });
+    talk.push(
+        400_100,
+        Seg {
+            seq,
+            ack: 1461,
+            stamps: Some((9, 1000)),
+            ..Seg::default()
+        },
+    );
     let outcome = talk.analyze();
-    assert_eq!(outcome.findings[0].kind, Kind::RetransmissionTimeout { transmissions: 2, spurious: true });
+    assert_eq!(
+        outcome.findings[0].kind,
+        Kind::RetransmissionTimeout {
+            transmissions: 2,
+            spurious: true
+        }
+    );
 }
 
 /// Claim w3-07: naive full close with requests in flight.
 fn close_with_requests_in_flight(half_close: bool) -> Outcome {
     let mut talk = Talk::default();
-    talk.handshake(0, 100, 100).data(300, true, GET).data(500, false, &reply(100));
+    talk.handshake(0, 100, 100)
+        .data(300, true, GET)
+        .data(500, false, &reply(100));
     // The server closes after the first answer; two more requests are on their way.
     talk.segment(520, false, "FA", b"");
     talk.data(530, true, GET).data(540, true, GET);
     if half_close {
-        talk.ack_all(600, false).segment(700, true, "FA", b"").ack_all(800, false);
+        talk.ack_all(600, false)
+            .segment(700, true, "FA", b"")
+            .ack_all(800, false);
     } else {
         let seq = talk.next[1];
-        talk.push(600, Seg { from_client: false, flags: "R", seq, ..Seg::default() });
+        talk.push(
+            600,
+            Seg {
+                from_client: false,
+                flags: "R",
+                seq,
+                ..Seg::default()
+            },
+        );
     }
     talk.analyze()
 }
@@ -342,18 +468,41 @@ fn a_reset_that_destroyed_data() {
     let outcome = close_with_requests_in_flight(false);
     assert_eq!(outcome.titles(), ["reset destroyed data"]);
     match outcome.findings[0].kind {
-        Kind::ResetDestroyedData { by, unread, requests, after_close, .. } => {
-            assert_eq!((by, unread, requests, after_close), (Side::Server, 2 * GET.len() as u64, 2, true));
+        Kind::ResetDestroyedData {
+            by,
+            unread,
+            requests,
+            after_close,
+            ..
+        } => {
+            assert_eq!(
+                (by, unread, requests, after_close),
+                (Side::Server, 2 * GET.len() as u64, 2, true)
+            );
         }
         ref other => panic!("{other:?}"),
     }
     assert_eq!(outcome.findings[0].packets, [8, 9]);
-    assert!(!close_with_requests_in_flight(true).titles().contains(&"reset destroyed data"));
+    assert!(
+        !close_with_requests_in_flight(true)
+            .titles()
+            .contains(&"reset destroyed data")
+    );
     // A reset of a quiet connection destroys nothing.
     let mut talk = Talk::default();
-    talk.handshake(0, 100, 100).data(300, true, GET).data(500, false, &reply(100)).ack_all(600, true);
+    talk.handshake(0, 100, 100)
+        .data(300, true, GET)
+        .data(500, false, &reply(100))
+        .ack_all(600, true);
     let seq = talk.next[0];
-    talk.push(700, Seg { flags: "R", seq, ..Seg::default() });
+    talk.push(
+        700,
+        Seg {
+            flags: "R",
+            seq,
+            ..Seg::default()
+        },
+    );
     assert!(talk.analyze().titles().is_empty());
 }
 
@@ -374,7 +523,13 @@ fn one_request_per_segment() {
     };
     let outcome = build(false);
     assert_eq!(outcome.titles(), ["one request per segment"]);
-    assert_eq!(outcome.findings[0].kind, Kind::OneRequestPerSegment { requests: 10, needless: 9 });
+    assert_eq!(
+        outcome.findings[0].kind,
+        Kind::OneRequestPerSegment {
+            requests: 10,
+            needless: 9
+        }
+    );
     assert_eq!(outcome.findings[0].cost, Duration::from_micros(900));
     assert_eq!(outcome.transactions.len(), 10);
     assert_eq!(outcome.transactions.iter().filter(|t| t.complete).count(), 10);
@@ -385,14 +540,32 @@ fn one_request_per_segment() {
 #[test]
 fn handshake_retransmission() {
     let mut talk = Talk::default();
-    let syn = Seg { flags: "S", seq: 0, mss: Some(1460), ..Seg::default() };
+    let syn = Seg {
+        flags: "S",
+        seq: 0,
+        mss: Some(1460),
+        ..Seg::default()
+    };
     talk.push(0, syn).push(1_000_000, syn);
-    talk.push(1_000_100, Seg { flags: "SA", from_client: false, ..syn });
+    talk.push(
+        1_000_100,
+        Seg {
+            flags: "SA",
+            from_client: false,
+            ..syn
+        },
+    );
     talk.ack_all(1_000_200, true);
     let outcome = talk.analyze();
     assert_eq!(outcome.titles(), ["handshake retransmission"]);
-    assert_eq!((outcome.findings[0].cost, &outcome.findings[0].packets[..]), (ms(1000), &[1, 2][..]));
-    assert_eq!(outcome.connections[0].handshake, Some(Duration::from_micros(1_000_200)));
+    assert_eq!(
+        (outcome.findings[0].cost, &outcome.findings[0].packets[..]),
+        (ms(1000), &[1, 2][..])
+    );
+    assert_eq!(
+        outcome.connections[0].handshake,
+        Some(Duration::from_micros(1_000_200))
+    );
 }
 
 #[test]
@@ -424,8 +597,15 @@ fn findings_are_the_same_wherever_the_capture_was_made() {
         now += to_server + 100;
         transfer(&mut talk, &mut now, &[2, 4, 8, 2]);
         let outcome = talk.analyze();
-        let restart = outcome.findings.iter().find(|f| f.kind.title() == "slow-start restart");
-        assert!(restart.is_some(), "{to_server} {to_client}: {:?}", outcome.titles());
+        let restart = outcome
+            .findings
+            .iter()
+            .find(|f| f.kind.title() == "slow-start restart");
+        assert!(
+            restart.is_some(),
+            "{to_server} {to_client}: {:?}",
+            outcome.titles()
+        );
         assert_eq!(outcome.connections[0].from_server.flight.max, 8 * 1460);
     }
 }

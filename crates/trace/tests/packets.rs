@@ -6,11 +6,17 @@ use core::net::IpAddr;
 use etherparse::{PacketBuilder, TcpOptionElement};
 use measure::Instant;
 use proptest::prelude::*;
-use talk::{Talk, Seg};
+use talk::{Seg, Talk};
 use trace::{Analyzer, Endpoint, Frame, Limits, LinkType, Options, Packet, SeqNum};
 
 fn frame(link: LinkType, data: &[u8]) -> Frame<'_> {
-    Frame { number: 1, at: Instant::ZERO, link, wire_len: data.len() as u32, data }
+    Frame {
+        number: 1,
+        at: Instant::ZERO,
+        link,
+        wire_len: data.len() as u32,
+        data,
+    }
 }
 
 fn ip4(payload: &[u8]) -> Vec<u8> {
@@ -18,7 +24,11 @@ fn ip4(payload: &[u8]) -> Vec<u8> {
     PacketBuilder::ipv4([10, 0, 0, 1], [10, 0, 0, 2], 64)
         .tcp(1000, 80, 7, 99)
         .ack(8)
-        .options(&[TcpOptionElement::Noop, TcpOptionElement::Noop, TcpOptionElement::Timestamp(3, 4)])
+        .options(&[
+            TcpOptionElement::Noop,
+            TcpOptionElement::Noop,
+            TcpOptionElement::Timestamp(3, 4),
+        ])
         .unwrap()
         .write(&mut out, payload)
         .unwrap();
@@ -39,7 +49,10 @@ fn ip6(payload: &[u8]) -> Vec<u8> {
 fn check(link: LinkType, data: &[u8], payload: &[u8]) {
     match Packet::decode(&frame(link, data)) {
         Packet::Tcp(s) => {
-            assert_eq!((s.from.port, s.to.port, s.seq, s.ack, s.window), (1000, 80, SeqNum(7), SeqNum(8), 99));
+            assert_eq!(
+                (s.from.port, s.to.port, s.seq, s.ack, s.window),
+                (1000, 80, SeqNum(7), SeqNum(8), 99)
+            );
             assert_eq!((s.payload, s.payload_len as usize), (payload, payload.len()));
         }
         other => panic!("{link:?}: {other:?}"),
@@ -54,18 +67,46 @@ fn every_link_type() {
         let with = |head: &[u8]| [head, &ip].concat();
         check(LinkType::RAW, &ip, b"data");
         check(if v4 { LinkType::IPV4 } else { LinkType::IPV6 }, &ip, b"data");
-        check(LinkType::NULL, &with(&[if v4 { 2 } else { 30 }, 0, 0, 0]), b"data");
+        check(
+            LinkType::NULL,
+            &with(&[if v4 { 2 } else { 30 }, 0, 0, 0]),
+            b"data",
+        );
         check(LinkType::LOOP, &with(&[0, 0, 0, 24]), b"data");
         let mac = [0u8; 12];
-        check(LinkType::ETHERNET, &with(&[&mac[..], &ethertype].concat()), b"data");
-        check(LinkType::ETHERNET, &with(&[&mac[..], &[0x81, 0, 0, 5], &ethertype].concat()), b"data");
+        check(
+            LinkType::ETHERNET,
+            &with(&[&mac[..], &ethertype].concat()),
+            b"data",
+        );
+        check(
+            LinkType::ETHERNET,
+            &with(&[&mac[..], &[0x81, 0, 0, 5], &ethertype].concat()),
+            b"data",
+        );
         let qinq = [&mac[..], &[0x88, 0xa8, 0, 5, 0x81, 0, 0, 6], &ethertype].concat();
         check(LinkType::ETHERNET, &with(&qinq), b"data");
-        let pppoe = [&mac[..], &[0x88, 0x64, 0x11, 0, 0, 1, 0, 99, 0, if v4 { 0x21 } else { 0x57 }]].concat();
+        let pppoe = [
+            &mac[..],
+            &[0x88, 0x64, 0x11, 0, 0, 1, 0, 99, 0, if v4 { 0x21 } else { 0x57 }],
+        ]
+        .concat();
         check(LinkType::ETHERNET, &with(&pppoe), b"data");
-        check(LinkType::LINUX_SLL, &with(&[&[0; 14][..], &ethertype].concat()), b"data");
-        check(LinkType::LINUX_SLL2, &with(&[&ethertype[..], &[0; 18]].concat()), b"data");
-        check(LinkType::LINUX_SLL2, &with(&[&[0x81, 0][..], &[0; 18], &[0, 5], &ethertype].concat()), b"data");
+        check(
+            LinkType::LINUX_SLL,
+            &with(&[&[0; 14][..], &ethertype].concat()),
+            b"data",
+        );
+        check(
+            LinkType::LINUX_SLL2,
+            &with(&[&ethertype[..], &[0; 18]].concat()),
+            b"data",
+        );
+        check(
+            LinkType::LINUX_SLL2,
+            &with(&[&[0x81, 0][..], &[0; 18], &[0, 5], &ethertype].concat()),
+            b"data",
+        );
     }
 }
 
@@ -75,7 +116,10 @@ fn padding_is_no_payload_and_a_snapshot_length_loses_none() {
     padded.resize(80, 0xaa);
     check(LinkType::ETHERNET, &padded, b"");
     let full = ip4(&[b'x'; 1000]);
-    let cut = Frame { wire_len: full.len() as u32, ..frame(LinkType::RAW, &full[..60]) };
+    let cut = Frame {
+        wire_len: full.len() as u32,
+        ..frame(LinkType::RAW, &full[..60])
+    };
     match Packet::decode(&cut) {
         Packet::Tcp(s) => {
             assert_eq!((s.payload_len, s.payload.len()), (1000, 60 - 52));
@@ -86,7 +130,10 @@ fn padding_is_no_payload_and_a_snapshot_length_loses_none() {
     // Segmentation offload leaves the total length empty: the frame's own length rules.
     let mut offloaded = full.clone();
     offloaded[2..4].fill(0);
-    let cut = Frame { wire_len: full.len() as u32, ..frame(LinkType::RAW, &offloaded[..60]) };
+    let cut = Frame {
+        wire_len: full.len() as u32,
+        ..frame(LinkType::RAW, &offloaded[..60])
+    };
     assert!(matches!(Packet::decode(&cut), Packet::Tcp(s) if s.payload_len == 1000));
 }
 
@@ -106,39 +153,72 @@ fn ipv6_extension_headers_are_passed() {
     ip.extend_from_slice(&plain[40..]);
     check(LinkType::RAW, &ip, b"data");
     ip[40 + 8 + 24 + 3] = 1;
-    assert!(matches!(Packet::decode(&frame(LinkType::RAW, &ip)), Packet::Fragment));
+    assert!(matches!(
+        Packet::decode(&frame(LinkType::RAW, &ip)),
+        Packet::Fragment
+    ));
 }
 
 #[test]
 fn what_is_no_tcp_is_counted_as_what_it_is() {
     let mut udp = ip4(b"");
     udp[9] = 17;
-    assert!(matches!(Packet::decode(&frame(LinkType::RAW, &udp)), Packet::OtherIp(17)));
+    assert!(matches!(
+        Packet::decode(&frame(LinkType::RAW, &udp)),
+        Packet::OtherIp(17)
+    ));
     let mut fragment = ip4(b"");
     fragment[6] = 0x20;
-    assert!(matches!(Packet::decode(&frame(LinkType::RAW, &fragment)), Packet::Fragment));
+    assert!(matches!(
+        Packet::decode(&frame(LinkType::RAW, &fragment)),
+        Packet::Fragment
+    ));
     let arp = [&[0u8; 12][..], &[8, 6], &[0; 28]].concat();
-    assert!(matches!(Packet::decode(&frame(LinkType::ETHERNET, &arp)), Packet::NotIp));
-    assert!(matches!(Packet::decode(&frame(LinkType(147), &arp)), Packet::UnknownLink(LinkType(147))));
-    assert!(matches!(Packet::decode(&frame(LinkType::RAW, &ip4(b"")[..30])), Packet::Malformed));
-    assert!(matches!(Packet::decode(&frame(LinkType::RAW, b"")), Packet::Malformed));
+    assert!(matches!(
+        Packet::decode(&frame(LinkType::ETHERNET, &arp)),
+        Packet::NotIp
+    ));
+    assert!(matches!(
+        Packet::decode(&frame(LinkType(147), &arp)),
+        Packet::UnknownLink(LinkType(147))
+    ));
+    assert!(matches!(
+        Packet::decode(&frame(LinkType::RAW, &ip4(b"")[..30])),
+        Packet::Malformed
+    ));
+    assert!(matches!(
+        Packet::decode(&frame(LinkType::RAW, b"")),
+        Packet::Malformed
+    ));
 }
 
 #[test]
 fn endpoints_print_as_people_write_them() {
     let v4 = Endpoint::new("192.0.2.1".parse::<IpAddr>().unwrap(), 80);
     let v6 = Endpoint::new("2001:db8::1".parse::<IpAddr>().unwrap(), 443);
-    assert_eq!((v4.to_string(), v6.to_string()), ("192.0.2.1:80".into(), "[2001:db8::1]:443".into()));
+    assert_eq!(
+        (v4.to_string(), v6.to_string()),
+        ("192.0.2.1:80".into(), "[2001:db8::1]:443".into())
+    );
     assert_eq!(v4.address(), "192.0.2.1".parse::<IpAddr>().unwrap());
 }
 
 #[test]
 fn the_flow_table_keeps_its_bound_and_reports_every_connection() {
-    let limits = Limits { connections: 10, ..Limits::default() };
-    let mut analyzer = Analyzer::new(Options { limits, ..Options::default() });
+    let limits = Limits {
+        connections: 10,
+        ..Limits::default()
+    };
+    let mut analyzer = Analyzer::new(Options {
+        limits,
+        ..Options::default()
+    });
     let mut reports = 0;
     for port in 0..1000u16 {
-        let mut talk = Talk { client_port: 10_000 + port, ..Talk::default() };
+        let mut talk = Talk {
+            client_port: 10_000 + port,
+            ..Talk::default()
+        };
         talk.handshake(u64::from(port) * 1000, 10, 10);
         for (i, sent) in talk.frames.iter().enumerate() {
             analyzer.frame(&sent.frame(u64::from(port) * 3 + i as u64 + 1));
@@ -154,7 +234,14 @@ fn the_flow_table_keeps_its_bound_and_reports_every_connection() {
     }
     assert_eq!(reports, 1000);
     let summary = analyzer.summary();
-    assert_eq!((summary.connections.seen, summary.connections.evicted, summary.connections.open), (1000, 990, 10));
+    assert_eq!(
+        (
+            summary.connections.seen,
+            summary.connections.evicted,
+            summary.connections.open
+        ),
+        (1000, 990, 10)
+    );
     assert_eq!(summary.kinds.syn, 2000);
 }
 
@@ -166,8 +253,17 @@ fn the_segment_budget_keeps_its_bound_and_counters_stay_exact() {
         talk.data(100 + i, false, &[b'.'; 1000]);
     }
     talk.ack_all(1000, true);
-    let limits = Limits { segments: 20, ..Limits::default() };
-    let outcome = talk::analyze(&talk.pcapng(), Options { limits, ..Options::default() });
+    let limits = Limits {
+        segments: 20,
+        ..Limits::default()
+    };
+    let outcome = talk::analyze(
+        &talk.pcapng(),
+        Options {
+            limits,
+            ..Options::default()
+        },
+    );
     assert_eq!(outcome.summary.untracked_segments, 80);
     assert_eq!(outcome.connections[0].from_server.unique_bytes, 100_000);
     assert_eq!(outcome.connections[0].from_server.flight.max, 100_000);
@@ -176,12 +272,25 @@ fn the_segment_budget_keeps_its_bound_and_counters_stay_exact() {
 #[test]
 fn sequence_numbers_wrap_without_a_trace() {
     let build = |isn| {
-        let mut talk = Talk { server_isn: isn, ..Talk::default() };
+        let mut talk = Talk {
+            server_isn: isn,
+            ..Talk::default()
+        };
         talk.handshake(0, 100, 100).data(300, true, talk::GET);
         for (i, part) in talk::reply(20_000).chunks(1460).enumerate() {
-            talk.data(400 + i as u64 * 10, false, part).ack_all(405 + i as u64 * 10, true);
+            talk.data(400 + i as u64 * 10, false, part)
+                .ack_all(405 + i as u64 * 10, true);
         }
-        talk.push(900, Seg { from_client: false, seq: 1, ack: talk.next[0], payload: b"HTTP", ..Seg::default() });
+        talk.push(
+            900,
+            Seg {
+                from_client: false,
+                seq: 1,
+                ack: talk.next[0],
+                payload: b"HTTP",
+                ..Seg::default()
+            },
+        );
         let outcome = talk.analyze();
         (outcome.connections, outcome.transactions)
     };

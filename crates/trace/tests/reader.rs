@@ -19,7 +19,10 @@ fn read(chunks: &[&[u8]]) -> (Vec<Owned>, Option<ReadError>) {
         });
         if let Err(error) = outcome {
             // The error stays.
-            assert_eq!(reader.feed(b"more", |_| panic!("a frame after the damage")), Err(error));
+            assert_eq!(
+                reader.feed(b"more", |_| panic!("a frame after the damage")),
+                Err(error)
+            );
             assert_eq!(reader.finish(), Err(error));
             return (frames, Some(error));
         }
@@ -44,11 +47,19 @@ struct Order {
 
 impl Order {
     fn u32(&self, out: &mut Vec<u8>, v: u32) {
-        out.extend_from_slice(&if self.big { v.to_be_bytes() } else { v.to_le_bytes() });
+        out.extend_from_slice(&if self.big {
+            v.to_be_bytes()
+        } else {
+            v.to_le_bytes()
+        });
     }
 
     fn u16(&self, out: &mut Vec<u8>, v: u16) {
-        out.extend_from_slice(&if self.big { v.to_be_bytes() } else { v.to_le_bytes() });
+        out.extend_from_slice(&if self.big {
+            v.to_be_bytes()
+        } else {
+            v.to_le_bytes()
+        });
     }
 
     fn block(&self, out: &mut Vec<u8>, kind: u32, body: &[u8]) {
@@ -70,7 +81,14 @@ impl Order {
     }
 
     /// An interface with a resolution and an offset in seconds.
-    fn interface(&self, out: &mut Vec<u8>, link: u16, snaplen: u32, resolution: Option<u8>, offset: Option<u64>) {
+    fn interface(
+        &self,
+        out: &mut Vec<u8>,
+        link: u16,
+        snaplen: u32,
+        resolution: Option<u8>,
+        offset: Option<u64>,
+    ) {
         let mut body = Vec::new();
         self.u16(&mut body, link);
         self.u16(&mut body, 0);
@@ -83,14 +101,24 @@ impl Order {
         if let Some(offset) = offset {
             self.u16(&mut body, 14);
             self.u16(&mut body, 8);
-            body.extend_from_slice(&if self.big { offset.to_be_bytes() } else { offset.to_le_bytes() });
+            body.extend_from_slice(&if self.big {
+                offset.to_be_bytes()
+            } else {
+                offset.to_le_bytes()
+            });
         }
         self.block(out, 1, &body);
     }
 
     fn enhanced(&self, out: &mut Vec<u8>, interface: u32, ticks: u64, wire: u32, data: &[u8]) {
         let mut body = Vec::new();
-        for word in [interface, (ticks >> 32) as u32, ticks as u32, data.len() as u32, wire] {
+        for word in [
+            interface,
+            (ticks >> 32) as u32,
+            ticks as u32,
+            data.len() as u32,
+            wire,
+        ] {
             self.u32(&mut body, word);
         }
         body.extend_from_slice(data);
@@ -105,7 +133,11 @@ impl Order {
         for word in [0, 0, 65_535, 0x3400_0001] {
             self.u32(&mut out, word);
         }
-        for (secs, fraction, data) in [(1, 5, &b"first"[..]), (2, 999_999, b""), (u32::MAX, 7, b"third one")] {
+        for (secs, fraction, data) in [
+            (1, 5, &b"first"[..]),
+            (2, 999_999, b""),
+            (u32::MAX, 7, b"third one"),
+        ] {
             self.u32(&mut out, secs);
             self.u32(&mut out, fraction);
             self.u32(&mut out, data.len() as u32);
@@ -120,7 +152,11 @@ impl Order {
 #[test]
 fn pcap_in_both_orders_and_units() {
     for big in [false, true] {
-        for (magic, unit, extra) in [(0xa1b2_c3d4, 1000, 0), (0xa1b2_3c4d, 1, 0), (0xa1b2_cd34, 1000, 8)] {
+        for (magic, unit, extra) in [
+            (0xa1b2_c3d4, 1000, 0),
+            (0xa1b2_3c4d, 1, 0),
+            (0xa1b2_cd34, 1000, 8),
+        ] {
             let (frames, error) = check(&Order { big }.pcap(magic, extra));
             assert_eq!(error, None);
             assert_eq!(
@@ -128,7 +164,13 @@ fn pcap_in_both_orders_and_units() {
                 [
                     (1, 1_000_000_000 + 5 * unit, 1, 100, b"first".to_vec()),
                     (2, 2_000_000_000 + 999_999 * unit, 1, 100, Vec::new()),
-                    (3, u64::from(u32::MAX) * 1_000_000_000 + 7 * unit, 1, 100, b"third one".to_vec()),
+                    (
+                        3,
+                        u64::from(u32::MAX) * 1_000_000_000 + 7 * unit,
+                        1,
+                        100,
+                        b"third one".to_vec()
+                    ),
                 ]
             );
         }
@@ -197,7 +239,10 @@ fn a_file_that_ends_too_early_gives_what_is_there_and_the_offset() {
             assert_eq!(frames[..], all[..frames.len()], "cut at {cut}");
             if let Some(error) = error {
                 assert_eq!(error.frames, frames.len() as u64);
-                assert!(error.offset <= cut as u64 && cut as u64 - error.offset < 100, "{error} cut at {cut}");
+                assert!(
+                    error.offset <= cut as u64 && cut as u64 - error.offset < 100,
+                    "{error} cut at {cut}"
+                );
                 assert!(matches!(error.fault, Fault::Truncated { .. }), "{error}");
             } else {
                 ends.push(cut);
@@ -210,7 +255,10 @@ fn a_file_that_ends_too_early_gives_what_is_there_and_the_offset() {
 #[test]
 fn damage_is_named() {
     let fault = |file: &[u8]| check(file).1.map(|e| (e.offset, e.frames, e.fault));
-    assert_eq!(fault(b"GET / HTTP/1.1"), Some((0, 0, Fault::NotACapture { magic: 0x4745_5420 })));
+    assert_eq!(
+        fault(b"GET / HTTP/1.1"),
+        Some((0, 0, Fault::NotACapture { magic: 0x4745_5420 }))
+    );
     assert_eq!(fault(b""), Some((0, 0, Fault::Truncated { present: 0 })));
     let gzip = check(b"\x1f\x8b\x08\x00rest").1.unwrap();
     assert!(gzip.to_string().contains("decompress"), "{gzip}");
@@ -218,7 +266,10 @@ fn damage_is_named() {
     let mut pcap = little.pcap(0xa1b2_c3d4, 0);
     let second = 24 + 16 + 5;
     pcap[second + 11] = 0x7f;
-    assert_eq!(fault(&pcap), Some((second as u64, 1, Fault::Oversized { claimed: 0x7f00_0000 })));
+    assert_eq!(
+        fault(&pcap),
+        Some((second as u64, 1, Fault::Oversized { claimed: 0x7f00_0000 }))
+    );
     let mut base = Vec::new();
     little.section(&mut base);
     let at = base.len() as u64;
@@ -245,7 +296,9 @@ fn oracle(file: &[u8]) -> Vec<(u64, u32, Vec<u8>)> {
         match reader.next() {
             Ok((used, block)) => {
                 match block {
-                    PcapBlockOwned::LegacyHeader(h) => nanos_unit = if h.is_nanosecond_precision() { 1 } else { 1000 },
+                    PcapBlockOwned::LegacyHeader(h) => {
+                        nanos_unit = if h.is_nanosecond_precision() { 1 } else { 1000 }
+                    }
                     PcapBlockOwned::Legacy(b) => frames.push((
                         u64::from(b.ts_sec) * 1_000_000_000 + u64::from(b.ts_usec) * nanos_unit,
                         b.origlen,
@@ -279,7 +332,9 @@ fn oracle(file: &[u8]) -> Vec<(u64, u32, Vec<u8>)> {
 #[test]
 fn the_same_frames_as_pcap_parser() {
     let mut talk = Talk::default();
-    talk.handshake(0, 100, 100).data(300, true, GET).data(500, false, &reply(3000)[..1460]);
+    talk.handshake(0, 100, 100)
+        .data(300, true, GET)
+        .data(500, false, &reply(3000)[..1460]);
     for file in [
         Order { big: false }.pcap(0xa1b2_c3d4, 0),
         Order { big: true }.pcap(0xa1b2_3c4d, 0),
@@ -299,12 +354,18 @@ fn analysis_does_not_depend_on_chunks() {
     for (i, part) in reply(4000).chunks(1460).enumerate() {
         talk.data(500 + i as u64, false, part);
     }
-    talk.ack_all(600, true).segment(700, true, "FA", b"").segment(710, false, "FA", b"").ack_all(720, true);
+    talk.ack_all(600, true)
+        .segment(700, true, "FA", b"")
+        .segment(710, false, "FA", b"")
+        .ack_all(720, true);
     let file = talk.pcapng();
     let whole = talk::analyze(&file, Options::default());
     for chunk in [1, 7, 64, 1000] {
         let parts = talk::analyze_chunks(&file, chunk, Options::default());
-        assert_eq!((&parts.connections, &parts.transactions), (&whole.connections, &whole.transactions));
+        assert_eq!(
+            (&parts.connections, &parts.transactions),
+            (&whole.connections, &whole.transactions)
+        );
         assert_eq!(parts.summary, whole.summary);
     }
     assert_eq!(whole.error, None);

@@ -38,10 +38,20 @@ fn tcptrace(capture: &str) -> Vec<HashMap<String, String>> {
     let kept = clean(&String::from_utf8(read(&format!("{capture}.tcptrace.csv"))).unwrap());
     let path = testdata(&format!("{capture}.pcap"));
     if let Some(now) = ask("tcptrace", &["--csv", "-l", "-r", "-n", &path]) {
-        assert_eq!(clean(&now), kept, "testdata/{capture}.tcptrace.csv is stale: run testdata/expected");
+        assert_eq!(
+            clean(&now),
+            kept,
+            "testdata/{capture}.tcptrace.csv is stale: run testdata/expected"
+        );
     }
     let columns: Vec<&str> = kept[0].split(',').collect();
-    let row = |line: &String| columns.iter().map(|c| c.to_string()).zip(line.split(',').map(str::to_owned)).collect();
+    let row = |line: &String| {
+        columns
+            .iter()
+            .map(|c| c.to_string())
+            .zip(line.split(',').map(str::to_owned))
+            .collect()
+    };
     kept[1..].iter().map(row).collect()
 }
 
@@ -82,7 +92,10 @@ fn compare(capture: &str, connections: &[Connection]) -> Vec<String> {
     let rows = tcptrace(capture);
     assert_eq!(rows.len(), connections.len());
     for (row, c) in rows.iter().zip(connections) {
-        for (suffix, d, peer) in [("a2b", &c.from_client, &c.from_server), ("b2a", &c.from_server, &c.from_client)] {
+        for (suffix, d, peer) in [
+            ("a2b", &c.from_client, &c.from_server),
+            ("b2a", &c.from_server, &c.from_client),
+        ] {
             for (name, ours) in counters(d) {
                 // tcptrace books duplicate acknowledgments with the data they are about.
                 let ours = match name {
@@ -96,14 +109,25 @@ fn compare(capture: &str, connections: &[Connection]) -> Vec<String> {
                 }
                 let theirs = row[&format!("{name}_{suffix}")].parse::<f64>().unwrap_or(-1.0) as i64;
                 if theirs != ours as i64 {
-                    differences.push(format!("{capture} {:?} {name}_{suffix}: tcptrace {theirs}, here {ours}", c.id));
+                    differences.push(format!(
+                        "{capture} {:?} {name}_{suffix}: tcptrace {theirs}, here {ours}",
+                        c.id
+                    ));
                 }
             }
-            for (name, ours) in [("RTT_min", d.rtt.min), ("RTT_max", d.rtt.max), ("RTT_avg", d.rtt.mean()), ("idletime_max", d.idle_max)] {
+            for (name, ours) in [
+                ("RTT_min", d.rtt.min),
+                ("RTT_max", d.rtt.max),
+                ("RTT_avg", d.rtt.mean()),
+                ("idletime_max", d.idle_max),
+            ] {
                 let theirs: f64 = row[&format!("{name}_{suffix}")].parse().unwrap_or(-1.0);
                 let ours = ours.as_secs_f64() * 1e3;
                 if (theirs - ours).abs() > 0.051 {
-                    differences.push(format!("{capture} {:?} {name}_{suffix}: tcptrace {theirs}, here {ours:.3}", c.id));
+                    differences.push(format!(
+                        "{capture} {:?} {name}_{suffix}: tcptrace {theirs}, here {ours:.3}",
+                        c.id
+                    ));
                 }
             }
         }
@@ -134,7 +158,14 @@ fn tshark(capture: &str) -> HashMap<(usize, u16), Vec<u64>> {
     let path = testdata(&format!("{capture}.pcap"));
     let fields = ["stream", "srcport", "len", "flags"].map(|f| format!("tcp.{f}"));
     let verdicts = VERDICTS.map(|f| format!("tcp.analysis.{f}"));
-    let mut args = vec!["-r", &path, "-o", "tcp.desegment_tcp_streams:false", "-T", "fields"];
+    let mut args = vec![
+        "-r",
+        &path,
+        "-o",
+        "tcp.desegment_tcp_streams:false",
+        "-T",
+        "fields",
+    ];
     for (i, field) in fields.iter().chain(&verdicts).enumerate() {
         args.extend(["-e", field]);
         if i == 1 {
@@ -142,12 +173,17 @@ fn tshark(capture: &str) -> HashMap<(usize, u16), Vec<u64>> {
         }
     }
     if let Some(now) = ask("tshark", &args) {
-        assert_eq!(now, kept, "testdata/{capture}.tshark.tsv is stale: run testdata/expected");
+        assert_eq!(
+            now, kept,
+            "testdata/{capture}.tshark.tsv is stale: run testdata/expected"
+        );
     }
     let mut sums: HashMap<(usize, u16), Vec<u64>> = HashMap::new();
     for line in kept.lines() {
         let f: Vec<&str> = line.split('\t').collect();
-        let sum = sums.entry((f[0].parse().unwrap(), f[1].parse().unwrap())).or_insert_with(|| vec![0; 8]);
+        let sum = sums
+            .entry((f[0].parse().unwrap(), f[1].parse().unwrap()))
+            .or_insert_with(|| vec![0; 8]);
         sum[0] += 1;
         sum[1] += f[2].parse::<u64>().unwrap();
         sum[2] += f[3].parse::<u64>().unwrap();
@@ -185,7 +221,10 @@ fn tshark_says_the_same() {
                     ("payload", d.volume.payload),
                     // tshark calls a repetition within 3 ms out of order, even of bytes it has seen; only the sum is
                     // a fact.
-                    ("again or late", d.retransmissions.packets + d.retransmissions.control + d.out_of_order),
+                    (
+                        "again or late",
+                        d.retransmissions.packets + d.retransmissions.control + d.out_of_order,
+                    ),
                     ("duplicate_ack", d.duplicate_acks),
                     ("zero_window", d.zero_windows),
                     ("keep_alive", d.keep_alives),
@@ -193,7 +232,9 @@ fn tshark_says_the_same() {
                 ];
                 for ((name, ours), theirs) in ours.iter().zip(theirs) {
                     if ours != theirs {
-                        differences.push(format!("{capture} {stream} {end} {name}: tshark {theirs}, here {ours}"));
+                        differences.push(format!(
+                            "{capture} {stream} {end} {name}: tshark {theirs}, here {ours}"
+                        ));
                     }
                 }
             }
@@ -209,19 +250,51 @@ fn findings_on_real_captures() {
         println!("loopback {finding:?}");
     }
     // Header and body in two writes: the second waits 40 ms for the delayed acknowledgment.
-    let nagle: Vec<_> = outcome.findings.iter().filter(|f| matches!(f.kind, Kind::NagleBuffering { .. })).collect();
+    let nagle: Vec<_> = outcome
+        .findings
+        .iter()
+        .filter(|f| matches!(f.kind, Kind::NagleBuffering { .. }))
+        .collect();
     assert!(!nagle.is_empty());
-    assert!(nagle.iter().all(|f| f.cost.as_millis() >= 38 && f.cost.as_millis() < 60 && f.connection.0 == 1));
-    let resets: Vec<_> = outcome.findings.iter().filter(|f| matches!(f.kind, Kind::ResetDestroyedData { .. })).collect();
-    assert_eq!(resets.iter().map(|f| (f.connection.0, f.packets.clone())).collect::<Vec<_>>(), [(4, vec![92, 93])]);
-    assert_eq!(outcome.transactions.iter().filter(|t| t.complete).count(), 5 + 6 + 1 + 1);
+    assert!(
+        nagle
+            .iter()
+            .all(|f| f.cost.as_millis() >= 38 && f.cost.as_millis() < 60 && f.connection.0 == 1)
+    );
+    let resets: Vec<_> = outcome
+        .findings
+        .iter()
+        .filter(|f| matches!(f.kind, Kind::ResetDestroyedData { .. }))
+        .collect();
+    assert_eq!(
+        resets
+            .iter()
+            .map(|f| (f.connection.0, f.packets.clone()))
+            .collect::<Vec<_>>(),
+        [(4, vec![92, 93])]
+    );
+    assert_eq!(
+        outcome.transactions.iter().filter(|t| t.complete).count(),
+        5 + 6 + 1 + 1
+    );
     let outcome = talk::analyze(&read("lossy.pcap"), Options::default());
     for finding in &outcome.findings {
         println!("lossy {finding:?}");
     }
-    let timeouts: Vec<_> = outcome.findings.iter().filter(|f| matches!(f.kind, Kind::RetransmissionTimeout { .. })).collect();
+    let timeouts: Vec<_> = outcome
+        .findings
+        .iter()
+        .filter(|f| matches!(f.kind, Kind::RetransmissionTimeout { .. }))
+        .collect();
     assert_eq!(timeouts.len(), 1);
     // The snapshot length cut the bodies, not the accounts.
     assert!(outcome.transactions.iter().all(|t| t.complete));
-    assert_eq!(outcome.transactions.iter().map(|t| t.response_body_bytes).sum::<u64>(), 3 * 90_500);
+    assert_eq!(
+        outcome
+            .transactions
+            .iter()
+            .map(|t| t.response_body_bytes)
+            .sum::<u64>(),
+        3 * 90_500
+    );
 }

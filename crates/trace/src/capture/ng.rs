@@ -135,7 +135,10 @@ impl Section {
         };
         let mut options = &body[8..];
         while options.len() >= 4 {
-            let (code, length) = (self.order.u16(options, 0), usize::from(self.order.u16(options, 2)));
+            let (code, length) = (
+                self.order.u16(options, 0),
+                usize::from(self.order.u16(options, 2)),
+            );
             let Some(value) = options.get(4..4 + length) else {
                 break;
             };

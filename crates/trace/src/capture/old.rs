@@ -1,7 +1,7 @@
 //! The classic pcap format: one header, then records of time, lengths and bytes.
 
-use super::{LinkType, Order, Parsed, RECORD_MAX, Step};
 use super::{Fault, be32};
+use super::{LinkType, Order, Parsed, RECORD_MAX, Step};
 use measure::Instant;
 
 pub(super) const HEADER_LEN: usize = 24;
@@ -67,7 +67,9 @@ impl Header {
         Step::Frame(
             total,
             Parsed {
-                at: Some(Instant::from_nanos(secs * 1_000_000_000 + fraction * self.unit_ns)),
+                at: Some(Instant::from_nanos(
+                    secs * 1_000_000_000 + fraction * self.unit_ns,
+                )),
                 link: self.link,
                 wire_len: self.order.u32(input, 12),
                 data: &input[self.record_header..total],

@@ -44,7 +44,10 @@ impl PcapngWriter {
     /// # Panics
     /// If `interface` was not returned by [`PcapngWriter::interface`].
     pub fn frame(&self, out: &mut Vec<u8>, interface: u32, frame: &Frame<'_>) {
-        assert!(interface < self.interfaces, "the interface is described before its frames");
+        assert!(
+            interface < self.interfaces,
+            "the interface is described before its frames"
+        );
         let captured = frame.data.len();
         let total = (32 + captured.next_multiple_of(4)) as u32;
         let nanos = frame.at.as_nanos();

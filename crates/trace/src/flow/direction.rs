@@ -42,7 +42,11 @@ impl Volume {
 }
 
 fn percent(part: u64, whole: u64) -> f64 {
-    if whole == 0 { 0.0 } else { 100.0 * part as f64 / whole as f64 }
+    if whole == 0 {
+        0.0
+    } else {
+        100.0 * part as f64 / whole as f64
+    }
 }
 
 impl Serialize for Volume {
@@ -101,7 +105,11 @@ pub struct Spread {
 
 impl Spread {
     pub(crate) fn record(&mut self, sample: Duration) {
-        self.min = if self.count == 0 { sample } else { self.min.min(sample) };
+        self.min = if self.count == 0 {
+            sample
+        } else {
+            self.min.min(sample)
+        };
         self.max = self.max.max(sample);
         self.count += 1;
         // Welford's update: no sum of squares that loses its digits.
@@ -282,7 +290,10 @@ mod tests {
         for ms in [2u64, 4, 4, 4, 5, 5, 7, 9] {
             s.record(Duration::from_millis(ms));
         }
-        assert_eq!((s.count, s.min, s.max), (8, Duration::from_millis(2), Duration::from_millis(9)));
+        assert_eq!(
+            (s.count, s.min, s.max),
+            (8, Duration::from_millis(2), Duration::from_millis(9))
+        );
         assert_eq!(s.mean(), Duration::from_millis(5));
         assert!((s.deviation().as_secs_f64() - 0.002_138).abs() < 1e-6);
     }

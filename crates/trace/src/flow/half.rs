@@ -6,8 +6,8 @@
 //! congestion windows mean the same whether the capture was made at the sender or at the receiver.
 
 use super::direction::Direction;
-use super::stall::Turn;
 use super::restart::Restart;
+use super::stall::Turn;
 use super::{Context, Side};
 use crate::packet::{Flags, Segment};
 use crate::seq::{SeqNum, Space};
@@ -17,8 +17,6 @@ use std::collections::VecDeque;
 
 /// Ranges below the highest sequence number that were not seen, per direction.
 const HOLES_MAX: usize = 64;
-/// Acknowledgments on their way to the sender that are remembered.
-const EN_ROUTE_MAX: usize = 4096;
 /// Round trips below this are taken as none when acknowledgments are timed back to the sender.
 const NEAR: Duration = Duration::from_millis(1);
 /// The least a retransmission timer waits (Linux; the RFC's own minimum is a second).
@@ -207,7 +205,9 @@ impl Half {
 
     /// RFC 6298's timer with Linux's minimum; a second while nothing was measured.
     pub(super) fn rto(&self) -> Duration {
-        self.srtt.map_or(Duration::from_secs(1), |(srtt, var)| (srtt + 4 * var).max(RTO_MIN))
+        self.srtt.map_or(Duration::from_secs(1), |(srtt, var)| {
+            (srtt + 4 * var).max(RTO_MIN)
+        })
     }
 
     /// The payload plus options of a full segment: what the peer announced, or the largest seen.
@@ -296,7 +296,10 @@ impl Half {
 
     /// When the oldest unacknowledged data was sent.
     pub(super) fn oldest_data(&self) -> Option<Instant> {
-        self.outstanding.iter().find(|s| s.payload > 0).map(|s| s.first_at)
+        self.outstanding
+            .iter()
+            .find(|s| s.payload > 0)
+            .map(|s| s.first_at)
     }
 
     /// The latest SYN.
@@ -393,7 +396,9 @@ impl Half {
         if let Some(expired) = self.expired {
             // Eifel (RFC 3522): an echo older than the repetition's own time stamp answers the original.
             let echo = segment.options.timestamps.map(|(_, echo)| SeqNum(echo));
-            let older = echo.zip(expired.tsval).is_some_and(|(echo, sent)| echo - SeqNum(sent) < 0);
+            let older = echo
+                .zip(expired.tsval)
+                .is_some_and(|(echo, sent)| echo - SeqNum(sent) < 0);
             self.settle_timeout(older, cx);
         }
         self.settle_flight(cx.at);
@@ -443,22 +448,23 @@ impl Half {
         if back < NEAR {
             self.learn(ack, cx);
         } else {
-            if self.en_route.len() >= EN_ROUTE_MAX
-                && let Some((_, oldest)) = self.en_route.pop_front()
-            {
-                self.learn(oldest, cx);
+            if cx.budget.segments == 0 {
+                self.learn(ack, cx);
+                return;
             }
+            cx.budget.segments -= 1;
             self.en_route.push_back((cx.at, ack));
         }
     }
 
     /// Applies the acknowledgments that had reached the sender when it sent what passes the capture point now.
-    pub(super) fn catch_up(&mut self, back: Duration, cx: &Context<'_>) {
+    pub(super) fn catch_up(&mut self, back: Duration, cx: &mut Context<'_>) {
         while let Some(&(at, ack)) = self.en_route.front() {
             if cx.at.since(at) < back.mul_f64(0.95) {
                 break;
             }
             self.en_route.pop_front();
+            cx.budget.segments += 1;
             self.learn(ack, cx);
         }
     }
@@ -495,7 +501,7 @@ impl Half {
         self.srtt = Some(match self.srtt {
             None => (rtt, rtt / 2),
             Some((srtt, var)) => {
-                let error = if rtt > srtt { rtt - srtt } else { srtt - rtt };
+                let error = rtt.abs_diff(srtt);
                 ((srtt * 7 + rtt) / 8, (var * 3 + error) / 4)
             }
         });
@@ -503,11 +509,21 @@ impl Half {
     }
 
     /// Places a segment that occupies sequence space and says what it is.
-    pub(super) fn place(&mut self, segment: &Segment<'_>, start: u64, peer_window: u64, cx: &mut Context<'_>) -> Arrival {
+    pub(super) fn place(
+        &mut self,
+        segment: &Segment<'_>,
+        start: u64,
+        peer_window: u64,
+        cx: &mut Context<'_>,
+    ) -> Arrival {
         let flags = segment.flags;
         let controls = u64::from(flags.has(Flags::SYN)) + u64::from(flags.has(Flags::FIN));
         let end = start + u64::from(segment.payload_len) + controls;
-        if segment.payload_len <= 1 && controls == 0 && start + 1 == self.next && !flags.has(Flags::RST) && self.is_quiet()
+        if segment.payload_len <= 1
+            && controls == 0
+            && start + 1 == self.next
+            && !flags.has(Flags::RST)
+            && self.is_quiet()
         {
             self.stats.keep_alives += 1;
             return Arrival::KeepAlive;
@@ -670,7 +686,13 @@ impl Half {
         self.turn.disturbed();
         let rto = self.rto();
         let last = self.outstanding.len().wrapping_sub(1);
-        let found = self.outstanding.iter().position(|s| s.end > start && s.start < end);
+        // The queue is in the order of sequence numbers.
+        let index = self.outstanding.partition_point(|s| s.end <= start);
+        let found = self
+            .outstanding
+            .get(index)
+            .is_some_and(|s| s.start < end)
+            .then_some(index);
         let Some(index) = found else {
             if segment.payload_len > 0 {
                 self.stats.retransmissions.needless += 1;
@@ -717,7 +739,7 @@ impl Half {
 
     /// The connection is over: what is kept for stragglers needs no queues.
     pub(super) fn rest(&mut self, cx: &mut Context<'_>) {
-        cx.budget.segments += self.outstanding.len();
+        cx.budget.segments += self.outstanding.len() + self.en_route.len();
         self.outstanding = VecDeque::new();
         self.en_route = VecDeque::new();
         self.holes = Vec::new();
@@ -743,8 +765,7 @@ impl Half {
     pub(super) fn close(&mut self, cx: &mut Context<'_>) {
         self.end_round(cx);
         self.settle_timeout(false, cx);
-        cx.budget.segments += self.outstanding.len();
-        self.outstanding.clear();
+        self.rest(cx);
         let s = &mut self.stats;
         if let Some((first, _)) = self.first_data {
             s.stream_bytes = self.data_end.saturating_sub(first);

@@ -93,7 +93,9 @@ impl Half {
         };
         let small = flights[0] < restart.before && flights[0] <= own.max(u64::from(self.mss()));
         // The last flight is cut short: by the end of the data or because the old window was reached.
-        let grows = flights[..flights.len() - 1].windows(2).all(|w| w[1] as f64 >= w[0] as f64 * GROWTH);
+        let grows = flights[..flights.len() - 1]
+            .windows(2)
+            .all(|w| w[1] as f64 >= w[0] as f64 * GROWTH);
         if flights.len() >= 2 && small && grows {
             let packets = [restart.last_before, restart.first.1, restart.reached.1];
             let kind = Kind::SlowStartRestart {

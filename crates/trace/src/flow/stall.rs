@@ -145,7 +145,10 @@ impl Half {
             base,
         };
         let timer = release.timer(cx);
-        let general = release.is_released().then(|| self.general(&release, timer)).flatten();
+        let general = release
+            .is_released()
+            .then(|| self.general(&release, timer))
+            .flatten();
         let cost = release.gap();
         if self.is_short_initial(&release, cx) {
             let (first, second) = (self.turn.first.unwrap_or(previous), previous);
@@ -168,7 +171,13 @@ impl Half {
                 cost,
             });
         } else if let Some(kind) = general {
-            cx.finding(self.side, cx.at, cost, &[previous.packet, ack.packet, current.packet], kind);
+            cx.finding(
+                self.side,
+                cx.at,
+                cost,
+                &[previous.packet, ack.packet, current.packet],
+                kind,
+            );
         } else if ack.after == 0 {
             self.pause(previous, current, ack.at, back, cx);
         }

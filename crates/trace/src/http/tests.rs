@@ -81,7 +81,10 @@ fn every_way_a_response_can_end() {
 #[test]
 fn what_is_not_http_ends_the_reading() {
     for (role, input) in [
-        (Role::Requests, &b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"[..]),
+        (
+            Role::Requests,
+            &b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"[..],
+        ),
         (Role::Requests, b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"),
         (Role::Requests, b"EHLO example.org\r\n"),
         (Role::Responses, b"SSH-2.0-OpenSSH_9.2\r\n"),
@@ -96,7 +99,11 @@ fn what_is_not_http_ends_the_reading() {
 fn a_gap_inside_a_body_is_harmless_and_elsewhere_loses_the_stream() {
     let mut tokenizer = Tokenizer::new(Role::Responses, false);
     let mut out = Vec::new();
-    tokenizer.bytes(b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n01", || Asked::Other, &mut out);
+    tokenizer.bytes(
+        b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n01",
+        || Asked::Other,
+        &mut out,
+    );
     tokenizer.gap(8, &mut out);
     assert_eq!(out[1], Token::End { body_bytes: 10 });
     tokenizer.gap(1, &mut out);
@@ -114,9 +121,18 @@ fn long_lines_are_cut_and_not_kept() {
     input.resize(20_000, b'c');
     input.extend_from_slice(b"\r\n\r\n");
     let length = input.len() as u64;
-    let tokens = run(Role::Requests, &input.chunks(700).collect::<Vec<_>>(), Asked::Other);
+    let tokens = run(
+        Role::Requests,
+        &input.chunks(700).collect::<Vec<_>>(),
+        Asked::Other,
+    );
     match &tokens[..] {
-        [Token::Request { target, header_bytes, .. }, Token::End { body_bytes: 0 }] => {
+        [
+            Token::Request {
+                target, header_bytes, ..
+            },
+            Token::End { body_bytes: 0 },
+        ] => {
             assert_eq!((target.len(), *header_bytes), (TARGET_MAX, length));
         }
         other => panic!("{other:?}"),

@@ -4,7 +4,9 @@
 
 use etherparse::PacketBuilder;
 use measure::Instant;
-use trace::{Analyzer, Connection, Event, Finding, Frame, LinkType, Options, PcapngWriter, Summary, Transaction};
+use trace::{
+    Analyzer, Connection, Event, Finding, Frame, LinkType, Options, PcapngWriter, Summary, Transaction,
+};
 
 pub(crate) const CLIENT: [u8; 4] = [198, 18, 0, 1];
 pub(crate) const SERVER: [u8; 4] = [198, 18, 0, 2];
@@ -81,9 +83,23 @@ pub(crate) const GET: &[u8] = b"GET /index.html HTTP/1.1\r\nHost: example.org\r\
 impl Talk {
     pub(crate) fn push(&mut self, at_us: u64, seg: Seg<'_>) -> &mut Self {
         let (from, to, port_from, port_to, isn, peer_isn) = if seg.from_client {
-            (CLIENT, SERVER, self.client_port, 8080, self.client_isn, self.server_isn)
+            (
+                CLIENT,
+                SERVER,
+                self.client_port,
+                8080,
+                self.client_isn,
+                self.server_isn,
+            )
         } else {
-            (SERVER, CLIENT, 8080, self.client_port, self.server_isn, self.client_isn)
+            (
+                SERVER,
+                CLIENT,
+                8080,
+                self.client_port,
+                self.server_isn,
+                self.client_isn,
+            )
         };
         let mut tcp = PacketBuilder::ethernet2([2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2])
             .ipv4(from, to, 64)
@@ -115,7 +131,13 @@ impl Talk {
         self.handshake_with(at, to_server, to_client, 16_384)
     }
 
-    pub(crate) fn handshake_with(&mut self, at: u64, to_server: u64, to_client: u64, window: u16) -> &mut Self {
+    pub(crate) fn handshake_with(
+        &mut self,
+        at: u64,
+        to_server: u64,
+        to_client: u64,
+        window: u16,
+    ) -> &mut Self {
         let syn = Seg {
             seq: 0,
             window,
@@ -129,7 +151,13 @@ impl Talk {
             ..syn
         };
         self.push(at + to_server, syn_ack);
-        self.push(at + to_server + to_client, Seg { window, ..Seg::default() })
+        self.push(
+            at + to_server + to_client,
+            Seg {
+                window,
+                ..Seg::default()
+            },
+        )
     }
 
     /// Data from one end, acknowledging all the other sent so far.
