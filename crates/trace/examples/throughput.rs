@@ -61,7 +61,7 @@ impl Generator {
     }
 
     fn frame(&mut self, web: &Web, from_client: bool, flags: u8, payload: &[u8]) {
-        self.nanos += 2_000;
+        self.nanos += 20_000;
         let mut data = [0u8; 66 + MSS];
         let n = 66 + payload.len();
         data[12..14].copy_from_slice(&[8, 0]);

@@ -106,10 +106,7 @@ fn results_are_json_with_units_in_their_names() {
             Event::Connection(_) => {
                 assert_eq!(json["client"], "198.18.0.1:3199");
                 assert_eq!(json["from_server"]["retransmissions"]["timeout"], 1);
-                assert_eq!(
-                    json["from_server"]["volume"]["overhead_40_percent"],
-                    30.0
-                );
+                assert_eq!(json["from_server"]["volume"]["overhead_40_percent"], 30.0);
             }
         }
     }

@@ -298,3 +298,39 @@ fn findings_on_real_captures() {
         3 * 90_500
     );
 }
+
+/// Real captures with bytes changed at random: no panic, the books balance, and chunks do not matter.
+#[test]
+fn damaged_real_captures_never_panic() {
+    use measure::Seed;
+    let mut state = Seed(20_251_121).0;
+    let mut random = |n: usize| {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) as usize % n
+    };
+    for capture in ["loopback.pcap", "lossy.pcap"] {
+        let good = read(capture);
+        for round in 0..200 {
+            let mut bad = good.clone();
+            for _ in 0..=round % 40 {
+                // The file header stays, so that most damage reaches the packets.
+                let at = 24 + random(bad.len() - 24);
+                bad[at] = random(256) as u8;
+            }
+            let outcome = talk::analyze(&bad, Options::default());
+            let frames = outcome.summary.frames;
+            let other =
+                frames.other_ip + frames.fragments + frames.not_ip + frames.malformed + frames.unknown_link;
+            assert_eq!(frames.total, frames.tcp + other, "{capture} round {round}");
+            assert_eq!(
+                outcome.summary.volume.packets, frames.tcp,
+                "{capture} round {round}"
+            );
+            let chunked = talk::analyze_chunks(&bad, 1 + random(3000), Options::default());
+            assert_eq!(chunked.summary, outcome.summary, "{capture} round {round}");
+            assert_eq!(chunked.error, outcome.error);
+        }
+    }
+}
