@@ -1,3 +1,23 @@
-//! The one binary: dispatches to a command and turns its outcome into an exit code.
+//! The one binary: dispatches to a command and turns its outcome into an exit code. It knows what
+//! commands there are and nothing about any of them.
 
-fn main() {}
+mod cli;
+mod demo;
+mod serve;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let cli = cli::Cli::read();
+    let voice = cli.voice;
+    let outcome = match cli.command {
+        cli::Command::Serve(flags) => serve::run(&flags, &voice),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            voice.failure(&failure);
+            failure.exit_code()
+        }
+    }
+}

@@ -26,4 +26,16 @@ impl Coding {
             Coding::Brotli => "br",
         }
     }
+
+    /// The coding a name stands for; `x-gzip` is gzip (RFC 9110 section 8.4.1.3). Case does not matter.
+    pub fn of(name: &[u8]) -> Option<Coding> {
+        Some(match name {
+            _ if name.eq_ignore_ascii_case(b"gzip") || name.eq_ignore_ascii_case(b"x-gzip") => Coding::Gzip,
+            _ if name.eq_ignore_ascii_case(b"br") => Coding::Brotli,
+            _ if name.eq_ignore_ascii_case(b"zstd") => Coding::Zstd,
+            _ if name.eq_ignore_ascii_case(b"deflate") => Coding::Deflate,
+            _ if name.eq_ignore_ascii_case(b"identity") => Coding::Identity,
+            _ => return None,
+        })
+    }
 }

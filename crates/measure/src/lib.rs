@@ -8,5 +8,5 @@ mod seed;
 mod time;
 
 pub use bytes::{Bytes, ParseBytesError};
-pub use seed::{Rng, Seed};
+pub use seed::{Draw, Rng, Seed};
 pub use time::{Duration, Instant, UnixTime};

@@ -7,6 +7,9 @@ use core::fmt;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::SeedableRng;
 
+/// What an [`Rng`] can be asked for; bring it into scope to draw numbers.
+pub use rand_xoshiro::rand_core::Rng as Draw;
+
 /// The project's random generator: portable, seedable, not for secrets.
 pub type Rng = Xoshiro256PlusPlus;
 

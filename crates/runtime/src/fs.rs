@@ -1,7 +1,244 @@
 //! Files below a root that no path can leave.
+//!
+//! A path is relative bytes, resolved by the kernel inside the root (`openat2(2)` with
+//! `RESOLVE_BENEATH`), so that no spelling and no symbolic link reaches outside. Every call says
+//! whether it may wait for a disk: an event loop asks with [`Wait::Cached`] and hands the work to
+//! another thread when the answer is `WouldBlock`. Refuses to know what a file is for.
+
+mod open;
+mod walk;
+
+use crate::sys;
+use measure::UnixTime;
+pub use open::{How, Listed, Listing, OpenError, Root, Symlinks};
+use rustix::io::{Errno, ReadWriteFlags};
+use std::fmt;
+use std::io::IoSliceMut;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+
+/// Whether a call may wait for a disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wait {
+    /// Only what is in memory already; otherwise `WouldBlock`.
+    Cached,
+    /// As long as it takes.
+    Block,
+}
+
+/// What kind of thing a path names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// A regular file.
+    File,
+    /// A directory.
+    Directory,
+    /// A FIFO, socket, device, or a symbolic link that was not followed.
+    Other,
+}
+
+/// What a file was like when it was looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Meta {
+    /// What it is.
+    pub kind: Kind,
+    /// Length in bytes.
+    pub len: u64,
+    /// When the content was last written.
+    pub modified: UnixTime,
+    /// When content, name count, owner or permissions last changed; cannot be set back.
+    pub changed: UnixTime,
+    /// The file's number within its file system.
+    pub inode: u64,
+    /// The file system's number.
+    pub device: u64,
+}
+
+impl Meta {
+    fn of(fd: BorrowedFd<'_>) -> Result<Meta, Errno> {
+        Ok(Meta::from_stat(&rustix::fs::fstat(fd)?))
+    }
+
+    fn from_stat(stat: &rustix::fs::Stat) -> Meta {
+        use rustix::fs::FileType;
+        // The nanosecond fields' types differ between architectures; all values are below 10^9.
+        let time = |secs: i64, nanos: u64| UnixTime {
+            secs,
+            nanos: nanos as u32,
+        };
+        Meta {
+            kind: match FileType::from_raw_mode(stat.st_mode) {
+                FileType::RegularFile => Kind::File,
+                FileType::Directory => Kind::Directory,
+                _ => Kind::Other,
+            },
+            len: stat.st_size.max(0) as u64,
+            modified: time(stat.st_mtime, stat.st_mtime_nsec),
+            changed: time(stat.st_ctime, stat.st_ctime_nsec),
+            inode: stat.st_ino,
+            device: stat.st_dev,
+        }
+    }
+}
+
+/// Why bytes of a file could not be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReadError {
+    /// The bytes are not in memory and the call was not to wait.
+    WouldBlock,
+    /// The system refused with this errno.
+    Io(i32),
+}
+
+impl fmt::Display for ReadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ReadError::WouldBlock => f.write_str("the bytes are not in memory"),
+            ReadError::Io(errno) => write!(f, "read: {}", Errno::from_raw_os_error(*errno)),
+        }
+    }
+}
+
+impl std::error::Error for ReadError {}
 
 /// An open file with the metadata it had when it was opened.
 #[derive(Debug)]
 pub struct File {
-    _fd: std::os::fd::OwnedFd,
+    fd: OwnedFd,
+    meta: Meta,
 }
+
+/// The granularity in which residency is asked for; a multiple of every page size in use.
+const PAGE: u64 = 4096;
+
+impl File {
+    /// What the file was like when it was opened.
+    #[inline]
+    pub fn meta(&self) -> &Meta {
+        &self.meta
+    }
+
+    /// What the file is like now (`fstat`); it may have grown, shrunk or been deleted since.
+    ///
+    /// # Errors
+    /// The errno of `fstat`, on a failing file system only.
+    pub fn meta_now(&self) -> Result<Meta, ReadError> {
+        Meta::of(self.fd.as_fd()).map_err(|e| ReadError::Io(e.raw_os_error()))
+    }
+
+    /// Reads into `buf` from `offset`; returns how many bytes, fewer at the end of the file or, with
+    /// [`Wait::Cached`], where the bytes in memory end.
+    ///
+    /// # Errors
+    /// [`ReadError::WouldBlock`] if not even the first byte is in memory.
+    pub fn read_at(&self, buf: &mut [u8], offset: u64, wait: Wait) -> Result<usize, ReadError> {
+        if buf.is_empty() {
+            return Ok(0);
+        }
+        loop {
+            let got = match wait {
+                Wait::Block => rustix::io::pread(&self.fd, &mut *buf, offset),
+                Wait::Cached => {
+                    let mut pieces = [IoSliceMut::new(buf)];
+                    rustix::io::preadv2(&self.fd, &mut pieces, offset, ReadWriteFlags::NOWAIT)
+                }
+            };
+            match got {
+                Ok(n) => return Ok(n),
+                Err(Errno::INTR) => {}
+                // Some file systems cannot say whether they would wait: then they might.
+                Err(Errno::AGAIN | Errno::OPNOTSUPP | Errno::NOSYS) if wait == Wait::Cached => {
+                    return Err(ReadError::WouldBlock);
+                }
+                Err(e) => return Err(ReadError::Io(e.raw_os_error())),
+            }
+        }
+    }
+
+    /// Reads exactly the `len` bytes from `offset`, waiting or not; the vector is shorter only where
+    /// the file ends.
+    ///
+    /// # Errors
+    /// As [`File::read_at`]; with [`Wait::Cached`] also when only a part is in memory.
+    pub fn read_all(&self, offset: u64, len: usize, wait: Wait) -> Result<Vec<u8>, ReadError> {
+        let mut bytes = vec![0; len];
+        let mut have = 0;
+        while have < len {
+            match self.read_at(&mut bytes[have..], offset + have as u64, wait)? {
+                0 => break,
+                n => have += n,
+            }
+        }
+        bytes.truncate(have);
+        Ok(bytes)
+    }
+
+    /// Whether sending this range would find every byte in memory, as far as that can be told
+    /// cheaply: the page cache's count over the range where the kernel has `cachestat(2)`, else a
+    /// byte at both ends. What lies beyond the end of the file counts as resident.
+    pub fn is_resident(&self, offset: u64, len: u64) -> bool {
+        let end = offset.saturating_add(len).min(self.meta.len);
+        if end <= offset {
+            return true;
+        }
+        match sys::cached_pages(self.fd.as_fd(), offset, end - offset) {
+            Some(pages) => {
+                let wanted = end.div_ceil(PAGE) - offset / PAGE;
+                // A page that is still being read counts as cached; reading goes forward, so if the
+                // last byte can be had the others can.
+                pages >= wanted && self.has_byte(end - 1)
+            }
+            None => self.has_byte(offset) && self.has_byte(end - 1),
+        }
+    }
+
+    fn has_byte(&self, offset: u64) -> bool {
+        !matches!(
+            self.read_at(&mut [0], offset, Wait::Cached),
+            Err(ReadError::WouldBlock)
+        )
+    }
+
+    /// Brings a range into memory, waiting for the disk.
+    ///
+    /// # Errors
+    /// The errno of a failing disk. A file that ends before the range does is no error.
+    pub fn warm(&self, offset: u64, len: u64) -> Result<(), ReadError> {
+        const CHUNK: usize = 128 << 10;
+        // Large reads are asked for at once; the loop below only waits for them. A file system
+        // without read-ahead still gets the loop.
+        let _ = rustix::fs::fadvise(
+            &self.fd,
+            offset,
+            std::num::NonZeroU64::new(len),
+            rustix::fs::Advice::WillNeed,
+        );
+        let mut scratch = vec![0; CHUNK.min(len as usize)];
+        let (mut at, end) = (offset, offset.saturating_add(len));
+        while at < end {
+            let want = scratch.len().min((end - at) as usize);
+            match self.read_at(&mut scratch[..want], at, Wait::Block)? {
+                0 => break,
+                n => at += n as u64,
+            }
+        }
+        Ok(())
+    }
+
+    /// Asks the kernel to forget the file's pages in memory, as far as they are clean.
+    pub fn cool(&self) {
+        let _ = rustix::fs::fadvise(&self.fd, 0, None, rustix::fs::Advice::DontNeed);
+    }
+
+    pub(crate) fn raw_fd(&self) -> i32 {
+        self.fd.as_raw_fd()
+    }
+}
+
+impl AsFd for File {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests;

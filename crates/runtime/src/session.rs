@@ -8,9 +8,12 @@
 //!     └───────────────────────────────────────────── Session::poll
 //! ```
 //!
-//! Calling order: after `Service::accept` and after every `handle`, the driver calls `poll` once and
-//! does what it says. It never calls `handle(Bytes)` unless the last action was `Read`.
-//! Every method returns at once; time is an argument; nothing here blocks.
+//! Calling order: after `Service::accept` and after every `handle` but `Progress` and `Lost`, the
+//! driver calls `poll` once. If `tx` then holds output it is sent first, whatever the action, and
+//! `Event::Sent` and another `poll` follow; a job given meanwhile is started after the output is
+//! sent. With nothing to send the driver does what the action says. It calls `handle(Bytes)` only
+//! when the last action was `Read` or `HalfClose`. Every method returns at once; time is an
+//! argument; nothing here blocks.
 
 use crate::fs;
 use bytes::Bytes;
@@ -81,6 +84,9 @@ pub enum Action<J> {
     Read,
     /// Send `tx`, then `Event::Sent`; do not read meanwhile.
     Write,
+    /// Nothing to do: output is on its way or a job is under way, and this `poll` was caused by
+    /// `Deadline` or `Drain`.
+    Stay,
     /// Send what is in `tx`, run the job where it may block, then `Event::Done`; do not read meanwhile.
     Wait(J),
     /// Send `tx`, shut down the sending half, then go on reading (the session discards) until
@@ -101,6 +107,15 @@ pub struct Tx {
     pub head: Vec<u8>,
     /// Bytes to send after `head`.
     pub body: Option<Body>,
+    /// How much of `head` and of `body` the kernel has taken; the driver's.
+    pub(crate) taken: Taken,
+}
+
+/// How much of a [`Tx`] the kernel has taken.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Taken {
+    pub(crate) head: usize,
+    pub(crate) body: u64,
 }
 
 impl Tx {
@@ -115,6 +130,7 @@ impl Tx {
     pub fn clear(&mut self) {
         self.head.clear();
         self.body = None;
+        self.taken = Taken::default();
     }
 }
 

@@ -3,27 +3,64 @@
 //! An entry never changes once made; only its `dead` flag does. Workers share entries by `Arc` and
 //! look at the flag on every hit, so a change on disk needs no lock and no system call to be seen.
 
+use crate::cache::Charge;
 use bytes::Bytes;
 use http1::coding::Coding;
 use measure::UnixTime;
 use runtime::fs;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 /// What a path resolves to.
 #[derive(Debug)]
 pub struct Entry {
+    // In order of use on a hit: the table compares path and hash, then come flag and token.
+    pub(crate) path: Box<[u8]>,
+    pub(crate) hash: u64,
+    dead: AtomicBool,
+    pub(crate) token: Token,
     /// The answer to give.
     pub answer: Answer,
-    dead: AtomicBool,
+    _charge: Option<Charge>,
+}
+
+/// Where in the store an entry is, and that it is this one and not a later one in the same place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Token {
+    pub(crate) slot: u32,
+    pub(crate) generation: u32,
+}
+
+impl Token {
+    /// Not in the store.
+    pub(crate) const NONE: Token = Token {
+        slot: u32::MAX,
+        generation: 0,
+    };
 }
 
 impl Entry {
-    /// A live entry.
+    /// A live entry that no cache holds.
     pub fn new(answer: Answer) -> Entry {
         Entry {
-            answer,
+            path: Box::default(),
+            hash: 0,
             dead: AtomicBool::new(false),
+            token: Token::NONE,
+            answer,
+            _charge: None,
+        }
+    }
+
+    /// A live entry with a reservation that ends when it is freed.
+    pub(crate) fn kept(path: Box<[u8]>, hash: u64, answer: Answer, token: Token, charge: Charge) -> Entry {
+        Entry {
+            path,
+            hash,
+            dead: AtomicBool::new(false),
+            token,
+            answer,
+            _charge: Some(charge),
         }
     }
 
@@ -42,13 +79,24 @@ impl Entry {
 /// The answer to a path.
 #[derive(Debug)]
 pub enum Answer {
-    /// A file (or a generated listing) in one or more representations.
+    /// A file in one or more representations.
     Resource(Resource),
+    /// A generated directory listing; which of the two is negotiated by `Accept`.
+    Listing(Box<Listing>),
     /// A directory named without its slash: 301 to this location (path, already percent-encoded;
     /// the session appends the query).
     Redirect(Box<[u8]>),
     /// Nothing servable: not found, not readable, or outside the root.
     Missing(Missing),
+}
+
+/// A directory listing in its two media types. Its field blocks have `Vary: Accept`.
+#[derive(Debug)]
+pub struct Listing {
+    /// `text/html`.
+    pub html: Resource,
+    /// `application/json`.
+    pub json: Resource,
 }
 
 /// Why a path has no representation.
@@ -70,8 +118,69 @@ pub struct Resource {
     pub last_modified: Option<UnixTime>,
     /// Identity first, then precompressed siblings or codings made on first use.
     pub representations: Vec<Representation>,
-    /// Codings that may still be made on first use (compressible type, within bounds, none tried yet).
-    pub can_make: Vec<Coding>,
+    /// Codings that may still be made on first use, as bits of `1 << coding as u8`.
+    makeable: AtomicU8,
+}
+
+impl Resource {
+    /// A resource of these representations, the first without coding. `makeable` are the codings
+    /// that may be made of it on first use.
+    pub fn new(
+        last_modified: Option<UnixTime>,
+        representations: Vec<Representation>,
+        makeable: &[Coding],
+    ) -> Resource {
+        let bits = makeable.iter().fold(0, |bits, &coding| bits | bit(coding));
+        Resource {
+            last_modified,
+            representations,
+            makeable: AtomicU8::new(bits),
+        }
+    }
+
+    /// The representation in this coding, if there is one now.
+    #[inline]
+    pub fn get(&self, coding: Coding) -> Option<&Representation> {
+        self.representations.iter().find(|r| r.coding == coding)
+    }
+
+    /// The representation without a coding.
+    #[inline]
+    pub fn identity(&self) -> &Representation {
+        &self.representations[0]
+    }
+
+    /// Whether this coding may be made on first use (and nobody is making it).
+    #[inline]
+    pub fn can_make(&self, coding: Coding) -> bool {
+        self.makeable.load(Ordering::Relaxed) & bit(coding) != 0
+    }
+
+    /// Claims the making of a coding: true for one caller only.
+    pub(crate) fn claim(&self, coding: Coding) -> bool {
+        self.makeable.fetch_and(!bit(coding), Ordering::Relaxed) & bit(coding) != 0
+    }
+
+    /// The codings to offer in negotiation, best first: those there are and those that can be made,
+    /// identity last.
+    pub fn codings(&self) -> impl Iterator<Item = Coding> + '_ {
+        PREFERENCE
+            .into_iter()
+            .filter(|&c| self.can_make(c) || self.get(c).is_some())
+    }
+}
+
+/// Smallest first, as a rule; clients with no preference of their own get this order.
+const PREFERENCE: [Coding; 5] = [
+    Coding::Brotli,
+    Coding::Zstd,
+    Coding::Gzip,
+    Coding::Deflate,
+    Coding::Identity,
+];
+
+const fn bit(coding: Coding) -> u8 {
+    1 << coding as u8
 }
 
 /// One representation (RFC 9110 section 8), with its header block ready to copy.

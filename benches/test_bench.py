@@ -1,0 +1,164 @@
+"""What the figures rest on: pairing, spread, the mix, the templates. `python3 -m unittest discover benches`."""
+
+import importlib.machinery
+import importlib.util
+import os
+import socket
+import sys
+import tempfile
+import unittest
+
+sys.dont_write_bytecode = True
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, HERE)
+
+from bench import client, process, report, servers  # noqa: E402
+from bench.results import Results, spread  # noqa: E402
+from bench.workloads import BY_NAME, FILES, TARGETS, WEBSTONE_MIX, WEBSTONE_SELECTS_AT, Target  # noqa: E402
+
+
+def script(name):
+    """A script of this directory, as a module."""
+    loader = importlib.machinery.SourceFileLoader(name, os.path.join(HERE, name))
+    module = importlib.util.module_from_spec(importlib.util.spec_from_loader(name, loader))
+    loader.exec_module(module)
+    return module
+
+
+class Figures(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+        self.results = Results(self.folder.name)
+
+    def cell(self, server, repetition, cpu_us, status="ok", row="keepalive-64"):
+        self.results.append("cell", row=row, server=server, repetition=repetition, status=status, cpu_us=cpu_us, why="-")
+
+    def test_a_ratio_pairs_repetitions_and_skips_invalid_ones(self):
+        for repetition, (ours, theirs) in enumerate([(6, 10), (12, 20), (9, 10)]):
+            self.cell("weir", repetition, ours)
+            self.cell("nginx", repetition, theirs)
+        self.cell("weir", 3, 100)
+        self.cell("nginx", 3, 1, status="invalid")
+        self.assertEqual(self.results.ratio("keepalive-64", "weir", "nginx", "cpu_us"), (0.6, 0.6, 0.9))
+        self.assertIsNone(self.results.ratio("keepalive-64", "weir", "h2o", "cpu_us"))
+
+    def test_what_was_written_is_read_again_even_after_a_torn_line(self):
+        self.cell("weir", 0, 7.0)
+        with open(self.results.path, "a") as f:
+            f.write('{"kind": "cell", "row": "keepa')
+        again = Results(self.folder.name)
+        self.assertTrue(again.finished("keepalive-64", "weir", 0))
+        again.append("cell", row="large", server="weir", repetition=0, status="invalid", why="-")
+        third = Results(self.folder.name)
+        self.assertTrue(third.finished("keepalive-64", "weir", 0))
+        self.assertFalse(third.finished("large", "weir", 0), "an invalid cell is measured again")
+        self.assertEqual(len(third.cells), 2)
+
+    def test_a_target_is_met_at_its_bound(self):
+        self.assertTrue(Target("pipelined", "nginx", 0.2).met(0.2))
+        self.assertFalse(Target("pipelined", "nginx", 0.2).met(0.21))
+        self.assertTrue(Target("pipelined", "lighttpd", 5, "throughput").met(5.0))
+        self.assertFalse(Target("pipelined", "lighttpd", 5, "throughput").met(4.9))
+
+    def test_every_target_names_a_row_and_a_server(self):
+        for target in TARGETS:
+            self.assertIn(target.row, BY_NAME)
+            self.assertIn(target.peer, servers.BY_NAME)
+
+    def test_behind_tells_ties_from_defeats(self):
+        for repetition, ours in enumerate([9, 11, 12]):
+            self.cell("weir", repetition, ours)
+            self.cell("nginx", repetition, 10)
+            self.cell("h2o", repetition, 5)
+            self.cell("lighttpd", repetition, 50)
+        self.assertEqual(report.behind(self.results), [
+            "- 1 KiB keep-alive, 64 connections: CPU per request is 1.10 of nginx's, within the spread; 2.20 of h2o's."])
+
+    def test_spread(self):
+        self.assertEqual(spread([3, 1, 2]), (2, 1, 3))
+        self.assertIsNone(spread([]))
+
+    def test_numbers_keep_three_digits(self):
+        self.assertEqual([report.number(v) for v in (0.1234, 1.234, 12.34, 123.4, 123456.7, None)],
+                         ["0.12", "1.23", "12.3", "123", "123,457", "-"])
+
+    def test_the_results_of_a_document_are_replaced_and_nothing_else(self):
+        path = os.path.join(self.folder.name, "document.md")
+        with open(path, "w") as f:
+            f.write(f"before\n{report.BEGIN}\nold\n{report.END}\nafter\n")
+        report.write_into(path, "new")
+        with open(path) as f:
+            self.assertEqual(f.read(), f"before\n{report.BEGIN}\n\nnew\n{report.END}\nafter\n")
+
+
+class Requests(unittest.TestCase):
+    def test_the_mix_has_its_shares_the_same_order_and_one_length(self):
+        row = BY_NAME["webstone"]
+        text = row.script()
+        self.assertEqual(text, row.script())
+        requests = [text[at:at + row.request_len] for at in range(0, len(text), row.request_len)]
+        for number, (file, times) in enumerate(WEBSTONE_MIX.items()):
+            found = requests.count(row.request(file))
+            self.assertEqual(found * 100, times * len(requests))
+            self.assertEqual(row.request(file)[WEBSTONE_SELECTS_AT], ord(str(number)))
+        self.assertEqual(row.mean_body(), sum(FILES[f] * n for f, n in WEBSTONE_MIX.items()) / 100)
+
+    def test_a_pipeline_is_sixteen_requests(self):
+        self.assertEqual(BY_NAME["pipelined"].script().count(b"\r\n\r\n"), 16)
+
+    def test_a_result_with_errors_or_wrong_lengths_is_refused(self):
+        row = BY_NAME["keepalive-64"]
+        none = {"connect": 0, "read": 0, "write": 0, "status": 0, "timeout": 0}
+        good = {"requests": 10, "bytes": 10 * (1024 + 200), "errors": none}
+        self.assertIsNone(client.fault(row, good))
+        self.assertIn("2 read errors", client.fault(row, {**good, "errors": {**none, "read": 2}}))
+        self.assertIn("bytes per answer", client.fault(row, {**good, "bytes": 10 * 300}))
+        self.assertIn("no request", client.fault(row, {**good, "requests": 0}))
+
+
+class Servers(unittest.TestCase):
+    def test_templates_lose_their_marks_and_comments(self):
+        template = "# comment\nport @PORT@\n  @log@ log @RUN@/log\n@nolog@ quiet\n"
+        values = {"PORT": 1, "RUN": "/r"}
+        self.assertEqual(servers.fill(template, True, values), "port 1\nlog /r/log\n")
+        self.assertEqual(servers.fill(template, False, values), "port 1\nquiet\n")
+
+    def test_every_template_is_filled_completely(self):
+        values = dict.fromkeys(("PORT", "ROOT", "RUN", "MODULES", "DESCRIPTORS", "NOPUSH"), "x")
+        for server in servers.SERVERS:
+            if server.template:
+                with open(os.path.join(HERE, "peers", server.template)) as f:
+                    text = f.read()
+                for log in (True, False):
+                    self.assertNotIn("@", servers.fill(text, log, values), server.name)
+
+    def test_an_answer_is_read_to_its_end_and_no_further(self):
+        ours, theirs = socket.socketpair()
+        with ours, theirs:
+            theirs.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabc")
+            self.assertEqual(servers.read_answer(ours), (b"HTTP/1.1 200 OK\r\nContent-Length: 3", b"abc"))
+            theirs.sendall(b"HTTP/1.1 200 OK\r\ncontent-length: 3\r\n\r\nab")
+            theirs.shutdown(socket.SHUT_WR)
+            with self.assertRaises(OSError):
+                servers.read_answer(ours)
+
+    def test_usage_of_this_process_grows_with_its_work(self):
+        before = process.usage(os.getpid())
+        sum(range(2_000_000))
+        self.assertGreater(process.usage(os.getpid())["cpu_s"], before["cpu_s"])
+        self.assertGreater(process.memory(os.getpid())["resident"], 1 << 20)
+        self.assertIn(os.getpid(), process.tree(os.getppid()))
+
+    def test_the_table_of_strace_is_read(self):
+        table = ("% time     seconds  usecs/call     calls    errors syscall\n"
+                 "------ ----------- ----------- --------- --------- ----------------\n"
+                 " 50.00    0.000100           1       100         7 recvfrom\n"
+                 " 50.00    0.000100           1       120           sendto\n"
+                 "------ ----------- ----------- --------- --------- ----------------\n"
+                 "100.00    0.000200                   220         7 total\n")
+        self.assertEqual(script("syscalls").parse(table), {"recvfrom": 100, "sendto": 120})
+
+
+if __name__ == "__main__":
+    unittest.main()

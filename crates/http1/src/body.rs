@@ -1,0 +1,517 @@
+//! Bodies of known framing, taken apart and put together (RFC 9112 sections 6 and 7).
+//!
+//! The decoder hands out slices of the caller's input and copies nothing. Every byte of framing is
+//! checked, both bytes of each CRLF included: an unchecked one lets two readers disagree about where
+//! the next chunk begins.
+//!
+//! ```text
+//!   chunked ─▶ Size ──── CR ────▶ SizeLf ── LF, size = 0 ──▶ Trailer ── empty line ──▶ end
+//!            ▲ │  ▲ digit│          ▲ │
+//!            │ │  └──────┘       CR │ │ LF, size > 0
+//!            │ └── ; ──▶ Extension ─┘ ▼
+//!            │                        Data
+//!            │                        │ left = 0
+//!            │                        ▼
+//!            └─ LF ── DataLf ◀─ CR ─ DataCr
+//! ```
+
+use crate::error::{Fault, Misuse};
+use crate::field::{Fields, MAX_FIELDS, Slots};
+use crate::framing::Framing;
+use crate::limits::Limits;
+use crate::response;
+use crate::scan::{Found, Scan, Section};
+
+/// A body under way. 16 bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Decoder {
+    /// `left` bytes of a known length are still to come.
+    Length {
+        /// Bytes to come.
+        left: u64,
+    },
+    /// Everything is data until the connection ends.
+    UntilClose,
+    /// Inside a chunked body.
+    Chunked(Chunk),
+}
+
+/// Where in a chunked body the input stands. `spent` counts the bytes of chunk extensions so far.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Chunk {
+    /// In the digits of a size.
+    Size {
+        /// Value so far.
+        size: u64,
+        /// Digits so far.
+        digits: u8,
+        /// Extension bytes of the whole body so far.
+        spent: u32,
+    },
+    /// In an extension, which is skipped.
+    Extension {
+        /// Size of this chunk.
+        size: u64,
+        /// Extension bytes of the whole body so far.
+        spent: u32,
+    },
+    /// Before the LF that ends a size line.
+    SizeLf {
+        /// Size of this chunk.
+        size: u64,
+        /// Extension bytes of the whole body so far.
+        spent: u32,
+    },
+    /// In the data; `left` is never zero.
+    Data {
+        /// Bytes of this chunk still to come.
+        left: u64,
+        /// Extension bytes of the whole body so far.
+        spent: u32,
+    },
+    /// Before the CR that ends a chunk.
+    DataCr {
+        /// Extension bytes of the whole body so far.
+        spent: u32,
+    },
+    /// Before the LF that ends a chunk.
+    DataLf {
+        /// Extension bytes of the whole body so far.
+        spent: u32,
+    },
+    /// In the trailer section, searched this far.
+    Trailer(Scan),
+}
+
+/// What the decoder made of its input.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Piece<'b, 's> {
+    /// `used` bytes were framing; what follows them cannot be judged without more input.
+    Partial {
+        /// Bytes consumed.
+        used: usize,
+    },
+    /// A slice of content; never empty.
+    Data {
+        /// The content.
+        data: &'b [u8],
+        /// Bytes consumed, the content included.
+        used: usize,
+    },
+    /// The body is complete.
+    End {
+        /// Bytes consumed.
+        used: usize,
+        /// The trailer section; empty unless chunked.
+        trailers: Fields<'b, 's>,
+    },
+}
+
+impl Decoder {
+    /// The decoder for a framing; `None` where there is no body.
+    #[inline]
+    pub(crate) fn new(framing: Framing) -> Option<Decoder> {
+        match framing {
+            Framing::Empty => None,
+            Framing::Length(left) => Some(Decoder::Length { left }),
+            Framing::Chunked => Some(Decoder::Chunked(Chunk::Size {
+                size: 0,
+                digits: 0,
+                spent: 0,
+            })),
+            Framing::UntilClose => Some(Decoder::UntilClose),
+        }
+    }
+
+    /// Takes the next piece off the front of `input`. Call again with what is left after `used`
+    /// bytes until the answer is [`Piece::Partial`] or [`Piece::End`].
+    ///
+    /// # Errors
+    /// The peer's fault; the decoder must not be used again.
+    #[inline]
+    pub(crate) fn decode<'b, 's>(
+        &mut self,
+        input: &'b [u8],
+        slots: &'s mut Slots<'b>,
+        limits: &Limits,
+    ) -> Result<Piece<'b, 's>, Fault> {
+        match self {
+            Decoder::Length { left: 0 } => Ok(Piece::End {
+                used: 0,
+                trailers: Fields::EMPTY,
+            }),
+            _ if input.is_empty() => Ok(Piece::Partial { used: 0 }),
+            Decoder::Length { left } => {
+                let data = take(input, left);
+                Ok(Piece::Data {
+                    data,
+                    used: data.len(),
+                })
+            }
+            Decoder::UntilClose => Ok(Piece::Data {
+                data: input,
+                used: input.len(),
+            }),
+            Decoder::Chunked(chunk) => chunk.decode(input, slots, limits),
+        }
+    }
+
+    /// Whether the connection may end here without cutting the body short.
+    #[inline]
+    pub(crate) fn may_end(&self) -> bool {
+        matches!(self, Decoder::UntilClose | Decoder::Length { left: 0 })
+    }
+}
+
+/// The front of `input`, at most `left` bytes, which are subtracted.
+#[inline]
+fn take<'b>(input: &'b [u8], left: &mut u64) -> &'b [u8] {
+    let count = usize::try_from(*left).map_or(input.len(), |left| left.min(input.len()));
+    *left -= count as u64;
+    &input[..count]
+}
+
+impl Chunk {
+    fn decode<'b, 's>(
+        &mut self,
+        input: &'b [u8],
+        slots: &'s mut Slots<'b>,
+        limits: &Limits,
+    ) -> Result<Piece<'b, 's>, Fault> {
+        let mut used = 0;
+        loop {
+            if let Chunk::Trailer(scan) = self {
+                return trailer(scan, input, used, slots, limits);
+            }
+            if let Chunk::Data { mut left, spent } = *self {
+                let data = take(&input[used..], &mut left);
+                if data.is_empty() {
+                    return Ok(Piece::Partial { used });
+                }
+                *self = match left {
+                    0 => Chunk::DataCr { spent },
+                    _ => Chunk::Data { left, spent },
+                };
+                used += data.len();
+                return Ok(Piece::Data { data, used });
+            }
+            if let Chunk::Extension { size, spent } = *self {
+                let (next, skipped) = extension(&input[used..], size, spent, limits)?;
+                *self = next;
+                used += skipped;
+            } else if let Some(&b) = input.get(used) {
+                *self = self.byte(b)?;
+                used += 1;
+            }
+            if used == input.len() && !matches!(self, Chunk::Trailer(_)) {
+                return Ok(Piece::Partial { used });
+            }
+        }
+    }
+
+    /// One byte of framing outside extensions and trailers.
+    fn byte(self, b: u8) -> Result<Chunk, Fault> {
+        match (self, b) {
+            (Chunk::Size { size, digits, spent }, _) => match (b as char).to_digit(16) {
+                Some(_) if digits == 16 => Err(Fault::ChunkSize),
+                Some(digit) => Ok(Chunk::Size {
+                    size: size << 4 | u64::from(digit),
+                    digits: digits + 1,
+                    spent,
+                }),
+                None if digits == 0 => Err(Fault::ChunkSize),
+                None if b == b'\r' => Ok(Chunk::SizeLf { size, spent }),
+                None if b == b';' => Ok(Chunk::Extension { size, spent }),
+                None => Err(Fault::ChunkSize),
+            },
+            (Chunk::SizeLf { size: 0, .. }, b'\n') => Ok(Chunk::Trailer(Scan::FRESH)),
+            (Chunk::SizeLf { size, spent }, b'\n') => Ok(Chunk::Data { left: size, spent }),
+            (Chunk::SizeLf { .. }, _) => Err(Fault::BareCr),
+            (Chunk::DataCr { spent }, b'\r') => Ok(Chunk::DataLf { spent }),
+            (Chunk::DataLf { spent }, b'\n') => Ok(Chunk::Size {
+                size: 0,
+                digits: 0,
+                spent,
+            }),
+            (Chunk::DataCr { .. } | Chunk::DataLf { .. }, _) => Err(Fault::ChunkEnd),
+            // `decode` never sends these here: they are read by the slice.
+            (Chunk::Data { .. } | Chunk::Extension { .. } | Chunk::Trailer(_), _) => Err(Fault::ChunkSize),
+        }
+    }
+}
+
+/// Skips an extension up to its CR; extensions have no meaning here (RFC 9112 section 7.1.1).
+fn extension(input: &[u8], size: u64, spent: u32, limits: &Limits) -> Result<(Chunk, usize), Fault> {
+    let end = input
+        .iter()
+        .position(|&b| (b < b' ' && b != b'\t') || b == 0x7f)
+        .unwrap_or(input.len());
+    let room = limits.extension_bytes_max.saturating_sub(spent) as usize;
+    if end > room {
+        return Err(Fault::ChunkExtensionTooLong);
+    }
+    // `end` is at most `room`, which came from a u32.
+    let spent = spent + end as u32;
+    match input.get(end) {
+        None => Ok((Chunk::Extension { size, spent }, end)),
+        Some(b'\r') => Ok((Chunk::SizeLf { size, spent }, end + 1)),
+        Some(b'\n') => Err(Fault::BareLf),
+        Some(_) => Err(Fault::ChunkExtension),
+    }
+}
+
+fn trailer<'b, 's>(
+    scan: &mut Scan,
+    input: &'b [u8],
+    used: usize,
+    slots: &'s mut Slots<'b>,
+    limits: &Limits,
+) -> Result<Piece<'b, 's>, Fault> {
+    let section = &input[used..];
+    match scan.advance(section, Section::Trailer, limits)? {
+        Found::Partial | Found::Simple(_) => Ok(Piece::Partial { used }),
+        Found::Complete(2) => Ok(Piece::End {
+            used: used + 2,
+            trailers: Fields::EMPTY,
+        }),
+        Found::Complete(end) => {
+            let room = slots
+                .headers
+                .write_copy_of_slice(&[httparse::EMPTY_HEADER; MAX_FIELDS]);
+            match httparse::parse_headers(&section[..end], room) {
+                Ok(httparse::Status::Complete((_, lines))) => Ok(Piece::End {
+                    used: used + end,
+                    trailers: Fields::new(lines),
+                }),
+                Ok(httparse::Status::Partial) => Ok(Piece::Partial { used }),
+                Err(error) => Err(crate::head::field_fault(error)),
+            }
+        }
+    }
+}
+
+/// Writes a body of a given framing, and holds the caller to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Encoder {
+    /// No body may be written.
+    Empty,
+    /// Exactly `left` more bytes.
+    Length {
+        /// Bytes to write.
+        left: u64,
+    },
+    /// Each piece becomes a chunk.
+    Chunked,
+    /// Bytes as they come; the connection ends the body.
+    UntilClose,
+}
+
+impl Encoder {
+    /// The encoder for a framing.
+    pub fn new(framing: Framing) -> Encoder {
+        match framing {
+            Framing::Empty => Encoder::Empty,
+            Framing::Length(left) => Encoder::Length { left },
+            Framing::Chunked => Encoder::Chunked,
+            Framing::UntilClose => Encoder::UntilClose,
+        }
+    }
+
+    /// Appends a piece of content to `out`. An empty piece writes nothing: as a chunk it would end
+    /// the body.
+    ///
+    /// # Errors
+    /// [`Misuse::Length`] if the body would get longer than announced; nothing is written then.
+    pub fn encode(&mut self, data: &[u8], out: &mut Vec<u8>) -> Result<(), Misuse> {
+        if data.is_empty() {
+            return Ok(());
+        }
+        match self {
+            Encoder::Empty => return Err(Misuse::Length),
+            Encoder::Length { left } => {
+                *left = left.checked_sub(data.len() as u64).ok_or(Misuse::Length)?;
+                out.extend_from_slice(data);
+            }
+            Encoder::Chunked => {
+                chunk_head(data.len() as u64, out);
+                out.extend_from_slice(data);
+                out.extend_from_slice(b"\r\n");
+            }
+            Encoder::UntilClose => out.extend_from_slice(data),
+        }
+        Ok(())
+    }
+
+    /// Appends what ends the body: for chunks the last chunk and the trailer section.
+    ///
+    /// # Errors
+    /// [`Misuse::Length`] if bytes are missing, or trailers were given to a body that is not
+    /// chunked; [`Misuse::Unwritable`] for a trailer that would break the message apart.
+    pub fn finish(self, trailers: &[(&str, &[u8])], out: &mut Vec<u8>) -> Result<(), Misuse> {
+        match self {
+            Encoder::Chunked => {
+                let start = out.len();
+                out.extend_from_slice(b"0\r\n");
+                for (name, value) in trailers {
+                    if let Err(misuse) = response::field(out, name, value) {
+                        out.truncate(start);
+                        return Err(misuse);
+                    }
+                }
+                out.extend_from_slice(b"\r\n");
+                Ok(())
+            }
+            Encoder::Empty | Encoder::Length { left: 0 } | Encoder::UntilClose if trailers.is_empty() => {
+                Ok(())
+            }
+            _ => Err(Misuse::Length),
+        }
+    }
+}
+
+/// Appends the line before a chunk of `len` bytes; for bodies whose bytes do not pass through here.
+pub fn chunk_head(len: u64, out: &mut Vec<u8>) {
+    let digits = (u64::BITS - len.leading_zeros()).div_ceil(4).max(1);
+    out.extend((0..digits).rev().map(|place| {
+        let digit = (len >> (4 * place)) & 0xf;
+        b"0123456789abcdef"[digit as usize]
+    }));
+    out.extend_from_slice(b"\r\n");
+}
+
+/// Reads a chunked body however it is cut, then writes what was read in chunks of another size and
+/// reads it back.
+///
+/// # Panics
+/// If any way of cutting makes a difference, or the content does not survive.
+#[cfg(any(test, fuzzing))]
+pub fn fuzz(data: &[u8]) {
+    use crate::transcript::{Manner, Server};
+    const HEAD: &[u8] = b"POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n";
+    let Some((&size, body)) = data.split_first() else {
+        return;
+    };
+    let stream = [HEAD, body].concat();
+    crate::cut::everywhere(&stream, crate::cut::seed_of(data), |pieces, ends| {
+        let mut server = Server::new(Manner::default(), crate::cut::limits_of(size));
+        pieces.iter().for_each(|piece| server.bytes(piece));
+        if ends {
+            server.eof();
+        }
+        server.events
+    });
+
+    let mut written = HEAD.to_vec();
+    let mut encoder = Encoder::new(Framing::Chunked);
+    for piece in body.chunks(usize::from(size) + 1) {
+        encoder
+            .encode(piece, &mut written)
+            .expect("a chunk of any size can be written");
+    }
+    encoder
+        .finish(&[("Size", b"known")], &mut written)
+        .expect("a sound trailer can be written");
+    let mut server = Server::new(Manner::default(), Limits::DEFAULT);
+    server.bytes(&written);
+    let mut expected = vec!["request POST / HTTP/1.1 for h chunked".to_owned()];
+    if !body.is_empty() {
+        expected.push(format!("body {}", crate::cut::show(body)));
+    }
+    expected.extend(["end", "trailer Size: \"known\"", "response"].map(str::to_owned));
+    assert_eq!(server.events, expected);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_decoder_is_small() {
+        assert!(size_of::<Decoder>() <= 16, "{}", size_of::<Decoder>());
+    }
+
+    #[test]
+    fn a_known_length_is_kept_to() {
+        let mut out = Vec::new();
+        let mut encoder = Encoder::new(Framing::Length(3));
+        assert_eq!(encoder.encode(b"ab", &mut out), Ok(()));
+        assert_eq!(encoder.encode(b"cd", &mut out), Err(Misuse::Length));
+        assert_eq!(encoder.finish(&[], &mut out), Err(Misuse::Length));
+        assert_eq!(encoder.encode(b"c", &mut out), Ok(()));
+        assert_eq!(encoder.finish(&[("A", b"b")], &mut out), Err(Misuse::Length));
+        assert_eq!(encoder.finish(&[], &mut out), Ok(()));
+        assert_eq!(out, b"abc");
+        assert_eq!(
+            Encoder::new(Framing::Empty).encode(b"a", &mut out),
+            Err(Misuse::Length)
+        );
+    }
+
+    #[test]
+    fn a_trailer_that_would_break_the_message_apart_is_not_written() {
+        let mut out = b"before".to_vec();
+        let outcome = Encoder::new(Framing::Chunked).finish(&[("A", b"b"), ("C", b"d\r\nE: f")], &mut out);
+        assert_eq!(outcome, Err(Misuse::Unwritable));
+        assert_eq!(out, b"before");
+    }
+
+    #[test]
+    fn chunk_heads() {
+        for (len, head) in [
+            (1, "1\r\n"),
+            (10, "a\r\n"),
+            (16, "10\r\n"),
+            (u64::MAX, "ffffffffffffffff\r\n"),
+        ] {
+            let mut out = Vec::new();
+            chunk_head(len, &mut out);
+            assert_eq!(out, head.as_bytes());
+        }
+    }
+
+    #[test]
+    fn every_byte_in_every_chunk_state() {
+        let spent = 0;
+        let states = [
+            Chunk::Size {
+                size: 0,
+                digits: 0,
+                spent,
+            },
+            Chunk::Size {
+                size: 1,
+                digits: 1,
+                spent,
+            },
+            Chunk::Size {
+                size: 1,
+                digits: 16,
+                spent,
+            },
+            Chunk::SizeLf { size: 0, spent },
+            Chunk::SizeLf { size: 1, spent },
+            Chunk::DataCr { spent },
+            Chunk::DataLf { spent },
+        ];
+        let mut shown = String::new();
+        for state in states {
+            shown += &format!("{state:?}\n");
+            for b in [b'0', b'a', b'F', b'g', b';', b' ', b'\t', b'+', b'\r', b'\n', 0] {
+                shown += &match state.byte(b) {
+                    Ok(after) => format!("  {:<5} {after:?}\n", b.escape_ascii().to_string()),
+                    Err(fault) => format!("  {:<5} fault {fault:?}\n", b.escape_ascii().to_string()),
+                };
+            }
+        }
+        insta::assert_snapshot!(shown);
+    }
+
+    proptest! {
+        #![proptest_config(crate::cut::cases(400))]
+        #[test]
+        fn chunks_survive_cutting_and_rewriting(data in crate::cut::chunk_like()) {
+            fuzz(&data);
+        }
+    }
+}

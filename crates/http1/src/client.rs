@@ -1,0 +1,426 @@
+//! The client's end of a connection: which response answers which request, and what may follow.
+//!
+//! Holds no bytes. Requests may be sent before earlier responses have come (pipelining), up to a
+//! bound; of each outstanding one only the one fact is kept that decides how its response is
+//! delimited: whether its method was HEAD.
+//!
+//! ```text
+//!   begin_request ─▶ (write head, body) ─▶ end_request        as often as the bound allows
+//!   receive ─▶ [ Interim… ] ─▶ Response ─▶ [ Body… ─▶ End ]   once per request, in order
+//! ```
+
+use crate::body::{Decoder, Piece};
+use crate::error::{Fault, Misuse};
+use crate::field::{Fields, Slots};
+use crate::head::{self, Read, Response};
+use crate::limits::Limits;
+use crate::method::Method;
+use crate::scan::Scan;
+use crate::state::{self, Side};
+
+/// The most requests outstanding on one connection, whatever [`Limits`] says: one bit each.
+const OUTSTANDING_MAX: u8 = 64;
+
+/// The client's end of one connection. 32 bytes.
+#[derive(Clone, Copy, Debug)]
+pub struct Connection {
+    receiving: Side<Scan, Decoder>,
+    /// One bit per outstanding request, the oldest lowest: whether its method was HEAD.
+    heads: u64,
+    sending: Side<(), ()>,
+    outstanding: u8,
+    interim: u8,
+    /// Whether another request may be sent.
+    persistent: bool,
+    /// Whether the response under way is the last.
+    closing: bool,
+}
+
+/// What the front of the input is.
+#[derive(Clone, Copy, Debug)]
+pub enum Step<'b, 's> {
+    /// Drop `used` bytes; nothing more can be said until more come. What is left over must be
+    /// offered again with the new bytes behind it.
+    Partial {
+        /// Bytes consumed.
+        used: usize,
+    },
+    /// An interim (1xx) response; the final one is still to come.
+    Interim {
+        /// The head.
+        head: Response<'b, 's>,
+        /// Bytes consumed.
+        used: usize,
+    },
+    /// A final response. If its framing is not `Empty`, body steps follow.
+    Response {
+        /// The head.
+        head: Response<'b, 's>,
+        /// Bytes consumed.
+        used: usize,
+    },
+    /// A piece of the body; never empty.
+    Body {
+        /// Content.
+        data: &'b [u8],
+        /// Bytes consumed, the content included.
+        used: usize,
+    },
+    /// The body is complete. Comes only after a response that announced a body.
+    End {
+        /// Bytes consumed.
+        used: usize,
+        /// The trailer section.
+        trailers: Fields<'b, 's>,
+    },
+    /// No response will be read any more.
+    Closed,
+}
+
+/// How a connection ended when the server closed it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// Between messages, and nothing is owed.
+    Idle,
+    /// This many requests were never answered; a client may send them again on another connection
+    /// if their methods are idempotent (RFC 9112 section 9.3.1).
+    Unanswered(u8),
+    /// The body under way was delimited by this end and is now complete; this many later requests
+    /// were never answered.
+    Body(u8),
+}
+
+impl Connection {
+    /// A new connection.
+    #[inline]
+    pub const fn new() -> Connection {
+        Connection {
+            receiving: Side::Idle(Scan::FRESH),
+            heads: 0,
+            sending: Side::Idle(()),
+            outstanding: 0,
+            interim: 0,
+            persistent: true,
+            closing: false,
+        }
+    }
+
+    /// A request begins. `persist` says whether another may follow it: false if it carries
+    /// `Connection: close`.
+    ///
+    /// # Errors
+    /// [`Misuse::Full`] at the bound on outstanding requests; [`Misuse::Order`] while another
+    /// request is being written, after the last one, and for CONNECT, which would end HTTP on this
+    /// connection.
+    #[inline]
+    pub fn begin_request(&mut self, method: Method, persist: bool, limits: &Limits) -> Result<(), Misuse> {
+        if self.outstanding >= limits.outstanding_max.min(OUTSTANDING_MAX) {
+            return Err(Misuse::Full);
+        }
+        if !self.persistent || method == Method::Connect {
+            return Err(Misuse::Order);
+        }
+        self.sending = self.sending.step(state::Step::Head(()))?;
+        self.heads |= u64::from(method == Method::Head) << self.outstanding;
+        self.outstanding += 1;
+        self.persistent = persist;
+        Ok(())
+    }
+
+    /// The request begun last is completely written.
+    ///
+    /// # Errors
+    /// [`Misuse::Order`] if none was begun.
+    #[inline]
+    pub fn end_request(&mut self) -> Result<(), Misuse> {
+        self.sending = self.sending.step(state::Step::End)?;
+        self.sending.go(if self.persistent {
+            state::Step::Next
+        } else {
+            state::Step::Last
+        });
+        Ok(())
+    }
+
+    /// Takes the next step off the front of `input`. Call again with what is left after `used` bytes
+    /// until the answer is [`Step::Partial`] or [`Step::Closed`] (with nothing left, too: an `End`
+    /// may be due).
+    ///
+    /// # Errors
+    /// What the server did wrong; the connection reads nothing more.
+    #[inline]
+    pub fn receive<'b, 's>(
+        &mut self,
+        input: &'b [u8],
+        slots: &'s mut Slots<'b>,
+        limits: &Limits,
+    ) -> Result<Step<'b, 's>, Fault> {
+        match self.receiving {
+            Side::Idle(_) if self.outstanding == 0 && input.is_empty() => Ok(Step::Partial { used: 0 }),
+            Side::Idle(_) if self.outstanding == 0 => Err(self.fail(Fault::Unsolicited)),
+            Side::Idle(scan) => match head::response(input, scan, self.answered_method(), slots, limits) {
+                Ok(Read::Head(head, used)) if head.status < 200 => self.pass_interim(head, used, limits),
+                Ok(Read::Head(head, used)) => Ok(self.accept(head, used)),
+                Ok(Read::Partial(scan)) => {
+                    self.receiving = Side::Idle(scan);
+                    Ok(Step::Partial { used: 0 })
+                }
+                Err(fault) => Err(self.fail(fault)),
+            },
+            Side::Body(decoder) => self.body(decoder, input, slots, limits),
+            Side::Done | Side::Closed | Side::Failed => Ok(Step::Closed),
+        }
+    }
+
+    /// The method of the oldest outstanding request, as far as it matters to its response.
+    #[inline]
+    fn answered_method(&self) -> Method {
+        if self.heads & 1 == 1 {
+            Method::Head
+        } else {
+            Method::Get
+        }
+    }
+
+    fn pass_interim<'b, 's>(
+        &mut self,
+        head: Response<'b, 's>,
+        used: usize,
+        limits: &Limits,
+    ) -> Result<Step<'b, 's>, Fault> {
+        if head.status == 101 {
+            return Err(self.fail(Fault::Upgraded));
+        }
+        if self.interim >= limits.interim_max {
+            return Err(self.fail(Fault::TooManyInterim));
+        }
+        self.interim += 1;
+        self.receiving.go(state::Step::Interim);
+        Ok(Step::Interim { head, used })
+    }
+
+    #[inline]
+    fn accept<'b, 's>(&mut self, head: Response<'b, 's>, used: usize) -> Step<'b, 's> {
+        self.persistent &= head.persistent;
+        self.heads >>= 1;
+        self.outstanding -= 1;
+        self.interim = 0;
+        // A server's last word ends the connection even if more requests are outstanding: they will
+        // not be answered here.
+        self.closing = !head.persistent;
+        match Decoder::new(head.framing) {
+            None => {
+                self.receiving.go(state::Step::Bodiless);
+                self.complete();
+            }
+            Some(decoder) => self.receiving.go(state::Step::Head(decoder)),
+        }
+        Step::Response { head, used }
+    }
+
+    fn body<'b, 's>(
+        &mut self,
+        mut decoder: Decoder,
+        input: &'b [u8],
+        slots: &'s mut Slots<'b>,
+        limits: &Limits,
+    ) -> Result<Step<'b, 's>, Fault> {
+        match decoder.decode(input, slots, limits) {
+            Ok(Piece::Partial { used }) => {
+                self.receiving = Side::Body(decoder);
+                Ok(Step::Partial { used })
+            }
+            Ok(Piece::Data { data, used }) => {
+                self.receiving = Side::Body(decoder);
+                Ok(Step::Body { data, used })
+            }
+            Ok(Piece::End { used, trailers }) => {
+                self.receiving.go(state::Step::End);
+                self.complete();
+                Ok(Step::End { used, trailers })
+            }
+            Err(fault) => Err(self.fail(fault)),
+        }
+    }
+
+    /// A response is complete: the next may follow, or none will.
+    #[inline]
+    fn complete(&mut self) {
+        let answered_all = self.outstanding == 0 && !self.persistent;
+        self.receiving.go(if self.closing || answered_all {
+            state::Step::Last
+        } else {
+            state::Step::Next
+        });
+    }
+
+    /// The server closed its sending half.
+    ///
+    /// # Errors
+    /// [`Fault::Truncated`] if that cuts a response short; it must not be taken for complete
+    /// (RFC 9112 section 8).
+    pub fn eof(&mut self) -> Result<Ended, Fault> {
+        self.persistent = false;
+        let ended = match self.receiving {
+            Side::Idle(scan) if !scan.is_fresh() => return Err(self.fail(Fault::Truncated)),
+            Side::Body(decoder) if !decoder.may_end() => return Err(self.fail(Fault::Truncated)),
+            Side::Body(_) => Ended::Body(self.outstanding),
+            Side::Idle(_) | Side::Done | Side::Closed | Side::Failed if self.outstanding > 0 => {
+                Ended::Unanswered(self.outstanding)
+            }
+            Side::Idle(_) | Side::Done | Side::Closed | Side::Failed => Ended::Idle,
+        };
+        self.receiving.go(state::Step::Last);
+        Ok(ended)
+    }
+
+    #[cold]
+    fn fail(&mut self, fault: Fault) -> Fault {
+        self.receiving.go(state::Step::Fail);
+        self.persistent = false;
+        fault
+    }
+
+    /// How many requests wait for their final response to begin.
+    #[inline]
+    pub fn outstanding(&self) -> u8 {
+        self.outstanding
+    }
+
+    /// Whether another request may be sent, now or once the one under way is written.
+    #[inline]
+    pub fn is_persistent(&self) -> bool {
+        self.persistent
+    }
+
+    /// Whether every request is completely answered and another may be sent: fit for a pool.
+    #[inline]
+    pub fn is_reusable(&self) -> bool {
+        self.persistent
+            && self.outstanding == 0
+            && matches!(self.sending, Side::Idle(()))
+            && matches!(self.receiving, Side::Idle(scan) if scan.is_fresh())
+    }
+}
+
+impl Default for Connection {
+    fn default() -> Connection {
+        Connection::new()
+    }
+}
+
+/// Feeds a stream that begins with two bytes of options to a client in every way it can be cut.
+///
+/// # Panics
+/// If any way of cutting makes a difference.
+#[cfg(any(test, fuzzing))]
+pub fn fuzz(data: &[u8]) {
+    use crate::transcript::Client;
+    let [options, bounds, stream @ ..] = data else {
+        return;
+    };
+    let methods: Vec<Method> = (0..options & 3)
+        .map(|position| match options >> (position + 2) & 1 {
+            0 => Method::Get,
+            _ => Method::Head,
+        })
+        .collect();
+    let last = options & 0x80 != 0;
+    crate::cut::everywhere(stream, crate::cut::seed_of(data), |pieces, ends| {
+        let mut client = Client::new(&methods, last, true, crate::cut::limits_of(*bounds));
+        pieces.iter().for_each(|piece| client.bytes(piece));
+        if ends {
+            client.eof();
+        }
+        client.events
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_connection_is_small() {
+        assert!(size_of::<Connection>() <= 32, "{}", size_of::<Connection>());
+    }
+
+    #[test]
+    fn outstanding_requests_are_bounded() {
+        let limits = Limits {
+            outstanding_max: 2,
+            ..Limits::DEFAULT
+        };
+        let mut connection = Connection::new();
+        for _ in 0..2 {
+            assert_eq!(connection.begin_request(Method::Get, true, &limits), Ok(()));
+            assert_eq!(
+                connection.begin_request(Method::Get, true, &Limits::DEFAULT),
+                Err(Misuse::Order)
+            );
+            assert_eq!(connection.end_request(), Ok(()));
+        }
+        assert_eq!(
+            connection.begin_request(Method::Get, true, &limits),
+            Err(Misuse::Full)
+        );
+        let more = Limits {
+            outstanding_max: u8::MAX,
+            ..Limits::DEFAULT
+        };
+        for _ in 2..64 {
+            assert_eq!(connection.begin_request(Method::Get, true, &more), Ok(()));
+            assert_eq!(connection.end_request(), Ok(()));
+        }
+        assert_eq!(
+            connection.begin_request(Method::Get, true, &more),
+            Err(Misuse::Full)
+        );
+        assert_eq!(connection.outstanding(), 64);
+    }
+
+    #[test]
+    fn no_tunnel_and_no_request_after_the_last() {
+        let mut connection = Connection::new();
+        assert_eq!(
+            connection.begin_request(Method::Connect, true, &Limits::DEFAULT),
+            Err(Misuse::Order)
+        );
+        assert_eq!(
+            connection.begin_request(Method::Get, false, &Limits::DEFAULT),
+            Ok(())
+        );
+        assert_eq!(connection.end_request(), Ok(()));
+        assert_eq!(
+            connection.begin_request(Method::Get, true, &Limits::DEFAULT),
+            Err(Misuse::Order)
+        );
+        assert!(!connection.is_reusable());
+    }
+
+    #[test]
+    fn reusable_once_everything_is_answered() {
+        let mut connection = Connection::new();
+        assert!(connection.is_reusable());
+        assert_eq!(
+            connection.begin_request(Method::Get, true, &Limits::DEFAULT),
+            Ok(())
+        );
+        assert!(!connection.is_reusable());
+        assert_eq!(connection.end_request(), Ok(()));
+        let mut slots = Slots::new();
+        let response = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
+        let step = connection.receive(response, &mut slots, &Limits::DEFAULT);
+        assert!(matches!(step, Ok(Step::Response { .. })));
+        assert!(connection.is_reusable());
+    }
+
+    proptest! {
+        #![proptest_config(crate::cut::cases(400))]
+        #[test]
+        fn any_stream_means_the_same_however_it_is_cut(data in crate::cut::http_like()) {
+            fuzz(&data);
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! Which length rule applies to a message body: one function, in the order of RFC 9112 section 6.3.
+//!
+//! Both roles ask here, so client and server cannot disagree. Anything that leaves two readings of
+//! where a body ends is a fault: that is how one request is smuggled inside another.
+
+use crate::error::Fault;
+use crate::field::{Fields, Name};
+use crate::method::Method;
+use crate::version::Version;
+
+/// How a body is delimited.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Framing {
+    /// There is no body.
+    Empty,
+    /// Exactly this many bytes; never zero.
+    Length(u64),
+    /// Chunks, then a trailer section.
+    Chunked,
+    /// Everything until the connection ends; responses only.
+    UntilClose,
+}
+
+/// The message whose body is asked about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Message {
+    /// A request.
+    Request,
+    /// A response with this status code, to a request with this method.
+    Response {
+        /// Method of the request.
+        to: Method,
+        /// Status code.
+        status: u16,
+    },
+}
+
+/// The length rule of a message.
+///
+/// # Errors
+/// Any fault of `Content-Length`, `Transfer-Encoding` or their combination.
+#[inline]
+pub(crate) fn of(message: Message, version: Version, fields: &Fields<'_, '_>) -> Result<Framing, Fault> {
+    // The common request has neither field; a response always runs the full list.
+    if message == Message::Request && !fields.has_any(&[Name::ContentLength, Name::TransferEncoding]) {
+        return Ok(Framing::Empty);
+    }
+    in_order(message, version, fields)
+}
+
+fn in_order(message: Message, version: Version, fields: &Fields<'_, '_>) -> Result<Framing, Fault> {
+    // Item 1: by method and status alone. Item 2 (a tunnel after CONNECT) never applies: this
+    // crate's client sends no CONNECT.
+    if let Message::Response { to, status } = message
+        && (to == Method::Head || (100..200).contains(&status) || status == 204 || status == 304)
+    {
+        return Ok(Framing::Empty);
+    }
+    // Items 3 and 4: a transfer coding, with which no length may stand.
+    if fields.has(Name::TransferEncoding) {
+        if fields.has(Name::ContentLength) {
+            return Err(Fault::LengthAndCoding);
+        }
+        if version != Version::Http11 {
+            return Err(Fault::CodingInOldVersion);
+        }
+        return transfer_coding(fields);
+    }
+    // Items 5 and 6: a length, which all members must agree on.
+    if let Some(length) = content_length(fields)? {
+        return Ok(if length == 0 {
+            Framing::Empty
+        } else {
+            Framing::Length(length)
+        });
+    }
+    // Items 7 and 8.
+    Ok(match message {
+        Message::Request => Framing::Empty,
+        Message::Response { .. } => Framing::UntilClose,
+    })
+}
+
+/// `chunked` and nothing else. A coding under `chunked` would have to be undone before the length
+/// of the content is known, and a response that ends without `chunked` cannot be told from a cut
+/// one, so neither is guessed at.
+fn transfer_coding(fields: &Fields<'_, '_>) -> Result<Framing, Fault> {
+    let mut codings = 0;
+    let mut chunked = 0;
+    let mut last_is_chunked = false;
+    let mut unknown = false;
+    for member in fields.values(Name::TransferEncoding).members() {
+        codings += 1;
+        last_is_chunked = member.eq_ignore_ascii_case(b"chunked");
+        chunked += usize::from(last_is_chunked);
+        unknown |= !last_is_chunked;
+    }
+    match () {
+        () if codings == 0 || chunked > 1 || (chunked == 1 && !last_is_chunked) => {
+            Err(Fault::TransferEncoding)
+        }
+        () if unknown => Err(Fault::CodingUnknown),
+        () => Ok(Framing::Chunked),
+    }
+}
+
+/// The length all `Content-Length` lines agree on. RFC 9110 section 8.6 allows to take a list of
+/// equal values for the one value; equal lines are taken, a list on one line is not: only something
+/// in between that joins lines would have made it, and such a thing can be misled.
+pub(crate) fn content_length(fields: &Fields<'_, '_>) -> Result<Option<u64>, Fault> {
+    let mut agreed = None;
+    for value in fields.values(Name::ContentLength) {
+        let length = decimal(value).ok_or(Fault::ContentLength)?;
+        if agreed.is_some_and(|agreed| agreed != length) {
+            return Err(Fault::ContentLengthDiffers);
+        }
+        agreed = Some(length);
+    }
+    Ok(agreed)
+}
+
+/// Digits only, below 2^63 so that sums with offsets never overflow.
+pub(crate) fn decimal(digits: &[u8]) -> Option<u64> {
+    if digits.is_empty() {
+        return None;
+    }
+    digits
+        .iter()
+        .try_fold(0_u64, |n, &b| {
+            let digit = b.is_ascii_digit().then(|| u64::from(b - b'0'))?;
+            n.checked_mul(10)?.checked_add(digit)
+        })
+        .filter(|&n| n < 1 << 63)
+}
+
+/// What a `Connection` field asks for (RFC 9112 section 9.3, in its order).
+#[inline]
+pub(crate) fn persists(version: Version, fields: &Fields<'_, '_>) -> bool {
+    match fields.single(Name::Connection) {
+        // What nearly every client sends: nothing, or this alone.
+        Some(b"keep-alive" | b"Keep-Alive") => version != Version::Http09,
+        None if !fields.has(Name::Connection) => version == Version::Http11,
+        _ => persists_by_list(version, fields),
+    }
+}
+
+fn persists_by_list(version: Version, fields: &Fields<'_, '_>) -> bool {
+    let mut keep_alive = false;
+    for member in fields.values(Name::Connection).members() {
+        if member.eq_ignore_ascii_case(b"close") {
+            return false;
+        }
+        keep_alive |= member.eq_ignore_ascii_case(b"keep-alive");
+    }
+    version == Version::Http11 || (version == Version::Http10 && keep_alive)
+}

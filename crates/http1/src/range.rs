@@ -1,0 +1,353 @@
+//! Byte ranges: what part of a representation to send, and how (RFC 9110 section 14).
+//!
+//! A `Range` field this module cannot make sense of is ignored, as section 14.2 allows: the whole
+//! representation is always a right answer. Overlapping ranges are joined, and their number is
+//! bounded, so no small request can ask for more bytes than the representation has (CVE-2011-3192).
+
+use crate::field::trim;
+use crate::framing::decimal;
+use crate::limits::Limits;
+
+/// A non-empty part of a representation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ByteRange {
+    /// Offset of the first byte.
+    pub first: u64,
+    /// Offset of the last byte, which belongs to the range.
+    pub last: u64,
+}
+
+impl ByteRange {
+    /// How many bytes. Never zero.
+    #[expect(clippy::len_without_is_empty, reason = "a range is never empty")]
+    pub fn len(self) -> u64 {
+        self.last - self.first + 1
+    }
+}
+
+/// What a `Range` field selects.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Selection {
+    /// The field is to be ignored: 200 with everything.
+    Whole,
+    /// 206 with one range.
+    One(ByteRange),
+    /// 206 with `multipart/byteranges`: at least two ranges that neither overlap nor touch, in the
+    /// order asked for unless some had to be joined.
+    Many(Vec<ByteRange>),
+    /// 416: the field is well-formed and selects nothing.
+    Unsatisfiable,
+}
+
+/// What a `Range` value selects of a representation of `len` bytes.
+pub fn select(value: &[u8], len: u64, limits: &Limits) -> Selection {
+    let Some(set) = byte_range_set(value) else {
+        return Selection::Whole;
+    };
+    let mut ranges = Vec::new();
+    let mut asked = 0;
+    for spec in set
+        .split(|&b| b == b',')
+        .map(trim)
+        .filter(|spec| !spec.is_empty())
+    {
+        asked += 1;
+        if asked > usize::from(limits.ranges_max) {
+            return Selection::Whole;
+        }
+        match resolve(spec, len) {
+            None => return Selection::Whole,
+            Some(Resolved::Nothing) => {}
+            // The last bytes of nothing are all of it, which no Content-Range can say.
+            Some(Resolved::Everything) => return Selection::Whole,
+            Some(Resolved::Bytes(range)) => ranges.push(range),
+        }
+    }
+    if asked == 0 {
+        return Selection::Whole;
+    }
+    let ranges = join(ranges);
+    match ranges[..] {
+        [] => Selection::Unsatisfiable,
+        [range] => Selection::One(range),
+        _ => Selection::Many(ranges),
+    }
+}
+
+/// What follows `bytes=`; `None` for another unit.
+fn byte_range_set(value: &[u8]) -> Option<&[u8]> {
+    let (unit, set) = value.split_at_checked(6)?;
+    unit.eq_ignore_ascii_case(b"bytes=").then_some(set)
+}
+
+enum Resolved {
+    Bytes(ByteRange),
+    Everything,
+    Nothing,
+}
+
+/// One range-spec against a length; `None` if it is malformed.
+fn resolve(spec: &[u8], len: u64) -> Option<Resolved> {
+    let dash = memchr::memchr(b'-', spec)?;
+    let (first, last) = (&spec[..dash], &spec[dash + 1..]);
+    if first.is_empty() {
+        let suffix = position(last)?;
+        return Some(match suffix.min(len) {
+            0 if suffix > 0 => Resolved::Everything,
+            0 => Resolved::Nothing,
+            suffix => Resolved::Bytes(ByteRange {
+                first: len - suffix,
+                last: len - 1,
+            }),
+        });
+    }
+    let first = position(first)?;
+    let last = if last.is_empty() {
+        u64::MAX
+    } else {
+        position(last)?
+    };
+    if last < first {
+        return None;
+    }
+    Some(if first < len {
+        Resolved::Bytes(ByteRange {
+            first,
+            last: last.min(len - 1),
+        })
+    } else {
+        Resolved::Nothing
+    })
+}
+
+/// A decimal number; one too large to count is as good as the largest.
+fn position(digits: &[u8]) -> Option<u64> {
+    let well_formed = !digits.is_empty() && digits.iter().all(u8::is_ascii_digit);
+    well_formed.then(|| decimal(digits).unwrap_or(u64::MAX))
+}
+
+/// Joins ranges that overlap or touch; if any do, the result is in ascending order.
+fn join(ranges: Vec<ByteRange>) -> Vec<ByteRange> {
+    let mut sorted = ranges.clone();
+    sorted.sort_unstable();
+    let mut joined: Vec<ByteRange> = Vec::with_capacity(sorted.len());
+    for range in sorted {
+        match joined.last_mut() {
+            // No overflow: `last` is below the length.
+            Some(previous) if range.first <= previous.last + 1 => {
+                previous.last = previous.last.max(range.last);
+            }
+            _ => joined.push(range),
+        }
+    }
+    if joined.len() == ranges.len() {
+        ranges
+    } else {
+        joined
+    }
+}
+
+/// Appends the value of `Content-Range` for a part of a representation of `len` bytes.
+pub fn content_range(range: ByteRange, len: u64, out: &mut Vec<u8>) {
+    out.extend_from_slice(b"bytes ");
+    number(range.first, out);
+    out.push(b'-');
+    number(range.last, out);
+    out.push(b'/');
+    number(len, out);
+}
+
+/// Appends the value of `Content-Range` that goes with 416.
+pub fn unsatisfied_content_range(len: u64, out: &mut Vec<u8>) {
+    out.extend_from_slice(b"bytes */");
+    number(len, out);
+}
+
+fn number(n: u64, out: &mut Vec<u8>) {
+    out.extend_from_slice(itoa::Buffer::new().format(n).as_bytes());
+}
+
+/// Writes the framing of a `multipart/byteranges` body (section 14.6); the bytes between its pieces
+/// come from wherever the representation is.
+#[derive(Clone, Copy, Debug)]
+pub struct Multipart<'a> {
+    /// What makes the boundary unlike anything in the content: a random number.
+    pub boundary: u64,
+    /// `Content-Type` of the representation; empty to leave it out.
+    pub media_type: &'a [u8],
+    /// Length of the representation in bytes.
+    pub len: u64,
+}
+
+impl Multipart<'_> {
+    /// Appends the value of the response's own `Content-Type`.
+    pub fn content_type(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(b"multipart/byteranges; boundary=");
+        self.boundary(out);
+    }
+
+    /// Appends what stands before the bytes of a part.
+    pub fn part(&self, range: ByteRange, out: &mut Vec<u8>) {
+        out.extend_from_slice(b"\r\n--");
+        self.boundary(out);
+        if !self.media_type.is_empty() {
+            out.extend_from_slice(b"\r\nContent-Type: ");
+            out.extend_from_slice(self.media_type);
+        }
+        out.extend_from_slice(b"\r\nContent-Range: ");
+        content_range(range, self.len, out);
+        out.extend_from_slice(b"\r\n\r\n");
+    }
+
+    /// Appends what stands after the last part.
+    pub fn end(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(b"\r\n--");
+        self.boundary(out);
+        out.extend_from_slice(b"--\r\n");
+    }
+
+    /// Length of the whole body: all parts with their bytes, and the end.
+    pub fn content_length(&self, ranges: &[ByteRange]) -> u64 {
+        let mut framing = Vec::new();
+        for &range in ranges {
+            self.part(range, &mut framing);
+        }
+        self.end(&mut framing);
+        framing.len() as u64 + ranges.iter().map(|range| range.len()).sum::<u64>()
+    }
+
+    fn boundary(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(b"weir-");
+        out.extend((0..16).rev().map(|place| {
+            let digit = (self.boundary >> (4 * place)) & 0xf;
+            b"0123456789abcdef"[digit as usize]
+        }));
+    }
+}
+
+/// Selects by a value, with two bytes before it for the length, and checks the selection.
+///
+/// # Panics
+/// If a selected range is not part of the representation, two touch, more bytes are selected than
+/// there are, or a multipart body is not as long as announced.
+#[cfg(any(test, fuzzing))]
+pub fn fuzz(data: &[u8]) {
+    let [a, b, value @ ..] = data else {
+        return;
+    };
+    let len = u64::from(u16::from_be_bytes([*a, *b]));
+    let limits = Limits::DEFAULT;
+    let check = |ranges: &[ByteRange]| {
+        let mut sorted = ranges.to_vec();
+        sorted.sort_unstable();
+        assert!(
+            ranges
+                .iter()
+                .all(|range| range.first <= range.last && range.last < len)
+        );
+        assert!(
+            sorted.windows(2).all(|pair| pair[0].last + 1 < pair[1].first),
+            "{ranges:?}"
+        );
+        assert!(ranges.len() <= usize::from(limits.ranges_max));
+    };
+    match select(value, len, &limits) {
+        Selection::Whole | Selection::Unsatisfiable => {}
+        Selection::One(range) => check(&[range]),
+        Selection::Many(ranges) => {
+            assert!(ranges.len() > 1);
+            check(&ranges);
+            let multipart = Multipart {
+                boundary: len.wrapping_mul(0x9e37_79b9_7f4a_7c15),
+                media_type: b"text/plain",
+                len,
+            };
+            let mut body = Vec::new();
+            for &range in &ranges {
+                multipart.part(range, &mut body);
+                body.extend((0..range.len()).map(|_| b'x'));
+            }
+            multipart.end(&mut body);
+            assert_eq!(body.len() as u64, multipart.content_length(&ranges));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_multipart_body() {
+        let multipart = Multipart {
+            boundary: 0xabc,
+            media_type: b"text/html",
+            len: 1_000,
+        };
+        let mut shown = Vec::new();
+        multipart.content_type(&mut shown);
+        shown.extend_from_slice(b"\r\n");
+        multipart.part(ByteRange { first: 0, last: 1 }, &mut shown);
+        shown.extend_from_slice(b"ab");
+        multipart.part(
+            ByteRange {
+                first: 990,
+                last: 990,
+            },
+            &mut shown,
+        );
+        shown.extend_from_slice(b"c");
+        multipart.end(&mut shown);
+        unsatisfied_content_range(1_000, &mut shown);
+        insta::assert_snapshot!(String::from_utf8_lossy(&shown).replace('\r', "\\r"));
+    }
+
+    /// The obvious way: a set of offsets.
+    fn by_offsets(specs: &[(u16, u16)], len: u16) -> Vec<bool> {
+        let mut selected = vec![false; usize::from(len)];
+        for &(first, extra) in specs {
+            for offset in usize::from(first)..=usize::from(first) + usize::from(extra) {
+                if let Some(bit) = selected.get_mut(offset) {
+                    *bit = true;
+                }
+            }
+        }
+        selected
+    }
+
+    proptest! {
+        #![proptest_config(crate::cut::cases(1_000))]
+        #[test]
+        fn selects_what_was_asked_for(
+            specs in proptest::collection::vec((0..120_u16, 0..20_u16), 1..8),
+            len in 0..100_u16,
+        ) {
+            let value = specs
+                .iter()
+                .map(|(first, extra)| format!("{first}-{}", first + extra))
+                .collect::<Vec<_>>()
+                .join(", ");
+            let value = format!("bytes={value}");
+            let ranges = match select(value.as_bytes(), len.into(), &Limits::DEFAULT) {
+                Selection::Whole => panic!("{value} is well-formed"),
+                Selection::Unsatisfiable => Vec::new(),
+                Selection::One(range) => vec![range],
+                Selection::Many(ranges) => ranges,
+            };
+            let mut selected = vec![false; usize::from(len)];
+            for range in &ranges {
+                selected[range.first as usize..=range.last as usize].fill(true);
+            }
+            prop_assert_eq!(selected, by_offsets(&specs, len));
+        }
+
+        #[test]
+        fn any_value_selects_soundly(
+            len in any::<u16>(),
+            value in "(bytes=)?([0-9]{0,6}-[0-9]{0,6}[, ]{0,2}){0,6}|.{0,40}",
+        ) {
+            fuzz(&[&len.to_be_bytes()[..], value.as_bytes()].concat());
+        }
+    }
+}

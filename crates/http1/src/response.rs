@@ -1,0 +1,95 @@
+//! Writes response heads into a buffer (RFC 9112 section 4).
+//!
+//! Decides the spelling of a status line and of field lines. Which fields a response has is the
+//! server's business; a name or value that would break the message apart is refused.
+
+use crate::error::Misuse;
+use crate::field::is_token_byte;
+use crate::status::{Status, reason};
+
+/// Appends `HTTP/1.1 200 OK` and its line end. The version is the server's own, whatever the
+/// request's was (RFC 9110 section 2.5).
+pub fn status_line(out: &mut Vec<u8>, status: Status) {
+    out.extend_from_slice(b"HTTP/1.1 ");
+    out.extend_from_slice(status.as_str().as_bytes());
+    out.push(b' ');
+    out.extend_from_slice(reason(status).as_bytes());
+    out.extend_from_slice(b"\r\n");
+}
+
+/// Appends a field line.
+///
+/// # Errors
+/// [`Misuse::Unwritable`] if the name is no token or the value holds CR, LF or NUL; nothing is
+/// written then.
+pub fn field(out: &mut Vec<u8>, name: &str, value: &[u8]) -> Result<(), Misuse> {
+    let name_is_token = !name.is_empty() && name.bytes().all(is_token_byte);
+    if !name_is_token || value.iter().any(|b| matches!(b, b'\r' | b'\n' | 0)) {
+        return Err(Misuse::Unwritable);
+    }
+    out.extend_from_slice(name.as_bytes());
+    out.extend_from_slice(b": ");
+    out.extend_from_slice(value);
+    out.extend_from_slice(b"\r\n");
+    Ok(())
+}
+
+/// Appends `Content-Length`.
+pub fn content_length(out: &mut Vec<u8>, len: u64) {
+    out.extend_from_slice(b"Content-Length: ");
+    out.extend_from_slice(itoa::Buffer::new().format(len).as_bytes());
+    out.extend_from_slice(b"\r\n");
+}
+
+/// Appends the empty line that ends a head.
+pub fn end(out: &mut Vec<u8>) {
+    out.extend_from_slice(b"\r\n");
+}
+
+/// The interim response that asks for a request's body (RFC 9110 section 15.2.1).
+pub const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_head() {
+        let mut out = Vec::new();
+        status_line(&mut out, Status::OK);
+        field(&mut out, "Content-Type", b"text/html").unwrap();
+        content_length(&mut out, 1_024);
+        end(&mut out);
+        assert_eq!(
+            out,
+            b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 1024\r\n\r\n"
+        );
+    }
+
+    #[test]
+    fn a_status_nobody_registered_has_no_phrase() {
+        let mut out = Vec::new();
+        status_line(&mut out, Status::from_u16(299).unwrap());
+        assert_eq!(out, b"HTTP/1.1 299 \r\n");
+    }
+
+    #[test]
+    fn nothing_breaks_a_message_apart() {
+        let mut out = Vec::new();
+        for (name, value) in [
+            ("", "v"),
+            ("a b", "v"),
+            ("a:", "v"),
+            ("a", "v\r\nb: c"),
+            ("a", "\n"),
+            ("a", "\0"),
+        ] {
+            assert_eq!(
+                field(&mut out, name, value.as_bytes()),
+                Err(Misuse::Unwritable),
+                "{name:?}: {value:?}"
+            );
+        }
+        assert!(out.is_empty());
+    }
+}

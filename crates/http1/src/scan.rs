@@ -1,0 +1,140 @@
+//! Where a head or trailer section ends, found without reading any byte twice.
+//!
+//! The tokeniser is only run on a whole section. Until the empty line has come, this scan remembers
+//! how far it looked, so bytes that dribble in cost linear work, and it finds the first fault of a
+//! section in the order the bytes came. That order is what makes the outcome independent of how the
+//! input was cut. It refuses to know what a line means, but for the start line's target length.
+
+use crate::error::Fault;
+use crate::field::MAX_FIELDS;
+use crate::limits::Limits;
+
+/// The longest method name; the registered ones have at most 17 bytes.
+pub(crate) const METHOD_BYTES_MAX: usize = 32;
+
+/// What kind of section is scanned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Section {
+    /// Request line and field lines.
+    Request,
+    /// Status line and field lines.
+    Response,
+    /// Field lines after the last chunk.
+    Trailer,
+}
+
+/// How far a section was searched: this many bytes, holding this many complete lines.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Scan {
+    at: u32,
+    lines: u16,
+}
+
+/// What a scan found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Found {
+    /// No end yet.
+    Partial,
+    /// The section ends before this offset, its empty line included.
+    Complete(usize),
+    /// A request line without version ends before this offset (HTTP/0.9).
+    Simple(usize),
+}
+
+impl Scan {
+    /// A section nothing was seen of.
+    pub(crate) const FRESH: Scan = Scan { at: 0, lines: 0 };
+
+    /// Whether nothing was searched yet.
+    #[inline]
+    pub(crate) fn is_fresh(self) -> bool {
+        self.at == 0
+    }
+
+    /// Searches on in `block`, which begins where the section begins and has only grown since.
+    ///
+    /// # Errors
+    /// The first fault, in byte order, that can be seen without understanding the lines.
+    pub(crate) fn advance(
+        &mut self,
+        block: &[u8],
+        section: Section,
+        limits: &Limits,
+    ) -> Result<Found, Fault> {
+        let bytes_max = match section {
+            Section::Request | Section::Response => limits.head_bytes_max,
+            Section::Trailer => limits.trailer_bytes_max,
+        } as usize;
+        let window = &block[..block.len().min(bytes_max)];
+        let mut at = self.at as usize;
+        while let Some(found) = memchr::memchr2(b'\r', b'\n', &window[at..]) {
+            let end = at + found;
+            if self.lines == 0 && section == Section::Request {
+                check_request_line(&window[..end], limits)?;
+            }
+            match window[end..] {
+                [b'\r', b'\n', ..] => {}
+                [b'\r'] => return self.pause(end, window, bytes_max, section),
+                [b'\r', ..] => return Err(Fault::BareCr),
+                _ => return Err(Fault::BareLf),
+            }
+            at = end + 2;
+            let line_is_empty = end == 0 || window[..end].ends_with(b"\r\n");
+            if line_is_empty {
+                return Ok(Found::Complete(at));
+            }
+            self.lines += 1;
+            if self.lines == 1 && section == Section::Request && is_simple(&window[..end]) {
+                return Ok(Found::Simple(at));
+            }
+            let start_lines = u16::from(section != Section::Trailer);
+            if self.lines > limits.fields_max.min(MAX_FIELDS as u16) + start_lines {
+                return Err(Fault::TooManyFields);
+            }
+        }
+        if self.lines == 0 && section == Section::Request {
+            check_request_line(window, limits)?;
+        }
+        self.pause(window.len(), window, bytes_max, section)
+    }
+
+    fn pause(
+        &mut self,
+        at: usize,
+        window: &[u8],
+        bytes_max: usize,
+        section: Section,
+    ) -> Result<Found, Fault> {
+        if window.len() == bytes_max {
+            return Err(match section {
+                Section::Request | Section::Response => Fault::HeadTooLarge,
+                Section::Trailer => Fault::TrailerTooLarge,
+            });
+        }
+        // The window is never longer than a u32 limit.
+        self.at = at as u32;
+        Ok(Found::Partial)
+    }
+}
+
+/// The bounds on a request line, whole or not: method and target.
+fn check_request_line(line: &[u8], limits: &Limits) -> Result<(), Fault> {
+    let Some(space) = memchr::memchr(b' ', &line[..line.len().min(METHOD_BYTES_MAX + 1)]) else {
+        return if line.len() > METHOD_BYTES_MAX {
+            Err(Fault::RequestLine)
+        } else {
+            Ok(())
+        };
+    };
+    let target = &line[space + 1..];
+    let max = limits.target_bytes_max as usize;
+    if target.len() > max && memchr::memchr(b' ', &target[..=max]).is_none() {
+        return Err(Fault::TargetTooLong);
+    }
+    Ok(())
+}
+
+/// Whether a whole request line has two parts only: `method SP target`, the form of HTTP/0.9.
+fn is_simple(line: &[u8]) -> bool {
+    memchr::memchr_iter(b' ', line).count() == 1
+}

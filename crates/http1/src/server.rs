@@ -1,0 +1,423 @@
+//! The server's end of a connection: requests in, and the rules that say what may follow them.
+//!
+//! Holds no bytes: the caller offers what it has, and offers it again, grown, after
+//! [`Step::Partial`]. Writing responses is the caller's work; it only reports where they begin and
+//! end, and is told whether the connection persists (RFC 9112 section 9).
+//!
+//! ```text
+//!   receive ─▶ Request ─▶ [ Body… ─▶ End ] ─▶ begin_response ─▶ end_response ─▶ receive …
+//!                              ▲                     (any time after Request)
+//!                              └─ continued, once a 100 was written
+//! ```
+
+use crate::body::{Decoder, Piece};
+use crate::error::{Fault, Misuse};
+use crate::field::{Fields, Slots};
+use crate::framing::Framing;
+use crate::head::{self, Expect, Read, Request};
+use crate::limits::Limits;
+use crate::scan::Scan;
+use crate::state::{self, Side};
+use crate::version::Version;
+
+/// The server's end of one connection. 24 bytes.
+#[derive(Clone, Copy, Debug)]
+pub struct Connection {
+    receiving: Side<Scan, Decoder>,
+    sending: Side<(), ()>,
+    version: Version,
+    /// Whether another request may follow the one under way.
+    persistent: bool,
+    /// Whether the client waits for a 100 before it sends its body.
+    awaits_continue: bool,
+    /// Whether a request was read before.
+    served: bool,
+}
+
+/// What the front of the input is.
+#[derive(Clone, Copy, Debug)]
+pub enum Step<'b, 's> {
+    /// Drop `used` bytes; nothing more can be said until more come. What is left over must be
+    /// offered again with the new bytes behind it.
+    Partial {
+        /// Bytes consumed.
+        used: usize,
+    },
+    /// A request. If its framing is not `Empty`, body steps follow.
+    Request {
+        /// The head.
+        head: Request<'b, 's>,
+        /// Bytes consumed.
+        used: usize,
+    },
+    /// A piece of the body; never empty.
+    Body {
+        /// Content.
+        data: &'b [u8],
+        /// Bytes consumed, the content included.
+        used: usize,
+    },
+    /// The body is complete. Comes only after a request that announced a body.
+    End {
+        /// Bytes consumed.
+        used: usize,
+        /// The trailer section.
+        trailers: Fields<'b, 's>,
+    },
+    /// The request is complete; nothing is read until its response is.
+    Paused,
+    /// No request will be read any more: discard the input.
+    Closed,
+}
+
+/// How a response says whether the connection persists.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Persistence {
+    /// It persists, as HTTP/1.1 takes for granted.
+    Implied,
+    /// It persists, and an HTTP/1.0 client must be told.
+    Announced,
+    /// It ends after this response.
+    Ends,
+    /// It ends, and the response has no head to say so (HTTP/0.9): write the content alone.
+    Headless,
+}
+
+impl Persistence {
+    /// The whole `Connection` field line to write, possibly empty.
+    #[inline]
+    pub const fn line(self) -> &'static [u8] {
+        match self {
+            Persistence::Implied | Persistence::Headless => b"",
+            Persistence::Announced => b"Connection: keep-alive\r\n",
+            Persistence::Ends => b"Connection: close\r\n",
+        }
+    }
+
+    /// Whether another request may follow.
+    #[inline]
+    pub const fn persists(self) -> bool {
+        matches!(self, Persistence::Implied | Persistence::Announced)
+    }
+}
+
+/// What comes after a response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum After {
+    /// The next request, which may already be in the input.
+    Request,
+    /// The rest of this request's body: go on with `receive` and discard what it yields. The next
+    /// request follows [`Step::End`].
+    Discard,
+    /// Nothing: shut down the sending half.
+    Close,
+}
+
+impl Connection {
+    /// A new connection.
+    #[inline]
+    pub const fn new() -> Connection {
+        Connection {
+            receiving: Side::Idle(Scan::FRESH),
+            sending: Side::Idle(()),
+            version: Version::Http11,
+            persistent: true,
+            awaits_continue: false,
+            served: false,
+        }
+    }
+
+    /// Takes the next step off the front of `input`: a head whole or not at all, a body piece by
+    /// piece. Call again with what is left after `used` bytes until the answer is
+    /// [`Step::Partial`], [`Step::Paused`] or [`Step::Closed`] (with nothing left, too: an `End`
+    /// may be due).
+    ///
+    /// # Errors
+    /// What the client did wrong. The connection answers it, if at all, with a last response, and
+    /// reads nothing more.
+    #[inline]
+    pub fn receive<'b, 's>(
+        &mut self,
+        input: &'b [u8],
+        slots: &'s mut Slots<'b>,
+        limits: &Limits,
+    ) -> Result<Step<'b, 's>, Fault> {
+        match self.receiving {
+            Side::Idle(scan) => match head::request(input, scan, slots, limits) {
+                Ok(Read::Head(head, used)) => self.accept(head, used),
+                Ok(Read::Partial(scan)) => {
+                    self.receiving = Side::Idle(scan);
+                    Ok(Step::Partial { used: 0 })
+                }
+                Err(fault) => Err(self.fail(fault)),
+            },
+            Side::Body(decoder) => self.body(decoder, input, slots, limits),
+            Side::Done => Ok(Step::Paused),
+            Side::Closed | Side::Failed => Ok(Step::Closed),
+        }
+    }
+
+    #[inline]
+    fn accept<'b, 's>(&mut self, head: Request<'b, 's>, used: usize) -> Result<Step<'b, 's>, Fault> {
+        if head.version == Version::Http09 && self.served {
+            // After another request this is more likely the rest of something misread.
+            return Err(self.fail(Fault::RequestLine));
+        }
+        self.receiving.go(match Decoder::new(head.framing) {
+            None => state::Step::Bodiless,
+            Some(decoder) => state::Step::Head(decoder),
+        });
+        self.version = head.version;
+        self.persistent = head.persistent;
+        self.awaits_continue = head.expect == Expect::Continue && head.framing != Framing::Empty;
+        self.served = true;
+        Ok(Step::Request { head, used })
+    }
+
+    fn body<'b, 's>(
+        &mut self,
+        mut decoder: Decoder,
+        input: &'b [u8],
+        slots: &'s mut Slots<'b>,
+        limits: &Limits,
+    ) -> Result<Step<'b, 's>, Fault> {
+        match decoder.decode(input, slots, limits) {
+            Ok(Piece::Partial { used }) => {
+                self.receiving = Side::Body(decoder);
+                Ok(Step::Partial { used })
+            }
+            Ok(Piece::Data { data, used }) => {
+                self.receiving = Side::Body(decoder);
+                // Its arrival shows that the client waits no longer.
+                self.awaits_continue = false;
+                Ok(Step::Body { data, used })
+            }
+            Ok(Piece::End { used, trailers }) => {
+                self.receiving.go(state::Step::End);
+                self.awaits_continue = false;
+                if self.sending == Side::Done {
+                    self.receiving.go(state::Step::Next);
+                    self.sending.go(state::Step::Next);
+                }
+                Ok(Step::End { used, trailers })
+            }
+            Err(fault) => Err(self.fail(fault)),
+        }
+    }
+
+    #[cold]
+    fn fail(&mut self, fault: Fault) -> Fault {
+        self.receiving.go(state::Step::Fail);
+        self.persistent = false;
+        fault
+    }
+
+    /// The caller wrote a 100 response; the client will send its body.
+    pub fn continued(&mut self) {
+        self.awaits_continue = false;
+    }
+
+    /// A final response begins. `persist` is the caller's wish: false if the content is delimited by
+    /// the end of the connection, or if the connection should end for any other reason.
+    ///
+    /// May be called without a request (408 on a head that does not come), after a fault, and while
+    /// the request's body is still coming.
+    ///
+    /// # Errors
+    /// [`Misuse::Order`] if a response is under way, or none can follow.
+    #[inline]
+    pub fn begin_response(&mut self, persist: bool) -> Result<Persistence, Misuse> {
+        self.sending = self.sending.step(state::Step::Head(()))?;
+        // A client that still waits for a 100 may or may not send its body after a final response:
+        // what would follow cannot be told apart (RFC 9110 section 10.1.1).
+        let answered = match self.receiving {
+            Side::Done => true,
+            Side::Body(_) => !self.awaits_continue,
+            Side::Idle(_) | Side::Closed | Side::Failed => false,
+        };
+        self.persistent &= persist && answered;
+        Ok(match self.version {
+            Version::Http09 => Persistence::Headless,
+            _ if !self.persistent => Persistence::Ends,
+            Version::Http11 => Persistence::Implied,
+            Version::Http10 => Persistence::Announced,
+        })
+    }
+
+    /// The response begun last is completely written.
+    ///
+    /// # Errors
+    /// [`Misuse::Order`] if none was begun.
+    #[inline]
+    pub fn end_response(&mut self) -> Result<After, Misuse> {
+        self.sending = self.sending.step(state::Step::End)?;
+        Ok(match self.receiving {
+            Side::Done if self.persistent => {
+                self.receiving.go(state::Step::Next);
+                self.sending.go(state::Step::Next);
+                After::Request
+            }
+            Side::Body(_) if self.persistent => After::Discard,
+            Side::Idle(_) | Side::Body(_) | Side::Done | Side::Closed | Side::Failed => {
+                self.close();
+                After::Close
+            }
+        })
+    }
+
+    /// No further request is wanted: a response under way, and one still owed, will say so.
+    pub fn drain(&mut self) {
+        self.persistent = false;
+    }
+
+    fn close(&mut self) {
+        self.persistent = false;
+        self.receiving.go(state::Step::Last);
+        self.sending.go(state::Step::Last);
+    }
+
+    /// The client closed its sending half. A response may still be owed and is still read.
+    ///
+    /// # Errors
+    /// [`Fault::Truncated`] if that cuts a request short.
+    pub fn eof(&mut self) -> Result<(), Fault> {
+        self.persistent = false;
+        match self.receiving {
+            Side::Idle(scan) if !scan.is_fresh() => Err(self.fail(Fault::Truncated)),
+            Side::Body(_) => Err(self.fail(Fault::Truncated)),
+            Side::Idle(_) | Side::Done => {
+                self.receiving.go(state::Step::Last);
+                Ok(())
+            }
+            Side::Closed | Side::Failed => Ok(()),
+        }
+    }
+
+    /// Whether nothing is under way: no part of a request was seen and no response is owed.
+    #[inline]
+    pub fn is_idle(&self) -> bool {
+        matches!(self.receiving, Side::Idle(scan) if scan.is_fresh())
+    }
+
+    /// Whether a request's body is still coming.
+    #[inline]
+    pub fn is_reading_body(&self) -> bool {
+        matches!(self.receiving, Side::Body(_))
+    }
+
+    /// Whether the client waits for a 100 before it sends its body.
+    #[inline]
+    pub fn awaits_continue(&self) -> bool {
+        self.awaits_continue
+    }
+}
+
+impl Default for Connection {
+    fn default() -> Connection {
+        Connection::new()
+    }
+}
+
+/// Feeds a stream that begins with two bytes of options to a server in every way it can be cut.
+///
+/// # Panics
+/// If any way of cutting makes a difference.
+#[cfg(any(test, fuzzing))]
+pub fn fuzz(data: &[u8]) {
+    use crate::transcript::{Manner, Server};
+    let [options, bounds, stream @ ..] = data else {
+        return;
+    };
+    let manner = Manner {
+        answers_early: options & 1 != 0,
+        closes: options & 2 != 0,
+        refuses_bodies: options & 4 != 0,
+        shows_fields: true,
+    };
+    crate::cut::everywhere(stream, crate::cut::seed_of(data), |pieces, ends| {
+        let mut server = Server::new(manner, crate::cut::limits_of(*bounds));
+        pieces.iter().for_each(|piece| server.bytes(piece));
+        if ends {
+            server.eof();
+        }
+        server.events
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_connection_is_small() {
+        assert!(size_of::<Connection>() <= 24, "{}", size_of::<Connection>());
+    }
+
+    #[test]
+    fn a_response_may_come_without_a_request() {
+        let mut connection = Connection::new();
+        assert!(connection.is_idle());
+        assert_eq!(connection.begin_response(true), Ok(Persistence::Ends));
+        assert_eq!(connection.begin_response(true), Err(Misuse::Order));
+        assert_eq!(connection.end_response(), Ok(After::Close));
+        assert_eq!(connection.end_response(), Err(Misuse::Order));
+        assert!(!connection.is_idle());
+    }
+
+    #[test]
+    fn draining_ends_the_connection_with_the_response_under_way() {
+        let mut connection = Connection::new();
+        let mut slots = Slots::new();
+        let request = b"GET / HTTP/1.1\r\nHost: h\r\n\r\n";
+        let step = connection.receive(request, &mut slots, &Limits::DEFAULT);
+        assert!(matches!(step, Ok(Step::Request { .. })));
+        connection.drain();
+        assert_eq!(connection.begin_response(true), Ok(Persistence::Ends));
+        assert_eq!(connection.end_response(), Ok(After::Close));
+    }
+
+    #[test]
+    fn a_client_that_closed_its_half_still_gets_its_response() {
+        let mut connection = Connection::new();
+        let mut slots = Slots::new();
+        let request = b"GET / HTTP/1.1\r\nHost: h\r\n\r\n";
+        let step = connection.receive(request, &mut slots, &Limits::DEFAULT);
+        assert!(matches!(step, Ok(Step::Request { .. })));
+        assert_eq!(connection.eof(), Ok(()));
+        assert_eq!(connection.begin_response(true), Ok(Persistence::Ends));
+        assert_eq!(connection.end_response(), Ok(After::Close));
+    }
+
+    #[test]
+    fn a_head_that_dribbles_in_is_scanned_once() {
+        // Quadratic work on a head of this size would be half a million times its bytes.
+        let head = [
+            &b"GET / HTTP/1.1\r\nHost: h\r\nA: "[..],
+            &[b'a'; 1 << 20],
+            b"\r\n\r\n",
+        ]
+        .concat();
+        let limits = Limits {
+            head_bytes_max: 2 << 20,
+            ..Limits::DEFAULT
+        };
+        let mut connection = Connection::new();
+        for end in 1..head.len() {
+            let mut slots = Slots::new();
+            let step = connection.receive(&head[..end], &mut slots, &limits);
+            assert!(matches!(step, Ok(Step::Partial { used: 0 })));
+        }
+        let mut slots = Slots::new();
+        let step = connection.receive(&head, &mut slots, &limits);
+        assert!(matches!(step, Ok(Step::Request { used, .. }) if used == head.len()));
+    }
+
+    proptest! {
+        #![proptest_config(crate::cut::cases(400))]
+        #[test]
+        fn any_stream_means_the_same_however_it_is_cut(data in crate::cut::http_like()) {
+            fuzz(&data);
+        }
+    }
+}

@@ -1,0 +1,21 @@
+//! The clocks: a monotonic one for deadlines, civil time for the wire. Read once per turn.
+
+use measure::{Instant, UnixTime};
+use rustix::time::{ClockId, clock_gettime};
+
+/// Nanoseconds since the machine started, suspension excluded.
+#[inline]
+pub fn now() -> Instant {
+    let t = clock_gettime(ClockId::Monotonic);
+    Instant::from_nanos(t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64)
+}
+
+/// Civil time, to within one timer tick (4 ms): 8 ns instead of 22.
+#[inline]
+pub fn wall() -> UnixTime {
+    let t = clock_gettime(ClockId::RealtimeCoarse);
+    UnixTime {
+        secs: t.tv_sec,
+        nanos: t.tv_nsec as u32,
+    }
+}

@@ -1,0 +1,332 @@
+//! The root of a tree and the ways into it.
+//!
+//! Decides how a relative path becomes an open file: one `openat2(2)` where the kernel has it and
+//! allows it, else the walk of [`super::walk`]. Refuses to know URLs: what comes in is bytes of a
+//! path that the caller has decoded and split.
+
+use super::{File, Kind, Meta, Wait, walk};
+use rustix::fs::{AtFlags, Mode, OFlags, ResolveFlags};
+use rustix::io::Errno;
+use std::fmt;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, RwLock, RwLockReadGuard};
+
+/// Whether symbolic links are followed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Symlinks {
+    /// Followed as long as they stay within the root.
+    FollowWithinRoot,
+    /// Any symbolic link on the path is `Forbidden`.
+    Refuse,
+}
+
+/// How a path is opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct How {
+    /// What to do at a symbolic link.
+    pub symlinks: Symlinks,
+    /// Whether the call may wait for directories to be read from disk.
+    pub wait: Wait,
+}
+
+/// Why a path could not be opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OpenError {
+    /// Nothing has this name, or a part of the path that should be a directory is none.
+    NotFound,
+    /// Permissions, or a symbolic link where none is allowed.
+    Forbidden,
+    /// The names on the path are not all in memory and the call was not to wait.
+    WouldBlock,
+    /// The path, or a symbolic link on it, leads out of the root.
+    OutsideRoot,
+    /// The process or the system has no descriptor left.
+    TooManyOpen,
+    /// The system refused with this errno.
+    Io(i32),
+}
+
+impl OpenError {
+    pub(super) fn from_errno(errno: Errno) -> OpenError {
+        match errno {
+            Errno::NOENT | Errno::NOTDIR | Errno::NAMETOOLONG | Errno::INVAL => OpenError::NotFound,
+            // ENXIO: a socket, or a device without a driver. ELOOP: a link where none is allowed, or
+            // links that never end.
+            Errno::ACCESS | Errno::PERM | Errno::LOOP | Errno::NXIO | Errno::NODEV => OpenError::Forbidden,
+            Errno::AGAIN => OpenError::WouldBlock,
+            Errno::XDEV => OpenError::OutsideRoot,
+            Errno::MFILE | Errno::NFILE => OpenError::TooManyOpen,
+            other => OpenError::Io(other.raw_os_error()),
+        }
+    }
+}
+
+impl fmt::Display for OpenError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            OpenError::NotFound => f.write_str("no such file or directory"),
+            OpenError::Forbidden => {
+                f.write_str("permission denied, or a symbolic link where none is allowed")
+            }
+            OpenError::WouldBlock => f.write_str("the path's directories are not in memory"),
+            OpenError::OutsideRoot => f.write_str("the path leads out of the root"),
+            OpenError::TooManyOpen => f.write_str("too many open files; raise the limit (ulimit -n)"),
+            OpenError::Io(errno) => write!(f, "open: {}", Errno::from_raw_os_error(*errno)),
+        }
+    }
+}
+
+impl std::error::Error for OpenError {}
+
+/// One name in a directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listed {
+    /// The name, without any slash; bytes, because file names are.
+    pub name: Vec<u8>,
+    /// What it names, links followed if they were to be.
+    pub kind: Kind,
+    /// Length in bytes.
+    pub len: u64,
+    /// When the content was last written.
+    pub modified: measure::UnixTime,
+}
+
+/// The names in a directory, sorted bytewise.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Listing {
+    /// The names, without `.` and `..`, and without names that cannot be followed.
+    pub entries: Vec<Listed>,
+    /// Whether the limit left names out (which ones is the file system's choice).
+    pub truncated: bool,
+}
+
+/// What the kernel lets us resolve paths with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Resolver {
+    /// `openat2(2)`; `cached` if it knows `RESOLVE_CACHED` (Linux 5.12).
+    Kernel { cached: bool },
+    /// A seccomp filter or an old kernel refuses `openat2`: component by component.
+    Walk,
+}
+
+/// A directory that no path given to it can leave.
+#[derive(Debug)]
+pub struct Root {
+    path: PathBuf,
+    /// Behind a lock for [`Root::refresh`] only; cold paths take it, requests served from memory don't.
+    dir: RwLock<Arc<Dir>>,
+    resolver: Resolver,
+}
+
+#[derive(Debug)]
+struct Dir {
+    fd: OwnedFd,
+    meta: Meta,
+}
+
+impl Dir {
+    fn open(path: &Path) -> Result<Dir, Errno> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let fd = rustix::fs::open(path, flags, Mode::empty())?;
+        let meta = Meta::of(fd.as_fd())?;
+        Ok(Dir { fd, meta })
+    }
+}
+
+impl Root {
+    /// Opens the directory at `path`.
+    ///
+    /// # Errors
+    /// `NotFound` also if `path` is no directory.
+    pub fn open(path: impl AsRef<Path>) -> Result<Root, OpenError> {
+        let path = path.as_ref().to_owned();
+        let dir = Dir::open(&path).map_err(OpenError::from_errno)?;
+        let resolver = Resolver::probe(dir.fd.as_fd());
+        Ok(Root {
+            path,
+            dir: RwLock::new(Arc::new(dir)),
+            resolver,
+        })
+    }
+
+    /// As [`Root::open`], but resolving component by component even where the kernel could do it.
+    #[cfg(test)]
+    pub(super) fn open_walking(path: &Path) -> Root {
+        Root {
+            resolver: Resolver::Walk,
+            ..Root::open(path).expect("a test root")
+        }
+    }
+
+    /// The path it was opened with.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What the root directory was like when it was opened.
+    pub fn meta(&self) -> Meta {
+        self.dir().meta
+    }
+
+    /// Looks whether the root's path names another directory by now (a release was switched, say) and
+    /// goes over to it; returns whether it did. While the path names nothing the old one stays.
+    pub fn refresh(&self) -> bool {
+        let Ok(new) = Dir::open(&self.path) else {
+            return false;
+        };
+        let mut dir = self.dir.write().unwrap_or_else(|e| e.into_inner());
+        if (dir.meta.device, dir.meta.inode) == (new.meta.device, new.meta.inode) {
+            return false;
+        }
+        *dir = Arc::new(new);
+        true
+    }
+
+    fn dir(&self) -> Arc<Dir> {
+        let guard: RwLockReadGuard<'_, Arc<Dir>> = self.dir.read().unwrap_or_else(|e| e.into_inner());
+        Arc::clone(&guard)
+    }
+
+    /// Opens what `rel` names for reading; the empty path is the root itself.
+    ///
+    /// Nothing about the thing can make this hang: a FIFO or device is opened without waiting and
+    /// reported as [`Kind::Other`].
+    ///
+    /// # Errors
+    /// See [`OpenError`]; `WouldBlock` only if `how` says not to wait.
+    pub fn open_file(&self, rel: &[u8], how: How) -> Result<File, OpenError> {
+        let fd = self.resolve(rel, how, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY)?;
+        let meta = Meta::of(fd.as_fd()).map_err(OpenError::from_errno)?;
+        Ok(File { fd, meta })
+    }
+
+    /// What `rel` names is like, without opening it for reading.
+    ///
+    /// # Errors
+    /// As [`Root::open_file`].
+    pub fn stat(&self, rel: &[u8], how: How) -> Result<Meta, OpenError> {
+        let fd = self.resolve(rel, how, OFlags::PATH)?;
+        Meta::of(fd.as_fd()).map_err(OpenError::from_errno)
+    }
+
+    /// Up to `limit` names of the directory `rel`. Waits for the disk. A name that is a symbolic link
+    /// appears as what it leads to within the root, or not at all.
+    ///
+    /// # Errors
+    /// As [`Root::open_file`]; `NotFound` if it is no directory.
+    pub fn list(&self, rel: &[u8], symlinks: Symlinks, limit: usize) -> Result<Listing, OpenError> {
+        let how = How {
+            symlinks,
+            wait: Wait::Block,
+        };
+        let fd = self.resolve(rel, how, OFlags::RDONLY | OFlags::DIRECTORY)?;
+        let mut listing = Listing::default();
+        let names = rustix::fs::Dir::read_from(&fd).map_err(OpenError::from_errno)?;
+        for name in names {
+            let name = name.map_err(OpenError::from_errno)?;
+            let name = name.file_name().to_bytes();
+            if name == b"." || name == b".." {
+                continue;
+            }
+            if listing.entries.len() == limit {
+                listing.truncated = true;
+                break;
+            }
+            let Some(meta) = self.stat_listed(&fd, rel, name, how) else {
+                continue;
+            };
+            listing.entries.push(Listed {
+                name: name.to_vec(),
+                kind: meta.kind,
+                len: meta.len,
+                modified: meta.modified,
+            });
+        }
+        listing.entries.sort_unstable_by(|a, b| a.name.cmp(&b.name));
+        Ok(listing)
+    }
+
+    fn stat_listed(&self, dir: &OwnedFd, rel: &[u8], name: &[u8], how: How) -> Option<Meta> {
+        let stat = rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
+        if rustix::fs::FileType::from_raw_mode(stat.st_mode) != rustix::fs::FileType::Symlink {
+            return Some(Meta::from_stat(&stat));
+        }
+        if how.symlinks == Symlinks::Refuse {
+            return None;
+        }
+        self.stat(&join(rel, name), how).ok()
+    }
+
+    /// Opens a directory to be watched: never through a symbolic link, never waiting for more than
+    /// directories.
+    pub(super) fn open_dir_path(&self, rel: &[u8]) -> Result<OwnedFd, OpenError> {
+        let how = How {
+            symlinks: Symlinks::Refuse,
+            wait: Wait::Block,
+        };
+        self.resolve(rel, how, OFlags::PATH | OFlags::DIRECTORY)
+    }
+
+    fn resolve(&self, rel: &[u8], how: How, flags: OFlags) -> Result<OwnedFd, OpenError> {
+        let dir = self.dir();
+        let dir = dir.fd.as_fd();
+        let rel = if rel.is_empty() { b".".as_slice() } else { rel };
+        if rel[0] == b'/' {
+            return Err(OpenError::OutsideRoot);
+        }
+        match (self.resolver, how.wait) {
+            (Resolver::Kernel { cached: true }, _) | (Resolver::Kernel { cached: false }, Wait::Block) => {
+                kernel_resolve(dir, rel, how, flags)
+            }
+            (Resolver::Walk, Wait::Block) => walk::open(dir, rel, how.symlinks, flags),
+            // It cannot be told whether these would wait.
+            (_, Wait::Cached) => Err(OpenError::WouldBlock),
+        }
+    }
+}
+
+/// `dir` and `name` with a slash between, unless `dir` is the root.
+pub(super) fn join(dir: &[u8], name: &[u8]) -> Vec<u8> {
+    let mut path = Vec::with_capacity(dir.len() + 1 + name.len());
+    path.extend_from_slice(dir);
+    if !dir.is_empty() {
+        path.push(b'/');
+    }
+    path.extend_from_slice(name);
+    path
+}
+
+fn kernel_resolve(dir: BorrowedFd<'_>, rel: &[u8], how: How, flags: OFlags) -> Result<OwnedFd, OpenError> {
+    let mut resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
+    if how.symlinks == Symlinks::Refuse {
+        resolve |= ResolveFlags::NO_SYMLINKS;
+    }
+    if how.wait == Wait::Cached {
+        resolve |= ResolveFlags::CACHED;
+    }
+    // A rename elsewhere in the tree makes the kernel say EAGAIN to be safe; then it is asked again.
+    let mut tries_left = 16;
+    loop {
+        match rustix::fs::openat2(dir, rel, flags | OFlags::CLOEXEC, Mode::empty(), resolve) {
+            Ok(fd) => return Ok(fd),
+            Err(Errno::INTR) => {}
+            Err(Errno::AGAIN) if how.wait == Wait::Block && tries_left > 0 => tries_left -= 1,
+            Err(e) => return Err(OpenError::from_errno(e)),
+        }
+    }
+}
+
+impl Resolver {
+    fn probe(dir: BorrowedFd<'_>) -> Resolver {
+        let try_with = |resolve| {
+            let flags = OFlags::PATH | OFlags::CLOEXEC;
+            rustix::fs::openat2(dir, ".", flags, Mode::empty(), ResolveFlags::BENEATH | resolve)
+        };
+        match try_with(ResolveFlags::CACHED) {
+            Ok(_) | Err(Errno::AGAIN) => Resolver::Kernel { cached: true },
+            Err(_) if try_with(ResolveFlags::empty()).is_ok() => Resolver::Kernel { cached: false },
+            Err(_) => Resolver::Walk,
+        }
+    }
+}

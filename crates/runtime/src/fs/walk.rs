@@ -1,0 +1,86 @@
+//! Resolves a path beneath a directory where the kernel's `openat2(2)` is not to be had.
+//!
+//! ```text
+//!   names to do          directories above        done when no name is left
+//!   [a, .., link, f]     [root]
+//!      │ a is a directory: push it     │ `..`: pop, never the root     │ link: its names go in front
+//! ```
+//! Every component is opened without following links and looked at, so a component swapped for a link
+//! between two steps is seen as a link, never followed by the kernel.
+
+use super::OpenError;
+use super::open::Symlinks;
+use rustix::fs::{FileType, Mode, OFlags};
+use rustix::io::Errno;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+/// As many links as Linux follows (`MAXSYMLINKS`).
+const LINKS_MAX: usize = 40;
+
+/// Opens `rel` beneath `root` with `flags`.
+pub(super) fn open(
+    root: BorrowedFd<'_>,
+    rel: &[u8],
+    symlinks: Symlinks,
+    flags: OFlags,
+) -> Result<OwnedFd, OpenError> {
+    let mut todo: Vec<Vec<u8>> = Vec::new();
+    push_names(&mut todo, rel);
+    let mut above: Vec<OwnedFd> = Vec::new();
+    let mut links_left = LINKS_MAX;
+    let must_be_dir = rel.ends_with(b"/");
+    while let Some(name) = todo.pop() {
+        let dir = above.last().map_or(root, |fd| fd.as_fd());
+        match name.as_slice() {
+            b"." => continue,
+            b".." => {
+                above.pop().ok_or(OpenError::OutsideRoot)?;
+                continue;
+            }
+            _ => {}
+        }
+        let here = openat(dir, &name, OFlags::PATH)?;
+        let mode = rustix::fs::fstat(&here).map_err(OpenError::from_errno)?.st_mode;
+        match FileType::from_raw_mode(mode) {
+            FileType::Symlink if symlinks == Symlinks::Refuse => return Err(OpenError::Forbidden),
+            FileType::Symlink => {
+                links_left -= 1;
+                if links_left == 0 {
+                    return Err(OpenError::Forbidden);
+                }
+                let target = rustix::fs::readlinkat(&here, "", Vec::new()).map_err(OpenError::from_errno)?;
+                let target = target.as_bytes();
+                if target.first() == Some(&b'/') {
+                    return Err(OpenError::OutsideRoot);
+                }
+                push_names(&mut todo, target);
+            }
+            FileType::Directory => above.push(here),
+            // Opened again by name for reading; NOFOLLOW catches a link put there meanwhile.
+            _ if todo.is_empty() && !must_be_dir => return openat(dir, &name, flags),
+            _ => return Err(OpenError::NotFound),
+        }
+    }
+    openat(above.last().map_or(root, |fd| fd.as_fd()), b".", flags)
+}
+
+fn openat(dir: BorrowedFd<'_>, name: &[u8], flags: OFlags) -> Result<OwnedFd, OpenError> {
+    loop {
+        match rustix::fs::openat(
+            dir,
+            name,
+            flags | OFlags::NOFOLLOW | OFlags::CLOEXEC,
+            Mode::empty(),
+        ) {
+            Err(Errno::INTR) => {}
+            other => return other.map_err(OpenError::from_errno),
+        }
+    }
+}
+
+/// Puts the names of `path` on the stack so that the first comes off first.
+fn push_names(todo: &mut Vec<Vec<u8>>, path: &[u8]) {
+    for name in path.split(|&b| b == b'/').rev().filter(|name| !name.is_empty()) {
+        todo.push(name.to_vec());
+    }
+}

@@ -1,0 +1,11 @@
+//! The few system calls no safe crate offers, each behind a safe function; the only `unsafe`.
+//!
+//! Decides nothing: every function is one call, its arguments in types, its errno as an `io::Error`.
+#![allow(
+    unsafe_code,
+    reason = "this module is the one home of unsafe; every block says why it is sound"
+)]
+
+mod files;
+
+pub(crate) use files::cached_pages;

@@ -1,0 +1,121 @@
+//! Bytes of strangers inside log lines: nothing they send can end a field, a line, or reach a
+//! terminal as a control sequence.
+//!
+//! The common format's escapes are Apache's (`\"`, `\\`, `\n`, `\x1b`); bytes above ASCII are escaped
+//! too, so that a line is always ASCII. JSON keeps valid UTF-8 and writes any other byte as the text
+//! `\xff`.
+
+/// Whether every byte can stand as it is in a quoted ASCII field. Written without early exit so that
+/// it compiles to a few vector instructions per 16 bytes.
+#[inline]
+fn is_plain(bytes: &[u8]) -> bool {
+    bytes.iter().fold(true, |plain, &b| {
+        plain & (0x20..0x7f).contains(&b) & (b != b'"') & (b != b'\\')
+    })
+}
+
+const HEX: &[u8; 16] = b"0123456789abcdef";
+
+/// Appends `bytes` for a field in quotes of the common or combined format.
+#[inline]
+pub(super) fn push_clf(out: &mut Vec<u8>, bytes: &[u8]) {
+    if is_plain(bytes) {
+        out.extend_from_slice(bytes);
+    } else {
+        push_clf_escaped(out, bytes);
+    }
+}
+
+#[cold]
+fn push_clf_escaped(out: &mut Vec<u8>, bytes: &[u8]) {
+    for &b in bytes {
+        match b {
+            b'"' | b'\\' => out.extend_from_slice(&[b'\\', b]),
+            b'\n' => out.extend_from_slice(b"\\n"),
+            b'\r' => out.extend_from_slice(b"\\r"),
+            b'\t' => out.extend_from_slice(b"\\t"),
+            0x20..0x7f => out.push(b),
+            _ => push_hex(out, b"\\x", b),
+        }
+    }
+}
+
+/// Appends `bytes` for a JSON string.
+#[inline]
+pub(super) fn push_json(out: &mut Vec<u8>, bytes: &[u8]) {
+    if is_plain(bytes) {
+        out.extend_from_slice(bytes);
+    } else {
+        push_json_escaped(out, bytes);
+    }
+}
+
+#[cold]
+fn push_json_escaped(out: &mut Vec<u8>, bytes: &[u8]) {
+    for chunk in bytes.utf8_chunks() {
+        for c in chunk.valid().chars() {
+            match c {
+                '"' | '\\' => out.extend_from_slice(&[b'\\', c as u8]),
+                '\n' => out.extend_from_slice(b"\\n"),
+                '\r' => out.extend_from_slice(b"\\r"),
+                '\t' => out.extend_from_slice(b"\\t"),
+                '\0'..' ' | '\x7f'..='\u{9f}' => push_hex(out, b"\\u00", c as u8),
+                // Line and paragraph separators and direction overrides would still let a line look
+                // like another one on a screen.
+                '\u{2028}' | '\u{2029}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => {
+                    out.extend_from_slice(b"\\u");
+                    let code = c as u32;
+                    push_hex(out, b"", (code >> 8) as u8);
+                    push_hex(out, b"", code as u8);
+                }
+                _ => out.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes()),
+            }
+        }
+        for &b in chunk.invalid() {
+            push_hex(out, b"\\\\x", b);
+        }
+    }
+}
+
+fn push_hex(out: &mut Vec<u8>, prefix: &[u8], b: u8) {
+    out.extend_from_slice(prefix);
+    out.extend_from_slice(&[HEX[usize::from(b >> 4)], HEX[usize::from(b & 15)]]);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_ends_a_clf_field() {
+        for (bytes, want) in [
+            (&b"/plain?x=1"[..], &b"/plain?x=1"[..]),
+            (b"a\"b\\c", b"a\\\"b\\\\c"),
+            (b"x\r\ny\t\x1b[31m", b"x\\r\\ny\\t\\x1b[31m"),
+            ("é".as_bytes(), b"\\xc3\\xa9"),
+            (b"\x00\x7f\xff", b"\\x00\\x7f\\xff"),
+        ] {
+            let mut out = Vec::new();
+            push_clf(&mut out, bytes);
+            assert_eq!(out, want);
+        }
+    }
+
+    #[test]
+    fn any_bytes_make_a_json_string_on_one_line() {
+        let all: Vec<u8> = (0..=255).collect();
+        for bytes in [
+            &all[..],
+            "é\u{2028}\u{202e}\"\\\n\u{1f600}\u{85}".as_bytes(),
+            b"\xff\xfe",
+            b"\xe2\x28\xa1",
+        ] {
+            let mut out = b"\"".to_vec();
+            push_json(&mut out, bytes);
+            out.push(b'"');
+            let text = String::from_utf8(out).expect("JSON is UTF-8");
+            assert!(text.chars().all(|c| !c.is_control()), "{text}");
+            serde_json::from_str::<String>(&text).expect("a JSON string");
+        }
+    }
+}

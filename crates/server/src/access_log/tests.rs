@@ -1,0 +1,190 @@
+//! Lines as operators and their tools read them.
+
+use super::*;
+use measure::UnixTime;
+
+fn clock() -> Clock {
+    let mut clock = Clock::default();
+    clock.set(UnixTime::from_secs(784_111_777));
+    clock
+}
+
+fn at(us: u64) -> Instant {
+    Instant::from_nanos(us * 1_000)
+}
+
+fn request<'a>() -> Request<'a> {
+    Request {
+        peer: "192.0.2.7".parse().unwrap(),
+        started: at(100),
+        line: RequestLine::Parsed {
+            method: b"GET",
+            target: b"/a?b",
+            version: "HTTP/1.1",
+        },
+        host: Some(b"example.org"),
+        referer: None,
+        user_agent: Some(b"curl/8"),
+    }
+}
+
+fn logged(format: LogFormat, request: &Request<'_>, status: u16, body: u64, sent: Option<u64>) -> String {
+    let mut journal = Journal::new(Some(format));
+    let mut slot = Slot::NONE;
+    journal.compose(&mut slot, &clock(), request, status, 100, body);
+    journal.given(&mut slot, 100 + body);
+    match sent {
+        None => journal.sent(&mut slot, at(350)),
+        Some(bytes) => {
+            journal.progress(slot, bytes);
+            journal.lost(&mut slot, Cut::File, at(350))
+        }
+    };
+    assert_eq!(slot, Slot::NONE);
+    String::from_utf8(journal.take(Vec::new())).unwrap()
+}
+
+#[test]
+fn the_three_formats() {
+    let r = request();
+    assert_eq!(
+        logged(LogFormat::Common, &r, 200, 1024, None),
+        "192.0.2.7 - - [06/Nov/1994:08:49:37 +0000] \"GET /a?b HTTP/1.1\" 200 1024\n"
+    );
+    assert_eq!(
+        logged(LogFormat::Combined, &r, 304, 0, None),
+        "192.0.2.7 - - [06/Nov/1994:08:49:37 +0000] \"GET /a?b HTTP/1.1\" 304 - \"-\" \"curl/8\"\n"
+    );
+    assert_eq!(
+        logged(LogFormat::Json, &r, 200, 1024, None),
+        "{\"time\":\"1994-11-06T08:49:37Z\",\"peer\":\"192.0.2.7\",\"method\":\"GET\",\"target\":\"/a?b\",\
+         \"version\":\"HTTP/1.1\",\"host\":\"example.org\",\"user_agent\":\"curl/8\",\"status\":200,\
+         \"bytes\":1124,\"body_bytes\":1024,\"duration_us\":250}\n"
+    );
+}
+
+#[test]
+fn an_answer_cut_short_is_logged_with_what_was_sent() {
+    let r = request();
+    assert!(logged(LogFormat::Common, &r, 200, 1024, Some(600)).ends_with(" 200 500\n"));
+    assert!(logged(LogFormat::Common, &r, 200, 1024, Some(60)).ends_with(" 200 -\n"));
+    assert!(
+        logged(LogFormat::Json, &r, 200, 1024, Some(600))
+            .ends_with("\"bytes\":600,\"body_bytes\":500,\"duration_us\":250,\"aborted\":\"file\"}\n")
+    );
+    assert!(!logged(LogFormat::Json, &r, 200, 1024, Some(1124)).contains("aborted"));
+}
+
+#[test]
+fn pipelined_answers_are_cut_where_the_bytes_ended() {
+    let mut journal = Journal::new(Some(LogFormat::Common));
+    let mut slot = Slot::NONE;
+    for _ in 0..3 {
+        journal.compose(&mut slot, &clock(), &request(), 200, 100, 50);
+    }
+    journal.given(&mut slot, 450);
+    journal.progress(slot, 150);
+    journal.progress(slot, 120);
+    let tally = journal.lost(&mut slot, Cut::Peer, at(200));
+    assert_eq!((tally.bytes, tally.cut), (270, 2));
+    let text = String::from_utf8(journal.take(Vec::new())).unwrap();
+    let sizes: Vec<&str> = text.lines().map(|l| l.rsplit(' ').next().unwrap()).collect();
+    assert_eq!(sizes, ["50", "20", "-"]);
+}
+
+#[test]
+fn hostile_requests_stay_on_their_line() {
+    let r = Request {
+        line: RequestLine::Raw(b"GET /\" 200 1\n10.0.0.1 - - "),
+        user_agent: Some(b"\"\r\n\x1b]0;x\x07"),
+        host: Some(b"\xff\""),
+        ..request()
+    };
+    for format in [LogFormat::Common, LogFormat::Combined, LogFormat::Json] {
+        let text = logged(format, &r, 400, 0, None);
+        assert_eq!(text.matches('\n').count(), 1);
+        assert!(
+            text.bytes().all(|b| b == b'\n' || (0x20..0x7f).contains(&b)),
+            "{text:?}"
+        );
+    }
+    let parsed: serde_json::Value = serde_json::from_str(&logged(LogFormat::Json, &r, 400, 0, None)).unwrap();
+    assert_eq!(parsed["status"], 400);
+}
+
+#[test]
+fn lines_leave_after_a_second_or_when_many() {
+    let mut journal = Journal::new(Some(LogFormat::Common));
+    assert_eq!(
+        (journal.wake(), journal.is_due(at(u64::MAX / 1_000))),
+        (None, false)
+    );
+    let mut slot = Slot::NONE;
+    journal.compose(&mut slot, &clock(), &request(), 200, 100, 50);
+    assert_eq!(journal.wake(), None, "a line on its way is not yet a line");
+    journal.sent(&mut slot, at(0));
+    assert_eq!(journal.wake(), Some(at(1_000_000)));
+    assert!(!journal.is_due(at(999_999)));
+    assert!(journal.is_due(at(1_000_000)));
+    for _ in 0..1_000 {
+        journal.compose(&mut slot, &clock(), &request(), 200, 100, 50);
+        journal.sent(&mut slot, at(0));
+    }
+    assert!(journal.is_due(at(1)));
+    assert_eq!(
+        journal.take(Vec::new()).iter().filter(|&&b| b == b'\n').count(),
+        1_001
+    );
+    assert_eq!(journal.wake(), None);
+}
+
+#[test]
+fn without_a_format_bytes_are_still_counted() {
+    let mut journal = Journal::new(None);
+    let mut slot = Slot::NONE;
+    journal.compose(&mut slot, &clock(), &request(), 200, 100, 50);
+    journal.given(&mut slot, 100);
+    journal.part_sent(slot);
+    journal.given(&mut slot, 50);
+    journal.progress(slot, 20);
+    assert_eq!(
+        journal.lost(&mut slot, Cut::Peer, at(1)),
+        Tally { bytes: 120, cut: 1 }
+    );
+    assert_eq!(
+        journal.sent(&mut slot, at(1)),
+        Tally::default(),
+        "a free slot holds nothing"
+    );
+    assert!(journal.buffered().is_empty());
+}
+
+#[test]
+fn slots_are_reused() {
+    let mut journal = Journal::new(Some(LogFormat::Common));
+    let (mut a, mut b) = (Slot::NONE, Slot::NONE);
+    journal.compose(&mut a, &clock(), &request(), 200, 1, 1);
+    journal.compose(&mut b, &clock(), &request(), 200, 1, 2);
+    let first = a;
+    journal.sent(&mut a, at(1));
+    journal.compose(&mut a, &clock(), &request(), 200, 1, 3);
+    assert_eq!(a, first);
+    journal.sent(&mut b, at(1));
+    journal.sent(&mut a, at(1));
+    assert_eq!(journal.held.len(), 2);
+}
+
+#[test]
+fn addresses_read_as_people_write_them() {
+    for (ip, want) in [
+        ("10.0.0.255", "10.0.0.255 "),
+        ("2001:db8::1", "2001:db8::1 "),
+        ("::ffff:192.0.2.1", "192.0.2.1 "),
+    ] {
+        let r = Request {
+            peer: ip.parse().unwrap(),
+            ..request()
+        };
+        assert!(logged(LogFormat::Common, &r, 200, 0, None).starts_with(want));
+    }
+}

@@ -1,0 +1,451 @@
+//! The entries all workers share: found by path, bounded in bytes, entries and descriptors.
+//!
+//! One mutex guards everything here. No hit in a worker's view takes it: it is for loads, for a
+//! worker's first use of an entry, for changes on disk, and for the touches that views hand over in
+//! batches. Nothing is freed while it is held.
+//!
+//! The store keeps one part in [`HEADROOM`] of the budget free of living entries: evicted ones stay
+//! counted until every view has let go of them, and loads must not fail meanwhile.
+
+use super::budget::{Budget, Charge};
+use super::chain::{NONE, Slot};
+use super::{CacheConfig, Eviction, Policy};
+use crate::entry::{Answer, Entry, Token};
+use hashbrown::HashTable;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+
+/// One part in this many of the budget is kept free of living entries.
+const HEADROOM: u64 = 16;
+
+/// No entry may have more than one part in this many of the budget: one must not evict all others.
+const LARGEST_SHARE: u64 = 16;
+
+/// What an entry costs beyond its text and content: the entry itself, its slot, its places in the
+/// index, in the policy with its ghost, and in the tables of a few views.
+pub(crate) const ENTRY_OVERHEAD: u64 = 640;
+
+/// How many counters tell loads that something changed meanwhile. Directories share them by hash.
+const CHANGE_COUNTERS: usize = 1024;
+
+/// What all workers share.
+#[derive(Debug)]
+pub(crate) struct Store {
+    budget: Arc<Budget>,
+    entries_max: usize,
+    inner: Mutex<Inner>,
+    deaths: AtomicU64,
+    evictions: AtomicU64,
+    turned_away: AtomicU64,
+    changes: Box<[AtomicU64]>,
+}
+
+/// What the store counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StoreCounters {
+    /// Entries now.
+    pub entries: u64,
+    /// Bytes reserved now, by living entries and by evicted ones still in use.
+    pub bytes: u64,
+    /// The most bytes ever reserved at once; never above the budget.
+    pub bytes_peak: u64,
+    /// Descriptors kept open now.
+    pub descriptors: u64,
+    /// Entries evicted for room.
+    pub evictions: u64,
+    /// Answers that were served without being kept, for want of room.
+    pub turned_away: u64,
+}
+
+/// The use of an entry, as views report it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Touch {
+    pub(crate) token: Token,
+    pub(crate) times: u32,
+}
+
+/// The state of a directory's change counter when a load began.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Snapshot {
+    counter: usize,
+    value: u64,
+}
+
+#[derive(Debug)]
+struct Inner {
+    index: HashTable<Slot>,
+    places: Vec<Place>,
+    free: Slot,
+    memory: Box<dyn Eviction>,
+    descriptors: Box<dyn Eviction>,
+    live_bytes: u64,
+    live_descriptors: u64,
+    live: usize,
+}
+
+#[derive(Debug)]
+struct Place {
+    generation: u32,
+    state: State,
+}
+
+#[derive(Debug)]
+enum State {
+    Free {
+        next: Slot,
+    },
+    Taken {
+        entry: Arc<Entry>,
+        bytes: u64,
+        descriptors: u64,
+    },
+}
+
+/// Everything an entry is made of.
+#[derive(Debug)]
+pub(crate) struct Draft {
+    pub(crate) path: Box<[u8]>,
+    pub(crate) hash: u64,
+    pub(crate) answer: Answer,
+    /// All that is reserved for it, except what its content carries itself.
+    pub(crate) charge: Charge,
+    /// What its content has reserved.
+    pub(crate) content: u64,
+}
+
+impl Store {
+    pub(crate) fn new(config: &CacheConfig) -> Store {
+        Store {
+            budget: Budget::new(config.budget.0, config.descriptors_max as u64),
+            entries_max: config.entries_max.clamp(1, NONE as usize - 1),
+            inner: Mutex::new(Inner {
+                index: HashTable::new(),
+                places: Vec::new(),
+                free: NONE,
+                memory: eviction(config.policy),
+                descriptors: eviction(config.policy),
+                live_bytes: 0,
+                live_descriptors: 0,
+                live: 0,
+            }),
+            deaths: AtomicU64::new(0),
+            evictions: AtomicU64::new(0),
+            turned_away: AtomicU64::new(0),
+            changes: (0..CHANGE_COUNTERS).map(|_| AtomicU64::new(0)).collect(),
+        }
+    }
+
+    /// A living entry.
+    pub(crate) fn get(&self, hash: u64, path: &[u8]) -> Option<Arc<Entry>> {
+        let inner = self.lock();
+        let slot = inner.find(hash, path)?;
+        inner.entry(slot).cloned()
+    }
+
+    /// Reserves room, evicting as needed. `None`: there is none now, serve without keeping.
+    pub(crate) fn reserve(&self, bytes: u64, descriptors: u64) -> Option<Charge> {
+        let largest = self.budget.bytes_limit() / LARGEST_SHARE;
+        if bytes > largest || descriptors > self.budget.descriptors_limit() {
+            self.turned_away.fetch_add(1, Ordering::Relaxed);
+            return None;
+        }
+        let mut gone = Vec::new();
+        {
+            let mut inner = self.lock();
+            let bytes_target = self.budget.bytes_limit() - largest.max(self.budget.bytes_limit() / HEADROOM);
+            let free = self.budget.bytes_limit().saturating_sub(self.budget.bytes_used());
+            let mut freed = 0;
+            // More than is over the target: when evicted entries linger in views, waiting for them
+            // would stop all loads, and evicting without end would empty the cache for nothing.
+            while inner.live_bytes + bytes > bytes_target || (free + freed < bytes && freed < bytes) {
+                let Some(slot) = inner.victim() else { break };
+                freed += inner.retire(slot, &mut gone);
+            }
+            let limit = self.budget.descriptors_limit();
+            let target = limit - limit / HEADROOM;
+            while descriptors > 0 && inner.live_descriptors + descriptors > target {
+                let Some(slot) = inner.descriptors.victim() else {
+                    break;
+                };
+                inner.retire(slot, &mut gone);
+            }
+        }
+        self.evicted(gone);
+        let charge = self.budget.reserve(bytes, descriptors);
+        if charge.is_none() {
+            self.turned_away.fetch_add(1, Ordering::Relaxed);
+        }
+        charge
+    }
+
+    /// The largest content worth reserving for.
+    pub(crate) fn largest(&self) -> u64 {
+        (self.budget.bytes_limit() / LARGEST_SHARE).saturating_sub(4096)
+    }
+
+    /// Takes an entry in, in place of any other of its path, unless something changed since
+    /// `snapshot`: then the entry is made but not kept.
+    pub(crate) fn insert(&self, draft: Draft, snapshot: Snapshot) -> Arc<Entry> {
+        let (mut replaced, mut evicted) = (Vec::new(), Vec::new());
+        let entry = {
+            let mut inner = self.lock();
+            if self.snapshot_of(snapshot.counter) != snapshot {
+                return Arc::new(Entry::kept(
+                    draft.path,
+                    draft.hash,
+                    draft.answer,
+                    Token::NONE,
+                    draft.charge,
+                ));
+            }
+            if let Some(old) = inner.find(draft.hash, &draft.path) {
+                inner.forget(old);
+                inner.retire(old, &mut replaced);
+            }
+            while inner.live >= self.entries_max {
+                let Some(slot) = inner.victim() else { break };
+                inner.retire(slot, &mut evicted);
+            }
+            inner.place(draft)
+        };
+        self.bury(replaced);
+        self.evicted(evicted);
+        entry
+    }
+
+    /// The state to compare with when inserting: taken before the file is first looked at.
+    pub(crate) fn snapshot(&self, directory_hash: u64) -> Snapshot {
+        self.snapshot_of(directory_hash as usize % CHANGE_COUNTERS)
+    }
+
+    fn snapshot_of(&self, counter: usize) -> Snapshot {
+        Snapshot {
+            counter,
+            value: self.changes[counter].load(Ordering::Acquire),
+        }
+    }
+
+    /// Something changed in a directory: loads that began before must not be kept.
+    pub(crate) fn changed(&self, directory_hash: u64) {
+        self.changes[directory_hash as usize % CHANGE_COUNTERS].fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// Something changed anywhere.
+    pub(crate) fn changed_everywhere(&self) {
+        for counter in &self.changes {
+            counter.fetch_add(1, Ordering::AcqRel);
+        }
+    }
+
+    /// The entry of this path is no longer true.
+    pub(crate) fn kill(&self, hash: u64, path: &[u8]) -> bool {
+        let mut gone = Vec::new();
+        {
+            let mut inner = self.lock();
+            if let Some(slot) = inner.find(hash, path) {
+                inner.forget(slot);
+                inner.retire(slot, &mut gone);
+            }
+        }
+        let any = !gone.is_empty();
+        self.bury(gone);
+        any
+    }
+
+    /// The entries whose path the predicate picks are no longer true.
+    pub(crate) fn kill_where(&self, mut stale: impl FnMut(&Entry) -> bool) -> usize {
+        let mut gone = Vec::new();
+        {
+            let mut inner = self.lock();
+            for slot in 0..inner.places.len() as Slot {
+                if inner.entry(slot).is_some_and(|entry| stale(entry)) {
+                    inner.forget(slot);
+                    inner.retire(slot, &mut gone);
+                }
+            }
+        }
+        let count = gone.len();
+        self.bury(gone);
+        count
+    }
+
+    /// Hands touches to the policy, unless the lock is taken: then not, and the caller keeps them.
+    pub(crate) fn apply(&self, touches: &[Touch]) -> bool {
+        let mut inner = match self.inner.try_lock() {
+            Ok(inner) => inner,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return false,
+        };
+        for touch in touches {
+            inner.touch(touch);
+        }
+        true
+    }
+
+    /// Grows whenever an entry dies. Views that see it grow look through what they hold.
+    #[inline]
+    pub(crate) fn deaths(&self) -> u64 {
+        self.deaths.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn counters(&self) -> StoreCounters {
+        StoreCounters {
+            entries: self.lock().live as u64,
+            bytes: self.budget.bytes_used(),
+            bytes_peak: self.budget.bytes_peak(),
+            descriptors: self.budget.descriptors_used(),
+            evictions: self.evictions.load(Ordering::Relaxed),
+            turned_away: self.turned_away.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Frees what died, after the lock is released.
+    fn bury(&self, gone: Vec<Arc<Entry>>) {
+        if !gone.is_empty() {
+            self.deaths.fetch_add(1, Ordering::AcqRel);
+        }
+    }
+
+    fn evicted(&self, gone: Vec<Arc<Entry>>) {
+        self.evictions.fetch_add(gone.len() as u64, Ordering::Relaxed);
+        self.bury(gone);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        // A panic elsewhere leaves at worst an entry that the index does not find.
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn eviction(policy: Policy) -> Box<dyn Eviction> {
+    match policy {
+        Policy::Lru => Box::new(super::lru::Lru::new()),
+        Policy::Lfu => Box::new(super::lfu::Lfu::new()),
+        Policy::S3Fifo => Box::new(super::s3fifo::S3Fifo::new()),
+    }
+}
+
+impl Inner {
+    fn find(&self, hash: u64, path: &[u8]) -> Option<Slot> {
+        self.index
+            .find(hash, |&slot| {
+                self.entry(slot)
+                    .is_some_and(|entry| entry.hash == hash && *entry.path == *path)
+            })
+            .copied()
+    }
+
+    fn entry(&self, slot: Slot) -> Option<&Arc<Entry>> {
+        match &self.places[slot as usize].state {
+            State::Taken { entry, .. } => Some(entry),
+            State::Free { .. } => None,
+        }
+    }
+
+    /// The policy that orders this entry: those with descriptors compete among themselves, as it is
+    /// descriptors they take.
+    fn policy(&mut self, descriptors: u64) -> &mut dyn Eviction {
+        match descriptors {
+            0 => &mut *self.memory,
+            _ => &mut *self.descriptors,
+        }
+    }
+
+    /// An entry the policies give up, already forgotten by them.
+    fn victim(&mut self) -> Option<Slot> {
+        self.memory.victim().or_else(|| self.descriptors.victim())
+    }
+
+    /// Makes the policy forget an entry that leaves for another reason than room.
+    fn forget(&mut self, slot: Slot) {
+        if let State::Taken { descriptors, .. } = self.places[slot as usize].state {
+            self.policy(descriptors).remove(slot);
+        }
+    }
+
+    /// Takes an entry, which its policy has forgotten, out of the index; returns its bytes.
+    fn retire(&mut self, slot: Slot, gone: &mut Vec<Arc<Entry>>) -> u64 {
+        let place = &mut self.places[slot as usize];
+        let next = State::Free { next: self.free };
+        let State::Taken {
+            entry,
+            bytes,
+            descriptors,
+        } = std::mem::replace(&mut place.state, next)
+        else {
+            debug_assert!(false, "a policy named a slot that holds nothing");
+            return 0;
+        };
+        place.generation = place.generation.wrapping_add(1);
+        self.free = slot;
+        if let Ok(found) = self.index.find_entry(entry.hash, |&other| other == slot) {
+            found.remove();
+        }
+        self.live -= 1;
+        self.live_bytes -= bytes;
+        self.live_descriptors -= descriptors;
+        entry.kill();
+        gone.push(entry);
+        bytes
+    }
+
+    fn place(&mut self, draft: Draft) -> Arc<Entry> {
+        let slot = match self.free {
+            NONE => {
+                self.places.push(Place {
+                    generation: 0,
+                    state: State::Free { next: NONE },
+                });
+                self.places.len() as Slot - 1
+            }
+            slot => slot,
+        };
+        let place = &mut self.places[slot as usize];
+        if let State::Free { next } = place.state {
+            self.free = next;
+        }
+        let token = Token {
+            slot,
+            generation: place.generation,
+        };
+        let bytes = draft.charge.bytes() + draft.content;
+        let descriptors = draft.charge.descriptors();
+        let entry = Arc::new(Entry::kept(
+            draft.path,
+            draft.hash,
+            draft.answer,
+            token,
+            draft.charge,
+        ));
+        place.state = State::Taken {
+            entry: Arc::clone(&entry),
+            bytes,
+            descriptors,
+        };
+        let Inner { index, places, .. } = self;
+        index.insert_unique(draft.hash, slot, |&slot| match &places[slot as usize].state {
+            State::Taken { entry, .. } => entry.hash,
+            State::Free { .. } => 0,
+        });
+        self.live += 1;
+        self.live_bytes += bytes;
+        self.live_descriptors += descriptors;
+        self.policy(descriptors).insert(slot, draft.hash, bytes);
+        entry
+    }
+
+    fn touch(&mut self, touch: &Touch) {
+        let Some(place) = self.places.get(touch.token.slot as usize) else {
+            return;
+        };
+        if place.generation != touch.token.generation {
+            return;
+        }
+        if let State::Taken { descriptors, .. } = place.state {
+            self.policy(descriptors).touch(touch.token.slot, touch.times);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

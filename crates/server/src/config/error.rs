@@ -1,0 +1,122 @@
+//! What is wrong with a configuration, said so that it can be put right without the manual.
+
+use core::fmt;
+
+/// A configuration that cannot be used: where, what, and what would be right.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConfigError {
+    /// The file's name as given, if it came from one.
+    pub file: Option<String>,
+    /// The line in the file, from 1.
+    pub line: Option<usize>,
+    /// The offending key.
+    pub key: Option<String>,
+    /// What is wrong.
+    pub message: String,
+    /// The nearest thing that would be valid.
+    pub nearest: Option<String>,
+}
+
+impl ConfigError {
+    /// A value that cannot be, found after reading.
+    pub(super) fn invalid(key: &str, message: impl Into<String>) -> ConfigError {
+        ConfigError {
+            file: None,
+            line: None,
+            key: Some(key.to_owned()),
+            message: message.into(),
+            nearest: None,
+        }
+    }
+
+    /// Adds the place of `self.key` in the file.
+    pub(super) fn locate(mut self, text: &str, name: &str) -> ConfigError {
+        self.file = Some(name.to_owned());
+        self.line = self.key.as_deref().and_then(|key| {
+            let names_key = |line: &str| {
+                let line = line.trim_start().trim_start_matches(['[', '"']);
+                let rest = line.strip_prefix(key).unwrap_or("x");
+                rest.trim_start_matches('"')
+                    .trim_start()
+                    .starts_with(['=', ']', '.'])
+            };
+            text.lines().position(names_key).map(|n| n + 1)
+        });
+        self
+    }
+
+    /// What the reader of the file found wrong.
+    pub(super) fn from_toml(e: &toml::de::Error, text: &str, name: &str) -> ConfigError {
+        let offset = e.span().map(|s| s.start.min(text.len()));
+        let line = offset.map(|at| text[..at].matches('\n').count() + 1);
+        let line_text = line.and_then(|n| text.lines().nth(n - 1)).unwrap_or("");
+        let full = e.message();
+        // "unknown field `x`, expected one of `a`, `b`": the first quoted word is the offender, the
+        // others are what would have been accepted.
+        let words: Vec<&str> = full.split('`').skip(1).step_by(2).collect();
+        let (message, nearest, key) = match words.split_first() {
+            Some((word, valid)) if full.starts_with("unknown field") => {
+                (format!("unknown key `{word}`"), nearest(word, valid), Some(*word))
+            }
+            Some((word, valid)) if full.starts_with("unknown variant") => (
+                format!("unknown value `{word}`; valid are {}", list(valid)),
+                nearest(word, valid),
+                key_of(line_text),
+            ),
+            _ => (full.to_owned(), None, key_of(line_text)),
+        };
+        ConfigError {
+            file: Some(name.to_owned()),
+            line,
+            key: key.map(str::to_owned),
+            message,
+            nearest,
+        }
+    }
+}
+
+fn key_of(line: &str) -> Option<&str> {
+    let (key, _) = line.split_once('=')?;
+    Some(key.trim().trim_matches('"')).filter(|k| !k.is_empty())
+}
+
+fn list(words: &[&str]) -> String {
+    words
+        .iter()
+        .map(|w| format!("`{w}`"))
+        .collect::<Vec<_>>()
+        .join(", ")
+}
+
+/// The most similar of `valid`, if it is similar at all.
+pub(super) fn nearest(word: &str, valid: &[&str]) -> Option<String> {
+    let (score, best) = valid
+        .iter()
+        .map(|v| (strsim::jaro_winkler(word, v), v))
+        .max_by(|a, b| a.0.total_cmp(&b.0))?;
+    (score > 0.7).then(|| (*best).to_owned())
+}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(file) = &self.file {
+            write!(f, "{file}:")?;
+            if let Some(line) = self.line {
+                write!(f, "{line}:")?;
+            }
+            f.write_str(" ")?;
+        }
+        if let Some(key) = &self.key
+            && !self.message.contains(&format!("`{key}`"))
+        {
+            write!(f, "`{key}`: ")?;
+        }
+        f.write_str(&self.message)?;
+        if let Some(nearest) = &self.nearest {
+            write!(f, "; did you mean `{nearest}`?")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for ConfigError {}

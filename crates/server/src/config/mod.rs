@@ -1,0 +1,376 @@
+//! The configuration of `weir serve` as one value: every key of the file, every flag of the command.
+//!
+//! Keys in the file equal the long flags, so what is read in `--help` can be written in the file. A
+//! key or value that is not known is an error that names it, its line and the nearest one that is.
+//! This module decides names, defaults and validity; it opens no file and starts nothing.
+//!
+//! ```toml
+//! root = "/srv/www"
+//! listen = "0.0.0.0:8080"
+//! cache-size = "256MiB"
+//! idle-timeout = "65s"
+//! access-log = "/var/log/weir/access.log"
+//!
+//! [error-pages]
+//! 404 = "/errors/404.html"
+//! 5xx = "/errors/sorry.html"
+//! ```
+
+mod duration;
+mod error;
+mod values;
+
+pub use duration::{parse_duration, show_duration};
+pub use error::ConfigError;
+pub use values::{CachePolicy, Concurrency, ErrorPages, FieldLine, IoKind, Listen, LogFormat, Workers};
+
+use crate::cache::{CacheConfig, Policy};
+use crate::coding::CompressConfig;
+use crate::limits::Limits;
+use crate::site::{SiteConfig, Source, Symlinks};
+use measure::{Bytes, Duration};
+use serde::Deserialize;
+use std::path::PathBuf;
+
+/// Everything that can be configured. `Config::default()` suits a small virtual machine.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+pub struct Config {
+    /// The directory to serve. None: the embedded site.
+    pub root: Option<PathBuf>,
+    /// Addresses to listen on: one text or a list.
+    pub listen: Listen,
+    /// Worker threads: `"auto"` (one per core) or a number.
+    pub workers: Workers,
+    /// How connections are spread over threads.
+    pub concurrency: Concurrency,
+    /// How bytes are moved.
+    pub io: IoKind,
+
+    /// Which cached entry leaves when the cache is full.
+    pub cache_policy: CachePolicy,
+    /// Bytes the cache may hold in all.
+    #[serde(deserialize_with = "values::bytes")]
+    pub cache_size: Bytes,
+    /// Files up to this size are held in memory, larger ones as an open descriptor.
+    #[serde(deserialize_with = "values::bytes")]
+    pub cache_file_size: Bytes,
+
+    /// File names tried, in order, for a directory.
+    pub index: Vec<String>,
+    /// Whether a directory without an index is listed (HTML, or JSON if `Accept` prefers it).
+    pub listing: bool,
+    /// Whether names that begin with a dot are served (`.well-known` always is).
+    pub hidden: bool,
+    /// Whether symbolic links inside the root are followed. No link ever leads out of it.
+    pub symlinks: bool,
+    /// Whether compressible files are compressed on first use and kept in the cache.
+    pub compress: bool,
+    /// Whether `.br`, `.zst` and `.gz` siblings are served in place of a file.
+    pub precompressed: bool,
+    /// Page sent with 200 for unknown paths that a browser navigates to.
+    pub spa_fallback: Option<String>,
+    /// Pages for errors, by status (`404`) or class (`5xx`).
+    pub error_pages: ErrorPages,
+    /// Field lines added to every 200, 206 and 304, each as `Name: value`.
+    pub header: Vec<FieldLine>,
+
+    /// Access log file; `-` is standard output. None: no log.
+    pub access_log: Option<PathBuf>,
+    /// Format of the access log.
+    pub log_format: LogFormat,
+
+    /// See [`Limits::connections`].
+    pub max_connections: u32,
+    /// See [`Limits::connections_per_address`].
+    pub max_connections_per_address: u32,
+    /// See [`Limits::requests_per_connection`]; 0 is no limit.
+    pub max_requests_per_connection: u32,
+    /// See [`Limits::pipeline_depth`].
+    pub max_pipeline: u32,
+    /// See [`Limits::head_size`].
+    #[serde(deserialize_with = "values::bytes")]
+    pub max_head_size: Bytes,
+    /// See [`Limits::fields`].
+    pub max_fields: usize,
+    /// See [`Limits::target_length`].
+    #[serde(deserialize_with = "values::bytes")]
+    pub max_target_length: Bytes,
+    /// See [`Limits::body_size`].
+    #[serde(deserialize_with = "values::bytes")]
+    pub max_body_size: Bytes,
+    /// See [`Limits::ranges`].
+    pub max_ranges: usize,
+    /// See [`Limits::body_rate`], per second.
+    #[serde(deserialize_with = "values::bytes")]
+    pub min_body_rate: Bytes,
+    /// See [`Limits::header_timeout`].
+    #[serde(deserialize_with = "values::duration")]
+    pub header_timeout: Duration,
+    /// See [`Limits::idle_timeout`].
+    #[serde(deserialize_with = "values::duration")]
+    pub idle_timeout: Duration,
+    /// See [`Limits::body_timeout`].
+    #[serde(deserialize_with = "values::duration")]
+    pub body_timeout: Duration,
+    /// See [`Limits::write_timeout`].
+    #[serde(deserialize_with = "values::duration")]
+    pub write_timeout: Duration,
+    /// See [`Limits::linger_timeout`].
+    #[serde(deserialize_with = "values::duration")]
+    pub linger_timeout: Duration,
+    /// See [`Limits::grace`].
+    #[serde(deserialize_with = "values::duration")]
+    pub grace: Duration,
+}
+
+impl Default for Config {
+    fn default() -> Config {
+        let limits = Limits::default();
+        Config {
+            root: None,
+            listen: Listen::default(),
+            workers: Workers::Auto,
+            concurrency: Concurrency::default(),
+            io: IoKind::default(),
+            cache_policy: CachePolicy::default(),
+            cache_size: Bytes::mib(64),
+            cache_file_size: Bytes::mib(1),
+            index: vec!["index.html".to_owned()],
+            listing: false,
+            hidden: false,
+            symlinks: true,
+            compress: true,
+            precompressed: true,
+            spa_fallback: None,
+            error_pages: ErrorPages::default(),
+            header: Vec::new(),
+            access_log: None,
+            log_format: LogFormat::default(),
+            max_connections: limits.connections,
+            max_connections_per_address: limits.connections_per_address,
+            max_requests_per_connection: 0,
+            max_pipeline: limits.pipeline_depth,
+            max_head_size: limits.head_size,
+            max_fields: limits.fields,
+            max_target_length: limits.target_length,
+            max_body_size: limits.body_size,
+            max_ranges: limits.ranges,
+            min_body_rate: limits.body_rate,
+            header_timeout: limits.header_timeout,
+            idle_timeout: limits.idle_timeout,
+            body_timeout: limits.body_timeout,
+            write_timeout: limits.write_timeout,
+            linger_timeout: limits.linger_timeout,
+            grace: limits.grace,
+        }
+    }
+}
+
+impl Config {
+    /// Reads a TOML file's text and validates it. `name` is what errors call the file.
+    ///
+    /// # Errors
+    /// The first problem, with file, line, key and the nearest valid key or value.
+    pub fn from_toml(text: &str, name: &str) -> Result<Config, ConfigError> {
+        let config: Config = toml::from_str(text).map_err(|e| ConfigError::from_toml(&e, text, name))?;
+        config.validate().map_err(|e| e.locate(text, name))?;
+        Ok(config)
+    }
+
+    /// Checks what single values cannot know.
+    ///
+    /// # Errors
+    /// The first offending key and what it should be.
+    pub fn validate(&self) -> Result<(), ConfigError> {
+        let at_least = |key: &'static str, value: u64, least: u64, why: &str| {
+            if value >= least {
+                return Ok(());
+            }
+            Err(ConfigError::invalid(
+                key,
+                format!("{value} is too small: at least {least}, {why}"),
+            ))
+        };
+        let at_most = |key: &'static str, value: u64, most: u64, why: &str| {
+            if value <= most {
+                return Ok(());
+            }
+            Err(ConfigError::invalid(
+                key,
+                format!("{value} is too large: at most {most}, {why}"),
+            ))
+        };
+        if self.listen.0.is_empty() {
+            return Err(ConfigError::invalid(
+                "listen",
+                "no address; name at least one, as in \"127.0.0.1:8080\"",
+            ));
+        }
+        at_least(
+            "max-head-size",
+            self.max_head_size.0,
+            256,
+            "or browsers cannot ask",
+        )?;
+        at_most(
+            "max-head-size",
+            self.max_head_size.0,
+            1 << 20,
+            "each slow client may hold one",
+        )?;
+        at_least(
+            "max-target-length",
+            self.max_target_length.0,
+            16,
+            "or no path fits",
+        )?;
+        at_most(
+            "max-target-length",
+            self.max_target_length.0,
+            self.max_head_size.0,
+            "as `max-head-size`",
+        )?;
+        at_least("max-fields", self.max_fields as u64, 8, "or browsers cannot ask")?;
+        at_most(
+            "max-fields",
+            self.max_fields as u64,
+            100,
+            "what the parser has room for",
+        )?;
+        at_most("max-ranges", self.max_ranges as u64, 1_000, "each costs a part")?;
+        at_least(
+            "max-connections",
+            self.max_connections.into(),
+            1,
+            "or nobody is served",
+        )?;
+        at_least(
+            "max-connections-per-address",
+            self.max_connections_per_address.into(),
+            1,
+            "or nobody is served",
+        )?;
+        at_least(
+            "max-pipeline",
+            self.max_pipeline.into(),
+            1,
+            "or nothing is answered",
+        )?;
+        for (key, span) in [
+            ("header-timeout", self.header_timeout),
+            ("idle-timeout", self.idle_timeout),
+            ("body-timeout", self.body_timeout),
+            ("write-timeout", self.write_timeout),
+        ] {
+            if span < Duration::from_millis(100) {
+                return Err(ConfigError::invalid(
+                    key,
+                    "shorter than 100ms would cut off honest clients",
+                ));
+            }
+        }
+        if self.index.iter().any(|n| n.is_empty() || n.contains('/')) {
+            return Err(ConfigError::invalid(
+                "index",
+                "an index is a file name without `/`, as in \"index.html\"",
+            ));
+        }
+        if let Some(page) = &self.spa_fallback {
+            values::site_path(page).map_err(|why| ConfigError::invalid("spa-fallback", why))?;
+        }
+        Ok(())
+    }
+
+    /// The bounds of a connection.
+    pub fn limits(&self) -> Limits {
+        Limits {
+            head_size: self.max_head_size,
+            fields: self.max_fields,
+            target_length: self.max_target_length,
+            body_size: self.max_body_size,
+            body_rate: self.min_body_rate,
+            pipeline_depth: self.max_pipeline,
+            requests_per_connection: match self.max_requests_per_connection {
+                0 => u32::MAX,
+                n => n,
+            },
+            connections: self.max_connections,
+            connections_per_address: self.max_connections_per_address,
+            ranges: self.max_ranges,
+            header_timeout: self.header_timeout,
+            idle_timeout: self.idle_timeout,
+            body_timeout: self.body_timeout,
+            write_timeout: self.write_timeout,
+            linger_timeout: self.linger_timeout,
+            grace: self.grace,
+        }
+    }
+
+    /// What the site needs to know. Without a `root` the files are `embedded`.
+    pub fn site(&self, embedded: Source) -> SiteConfig {
+        let source = match &self.root {
+            Some(root) => Source::Directory(root.clone()),
+            None => embedded,
+        };
+        let fields = self
+            .header
+            .iter()
+            .map(|line| (line.name().to_owned(), line.value().to_owned()));
+        let defaults = SiteConfig::new(source);
+        SiteConfig {
+            index: self.index.clone(),
+            listing: self.listing,
+            symlinks: match self.symlinks {
+                true => Symlinks::FollowWithinRoot,
+                false => Symlinks::Refuse,
+            },
+            hidden: self.hidden,
+            precompressed: self.precompressed,
+            compress: self.compress.then(CompressConfig::default),
+            cache: CacheConfig {
+                policy: match self.cache_policy {
+                    CachePolicy::Lru => Policy::Lru,
+                    CachePolicy::Lfu => Policy::Lfu,
+                    CachePolicy::S3Fifo => Policy::S3Fifo,
+                },
+                budget: self.cache_size,
+                memory_file_max: self.cache_file_size,
+                ..defaults.cache
+            },
+            fields: fields.collect(),
+            ..defaults
+        }
+    }
+
+    /// Whether both describe the same site, so that one's cache can serve the other.
+    pub(crate) fn same_site(&self, other: &Config) -> bool {
+        let parts = |c: &Config| {
+            let flags = [c.listing, c.hidden, c.symlinks, c.compress, c.precompressed];
+            (flags, c.cache_policy, c.cache_size, c.cache_file_size)
+        };
+        parts(self) == parts(other)
+            && (&self.root, &self.index, &self.header) == (&other.root, &other.index, &other.header)
+    }
+
+    /// Keys that differ from `running` and take effect only at the next start.
+    pub fn needs_restart(&self, running: &Config) -> Vec<&'static str> {
+        let mut keys = Vec::new();
+        if self.listen != running.listen {
+            keys.push("listen");
+        }
+        if self.workers != running.workers {
+            keys.push("workers");
+        }
+        if self.concurrency != running.concurrency {
+            keys.push("concurrency");
+        }
+        if self.io != running.io {
+            keys.push("io");
+        }
+        keys
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,127 @@
+//! Configuration files good and bad, as data.
+
+use super::*;
+
+#[test]
+fn the_default_is_valid_and_equals_an_empty_file() {
+    assert_eq!(Config::from_toml("", "weir.toml").unwrap(), Config::default());
+    assert_eq!(Config::default().limits(), Limits::default());
+}
+
+#[test]
+fn every_kind_of_value_is_read() {
+    let text = r#"
+        root = "/srv/www"
+        listen = ["0.0.0.0:80", "[::1]:8080", ":9000"]
+        workers = 3
+        concurrency = "pool"
+        io = "blocking"
+        cache-policy = "lru"
+        cache-size = "1.5MiB"
+        max-body-size = 4096
+        idle-timeout = "1m30s"
+        header-timeout = 5
+        spa-fallback = "/index.html"
+        access-log = "-"
+        log-format = "json"
+        header = ["X-Frame-Options: DENY"]
+        max-requests-per-connection = 7
+        [error-pages]
+        404 = "/404.html"
+        5xx = "/50x.html"
+    "#;
+    let config = Config::from_toml(text, "weir.toml").unwrap();
+    assert_eq!(config.listen.0.len(), 3);
+    assert_eq!(config.workers.to_string(), "3");
+    assert_eq!(
+        (config.concurrency, config.io),
+        (Concurrency::Pool, IoKind::Blocking)
+    );
+    assert_eq!(config.cache_size, Bytes(1_572_864));
+    assert_eq!(config.limits().body_size, Bytes::kib(4));
+    assert_eq!(config.limits().idle_timeout, Duration::from_secs(90));
+    assert_eq!(config.limits().requests_per_connection, 7);
+    assert_eq!(config.error_pages.page(404), Some("/404.html"));
+    assert_eq!(config.error_pages.page(503), Some("/50x.html"));
+    assert_eq!(config.error_pages.page(403), None);
+    assert_eq!(config.header[0].to_string(), "X-Frame-Options: DENY");
+}
+
+#[test]
+fn errors_name_file_line_key_and_the_nearest_valid() {
+    for (text, want) in [
+        (
+            "cache-sise = 5",
+            "w.toml:1: unknown key `cache-sise`; did you mean `cache-size`?",
+        ),
+        (
+            "\nlog-format = \"combind\"",
+            "w.toml:2: `log-format`: unknown value `combind`; valid are `common`, `combined`, `json`; did you mean `combined`?",
+        ),
+        (
+            "concurrency = \"zzz\"",
+            "w.toml:1: `concurrency`: unknown value `zzz`; valid are `loops`, `loop`, `pool`",
+        ),
+        (
+            "\n\ncache-size = \"12Q\"",
+            "w.toml:3: `cache-size`: `12Q` is not a size; write bytes or a unit, as in 4096, 64K, 1.5MiB, 10MB",
+        ),
+        (
+            "idle-timeout = \"5 parsecs\"",
+            "w.toml:1: `idle-timeout`: `5 parsecs` is not a time span; write a number and a unit, as in 500ms, 15s, 2m, 1h",
+        ),
+        (
+            "workers = 0",
+            "w.toml:1: `workers`: `0` is no worker count; write `auto` or a number from 1 to 1024",
+        ),
+        (
+            "max-connections = 5\nmax-fields = 4",
+            "w.toml:2: `max-fields`: 4 is too small: at least 8, or browsers cannot ask",
+        ),
+        (
+            "[error-pages]\n404 = \"404.html\"",
+            "w.toml:2: `404`: `404.html` is no path of the site; write it percent-encoded from the root, as in /404.html",
+        ),
+        (
+            "header = [\"Content-Length: 5\"]",
+            "w.toml:1: `header`: `Content-Length` is computed by the server for each answer and cannot be set",
+        ),
+        (
+            "header = [\"X: a\\r\\nSet-Cookie: b\"]",
+            "w.toml:1: `header`: the value of `X` may hold only visible ASCII and spaces",
+        ),
+        (
+            "spa-fallback = \"//evil\"",
+            "w.toml:1: `spa-fallback`: `//evil` is no path of the site; write it percent-encoded from the root, as in /404.html",
+        ),
+        (
+            "listen = []",
+            "w.toml:1: `listen`: no address; name at least one, as in \"127.0.0.1:8080\"",
+        ),
+    ] {
+        let got = Config::from_toml(text, "w.toml").unwrap_err().to_string();
+        assert_eq!(got, want, "for {text:?}");
+    }
+}
+
+#[test]
+fn what_needs_a_restart_is_named() {
+    let running = Config::default();
+    let next = Config {
+        workers: "2".parse().unwrap(),
+        listing: true,
+        ..Config::default()
+    };
+    assert_eq!(next.needs_restart(&running), ["workers"]);
+    assert!(running.needs_restart(&running).is_empty());
+}
+
+#[test]
+fn flags_read_the_same_values() {
+    assert_eq!("s3-fifo".parse(), Ok(CachePolicy::S3Fifo));
+    assert_eq!(CachePolicy::S3Fifo.to_string(), "s3-fifo");
+    assert!("fifo".parse::<CachePolicy>().unwrap_err().contains("`s3-fifo`"));
+    let pages: ErrorPages = "4xx=/e.html".parse().unwrap();
+    assert_eq!(pages.page(451), Some("/e.html"));
+    assert!("200=/e.html".parse::<ErrorPages>().is_err());
+}

@@ -1,0 +1,416 @@
+//! The values configuration keys take, each read from text in one way for flags and file alike.
+
+use super::duration::parse_duration;
+use core::fmt;
+use core::str::FromStr;
+use measure::{Bytes, Duration};
+use serde::de::{self, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde::{Deserialize, Serialize};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::num::NonZeroUsize;
+
+/// How connections are spread over threads.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Concurrency {
+    /// One event loop per worker.
+    #[default]
+    Loops,
+    /// A single event loop.
+    Loop,
+    /// Threads that block in accept and serve one connection at a time.
+    Pool,
+}
+
+/// How bytes are moved between kernel and server.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum IoKind {
+    /// The best this machine and the concurrency allow.
+    #[default]
+    Auto,
+    /// Readiness: epoll.
+    Epoll,
+    /// Blocking calls.
+    Blocking,
+}
+
+/// Which cached entry leaves when the cache is full.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum CachePolicy {
+    /// The one unused for longest.
+    Lru,
+    /// The one used least often.
+    Lfu,
+    /// S3-FIFO: three queues, resistant to scans.
+    #[default]
+    S3Fifo,
+}
+
+/// Format of the access log.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LogFormat {
+    /// Common Log Format.
+    Common,
+    /// Common plus referrer and user agent.
+    #[default]
+    Combined,
+    /// One JSON object per line, with duration and bytes on the wire.
+    Json,
+}
+
+macro_rules! from_str {
+    ($($type:ty),*) => { $(
+        impl FromStr for $type {
+            type Err = String;
+
+            fn from_str(text: &str) -> Result<$type, String> {
+                let de = de::value::StrDeserializer::<de::value::Error>::new(text);
+                <$type>::deserialize(de).map_err(|e| e.to_string())
+            }
+        }
+
+        impl fmt::Display for $type {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.serialize(f)
+            }
+        }
+    )* };
+}
+from_str!(Concurrency, IoKind, CachePolicy, LogFormat);
+
+/// Worker threads.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Workers {
+    /// One per core the process may use.
+    #[default]
+    Auto,
+    /// This many.
+    Fixed(NonZeroUsize),
+}
+
+impl FromStr for Workers {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Workers, String> {
+        match text.trim() {
+            "auto" => Ok(Workers::Auto),
+            n => match n.parse::<NonZeroUsize>() {
+                Ok(n) if n.get() <= 1024 => Ok(Workers::Fixed(n)),
+                _ => Err(format!(
+                    "`{text}` is no worker count; write `auto` or a number from 1 to 1024"
+                )),
+            },
+        }
+    }
+}
+
+impl fmt::Display for Workers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Workers::Auto => f.write_str("auto"),
+            Workers::Fixed(n) => n.fmt(f),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Workers {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Workers, D::Error> {
+        from_text_or_number(d)
+    }
+}
+
+/// Addresses to listen on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listen(pub Vec<SocketAddr>);
+
+impl Default for Listen {
+    /// Loopback, so that nothing is exposed that nobody asked to expose.
+    fn default() -> Listen {
+        Listen(vec![SocketAddr::from((Ipv4Addr::LOCALHOST, 8080))])
+    }
+}
+
+impl Listen {
+    /// Reads one address: `ADDR:PORT`, `[V6]:PORT`, or `:PORT` for every address of the machine.
+    ///
+    /// # Errors
+    /// A sentence naming the text and showing the accepted spellings.
+    pub fn parse_one(text: &str) -> Result<SocketAddr, String> {
+        let text = text.trim();
+        if let Some(port) = text.strip_prefix(':').and_then(|p| p.parse::<u16>().ok()) {
+            return Ok(SocketAddr::new(IpAddr::V6(Ipv6Addr::UNSPECIFIED), port));
+        }
+        if let Some(port) = text
+            .strip_prefix("localhost:")
+            .and_then(|p| p.parse::<u16>().ok())
+        {
+            return Ok(SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
+        }
+        text.parse().map_err(|_| {
+            format!("`{text}` is not an address; write ADDR:PORT, as in 127.0.0.1:8080, [::1]:8080 or :8080")
+        })
+    }
+}
+
+impl<'de> Deserialize<'de> for Listen {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Listen, D::Error> {
+        struct OneOrMany;
+        impl<'de> Visitor<'de> for OneOrMany {
+            type Value = Listen;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an address as ADDR:PORT, or a list of them")
+            }
+
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<Listen, E> {
+                Listen::parse_one(text)
+                    .map(|a| Listen(vec![a]))
+                    .map_err(E::custom)
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Listen, A::Error> {
+                let mut all = Vec::new();
+                while let Some(text) = seq.next_element::<String>()? {
+                    all.push(Listen::parse_one(&text).map_err(de::Error::custom)?);
+                }
+                Ok(Listen(all))
+            }
+        }
+        d.deserialize_any(OneOrMany)
+    }
+}
+
+/// Pages for errors: the most specific wins, status before class.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ErrorPages {
+    pages: Vec<(Which, String)>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Which {
+    Status(u16),
+    Class(u16),
+}
+
+impl ErrorPages {
+    /// Adds a page: `status` is `404`, `4xx` or `5xx`, `path` a path of the site.
+    ///
+    /// # Errors
+    /// A sentence saying what a status or a path looks like.
+    pub fn insert(&mut self, status: &str, path: &str) -> Result<(), String> {
+        let which = match status {
+            "4xx" => Which::Class(4),
+            "5xx" => Which::Class(5),
+            _ => match status.parse::<u16>() {
+                Ok(n @ 400..=599) => Which::Status(n),
+                _ => {
+                    return Err(format!(
+                        "`{status}` is no error status; write 400 to 599, 4xx or 5xx"
+                    ));
+                }
+            },
+        };
+        site_path(path)?;
+        self.pages.retain(|(w, _)| *w != which);
+        self.pages.push((which, path.to_owned()));
+        Ok(())
+    }
+
+    /// The page for `status`, if one is configured.
+    pub fn page(&self, status: u16) -> Option<&str> {
+        let find = |which| {
+            self.pages
+                .iter()
+                .find(|(w, _)| *w == which)
+                .map(|(_, p)| p.as_str())
+        };
+        find(Which::Status(status)).or_else(|| find(Which::Class(status / 100)))
+    }
+
+    /// Whether no page is configured.
+    pub fn is_empty(&self) -> bool {
+        self.pages.is_empty()
+    }
+}
+
+impl FromStr for ErrorPages {
+    type Err = String;
+
+    /// Reads one `STATUS=PATH`, as the flag has it.
+    fn from_str(text: &str) -> Result<ErrorPages, String> {
+        let (status, path) = text
+            .split_once('=')
+            .ok_or_else(|| format!("`{text}` is no error page; write STATUS=PATH, as in 404=/404.html"))?;
+        let mut pages = ErrorPages::default();
+        pages.insert(status, path)?;
+        Ok(pages)
+    }
+}
+
+impl<'de> Deserialize<'de> for ErrorPages {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<ErrorPages, D::Error> {
+        struct Pages;
+        impl<'de> Visitor<'de> for Pages {
+            type Value = ErrorPages;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a table of STATUS = \"/PATH\"")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<ErrorPages, A::Error> {
+                let mut pages = ErrorPages::default();
+                while let Some((status, path)) = map.next_entry::<String, SitePath>()? {
+                    pages.insert(&status, &path.0).map_err(de::Error::custom)?;
+                }
+                Ok(pages)
+            }
+        }
+        d.deserialize_map(Pages)
+    }
+}
+
+/// A field line to add, proven not to break a message apart nor to contradict its framing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FieldLine {
+    name: String,
+    value: String,
+}
+
+/// Fields this server computes; configuring one would make it lie.
+const COMPUTED: [&str; 13] = [
+    "accept-ranges",
+    "connection",
+    "content-encoding",
+    "content-length",
+    "content-range",
+    "content-type",
+    "date",
+    "etag",
+    "last-modified",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+    "vary",
+];
+
+impl FieldLine {
+    /// The field name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The field value.
+    pub fn value(&self) -> &str {
+        &self.value
+    }
+}
+
+impl FromStr for FieldLine {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<FieldLine, String> {
+        let (name, value) = text
+            .split_once(':')
+            .ok_or_else(|| format!("`{text}` is no field line; write NAME: VALUE"))?;
+        let token = |b: u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b);
+        if name.is_empty() || !name.bytes().all(token) {
+            return Err(format!("`{name}` is no field name: letters, digits and - only"));
+        }
+        if COMPUTED.iter().any(|c| name.eq_ignore_ascii_case(c)) {
+            return Err(format!(
+                "`{name}` is computed by the server for each answer and cannot be set"
+            ));
+        }
+        let value = value.trim_matches([' ', '\t']);
+        if !value.bytes().all(|b| b == b'\t' || (0x20..0x7f).contains(&b)) {
+            return Err(format!(
+                "the value of `{name}` may hold only visible ASCII and spaces"
+            ));
+        }
+        Ok(FieldLine {
+            name: name.to_owned(),
+            value: value.to_owned(),
+        })
+    }
+}
+
+impl fmt::Display for FieldLine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.name, self.value)
+    }
+}
+
+impl<'de> Deserialize<'de> for FieldLine {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<FieldLine, D::Error> {
+        String::deserialize(d)?.parse().map_err(de::Error::custom)
+    }
+}
+
+/// A path proven while it is read, so that an error names its line.
+struct SitePath(String);
+
+impl<'de> Deserialize<'de> for SitePath {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<SitePath, D::Error> {
+        let path = String::deserialize(d)?;
+        site_path(&path).map_err(de::Error::custom)?;
+        Ok(SitePath(path))
+    }
+}
+
+/// Whether `path` can name a page of the site.
+pub(super) fn site_path(path: &str) -> Result<(), String> {
+    let plain = |b: u8| (0x21..0x7f).contains(&b) && b != b'?' && b != b'#' && b != b'\\';
+    if path.starts_with('/') && !path.starts_with("//") && path.bytes().all(plain) {
+        return Ok(());
+    }
+    Err(format!(
+        "`{path}` is no path of the site; write it percent-encoded from the root, as in /404.html"
+    ))
+}
+
+pub(super) fn bytes<'de, D: Deserializer<'de>>(d: D) -> Result<Bytes, D::Error> {
+    from_text_or_number(d)
+}
+
+pub(super) fn duration<'de, D: Deserializer<'de>>(d: D) -> Result<Duration, D::Error> {
+    struct Span(Duration);
+    impl FromStr for Span {
+        type Err = String;
+        fn from_str(text: &str) -> Result<Span, String> {
+            parse_duration(text).map(Span)
+        }
+    }
+    from_text_or_number(d).map(|Span(d)| d)
+}
+
+/// A value written as a text or as a bare number, read by its `FromStr`.
+fn from_text_or_number<'de, D, T>(d: D) -> Result<T, D::Error>
+where
+    D: Deserializer<'de>,
+    T: FromStr<Err: fmt::Display>,
+{
+    struct TextOrNumber<T>(core::marker::PhantomData<T>);
+    impl<T: FromStr<Err: fmt::Display>> Visitor<'_> for TextOrNumber<T> {
+        type Value = T;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a number, or a text with a number and a unit")
+        }
+
+        fn visit_str<E: de::Error>(self, text: &str) -> Result<T, E> {
+            text.parse().map_err(E::custom)
+        }
+
+        fn visit_i64<E: de::Error>(self, n: i64) -> Result<T, E> {
+            self.visit_str(&n.to_string())
+        }
+
+        fn visit_u64<E: de::Error>(self, n: u64) -> Result<T, E> {
+            self.visit_str(&n.to_string())
+        }
+    }
+    d.deserialize_any(TextOrNumber(core::marker::PhantomData))
+}

@@ -1,0 +1,142 @@
+//! What all sessions of one worker share: its view of the site, the present second, its lines of
+//! the access log, its counters, and the configuration in force.
+//!
+//! A reload is noticed at the start of a turn, by one relaxed load: the worker then takes the new
+//! state for every answer it begins, while an answer under way keeps what it holds of the old one.
+
+use crate::access_log::Journal;
+use crate::clock::Clock;
+use crate::counters::Counters;
+use crate::service::{Hub, State};
+use crate::site::{Encode, Load, Loaded, View};
+use core::fmt;
+use crossbeam_utils::CachePadded;
+use measure::{Instant, Rng, UnixTime};
+use runtime::{Context, Job};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// The context of one worker.
+pub struct Cx {
+    pub(crate) hub: Arc<Hub>,
+    pub(crate) state: Arc<State>,
+    generation: u64,
+    /// Made at the first turn, which is the first to know the time.
+    pub(crate) view: Option<View>,
+    pub(crate) clock: Clock,
+    pub(crate) journal: Journal,
+    pub(crate) counters: Arc<CachePadded<Counters>>,
+    /// Makes multipart boundaries.
+    pub(crate) rng: Rng,
+}
+
+impl Cx {
+    pub(crate) fn new(hub: Arc<Hub>, rng: Rng) -> Cx {
+        let (generation, state) = hub.current();
+        Cx {
+            journal: Journal::new(state.log.as_ref().map(|_| state.config.log_format)),
+            counters: hub.board.join(),
+            hub,
+            state,
+            generation,
+            view: None,
+            clock: Clock::default(),
+            rng,
+        }
+    }
+
+    /// Takes the state a reload has put in force.
+    #[cold]
+    fn take_state(&mut self, now: Instant, wall: UnixTime) {
+        // Lines finished so far belong to the log they were made for.
+        self.flush(now);
+        let before = Arc::clone(&self.state);
+        (self.generation, self.state) = self.hub.current();
+        self.journal
+            .set_format(self.state.log.as_ref().map(|_| self.state.config.log_format));
+        if !Arc::ptr_eq(&before.site, &self.state.site) {
+            self.view = Some(self.state.site.view(now, wall));
+        }
+    }
+
+    fn flush(&mut self, now: Instant) {
+        if let Some(log) = &self.state.log
+            && self.journal.wake().is_some()
+        {
+            let (empty, dropped) = log.write(self.journal.take(Vec::new()), now);
+            self.journal.recycle(empty);
+            self.counters.log_dropped.add(dropped);
+        }
+    }
+}
+
+impl Drop for Cx {
+    /// A worker that ends hands over what it has logged: nothing is lost at shutdown.
+    fn drop(&mut self) {
+        self.flush(Instant::ZERO);
+    }
+}
+
+impl fmt::Debug for Cx {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Cx")
+            .field("generation", &self.generation)
+            .field("counters", &self.counters)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Context for Cx {
+    type Job = Work;
+
+    #[inline]
+    fn turn(&mut self, now: Instant, wall: UnixTime) {
+        self.clock.set(wall);
+        if self.hub.generation.load(Ordering::Relaxed) != self.generation {
+            self.take_state(now, wall);
+        }
+        match &mut self.view {
+            Some(view) => view.turn(now, wall),
+            None => self.view = Some(self.state.site.view(now, wall)),
+        }
+        if self.journal.is_due(now) {
+            self.flush(now);
+        }
+    }
+
+    #[inline]
+    fn wake(&self) -> Option<Instant> {
+        let view = self.view.as_ref().and_then(View::wake);
+        match (self.journal.wake(), view) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        }
+    }
+}
+
+/// Work of a session that may block.
+#[derive(Debug)]
+pub enum Work {
+    /// Find what a path resolves to.
+    Load(Load),
+    /// Make a coding.
+    Encode(Encode),
+}
+
+impl Job for Work {
+    type Output = Loaded;
+
+    fn try_now(self) -> Result<Loaded, Work> {
+        match self {
+            Work::Load(job) => job.try_now().map_err(Work::Load),
+            Work::Encode(job) => job.try_now().map_err(Work::Encode),
+        }
+    }
+
+    fn run(self) -> Loaded {
+        match self {
+            Work::Load(job) => job.run(),
+            Work::Encode(job) => job.run(),
+        }
+    }
+}

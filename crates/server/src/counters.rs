@@ -1,0 +1,166 @@
+//! What a worker counts, readable by others without stopping it.
+//!
+//! Each worker is the only writer of its own counters, so an increment is a load and a store, no
+//! locked instruction. Readers see every value whole but not all values of one instant.
+
+use crossbeam_utils::CachePadded;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// A count with one writer.
+#[derive(Debug, Default)]
+pub struct Count(AtomicU64);
+
+impl Count {
+    /// Adds `n`. Only the worker that owns the counters calls this.
+    #[inline]
+    pub fn add(&self, n: u64) {
+        self.0
+            .store(self.0.load(Ordering::Relaxed).wrapping_add(n), Ordering::Relaxed);
+    }
+
+    /// The value now.
+    #[inline]
+    pub fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+macro_rules! counters {
+    ($($(#[$doc:meta])* $name:ident),* $(,)?) => {
+        /// One worker's counters.
+        #[derive(Debug, Default)]
+        pub struct Counters { $($(#[$doc])* pub $name: Count),* }
+
+        /// The sum over workers at (nearly) one moment.
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        pub struct Totals { $($(#[$doc])* pub $name: u64),* }
+
+        impl Totals {
+            fn add(&mut self, one: &Counters) {
+                $(self.$name = self.$name.wrapping_add(one.$name.get());)*
+            }
+
+            /// Every counter with its name, in order of declaration.
+            pub fn each(&self) -> impl Iterator<Item = (&'static str, u64)> {
+                [$((stringify!($name), self.$name)),*].into_iter()
+            }
+        }
+    };
+}
+
+counters! {
+    /// Connections accepted.
+    accepted,
+    /// Connections refused over the bound on all connections.
+    refused_total,
+    /// Connections refused over the bound of one address.
+    refused_address,
+    /// Connections closed.
+    closed,
+    /// Requests answered, with whatever status.
+    requests,
+    /// Answers 1xx.
+    informational,
+    /// Answers 2xx.
+    successful,
+    /// Answers 3xx.
+    redirected,
+    /// Answers 4xx.
+    client_errors,
+    /// Answers 5xx.
+    server_errors,
+    /// Bytes of answers handed to the kernel, heads included.
+    bytes_sent,
+    /// Requests answered from the worker's view of the cache.
+    hits,
+    /// Requests that waited for a job: a cold file, a new coding.
+    loads,
+    /// Connections ended by a timeout.
+    timeouts,
+    /// Answers that did not reach the peer whole because the connection was lost.
+    aborted,
+    /// Answers cut short because their file ended early or could not be read.
+    truncated,
+    /// Access log lines that could not be kept.
+    log_dropped,
+}
+
+/// The counters of all workers.
+#[derive(Debug, Default)]
+pub struct Board {
+    workers: Mutex<Vec<Arc<CachePadded<Counters>>>>,
+}
+
+impl Board {
+    /// Counters for one more worker.
+    pub fn join(&self) -> Arc<CachePadded<Counters>> {
+        let counters: Arc<CachePadded<Counters>> = Arc::default();
+        self.workers
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(Arc::clone(&counters));
+        counters
+    }
+
+    /// The sum over all workers.
+    pub fn totals(&self) -> Totals {
+        let mut totals = Totals::default();
+        for one in self.workers.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+            totals.add(one);
+        }
+        totals
+    }
+
+    /// Each worker's own sum, in the order they joined.
+    pub fn per_worker(&self) -> Vec<Totals> {
+        let workers = self.workers.lock().unwrap_or_else(PoisonError::into_inner);
+        workers
+            .iter()
+            .map(|one| {
+                let mut totals = Totals::default();
+                totals.add(one);
+                totals
+            })
+            .collect()
+    }
+}
+
+impl Counters {
+    /// Counts an answer with this status.
+    #[inline]
+    pub fn answered(&self, status: u16) {
+        self.requests.add(1);
+        match status / 100 {
+            1 => &self.informational,
+            2 => &self.successful,
+            3 => &self.redirected,
+            4 => &self.client_errors,
+            _ => &self.server_errors,
+        }
+        .add(1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn workers_add_up() {
+        let board = Board::default();
+        let (a, b) = (board.join(), board.join());
+        a.answered(200);
+        a.answered(304);
+        b.answered(404);
+        b.bytes_sent.add(7);
+        let totals = board.totals();
+        assert_eq!((totals.requests, totals.successful, totals.redirected), (3, 1, 1));
+        assert_eq!((totals.client_errors, totals.bytes_sent), (1, 7));
+        assert_eq!(board.per_worker()[1].requests, 1);
+        assert_eq!(
+            totals.each().find(|(n, _)| *n == "requests"),
+            Some(("requests", 3))
+        );
+    }
+}

@@ -1,0 +1,85 @@
+//! Every bound a connection meets, in one place: sizes, counts and times.
+//!
+//! Each bound has a default that suits a small virtual machine, is on by default, and has a tested
+//! behavior when it is reached (named at its field). This file decides the numbers; it does not know
+//! how a session enforces them.
+
+use measure::{Bytes, Duration};
+
+/// Bounds of one server. Counts are "at most"; reaching one is a tested path, never growth.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes of a request head, request line and field lines together. Beyond: 431 and close.
+    pub head_size: Bytes,
+    /// Field lines of a request head. Beyond: 431 and close.
+    pub fields: usize,
+    /// Bytes of a request target. Beyond: 414 and close.
+    pub target_length: Bytes,
+    /// Bytes of a request body (read and discarded). Beyond: 413 and close.
+    pub body_size: Bytes,
+    /// Bytes per second a request body must keep up on average, after `body_timeout` has passed.
+    /// Slower: 408 and close.
+    pub body_rate: Bytes,
+    /// Requests answered in one turn of a pipelining connection before others get theirs. The rest
+    /// waits in the session, unparsed.
+    pub pipeline_depth: u32,
+    /// Requests on one connection. The last one is answered with `Connection: close`.
+    pub requests_per_connection: u32,
+    /// Open connections of the whole server. Beyond: closed at accept.
+    pub connections: u32,
+    /// Open connections of one address (an IPv4 address or an IPv6 /64). Beyond: closed at accept.
+    pub connections_per_address: u32,
+    /// Ranges of one request. Beyond: the `Range` field is ignored and the whole is sent.
+    pub ranges: usize,
+    /// From the first byte of a request to the end of its head; also from accept to the first byte.
+    /// Beyond: 408 and close once a request has begun, else a silent close.
+    pub header_timeout: Duration,
+    /// Between an answer and the first byte of the next request. Beyond: a silent close.
+    pub idle_timeout: Duration,
+    /// For a request body, on top of the time `body_rate` grants. Beyond: 408 and close.
+    pub body_timeout: Duration,
+    /// Without a single byte of an answer being taken by the peer. Beyond: abort.
+    pub write_timeout: Duration,
+    /// For the peer to close after the server has closed its half. Beyond: close.
+    pub linger_timeout: Duration,
+    /// For a draining connection to finish what it owes. Beyond: abort.
+    pub grace: Duration,
+}
+
+impl Limits {
+    /// Output of one turn after which no further pipelined request is answered before the peer has
+    /// taken what stands there: large enough to fill a send buffer's worth of small answers, small
+    /// enough that a connection that does not read costs little.
+    pub const OUTPUT_PER_TURN: usize = 32 * 1024;
+
+    /// Bodies up to this length are copied behind their head; longer ones are referenced. Copying
+    /// wins up to here against gathering two pieces.
+    pub const COPIED_BODY: u64 = 8 * 1024;
+}
+
+impl Default for Limits {
+    /// Sizes as the common servers have them. Idle connections may stay for 65 seconds, because an
+    /// idle one costs some hundred bytes here and load balancers that keep connections for 60
+    /// seconds must never find one closed under a request. One address may hold a quarter of all
+    /// connections, enough for a proxy or a large NAT, too few to shut others out.
+    fn default() -> Limits {
+        Limits {
+            head_size: Bytes::kib(16),
+            fields: 100,
+            target_length: Bytes::kib(8),
+            body_size: Bytes::mib(1),
+            body_rate: Bytes(500),
+            pipeline_depth: 128,
+            requests_per_connection: u32::MAX,
+            connections: 65_536,
+            connections_per_address: 16_384,
+            ranges: 16,
+            header_timeout: Duration::from_secs(20),
+            idle_timeout: Duration::from_secs(65),
+            body_timeout: Duration::from_secs(20),
+            write_timeout: Duration::from_secs(30),
+            linger_timeout: Duration::from_secs(5),
+            grace: Duration::from_secs(10),
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! How many connections each address holds, so that one address cannot take them all.
+//!
+//! An IPv6 client commands a whole /64, so that is the unit counted there; an IPv4 address mapped
+//! into IPv6 counts as the IPv4 address. The table holds only addresses with an open connection, so
+//! the bound on connections bounds it too. Shards keep workers from waiting for one another; only
+//! accepting and closing come here, never a request.
+
+use hashbrown::HashMap;
+use std::net::{IpAddr, Ipv6Addr};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Shards: a power of two well above the number of workers, so two rarely meet in one.
+const SHARDS: usize = 64;
+
+/// Open connections in total and per address.
+#[derive(Debug)]
+pub struct Peers {
+    total: AtomicU32,
+    shards: Box<[Mutex<Shard>]>,
+    hasher: foldhash::fast::RandomState,
+}
+
+type Shard = HashMap<u64, u32, foldhash::fast::RandomState>;
+
+/// Why a connection was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refused {
+    /// The server holds as many connections as it may.
+    Total,
+    /// This address holds as many connections as one may.
+    Address,
+}
+
+impl Default for Peers {
+    fn default() -> Peers {
+        let hasher = foldhash::fast::RandomState::default();
+        Peers {
+            total: AtomicU32::new(0),
+            shards: (0..SHARDS)
+                .map(|_| Mutex::new(HashMap::with_hasher(hasher.clone())))
+                .collect(),
+            hasher,
+        }
+    }
+}
+
+impl Peers {
+    /// Counts a connection of `ip` in, unless that would exceed a bound.
+    ///
+    /// # Errors
+    /// Which bound refused it; nothing was counted then.
+    pub fn enter(&self, ip: IpAddr, total_max: u32, address_max: u32) -> Result<(), Refused> {
+        if self.total.fetch_add(1, Ordering::Relaxed) >= total_max {
+            self.total.fetch_sub(1, Ordering::Relaxed);
+            return Err(Refused::Total);
+        }
+        let key = unit(ip);
+        let mut shard = self.shard(key);
+        let count = shard.entry(key).or_insert(0);
+        if *count >= address_max {
+            if *count == 0 {
+                shard.remove(&key);
+            }
+            drop(shard);
+            self.total.fetch_sub(1, Ordering::Relaxed);
+            return Err(Refused::Address);
+        }
+        *count += 1;
+        Ok(())
+    }
+
+    /// Counts a connection of `ip` out. Must follow exactly one successful [`Peers::enter`].
+    pub fn leave(&self, ip: IpAddr) {
+        let key = unit(ip);
+        let mut shard = self.shard(key);
+        if let Some(count) = shard.get_mut(&key) {
+            *count -= 1;
+            if *count == 0 {
+                shard.remove(&key);
+            }
+            self.total.fetch_sub(1, Ordering::Relaxed);
+        } else {
+            debug_assert!(false, "an address left that never entered");
+        }
+    }
+
+    /// Open connections now.
+    pub fn total(&self) -> u32 {
+        self.total.load(Ordering::Relaxed)
+    }
+
+    /// Addresses with an open connection now.
+    pub fn addresses(&self) -> usize {
+        self.shards
+            .iter()
+            .map(|s| s.lock().unwrap_or_else(PoisonError::into_inner).len())
+            .sum()
+    }
+
+    fn shard(&self, key: u64) -> MutexGuard<'_, Shard> {
+        use std::hash::BuildHasher as _;
+        let index = (self.hasher.hash_one(key) >> 32) as usize % SHARDS;
+        // Bits from the middle: the map inside the shard uses the top and the bottom ones.
+        // A count is whole at every point a panic could occur, so a poisoned shard is still true.
+        self.shards[index].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The unit one client commands: an IPv4 address, or the upper half of an IPv6 address. The two
+/// cannot meet: IPv4 keys lie below 2^32, and no global unicast /64 does.
+fn unit(ip: IpAddr) -> u64 {
+    match ip {
+        IpAddr::V4(v4) => u64::from(u32::from(v4)),
+        IpAddr::V6(v6) => match v6.to_ipv4_mapped() {
+            Some(v4) => u64::from(u32::from(v4)),
+            None => upper_half(v6),
+        },
+    }
+}
+
+fn upper_half(v6: Ipv6Addr) -> u64 {
+    (u128::from(v6) >> 64) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ip(text: &str) -> IpAddr {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn one_address_cannot_exceed_its_share_and_gets_it_back() {
+        let peers = Peers::default();
+        for _ in 0..3 {
+            peers.enter(ip("192.0.2.1"), 100, 3).unwrap();
+        }
+        assert_eq!(peers.enter(ip("192.0.2.1"), 100, 3), Err(Refused::Address));
+        assert_eq!(peers.enter(ip("::ffff:192.0.2.1"), 100, 3), Err(Refused::Address));
+        peers.enter(ip("192.0.2.2"), 100, 3).unwrap();
+        assert_eq!(peers.total(), 4);
+        peers.leave(ip("192.0.2.1"));
+        peers.enter(ip("192.0.2.1"), 100, 3).unwrap();
+        for _ in 0..3 {
+            peers.leave(ip("192.0.2.1"));
+        }
+        peers.leave(ip("192.0.2.2"));
+        assert_eq!((peers.total(), peers.addresses()), (0, 0));
+    }
+
+    #[test]
+    fn an_ipv6_client_is_its_64() {
+        let peers = Peers::default();
+        peers.enter(ip("2001:db8::1"), 100, 1).unwrap();
+        assert_eq!(peers.enter(ip("2001:db8::ffff:2"), 100, 1), Err(Refused::Address));
+        peers.enter(ip("2001:db8:0:1::1"), 100, 1).unwrap();
+    }
+
+    #[test]
+    fn the_total_refuses_without_leaking_a_count() {
+        let peers = Peers::default();
+        peers.enter(ip("192.0.2.1"), 1, 9).unwrap();
+        for _ in 0..10 {
+            assert_eq!(peers.enter(ip("192.0.2.2"), 1, 9), Err(Refused::Total));
+        }
+        peers.leave(ip("192.0.2.1"));
+        peers.enter(ip("192.0.2.2"), 1, 9).unwrap();
+        assert_eq!(peers.enter(ip("192.0.2.3"), 9, 0), Err(Refused::Address));
+        assert_eq!((peers.total(), peers.addresses()), (1, 1));
+    }
+}

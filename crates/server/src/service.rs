@@ -1,0 +1,193 @@
+//! The server as a driver sees it: makes a context for each worker and a session for each
+//! connection, and puts a new configuration in force without stopping either.
+//!
+//! This file decides what is shared and how it changes; it does not know what a request is.
+
+use crate::config::Config;
+use crate::context::Cx;
+use crate::counters::{Board, Totals};
+use crate::limits::Limits;
+use crate::peers::{Peers, Refused};
+use crate::session::Session;
+use crate::site::{OpenError, Site, Source};
+use core::fmt;
+use measure::{Duration, Instant, Seed};
+use runtime::Service;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Takes finished access log lines away; made by whoever owns files.
+pub trait LogSink: Send + Sync + fmt::Debug {
+    /// Takes whole lines. Gives back an empty buffer to fill next, and how many lines it had to drop
+    /// because those before them could not be written.
+    fn write(&self, lines: Vec<u8>, now: Instant) -> (Vec<u8>, u64);
+}
+
+/// One configuration in force, with what was opened for it. Never changes; a reload makes another.
+#[derive(Debug)]
+pub(crate) struct State {
+    pub(crate) config: Config,
+    pub(crate) limits: Limits,
+    pub(crate) http_limits: http1::Limits,
+    pub(crate) site: Arc<Site>,
+    embedded: Source,
+    pub(crate) log: Option<Arc<dyn LogSink>>,
+}
+
+impl State {
+    fn new(config: Config, embedded: Source, site: Arc<Site>, log: Option<Arc<dyn LogSink>>) -> State {
+        let limits = config.limits();
+        let cap = |n: u64| u32::try_from(n).unwrap_or(u32::MAX);
+        let http_limits = http1::Limits {
+            head_bytes_max: cap(limits.head_size.0),
+            fields_max: limits.fields.try_into().unwrap_or(u16::MAX),
+            target_bytes_max: cap(limits.target_length.0),
+            ranges_max: limits.ranges.try_into().unwrap_or(u16::MAX),
+            ..http1::Limits::DEFAULT
+        };
+        State {
+            config,
+            limits,
+            http_limits,
+            site,
+            embedded,
+            log,
+        }
+    }
+}
+
+/// What workers share.
+#[derive(Debug)]
+pub(crate) struct Hub {
+    state: Mutex<Arc<State>>,
+    /// Grows with each reload, after `state` was replaced.
+    pub(crate) generation: AtomicU64,
+    pub(crate) peers: Peers,
+    pub(crate) board: Board,
+    seed: Seed,
+}
+
+impl Hub {
+    /// The state in force, and its number.
+    pub(crate) fn current(&self) -> (u64, Arc<State>) {
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        (self.generation.load(Ordering::Relaxed), Arc::clone(&state))
+    }
+}
+
+/// The file server.
+#[derive(Clone, Debug)]
+pub struct Server {
+    hub: Arc<Hub>,
+}
+
+impl Server {
+    /// A server of `config`, whose log lines go to `log`. Without a root in `config` it serves what is
+    /// `embedded`. `seed` makes multipart boundaries.
+    ///
+    /// # Errors
+    /// The root that cannot be opened, and why.
+    pub fn open(
+        config: Config,
+        embedded: Source,
+        log: Option<Arc<dyn LogSink>>,
+        seed: Seed,
+    ) -> Result<Server, OpenError> {
+        let opened = Arc::new(Site::open(config.site(embedded.clone()))?);
+        Ok(Server {
+            hub: Arc::new(Hub {
+                state: Mutex::new(Arc::new(State::new(config, embedded, opened, log))),
+                generation: AtomicU64::new(0),
+                peers: Peers::default(),
+                board: Board::default(),
+                seed,
+            }),
+        })
+    }
+
+    /// Puts another configuration in force: answers begun from now on follow it, those under way
+    /// finish on the old one. The cache is kept if nothing about the site changed.
+    ///
+    /// # Errors
+    /// The root that cannot be opened; the old configuration stays in force then.
+    pub fn reload(&self, config: Config, log: Option<Arc<dyn LogSink>>) -> Result<(), OpenError> {
+        let (_, before) = self.hub.current();
+        let embedded = before.embedded.clone();
+        let opened = if before.config.same_site(&config) {
+            Arc::clone(&before.site)
+        } else {
+            Arc::new(Site::open(config.site(embedded.clone()))?)
+        };
+        let state = Arc::new(State::new(config, embedded, opened, log));
+        let mut current = self.hub.state.lock().unwrap_or_else(PoisonError::into_inner);
+        *current = state;
+        self.hub.generation.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// The configuration in force.
+    pub fn config(&self) -> Config {
+        self.hub.current().1.config.clone()
+    }
+
+    /// The site in force.
+    pub fn site(&self) -> Arc<Site> {
+        Arc::clone(&self.hub.current().1.site)
+    }
+
+    /// The sum of all workers' counters.
+    pub fn totals(&self) -> Totals {
+        self.hub.board.totals()
+    }
+
+    /// Each worker's counters.
+    pub fn per_worker(&self) -> Vec<Totals> {
+        self.hub.board.per_worker()
+    }
+
+    /// Connections open now.
+    pub fn open_connections(&self) -> u32 {
+        self.hub.peers.total()
+    }
+
+    /// Addresses with a connection open now.
+    pub fn open_addresses(&self) -> usize {
+        self.hub.peers.addresses()
+    }
+}
+
+impl Service for Server {
+    type Session = Session;
+
+    fn context(&self, worker: usize) -> Cx {
+        let seed = Seed(self.hub.seed.0.wrapping_add(worker as u64));
+        Cx::new(Arc::clone(&self.hub), seed.rng())
+    }
+
+    fn accept(&self, cx: &mut Cx, peer: SocketAddr, now: Instant) -> Option<Session> {
+        let limits = &cx.state.limits;
+        match self
+            .hub
+            .peers
+            .enter(peer.ip(), limits.connections, limits.connections_per_address)
+        {
+            Ok(()) => {
+                cx.counters.accepted.add(1);
+                Some(Session::new(peer.ip(), now + limits.header_timeout))
+            }
+            Err(Refused::Total) => {
+                cx.counters.refused_total.add(1);
+                None
+            }
+            Err(Refused::Address) => {
+                cx.counters.refused_address.add(1);
+                None
+            }
+        }
+    }
+
+    fn grace(&self) -> Duration {
+        self.hub.current().1.limits.grace
+    }
+}

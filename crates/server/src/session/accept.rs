@@ -1,0 +1,119 @@
+//! What media types a client takes (RFC 9110 section 12.5.1), as far as a file server asks: does it
+//! want a page, and does it like JSON better.
+
+use http1::field::{Fields, members, trim};
+
+/// What a request's `Accept` says of one media type, in thousandths; 0 is "not acceptable". Without
+/// the field everything is acceptable.
+pub(super) fn weight(fields: &Fields<'_, '_>, kind: &str, subtype: &str) -> u16 {
+    let mut best = None;
+    let mut present = false;
+    for value in lines(fields) {
+        present = true;
+        for member in members(value) {
+            let (range, weight) = split(member);
+            let specific = match range.iter().position(|&b| b == b'/') {
+                Some(slash) => {
+                    let (k, s) = (&range[..slash], &range[slash + 1..]);
+                    match (k, s) {
+                        (b"*", b"*") => 1,
+                        (k, b"*") if k.eq_ignore_ascii_case(kind.as_bytes()) => 2,
+                        (k, s)
+                            if k.eq_ignore_ascii_case(kind.as_bytes())
+                                && s.eq_ignore_ascii_case(subtype.as_bytes()) =>
+                        {
+                            3
+                        }
+                        _ => 0,
+                    }
+                }
+                None => 0,
+            };
+            if specific > best.map_or(0, |(s, _)| s) {
+                best = Some((specific, weight));
+            }
+        }
+    }
+    match best {
+        Some((_, weight)) => weight,
+        None if present => 0,
+        None => 1_000,
+    }
+}
+
+/// Whether the first type named is JSON: a program that asks for data, whatever else it would take.
+pub(super) fn asks_for_json(fields: &Fields<'_, '_>) -> bool {
+    lines(fields)
+        .next()
+        .and_then(|value| members(value).next())
+        .is_some_and(|first| split(first).0.eq_ignore_ascii_case(b"application/json"))
+}
+
+fn lines<'b>(fields: &Fields<'b, '_>) -> impl Iterator<Item = &'b [u8]> {
+    fields
+        .iter()
+        .filter(|(name, _)| name.eq_ignore_ascii_case("accept"))
+        .map(|(_, value)| value)
+}
+
+/// A media range and its weight; other parameters do not matter to files.
+fn split(member: &[u8]) -> (&[u8], u16) {
+    let mut parts = member.split(|&b| b == b';').map(trim);
+    let range = parts.next().unwrap_or_default();
+    let weight = parts
+        .find_map(|p| p.strip_prefix(b"q=").or_else(|| p.strip_prefix(b"Q=")))
+        .map_or(1_000, thousandths);
+    (range, weight)
+}
+
+/// A weight with at most three decimals; what is none counts as full, so that nobody is refused for
+/// a spelling.
+fn thousandths(text: &[u8]) -> u16 {
+    let digits = match text {
+        [b'0'] => return 0,
+        [b'0', b'.', digits @ ..] if digits.len() <= 3 && digits.iter().all(u8::is_ascii_digit) => digits,
+        _ => return 1_000,
+    };
+    (0..3).fold(0, |n, i| {
+        n * 10 + u16::from(digits.get(i).map_or(0, |d| d - b'0'))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http1::field::Slots;
+    use http1::server::{Connection, Step};
+
+    fn with<T>(accept: Option<&str>, ask: impl FnOnce(&Fields<'_, '_>) -> T) -> T {
+        let line = accept.map(|a| format!("Accept: {a}\r\n")).unwrap_or_default();
+        let head = format!("GET / HTTP/1.1\r\nHost: a\r\n{line}\r\n");
+        let mut slots = Slots::new();
+        match Connection::new().receive(head.as_bytes(), &mut slots, &http1::Limits::DEFAULT) {
+            Ok(Step::Request { head, .. }) => ask(&head.fields),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn the_most_specific_range_decides() {
+        for (accept, html, json) in [
+            (None, 1_000, 1_000),
+            (Some("*/*"), 1_000, 1_000),
+            (Some("text/html"), 1_000, 0),
+            (Some("application/json;q=0.5, text/*;q=0.25"), 250, 500),
+            (Some("*/*;q=0.1, text/html;q=0, application/json"), 0, 1_000),
+            (Some("image/png"), 0, 0),
+            (Some("text/html;level=1;q=0.30"), 300, 0),
+            (Some("TEXT/HTML"), 1_000, 0),
+        ] {
+            let got = with(accept, |f| {
+                (weight(f, "text", "html"), weight(f, "application", "json"))
+            });
+            assert_eq!(got, (html, json), "{accept:?}");
+        }
+        assert!(with(Some("application/json, text/plain, */*"), asks_for_json));
+        assert!(!with(Some("text/html, application/json"), asks_for_json));
+        assert!(!with(None, asks_for_json));
+    }
+}

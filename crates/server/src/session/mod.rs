@@ -1,0 +1,362 @@
+//! One HTTP connection of the file server, as a pure state machine.
+//!
+//! ```text
+//!              ┌──────────────── Sent, nothing left ────────────────┐
+//!              ▼                                                    │
+//!  accept ─▶ Idle ─ bytes ─▶ Head ─ head whole ─┬─ known ─────▶ Sending ─┬─ last answer ─▶ Lingering
+//!              │              ▲                 │                ▲  ▲    │                    │
+//!              │              └─ part of a head ┤                │  └────┤ parts, left-over   │
+//!              │                                ├─ body ─▶ Body ─┤       │ input              │
+//!              │                                └─ unknown ─▶ Waiting    └─ peer asked ─▶ Closed
+//!              └───────────── Eof, Deadline, Drain ────────────────────────────────────────▲
+//! ```
+//!
+//! An idle connection owns nothing outside this struct. A partial head, input that waits behind an
+//! answer, a request that waits for a job and the rest of a multipart answer are boxed, and bounded
+//! by the limits of a head and by what a driver reads at once: while output is pending nothing is
+//! read.
+//!
+//! The parts: `serve` takes requests off the input, `resolve` finds what answers them, `reply` writes
+//! it down. This file decides what may happen when, and how a connection ends.
+
+mod accept;
+mod multipart;
+mod reply;
+mod resolve;
+mod serve;
+
+use crate::access_log::{Cut, Slot};
+use crate::context::{Cx, Work};
+use crate::limits::Limits;
+use http1::server::Connection;
+use measure::{Duration, Instant};
+use multipart::Multipart;
+use resolve::{Asked, Failure, Stage, Subject};
+use runtime::session::Loss;
+use runtime::{Action, Event, Tx};
+use std::net::IpAddr;
+
+/// One connection.
+#[derive(Debug)]
+pub struct Session {
+    http: Connection,
+    phase: Phase,
+    /// When the present phase has lasted too long.
+    deadline: Instant,
+    peer: IpAddr,
+    /// The peer closed its sending half.
+    half_closed: bool,
+    /// The server is shutting down: the next answer is the last.
+    draining: bool,
+    /// The lines of the answers on their way.
+    slot: Slot,
+    /// Requests so far.
+    requests: u32,
+}
+
+/// Where a connection stands.
+#[derive(Debug)]
+enum Phase {
+    /// Between requests.
+    Idle,
+    /// A part of a request's head is here.
+    Head(Box<Input>),
+    /// A request's body is being read and discarded.
+    Body(Box<Discard>),
+    /// A job is looking for the answer.
+    Waiting(Box<Wait>),
+    /// Output is on its way.
+    Sending(Then),
+    /// The server closed its half and waits for the peer's, so that no reset eats the last answer.
+    Lingering,
+    /// Over.
+    Closed,
+}
+
+/// What follows when the output on its way is sent.
+#[derive(Debug)]
+enum Then {
+    /// The next request.
+    Idle,
+    /// Input that came with the requests just answered.
+    Input(Box<Input>),
+    /// The body of the request under way.
+    Body(Box<Discard>),
+    /// The job of a request that came behind others.
+    Wait(Box<Wait>),
+    /// More of the same answer.
+    Parts(Box<Parts>),
+    /// Nothing: the peer expects no more and sends no more.
+    Close,
+    /// Nothing, but the peer may still be sending.
+    Linger,
+}
+
+/// Input not yet understood.
+#[derive(Debug)]
+struct Input {
+    bytes: Vec<u8>,
+    /// When its first byte came.
+    started: Instant,
+}
+
+/// A body under way.
+#[derive(Debug)]
+struct Discard {
+    /// The head of its request, to be answered when the body is complete.
+    head: Vec<u8>,
+    /// When the request's first byte came.
+    started: Instant,
+    /// When the body began.
+    since: Instant,
+    /// Content so far.
+    received: u64,
+}
+
+/// A request whose answer a job looks for.
+#[derive(Debug)]
+struct Wait {
+    /// Taken by the driver at the next poll.
+    job: Option<Work>,
+    /// The head, or as much as there is of one that has a fault.
+    bytes: Vec<u8>,
+    subject: Subject,
+    started: Instant,
+    /// What the job looks for.
+    stage: Stage,
+    /// Input behind the request.
+    rest: Vec<u8>,
+}
+
+/// A multipart answer under way.
+#[derive(Debug)]
+struct Parts {
+    multipart: Multipart,
+    then: Then,
+}
+
+impl Session {
+    /// A connection from `peer` that must say something until `deadline`.
+    pub(crate) fn new(peer: IpAddr, deadline: Instant) -> Session {
+        Session {
+            http: Connection::new(),
+            phase: Phase::Idle,
+            deadline,
+            peer,
+            half_closed: false,
+            draining: false,
+            slot: Slot::NONE,
+            requests: 0,
+        }
+    }
+
+    fn bytes(&mut self, cx: &mut Cx, bytes: &[u8], tx: &mut Tx, now: Instant) {
+        match std::mem::replace(&mut self.phase, Phase::Idle) {
+            Phase::Idle => self.serve(cx, bytes, now, tx, now),
+            Phase::Head(mut input) => {
+                input.bytes.extend_from_slice(bytes);
+                let (until, requests) = (self.deadline, self.requests);
+                self.serve(cx, &input.bytes, input.started, tx, now);
+                if matches!(self.phase, Phase::Head(_)) && self.requests == requests {
+                    // The same head still: a byte now and then buys no time.
+                    self.deadline = until;
+                }
+            }
+            Phase::Body(discard) => self.body(cx, discard, bytes, tx, now),
+            phase @ (Phase::Waiting(_) | Phase::Sending(_) | Phase::Lingering | Phase::Closed) => {
+                debug_assert!(
+                    matches!(phase, Phase::Lingering | Phase::Closed),
+                    "bytes came while none were asked for"
+                );
+                self.phase = phase;
+            }
+        }
+    }
+
+    #[inline]
+    fn sent(&mut self, cx: &mut Cx, tx: &mut Tx, now: Instant) {
+        let Phase::Sending(then) = std::mem::replace(&mut self.phase, Phase::Idle) else {
+            debug_assert!(false, "something was sent that nobody gave");
+            self.phase = Phase::Closed;
+            return;
+        };
+        if let Then::Parts(parts) = then {
+            cx.journal.part_sent(self.slot);
+            self.next_part(cx, parts, tx, now);
+            return;
+        }
+        let tally = cx.journal.sent(&mut self.slot, now);
+        cx.counters.bytes_sent.add(tally.bytes);
+        match then {
+            Then::Idle => self.idle(cx, now),
+            Then::Input(input) => self.serve(cx, &input.bytes, input.started, tx, now),
+            Then::Body(mut discard) => {
+                discard.since = now;
+                self.await_body(cx, discard, tx, now);
+            }
+            Then::Wait(wait) => self.wait(wait),
+            Then::Close => self.phase = Phase::Closed,
+            Then::Linger => {
+                self.phase = Phase::Lingering;
+                self.deadline = now + cx.state.limits.linger_timeout;
+            }
+            Then::Parts(_) => {}
+        }
+    }
+
+    /// Nothing is under way.
+    fn idle(&mut self, cx: &Cx, now: Instant) {
+        if self.half_closed || self.draining {
+            self.phase = Phase::Closed;
+        } else {
+            self.phase = Phase::Idle;
+            self.deadline = now + cx.state.limits.idle_timeout;
+        }
+    }
+
+    /// Gives what stands in `tx` to the driver.
+    #[inline]
+    fn depart(&mut self, cx: &mut Cx, tx: &mut Tx, then: Then, now: Instant) {
+        let body = match &tx.body {
+            None => 0,
+            Some(runtime::Body::Bytes(bytes)) => bytes.len() as u64,
+            Some(runtime::Body::File(range)) => range.len,
+        };
+        cx.journal.given(&mut self.slot, tx.head.len() as u64 + body);
+        self.phase = Phase::Sending(then);
+        self.deadline = now + cx.state.limits.write_timeout;
+        if tx.is_empty() {
+            // An empty file for HTTP/0.9: there is nothing to wait for.
+            self.sent(cx, tx, now);
+        }
+    }
+
+    /// Waits for a job; it bounds itself.
+    fn wait(&mut self, wait: Box<Wait>) {
+        self.phase = Phase::Waiting(wait);
+        self.deadline = Instant::ZERO + Duration::MAX;
+    }
+
+    /// The peer sends no more. What is owed is still sent; a request cut short is answered with 400.
+    fn eof(&mut self, cx: &mut Cx, tx: &mut Tx, now: Instant) {
+        self.half_closed = true;
+        match &self.phase {
+            Phase::Idle | Phase::Lingering => self.phase = Phase::Closed,
+            Phase::Head(_) | Phase::Body(_) => match self.http.eof() {
+                Ok(()) => self.phase = Phase::Closed,
+                Err(fault) => self.cut_short(cx, Failure::of_fault(fault), tx, now),
+            },
+            Phase::Waiting(_) | Phase::Sending(_) | Phase::Closed => {}
+        }
+    }
+
+    fn timeout(&mut self, cx: &mut Cx, tx: &mut Tx, now: Instant) {
+        if now < self.deadline {
+            return;
+        }
+        match &self.phase {
+            Phase::Idle => {
+                cx.counters.timeouts.add(1);
+                self.phase = Phase::Closed;
+            }
+            Phase::Head(_) | Phase::Body(_) => {
+                cx.counters.timeouts.add(1);
+                self.cut_short(cx, Failure::TIMEOUT, tx, now);
+            }
+            Phase::Sending(_) => {
+                cx.counters.timeouts.add(1);
+                self.abort(cx, Cut::Timeout, now);
+            }
+            Phase::Lingering => self.phase = Phase::Closed,
+            Phase::Waiting(_) | Phase::Closed => {}
+        }
+    }
+
+    /// Answers a request that is not all here and ends the connection.
+    fn cut_short(&mut self, cx: &mut Cx, failure: Failure, tx: &mut Tx, now: Instant) {
+        let (bytes, started) = match std::mem::replace(&mut self.phase, Phase::Closed) {
+            Phase::Head(input) => (input.bytes, input.started),
+            Phase::Body(discard) => (discard.head, discard.started),
+            _ => return,
+        };
+        let asked = Asked::unclear(&bytes, started);
+        self.refuse(cx, &asked, failure, tx, now);
+    }
+
+    fn drain(&mut self) {
+        self.draining = true;
+        if matches!(self.phase, Phase::Idle) {
+            self.phase = Phase::Closed;
+        }
+    }
+
+    /// Ends the connection with whatever was on its way.
+    fn abort(&mut self, cx: &mut Cx, cut: Cut, now: Instant) {
+        let tally = cx.journal.lost(&mut self.slot, cut, now);
+        cx.counters.bytes_sent.add(tally.bytes);
+        cx.counters.aborted.add(tally.cut);
+        if cut == Cut::File {
+            cx.counters.truncated.add(tally.cut);
+        }
+        self.phase = Phase::Closed;
+    }
+}
+
+impl runtime::Session for Session {
+    type Cx = Cx;
+
+    #[inline]
+    fn handle(&mut self, cx: &mut Cx, event: Event<'_, Work>, tx: &mut Tx, now: Instant) {
+        match event {
+            Event::Bytes(bytes) => self.bytes(cx, bytes, tx, now),
+            Event::Sent => self.sent(cx, tx, now),
+            Event::Progress(bytes) => {
+                cx.journal.progress(self.slot, bytes);
+                if let Phase::Sending(_) = self.phase {
+                    self.deadline = now + cx.state.limits.write_timeout;
+                }
+            }
+            Event::Done(loaded) => self.found(cx, loaded, tx, now),
+            Event::Eof => self.eof(cx, tx, now),
+            Event::Deadline => self.timeout(cx, tx, now),
+            Event::Drain => self.drain(),
+            Event::Lost(Loss::Socket(_)) => self.abort(cx, Cut::Peer, now),
+            Event::Lost(Loss::File(_)) => self.abort(cx, Cut::File, now),
+        }
+    }
+
+    #[inline]
+    fn poll(&mut self, _cx: &mut Cx, tx: &mut Tx, _now: Instant) -> Action<Work> {
+        match &mut self.phase {
+            Phase::Idle | Phase::Head(_) | Phase::Body(_) => Action::Read,
+            Phase::Sending(_) if tx.is_empty() => Action::Stay,
+            Phase::Sending(_) => Action::Write,
+            Phase::Waiting(wait) => match wait.job.take() {
+                Some(job) => Action::Wait(job),
+                None => Action::Stay,
+            },
+            Phase::Lingering => Action::HalfClose,
+            Phase::Closed => Action::Close,
+        }
+    }
+
+    #[inline]
+    fn deadline(&self) -> Option<Instant> {
+        (self.deadline < Instant::ZERO + Duration::MAX).then_some(self.deadline)
+    }
+
+    fn closed(&mut self, cx: &mut Cx, now: Instant) {
+        self.abort(cx, Cut::Peer, now);
+        cx.counters.closed.add(1);
+        cx.hub.peers.leave(self.peer);
+    }
+}
+
+/// The instant until which a body that has brought `received` bytes may take.
+fn body_deadline(limits: &Limits, since: Instant, received: u64) -> Instant {
+    let granted = match limits.body_rate.0 {
+        0 => Duration::ZERO,
+        rate => Duration::from_millis(received.saturating_mul(1_000) / rate),
+    };
+    since + limits.body_timeout + granted
+}

@@ -1,0 +1,61 @@
+//! The rest of a `multipart/byteranges` answer (RFC 9110 section 14.6): one part a turn, because a
+//! turn refers to one body.
+
+use crate::entry::Content;
+use crate::session::reply;
+use http1::range::{self, ByteRange};
+use runtime::Tx;
+
+/// Parts still to be sent.
+#[derive(Debug)]
+pub(super) struct Multipart {
+    boundary: u64,
+    media_type: Box<[u8]>,
+    len: u64,
+    content: Content,
+    ranges: std::vec::IntoIter<ByteRange>,
+}
+
+impl Multipart {
+    pub(super) fn new(
+        boundary: u64,
+        media_type: &[u8],
+        len: u64,
+        content: &Content,
+        ranges: Vec<ByteRange>,
+    ) -> Multipart {
+        Multipart {
+            boundary,
+            media_type: media_type.into(),
+            len,
+            content: content.clone(),
+            ranges: ranges.into_iter(),
+        }
+    }
+
+    pub(super) fn framing(&self) -> range::Multipart<'_> {
+        range::Multipart {
+            boundary: self.boundary,
+            media_type: &self.media_type,
+            len: self.len,
+        }
+    }
+
+    /// Length of what is still to be sent.
+    pub(super) fn content_length(&self) -> u64 {
+        self.framing().content_length(self.ranges.as_slice())
+    }
+
+    /// Appends parts until one refers to a body or all are written. Returns whether all are.
+    pub(super) fn write(&mut self, tx: &mut Tx) -> bool {
+        while let Some(range) = self.ranges.next() {
+            self.framing().part(range, &mut tx.head);
+            reply::content(tx, &self.content, range.first, range.len());
+            if tx.body.is_some() {
+                return false;
+            }
+        }
+        self.framing().end(&mut tx.head);
+        true
+    }
+}

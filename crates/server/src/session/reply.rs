@@ -1,0 +1,289 @@
+//! Writes answers down: appended to the output, composed from blocks made when the entry was, counted
+//! and given their line in the log.
+//!
+//! The order of field lines is: what the entry has, `Content-Length`, what this answer adds, `Date`,
+//! `Connection` where it must be said. An answer without `Connection: close` persists. HTTP/0.9 gets
+//! the content alone.
+
+use super::multipart::Multipart;
+use super::resolve::{Asked, Failure, Subject};
+use crate::access_log::{self, Journal, RequestLine, Slot};
+use crate::clock::Clock;
+use crate::counters::Counters;
+use crate::entry::{Content, Representation};
+use crate::error_page::{self, ErrorPage};
+use crate::limits::Limits;
+use http1::range::{self, ByteRange};
+use http1::response;
+use http1::server::{Connection, Persistence};
+use http1::status::Status;
+use measure::{Draw as _, Rng};
+use runtime::{Body, FileRange, Tx};
+use std::net::IpAddr;
+
+/// The methods of this server.
+const ALLOW: &[u8] = b"Allow: GET, HEAD, OPTIONS\r\n";
+
+/// What an error's head says beyond its page.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Extra {
+    None,
+    /// Which methods there are.
+    Allow,
+    /// How long the representation is that has no such range.
+    Whole(u64),
+    /// When to come back.
+    RetryAfter,
+}
+
+impl Extra {
+    fn write(self, out: &mut Vec<u8>) {
+        match self {
+            Extra::None => {}
+            Extra::Allow => out.extend_from_slice(ALLOW),
+            Extra::Whole(len) => {
+                out.extend_from_slice(b"Content-Range: ");
+                range::unsatisfied_content_range(len, out);
+                out.extend_from_slice(b"\r\n");
+            }
+            Extra::RetryAfter => out.extend_from_slice(b"Retry-After: 1\r\n"),
+        }
+    }
+}
+
+/// An answer about to be written, with everything that takes note of it.
+pub(super) struct Reply<'x, 'a, 'b, 's> {
+    pub(super) tx: &'x mut Tx,
+    pub(super) http: &'x mut Connection,
+    pub(super) clock: &'x Clock,
+    pub(super) journal: &'x mut Journal,
+    pub(super) counters: &'x Counters,
+    pub(super) slot: &'x mut Slot,
+    pub(super) peer: IpAddr,
+    pub(super) rng: &'x mut Rng,
+    pub(super) asked: &'x Asked<'a, 'b, 's>,
+}
+
+impl Reply<'_, '_, '_, '_> {
+    /// 200 with everything.
+    #[inline]
+    pub(super) fn whole(&mut self, representation: &Representation) {
+        let len = representation.len;
+        let write = |out: &mut Vec<u8>| out.extend_from_slice(&representation.head_200);
+        self.answer(200, len, write, |tx| content(tx, &representation.content, 0, len));
+    }
+
+    /// 304, with the fields a 200 would have had that a cache updates (RFC 9110 section 15.4.5).
+    #[inline]
+    pub(super) fn not_modified(&mut self, representation: &Representation) {
+        let write = |out: &mut Vec<u8>| {
+            out.extend_from_slice(b"HTTP/1.1 304 Not Modified\r\n");
+            out.extend_from_slice(&representation.fields[..representation.content_fields]);
+        };
+        self.answer(304, 0, write, |_| {});
+    }
+
+    /// 206 with one range.
+    pub(super) fn one_range(&mut self, representation: &Representation, range: ByteRange) {
+        let write = |out: &mut Vec<u8>| {
+            out.extend_from_slice(b"HTTP/1.1 206 Partial Content\r\n");
+            out.extend_from_slice(&representation.fields);
+            out.extend_from_slice(b"Content-Range: ");
+            range::content_range(range, representation.len, out);
+            out.extend_from_slice(b"\r\n");
+            response::content_length(out, range.len());
+        };
+        self.answer(206, range.len(), write, |tx| {
+            content(tx, &representation.content, range.first, range.len());
+        });
+    }
+
+    /// 206 with several ranges; gives back the parts that did not fit this turn.
+    pub(super) fn many_ranges(
+        &mut self,
+        representation: &Representation,
+        ranges: Vec<ByteRange>,
+    ) -> Option<Multipart> {
+        let mut multipart = Multipart::new(
+            self.rng.next_u64(),
+            &representation.media_type,
+            representation.len,
+            &representation.content,
+            ranges,
+        );
+        let len = multipart.content_length();
+        let framing = multipart.framing();
+        let write = |out: &mut Vec<u8>| {
+            out.extend_from_slice(b"HTTP/1.1 206 Partial Content\r\n");
+            out.extend_from_slice(&representation.fields[..representation.content_fields]);
+            out.extend_from_slice(b"Content-Type: ");
+            framing.content_type(out);
+            out.extend_from_slice(b"\r\n");
+            response::content_length(out, len);
+        };
+        self.answer(206, len, write, |_| {});
+        (!multipart.write(self.tx)).then_some(multipart)
+    }
+
+    /// 204 with the methods there are; true of every target.
+    pub(super) fn options(&mut self) {
+        let write = |out: &mut Vec<u8>| {
+            response::status_line(out, Status::NO_CONTENT);
+            out.extend_from_slice(ALLOW);
+        };
+        self.answer(204, 0, write, |_| {});
+    }
+
+    /// 301 to a path of this site. The location begins with exactly one slash, whatever the request
+    /// did, so that it can never name another host.
+    pub(super) fn redirect(&mut self, location: &[u8]) {
+        let page = ErrorPage::new(Status::MOVED_PERMANENTLY);
+        let query = self.asked.head().and_then(|h| h.target.query());
+        let write = |out: &mut Vec<u8>| {
+            response::status_line(out, Status::MOVED_PERMANENTLY);
+            out.extend_from_slice(b"Location: /");
+            let start = location.iter().position(|&b| b != b'/' && b != b'\\');
+            let visible = |b: &&u8| b.is_ascii_graphic();
+            out.extend(location[start.unwrap_or(location.len())..].iter().filter(visible));
+            if let Some(query) = query {
+                out.push(b'?');
+                out.extend(query.iter().filter(visible));
+            }
+            out.extend_from_slice(b"\r\n");
+            page_fields(out, &page);
+        };
+        self.answer(301, page.len() as u64, write, |tx| page.write(&mut tx.head));
+    }
+
+    /// An error with the built-in page.
+    #[cold]
+    pub(super) fn page(&mut self, failure: Failure) {
+        let page = match failure.fault {
+            Some(fault) => ErrorPage::of_fault(fault),
+            None => ErrorPage::new(failure.status),
+        };
+        let write = |out: &mut Vec<u8>| {
+            response::status_line(out, failure.status);
+            failure.extra.write(out);
+            page_fields(out, &page);
+        };
+        self.answer(failure.status.as_u16(), page.len() as u64, write, |tx| {
+            page.write(&mut tx.head);
+        });
+    }
+
+    /// An error with a page of the site.
+    pub(super) fn site_page(&mut self, failure: Failure, page: &Representation) {
+        let write = |out: &mut Vec<u8>| {
+            response::status_line(out, failure.status);
+            failure.extra.write(out);
+            out.extend_from_slice(&page.fields[page.content_fields..]);
+            response::content_length(out, page.len);
+        };
+        self.answer(failure.status.as_u16(), page.len, write, |tx| {
+            content(tx, &page.content, 0, page.len);
+        });
+    }
+
+    /// Writes an answer: its head, and its content of `len` bytes unless the method is HEAD.
+    #[inline]
+    fn answer(
+        &mut self,
+        status: u16,
+        len: u64,
+        head: impl FnOnce(&mut Vec<u8>),
+        content: impl FnOnce(&mut Tx),
+    ) {
+        let persistence = self.http.begin_response(true).unwrap_or_else(|_| {
+            debug_assert!(false, "an answer begins where another has not ended");
+            Persistence::Ends
+        });
+        let out = &mut self.tx.head;
+        let start = out.len();
+        if persistence != Persistence::Headless {
+            head(out);
+            out.extend_from_slice(self.clock.date_line());
+            out.extend_from_slice(persistence.line());
+            out.extend_from_slice(b"\r\n");
+        }
+        let head_len = (out.len() - start) as u32;
+        let sends_content = !self.asked.is_head_method();
+        if sends_content {
+            content(self.tx);
+        }
+        self.counters.answered(status);
+        if self.journal.is_on() {
+            self.log(status, head_len, if sends_content { len } else { 0 });
+        }
+    }
+
+    #[inline]
+    fn log(&mut self, status: u16, head_len: u32, len: u64) {
+        let bytes = self.asked.bytes();
+        let request = match self.asked.head() {
+            Some(head) => access_log::Request {
+                peer: self.peer,
+                started: self.asked.started(),
+                line: RequestLine::Parsed {
+                    method: head.method_name.as_bytes(),
+                    target: head.target_raw,
+                    version: head.version.name(),
+                },
+                host: head.authority(),
+                referer: head.referer(),
+                user_agent: head.user_agent(),
+            },
+            None => access_log::Request {
+                peer: self.peer,
+                started: self.asked.started(),
+                line: RequestLine::Raw(first_line(bytes, self.asked.subject())),
+                host: None,
+                referer: None,
+                user_agent: None,
+            },
+        };
+        self.journal
+            .compose(self.slot, self.clock, &request, status, head_len, len);
+    }
+}
+
+/// What came up to the first line's end, bounded: it may be anything.
+fn first_line(bytes: &[u8], subject: Subject) -> &[u8] {
+    const MOST: usize = 1024;
+    debug_assert!(subject != Subject::Request, "a request has a line of its own");
+    let bytes = &bytes[..bytes.len().min(MOST)];
+    match bytes.iter().position(|&b| b == b'\n' || b == b'\r') {
+        Some(0) | None => bytes,
+        Some(end) => &bytes[..end],
+    }
+}
+
+fn page_fields(out: &mut Vec<u8>, page: &ErrorPage) {
+    out.extend_from_slice(b"Content-Type: ");
+    out.extend_from_slice(error_page::MEDIA_TYPE.as_bytes());
+    out.extend_from_slice(b"\r\n");
+    response::content_length(out, page.len() as u64);
+}
+
+/// Appends `len` bytes of content from `offset`: copied if few, referenced if many.
+#[inline]
+pub(super) fn content(tx: &mut Tx, content: &Content, offset: u64, len: u64) {
+    match content {
+        _ if len == 0 => {}
+        Content::Memory(bytes) => {
+            let range = offset as usize..(offset + len) as usize;
+            if len <= Limits::COPIED_BODY {
+                tx.head.extend_from_slice(&bytes[range]);
+            } else {
+                tx.body = Some(Body::Bytes(bytes.slice(range)));
+            }
+        }
+        Content::File(file) => {
+            tx.body = Some(Body::File(FileRange {
+                file: file.clone(),
+                offset,
+                len,
+            }));
+        }
+    }
+}

@@ -1,0 +1,525 @@
+//! Finds what answers a request: the target itself, the site's fallback page, or a page for the
+//! error, each by a look into the view or a job.
+//!
+//! ```text
+//!  Target ─┬─ resource ──▶ 200, 206, 304, 412, 416      Coded: the same, once the coding is made
+//!          ├─ directory ─▶ 301                          Fallback: a resource, always 200
+//!          └─ missing ───▶ Fallback ─▶ Page ─▶ 4xx, 5xx
+//! ```
+//!
+//! Every arrow leads downwards, so a request ends after at most four looks. Decisions that RFC 9110
+//! leaves open: a client that refuses every coding there is, identity included, gets 406; multiple
+//! ranges of a coded representation are ignored, because the coding could not be said per part.
+
+use super::Session;
+use super::accept;
+use super::multipart::Multipart;
+use super::reply::{Extra, Reply};
+use crate::context::{Cx, Work};
+use crate::entry::{Answer, Entry, Missing, Representation, Resource};
+use crate::service::State;
+use crate::site::Lookup;
+use http1::Fault;
+use http1::coding::Coding;
+use http1::conditional::{self, Validators, Verdict};
+use http1::field::{Name, Values};
+use http1::head::Request;
+use http1::method::Method;
+use http1::negotiate::Preferences;
+use http1::range::{self, Selection};
+use http1::status::Status;
+use measure::Instant;
+use runtime::Tx;
+use std::sync::Arc;
+
+/// What an answer is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Subject {
+    /// A request.
+    Request,
+    /// Bytes that are none.
+    Faulty(Fault),
+    /// A request that did not come in time or in full.
+    Unclear,
+}
+
+/// A request, or what came in place of one.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Asked<'a, 'b, 's> {
+    head: Option<&'a Request<'b, 's>>,
+    subject: Subject,
+    bytes: &'b [u8],
+    started: Instant,
+}
+
+impl<'a, 'b, 's> Asked<'a, 'b, 's> {
+    #[inline]
+    pub(super) fn request(head: &'a Request<'b, 's>, bytes: &'b [u8], started: Instant) -> Self {
+        Asked {
+            head: Some(head),
+            subject: Subject::Request,
+            bytes,
+            started,
+        }
+    }
+
+    pub(super) fn faulty(fault: Fault, bytes: &'b [u8], started: Instant) -> Self {
+        Asked {
+            head: None,
+            subject: Subject::Faulty(fault),
+            bytes,
+            started,
+        }
+    }
+
+    pub(super) fn unclear(bytes: &'b [u8], started: Instant) -> Self {
+        Asked {
+            head: None,
+            subject: Subject::Unclear,
+            bytes,
+            started,
+        }
+    }
+
+    #[inline]
+    pub(super) fn head(&self) -> Option<&'a Request<'b, 's>> {
+        self.head
+    }
+
+    pub(super) fn subject(&self) -> Subject {
+        self.subject
+    }
+
+    /// The head, or what came of it.
+    pub(super) fn bytes(&self) -> &'b [u8] {
+        self.bytes
+    }
+
+    pub(super) fn started(&self) -> Instant {
+        self.started
+    }
+
+    #[inline]
+    pub(super) fn is_head_method(&self) -> bool {
+        self.head.is_some_and(|h| h.method == Method::Head)
+    }
+
+    /// Whether the client itself wants the connection to end.
+    pub(super) fn wants_close(&self) -> bool {
+        self.head.is_some_and(|h| !h.persistent)
+    }
+}
+
+/// An answer that is an error.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Failure {
+    pub(super) status: Status,
+    pub(super) extra: Extra,
+    /// Named on the page, if a fault of the request's bytes is the cause.
+    pub(super) fault: Option<Fault>,
+}
+
+impl Failure {
+    pub(super) const TIMEOUT: Failure = Failure::of(Status::REQUEST_TIMEOUT);
+    pub(super) const TOO_LARGE: Failure = Failure::of(Status::PAYLOAD_TOO_LARGE);
+
+    pub(super) const fn of(status: Status) -> Failure {
+        Failure {
+            status,
+            extra: Extra::None,
+            fault: None,
+        }
+    }
+
+    pub(super) fn of_fault(fault: Fault) -> Failure {
+        Failure {
+            fault: Some(fault),
+            ..Failure::of(fault.status())
+        }
+    }
+
+    /// What a method that is not served is answered with: 405 if the method is known, else 501.
+    pub(super) fn of_method(method: Method) -> Failure {
+        match method {
+            Method::Other => Failure::of(Status::NOT_IMPLEMENTED),
+            _ => Failure {
+                extra: Extra::Allow,
+                ..Failure::of(Status::METHOD_NOT_ALLOWED)
+            },
+        }
+    }
+
+    fn of_missing(missing: Missing) -> Failure {
+        match missing {
+            Missing::NotFound => Failure::of(Status::NOT_FOUND),
+            Missing::Forbidden => Failure::of(Status::FORBIDDEN),
+            Missing::Unavailable => Failure {
+                extra: Extra::RetryAfter,
+                ..Failure::of(Status::SERVICE_UNAVAILABLE)
+            },
+        }
+    }
+}
+
+/// What is being looked for.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Stage {
+    /// What the target names.
+    Target,
+    /// The same in a coding just made; none other is made for this request.
+    Coded,
+    /// The page for unknown paths.
+    Fallback,
+    /// The page for this error.
+    Page(Failure),
+}
+
+/// Where the search begins.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Start<'e> {
+    /// With the request.
+    Request,
+    /// With an error.
+    Failure(Failure),
+    /// With what a job found for a stage.
+    Found(&'e Arc<Entry>, Stage),
+}
+
+/// Where the search ended.
+#[derive(Debug)]
+pub(super) enum Outcome {
+    /// The answer is written.
+    Answered,
+    /// Its first part is written.
+    Parts(Multipart),
+    /// A job must be run for this stage.
+    Wait(Work, Stage),
+}
+
+/// What an entry means at a stage.
+enum Step<'p> {
+    /// The answer is written.
+    Done(Outcome),
+    /// Look for this path at that stage.
+    Look(&'p [u8], Stage),
+    /// Make this coding.
+    Make(Coding),
+}
+
+impl Session {
+    /// Finds and writes the answer.
+    #[inline]
+    pub(super) fn pursue(
+        &mut self,
+        cx: &mut Cx,
+        asked: &Asked<'_, '_, '_>,
+        start: Start<'_>,
+        tx: &mut Tx,
+    ) -> Outcome {
+        if let (Start::Request, Some(head)) = (start, asked.head())
+            && head.method == Method::Connect
+        {
+            // What follows may be meant for the tunnel, not for this server.
+            self.http.drain();
+        }
+        let Cx {
+            state,
+            view,
+            clock,
+            journal,
+            counters,
+            rng,
+            ..
+        } = cx;
+        let state: &State = state;
+        let mut reply = Reply {
+            tx,
+            http: &mut self.http,
+            clock,
+            journal,
+            counters,
+            slot: &mut self.slot,
+            peer: self.peer,
+            rng,
+            asked,
+        };
+        let Some(view) = view else {
+            // No turn was made yet, so nothing is known; a driver that keeps its contract never does this.
+            reply.page(Failure::of_missing(Missing::Unavailable));
+            return Outcome::Answered;
+        };
+        let mut given: Option<&Arc<Entry>> = None;
+        let (mut path, mut stage): (&[u8], Stage) = match start {
+            Start::Request => match first(asked, &mut reply, state) {
+                First::Done => return Outcome::Answered,
+                First::Look(path, stage) => (path, stage),
+            },
+            Start::Failure(failure) => match page(failure, &mut reply, state) {
+                Step::Look(path, stage) => (path, stage),
+                Step::Done(_) | Step::Make(_) => return Outcome::Answered,
+            },
+            Start::Found(entry, stage) => {
+                given = Some(entry);
+                (path_of(stage, asked, state), stage)
+            }
+        };
+        loop {
+            let entry = match given.take() {
+                Some(entry) => entry,
+                None => match view.lookup(path) {
+                    Lookup::Hit(entry) => {
+                        reply.counters.hits.add(1);
+                        entry
+                    }
+                    Lookup::Load(job) => return Outcome::Wait(Work::Load(job), stage),
+                    Lookup::Refused => {
+                        let failure = match stage {
+                            Stage::Page(failure) => {
+                                reply.page(failure);
+                                return Outcome::Answered;
+                            }
+                            _ => Failure::of_fault(Fault::Target),
+                        };
+                        match page(failure, &mut reply, state) {
+                            Step::Look(next, at) => {
+                                (path, stage) = (next, at);
+                                continue;
+                            }
+                            Step::Done(_) | Step::Make(_) => return Outcome::Answered,
+                        }
+                    }
+                },
+            };
+            match step(entry, stage, &mut reply, state) {
+                Step::Done(outcome) => return outcome,
+                Step::Look(next, at) => (path, stage) = (next, at),
+                Step::Make(coding) => {
+                    let entry = Arc::clone(entry);
+                    if let Some(job) = view.encode(path, &entry, coding) {
+                        return Outcome::Wait(Work::Encode(job), Stage::Coded);
+                    }
+                    // Another request is making it; this one does not wait.
+                    match step(&entry, Stage::Coded, &mut reply, state) {
+                        Step::Done(outcome) => return outcome,
+                        Step::Look(next, at) => (path, stage) = (next, at),
+                        Step::Make(_) => {
+                            debug_assert!(false, "nothing is made at this stage");
+                            return Outcome::Answered;
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// How a request begins.
+enum First<'p> {
+    Done,
+    Look(&'p [u8], Stage),
+}
+
+/// The target's path, or an answer that needs none.
+#[inline]
+fn first<'p>(asked: &Asked<'_, 'p, '_>, reply: &mut Reply<'_, '_, '_, '_>, state: &'p State) -> First<'p> {
+    let Some(head) = asked.head() else {
+        return failed(Failure::of(Status::BAD_REQUEST), reply, state);
+    };
+    match (head.method, head.target.path()) {
+        (Method::Get | Method::Head, Some(path)) => First::Look(path, Stage::Target),
+        (Method::Options, _) => {
+            reply.options();
+            First::Done
+        }
+        (method, _) => failed(Failure::of_method(method), reply, state),
+    }
+}
+
+fn failed<'p>(failure: Failure, reply: &mut Reply<'_, '_, '_, '_>, state: &'p State) -> First<'p> {
+    match page(failure, reply, state) {
+        Step::Look(path, stage) => First::Look(path, stage),
+        Step::Done(_) | Step::Make(_) => First::Done,
+    }
+}
+
+/// The path that is looked for at a stage.
+fn path_of<'p>(stage: Stage, asked: &Asked<'_, 'p, '_>, state: &'p State) -> &'p [u8] {
+    let configured = match stage {
+        Stage::Target | Stage::Coded => None,
+        Stage::Fallback => state.config.spa_fallback.as_deref(),
+        Stage::Page(failure) => state.config.error_pages.page(failure.status.as_u16()),
+    };
+    match configured {
+        Some(path) => path.as_bytes(),
+        None => asked.head().and_then(|h| h.target.path()).unwrap_or(b"/"),
+    }
+}
+
+/// Looks for the site's own page for an error, or writes the built-in one.
+#[cold]
+fn page<'p>(failure: Failure, reply: &mut Reply<'_, '_, '_, '_>, state: &'p State) -> Step<'p> {
+    match state.config.error_pages.page(failure.status.as_u16()) {
+        Some(path) => Step::Look(path.as_bytes(), Stage::Page(failure)),
+        None => {
+            reply.page(failure);
+            Step::Done(Outcome::Answered)
+        }
+    }
+}
+
+/// What an entry means at a stage.
+#[inline]
+fn step<'p>(entry: &Entry, stage: Stage, reply: &mut Reply<'_, '_, '_, '_>, state: &'p State) -> Step<'p> {
+    match (&entry.answer, stage) {
+        (Answer::Resource(resource), Stage::Target | Stage::Coded | Stage::Fallback) => {
+            found(resource, stage, reply, state)
+        }
+        (Answer::Listing(listing), Stage::Target | Stage::Coded | Stage::Fallback) => {
+            let likes_json = reply.asked.head().is_some_and(|h| {
+                let json = accept::weight(&h.fields, "application", "json");
+                json > accept::weight(&h.fields, "text", "html") || accept::asks_for_json(&h.fields)
+            });
+            let resource = if likes_json { &listing.json } else { &listing.html };
+            found(resource, Stage::Coded, reply, state)
+        }
+        (Answer::Redirect(location), Stage::Target | Stage::Coded) => {
+            reply.redirect(location);
+            Step::Done(Outcome::Answered)
+        }
+        (Answer::Missing(Missing::NotFound), Stage::Target) => match &state.config.spa_fallback {
+            Some(path) if wants_fallback(reply.asked) => Step::Look(path.as_bytes(), Stage::Fallback),
+            _ => page(Failure::of_missing(Missing::NotFound), reply, state),
+        },
+        (Answer::Missing(missing), Stage::Target | Stage::Coded | Stage::Fallback) => {
+            page(Failure::of_missing(*missing), reply, state)
+        }
+        (Answer::Redirect(_), Stage::Fallback) => page(Failure::of_missing(Missing::NotFound), reply, state),
+        (Answer::Resource(resource), Stage::Page(failure)) => {
+            reply.site_page(failure, resource.identity());
+            Step::Done(Outcome::Answered)
+        }
+        (Answer::Listing(_) | Answer::Redirect(_) | Answer::Missing(_), Stage::Page(failure)) => {
+            reply.page(failure);
+            Step::Done(Outcome::Answered)
+        }
+    }
+}
+
+/// Whether an unknown path is a place inside a single-page application: a browser goes there for a
+/// page, and the name is not that of a file. (A missing script answered with a page would break the
+/// application in ways that are hard to find.)
+fn wants_fallback(asked: &Asked<'_, '_, '_>) -> bool {
+    let Some(head) = asked.head() else { return false };
+    let path = head.target.path().unwrap_or_default();
+    let name = path.rsplit(|&b| b == b'/').next().unwrap_or_default();
+    !name.contains(&b'.')
+        && accept::weight(&head.fields, "text", "html") > 0
+        && !accept::asks_for_json(&head.fields)
+}
+
+/// Which representation is sent.
+enum Choice<'r> {
+    Send(&'r Representation),
+    Make(Coding),
+    NotAcceptable,
+}
+
+/// Negotiates the coding (RFC 9110 section 12.5.3).
+#[inline]
+fn choose<'r>(resource: &'r Resource, accepted: Option<Values<'_, '_>>, may_make: bool) -> Choice<'r> {
+    let Some(accepted) = accepted else {
+        return Choice::Send(resource.identity());
+    };
+    // Only weights can refuse identity, and only identity is there: the common request of a client
+    // that takes codings for a file that has none.
+    if resource.representations.len() == 1
+        && !(may_make && resource.codings().any(|c| c != Coding::Identity))
+        && !accepted.clone().any(|value| value.contains(&b';'))
+    {
+        return Choice::Send(resource.identity());
+    }
+    let preferences = Preferences::parse(accepted);
+    let there = preferences.choose(resource.codings().filter(|&c| resource.get(c).is_some()));
+    let made = may_make
+        .then(|| preferences.choose(resource.codings().filter(|&c| resource.can_make(c))))
+        .flatten();
+    // What is there wins over what must be made, unless the client likes that better.
+    match (there, made) {
+        (there, Some(coding))
+            if there.is_none_or(|there| preferences.weight(coding) > preferences.weight(there)) =>
+        {
+            Choice::Make(coding)
+        }
+        (Some(coding), _) => Choice::Send(resource.get(coding).unwrap_or(resource.identity())),
+        (None, _) => Choice::NotAcceptable,
+    }
+}
+
+/// Answers with a resource.
+#[inline]
+fn found<'p>(
+    resource: &Resource,
+    stage: Stage,
+    reply: &mut Reply<'_, '_, '_, '_>,
+    state: &'p State,
+) -> Step<'p> {
+    let Some(head) = reply.asked.head() else {
+        return page(Failure::of(Status::BAD_REQUEST), reply, state);
+    };
+    let may_make = !matches!(stage, Stage::Coded);
+    let representation = match choose(resource, head.accept_encoding(), may_make) {
+        Choice::Send(representation) => representation,
+        Choice::Make(coding) => return Step::Make(coding),
+        Choice::NotAcceptable => return page(Failure::of(Status::NOT_ACCEPTABLE), reply, state),
+    };
+    let validators = Validators {
+        etag: Some(&representation.etag),
+        last_modified: resource.last_modified,
+    };
+    match conditional::evaluate(head.method, &head.fields, &validators, reply.clock.now()) {
+        Verdict::Proceed { range: true } if head.method == Method::Get && head.fields.has(Name::Range) => {
+            part(representation, head.range(), reply, state)
+        }
+        Verdict::Proceed { .. } => {
+            reply.whole(representation);
+            Step::Done(Outcome::Answered)
+        }
+        Verdict::NotModified => {
+            reply.not_modified(representation);
+            Step::Done(Outcome::Answered)
+        }
+        Verdict::Failed => page(Failure::of(Status::PRECONDITION_FAILED), reply, state),
+    }
+}
+
+/// Answers a request with `Range`.
+#[cold]
+fn part<'p>(
+    representation: &Representation,
+    range: Option<&[u8]>,
+    reply: &mut Reply<'_, '_, '_, '_>,
+    state: &'p State,
+) -> Step<'p> {
+    let selection = match range {
+        Some(value) => range::select(value, representation.len, &state.http_limits),
+        None => Selection::Whole,
+    };
+    match selection {
+        Selection::One(range) => reply.one_range(representation, range),
+        Selection::Many(ranges) if representation.coding == Coding::Identity => {
+            return Step::Done(match reply.many_ranges(representation, ranges) {
+                None => Outcome::Answered,
+                Some(multipart) => Outcome::Parts(multipart),
+            });
+        }
+        Selection::Whole | Selection::Many(_) => reply.whole(representation),
+        Selection::Unsatisfiable => {
+            let failure = Failure {
+                extra: Extra::Whole(representation.len),
+                ..Failure::of(Status::RANGE_NOT_SATISFIABLE)
+            };
+            return page(failure, reply, state);
+        }
+    }
+    Step::Done(Outcome::Answered)
+}

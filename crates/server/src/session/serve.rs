@@ -1,0 +1,429 @@
+//! Takes requests off the input, one after another, until the turn's share of output is made, an
+//! answer refers to a body, a job is needed, or the input ends inside a request.
+//!
+//! A request's body is read, checked and discarded before the request is answered, so that the next
+//! one begins where the framing says and nowhere else.
+
+use super::resolve::{Asked, Failure, Outcome, Start, Subject};
+use super::{Discard, Input, Parts, Phase, Session, Then, Wait, body_deadline};
+use crate::context::Cx;
+use crate::limits::Limits;
+use crate::site::Loaded;
+use http1::field::Slots;
+use http1::framing::Framing;
+use http1::head::{Expect, Request};
+use http1::method::Method;
+use http1::response::CONTINUE;
+use http1::server::{After, Connection, Step};
+use measure::Instant;
+use runtime::Tx;
+
+/// How far a body was read.
+enum Body {
+    /// To its end, after so many bytes.
+    End(usize),
+    /// To the end of the input.
+    More,
+    /// It must not go on.
+    Refused(Failure),
+}
+
+impl Session {
+    /// Answers what stands in `input`, whose first byte came at `started`.
+    #[inline]
+    pub(super) fn serve(
+        &mut self,
+        cx: &mut Cx,
+        input: &[u8],
+        mut started: Instant,
+        tx: &mut Tx,
+        now: Instant,
+    ) {
+        let mut rest = input;
+        let mut depth = 0;
+        loop {
+            if rest.is_empty() {
+                return self.park(cx, rest, started, tx, now);
+            }
+            if is_full(tx, depth, &cx.state.limits) {
+                let input = Box::new(Input {
+                    bytes: rest.to_vec(),
+                    started,
+                });
+                return self.depart(cx, tx, Then::Input(input), now);
+            }
+            let mut slots = Slots::new();
+            match self.http.receive(rest, &mut slots, &cx.state.http_limits) {
+                Ok(Step::Request { head, used }) => {
+                    let (bytes, behind) = rest.split_at(used);
+                    if head.framing == Framing::Empty && head.expect != Expect::Unknown {
+                        let asked = Asked::request(&head, bytes, started);
+                        match self.answer(cx, &asked, behind, tx, now) {
+                            Some(left) => rest = left,
+                            None => return,
+                        }
+                    } else {
+                        match self.with_body(cx, &head, bytes, behind, started, tx, now) {
+                            Some(left) => rest = left,
+                            None => return,
+                        }
+                    }
+                    depth += 1;
+                    started = now;
+                }
+                Ok(Step::Partial { .. }) => return self.park(cx, rest, started, tx, now),
+                Ok(_) => {
+                    debug_assert!(false, "a step that only follows a body, or the last request");
+                    self.phase = Phase::Closed;
+                    return;
+                }
+                Err(fault) => {
+                    let asked = Asked::faulty(fault, rest, started);
+                    return self.refuse(cx, &asked, Failure::of_fault(fault), tx, now);
+                }
+            }
+        }
+    }
+
+    /// The input ends before the next request does.
+    #[inline]
+    fn park(&mut self, cx: &mut Cx, rest: &[u8], started: Instant, tx: &mut Tx, now: Instant) {
+        if !tx.is_empty() {
+            let then = match rest {
+                [] => Then::Idle,
+                _ => Then::Input(Box::new(Input {
+                    bytes: rest.to_vec(),
+                    started,
+                })),
+            };
+            return self.depart(cx, tx, then, now);
+        }
+        if rest.is_empty() {
+            return self.idle(cx, now);
+        }
+        let bytes = rest.to_vec();
+        self.phase = Phase::Head(Box::new(Input { bytes, started }));
+        self.deadline = now + cx.state.limits.header_timeout;
+        if self.half_closed {
+            self.eof(cx, tx, now);
+        }
+    }
+
+    /// Answers a request that is complete. Gives back the input behind it if the turn goes on.
+    #[inline]
+    fn answer<'b>(
+        &mut self,
+        cx: &mut Cx,
+        asked: &Asked<'_, 'b, '_>,
+        behind: &'b [u8],
+        tx: &mut Tx,
+        now: Instant,
+    ) -> Option<&'b [u8]> {
+        self.count(cx);
+        let outcome = self.pursue(cx, asked, Start::Request, tx);
+        self.conclude(cx, asked, outcome, behind, tx, now)
+    }
+
+    /// A request is here; it may be the last.
+    #[inline]
+    fn count(&mut self, cx: &Cx) {
+        self.requests = self.requests.saturating_add(1);
+        if self.draining || self.requests >= cx.state.limits.requests_per_connection {
+            self.http.drain();
+        }
+    }
+
+    /// Does what an outcome asks for. Gives back the input behind the request if the turn goes on.
+    #[inline]
+    pub(super) fn conclude<'b>(
+        &mut self,
+        cx: &mut Cx,
+        asked: &Asked<'_, '_, '_>,
+        outcome: Outcome,
+        behind: &'b [u8],
+        tx: &mut Tx,
+        now: Instant,
+    ) -> Option<&'b [u8]> {
+        match outcome {
+            Outcome::Answered => match self.after(asked, behind) {
+                None if tx.body.is_none() => return Some(behind),
+                None => {
+                    let then = self.onwards(behind, now);
+                    self.depart(cx, tx, then, now);
+                }
+                Some(then) => self.depart(cx, tx, then, now),
+            },
+            Outcome::Parts(multipart) => {
+                let then = match self.after(asked, behind) {
+                    None => self.onwards(behind, now),
+                    Some(then) => then,
+                };
+                let then = Then::Parts(Box::new(Parts { multipart, then }));
+                self.depart(cx, tx, then, now);
+            }
+            Outcome::Wait(job, stage) => {
+                cx.counters.loads.add(1);
+                let wait = Box::new(Wait {
+                    job: Some(job),
+                    bytes: asked.bytes().to_vec(),
+                    subject: asked.subject(),
+                    started: asked.started(),
+                    stage,
+                    rest: behind.to_vec(),
+                });
+                if tx.is_empty() {
+                    self.wait(wait);
+                } else {
+                    self.depart(cx, tx, Then::Wait(wait), now);
+                }
+            }
+        }
+        None
+    }
+
+    fn onwards(&self, behind: &[u8], now: Instant) -> Then {
+        if behind.is_empty() {
+            return Then::Idle;
+        }
+        Then::Input(Box::new(Input {
+            bytes: behind.to_vec(),
+            started: now,
+        }))
+    }
+
+    /// How the connection ends after this answer; `None` if it does not.
+    #[inline]
+    fn after(&mut self, asked: &Asked<'_, '_, '_>, behind: &[u8]) -> Option<Then> {
+        match self.http.end_response() {
+            Ok(After::Request) => None,
+            Ok(After::Discard) | Err(_) => {
+                debug_assert!(false, "bodies are read before their request is answered");
+                Some(Then::Linger)
+            }
+            // A peer that asked for the end and has sent nothing more will not; any other may be
+            // sending at this moment, and a reset would take the answer from it.
+            Ok(After::Close) if self.half_closed => Some(Then::Close),
+            Ok(After::Close) if asked.wants_close() && behind.is_empty() => Some(Then::Close),
+            Ok(After::Close) => Some(Then::Linger),
+        }
+    }
+
+    /// Answers what must end the connection.
+    pub(super) fn refuse(
+        &mut self,
+        cx: &mut Cx,
+        asked: &Asked<'_, '_, '_>,
+        failure: Failure,
+        tx: &mut Tx,
+        now: Instant,
+    ) {
+        self.http.drain();
+        let outcome = self.pursue(cx, asked, Start::Failure(failure), tx);
+        let left = self.conclude(cx, asked, outcome, &[], tx, now);
+        debug_assert!(left.is_none(), "a refusal ends the connection");
+    }
+
+    /// A request with a body, or with an expectation: refuses it at once if it will be refused, else
+    /// reads the body first.
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "the request in its parts, and what every step takes"
+    )]
+    #[cold]
+    fn with_body<'b>(
+        &mut self,
+        cx: &mut Cx,
+        head: &Request<'b, '_>,
+        bytes: &'b [u8],
+        behind: &'b [u8],
+        started: Instant,
+        tx: &mut Tx,
+        now: Instant,
+    ) -> Option<&'b [u8]> {
+        let asked = Asked::request(head, bytes, started);
+        if let Some(failure) = refusal(head, &cx.state.limits) {
+            self.count(cx);
+            if head.framing != Framing::Empty {
+                self.refuse(cx, &asked, failure, tx, now);
+                return None;
+            }
+            let outcome = self.pursue(cx, &asked, Start::Failure(failure), tx);
+            return self.conclude(cx, &asked, outcome, behind, tx, now);
+        }
+        let mut received = 0;
+        match self.discard(cx, &mut received, behind) {
+            Body::End(used) => self.answer(cx, &asked, &behind[used..], tx, now),
+            Body::Refused(failure) => {
+                self.count(cx);
+                self.refuse(cx, &asked, failure, tx, now);
+                None
+            }
+            Body::More => {
+                let discard = Box::new(Discard {
+                    head: bytes.to_vec(),
+                    started,
+                    since: now,
+                    received,
+                });
+                if self.http.awaits_continue() {
+                    self.http.continued();
+                    tx.head.extend_from_slice(CONTINUE);
+                    cx.counters.informational.add(1);
+                }
+                if tx.is_empty() {
+                    self.await_body(cx, discard, tx, now);
+                } else {
+                    self.depart(cx, tx, Then::Body(discard), now);
+                }
+                None
+            }
+        }
+    }
+
+    /// Goes on reading a body.
+    pub(super) fn await_body(&mut self, cx: &mut Cx, discard: Box<Discard>, tx: &mut Tx, now: Instant) {
+        self.deadline = body_deadline(&cx.state.limits, discard.since, discard.received);
+        self.phase = Phase::Body(discard);
+        if self.half_closed {
+            self.eof(cx, tx, now);
+        }
+    }
+
+    /// More of a body came.
+    pub(super) fn body(
+        &mut self,
+        cx: &mut Cx,
+        mut discard: Box<Discard>,
+        bytes: &[u8],
+        tx: &mut Tx,
+        now: Instant,
+    ) {
+        match self.discard(cx, &mut discard.received, bytes) {
+            Body::More => self.await_body(cx, discard, tx, now),
+            Body::Refused(failure) => {
+                self.count(cx);
+                with_head(&discard.head, cx, |cx, head| {
+                    let asked = Asked::request(head, &discard.head, discard.started);
+                    self.refuse(cx, &asked, failure, tx, now);
+                });
+            }
+            Body::End(used) => {
+                let left = with_head(&discard.head, cx, |cx, head| {
+                    let asked = Asked::request(head, &discard.head, discard.started);
+                    self.count(cx);
+                    let outcome = self.pursue(cx, &asked, Start::Request, tx);
+                    self.conclude(cx, &asked, outcome, &bytes[used..], tx, now)
+                });
+                if let Some(Some(left)) = left {
+                    self.serve(cx, left, now, tx, now);
+                }
+            }
+        }
+    }
+
+    /// Reads a body off the front of `input` and forgets it.
+    fn discard(&mut self, cx: &Cx, received: &mut u64, input: &[u8]) -> Body {
+        let mut used = 0;
+        loop {
+            let mut slots = Slots::new();
+            match self
+                .http
+                .receive(&input[used..], &mut slots, &cx.state.http_limits)
+            {
+                Ok(Step::Body { data, used: more }) => {
+                    used += more;
+                    *received += data.len() as u64;
+                    if *received > cx.state.limits.body_size.0 {
+                        return Body::Refused(Failure::TOO_LARGE);
+                    }
+                }
+                Ok(Step::End { used: more, .. }) => return Body::End(used + more),
+                Ok(_) => return Body::More,
+                Err(fault) => return Body::Refused(Failure::of_fault(fault)),
+            }
+        }
+    }
+
+    /// The job came back.
+    pub(super) fn found(&mut self, cx: &mut Cx, loaded: Loaded, tx: &mut Tx, now: Instant) {
+        let Some(view) = &mut cx.view else { return };
+        let entry = view.finish(loaded);
+        let wait = match std::mem::replace(&mut self.phase, Phase::Closed) {
+            Phase::Waiting(wait) => wait,
+            phase => {
+                debug_assert!(matches!(phase, Phase::Closed), "a job came back that nobody gave");
+                self.phase = phase;
+                return;
+            }
+        };
+        let Wait {
+            bytes,
+            subject,
+            started,
+            stage,
+            rest,
+            ..
+        } = *wait;
+        let mut go = |cx: &mut Cx, asked: &Asked<'_, '_, '_>| {
+            let outcome = self.pursue(cx, asked, Start::Found(&entry, stage), tx);
+            self.conclude(cx, asked, outcome, &rest, tx, now)
+        };
+        let left = match subject {
+            Subject::Request => with_head(&bytes, cx, |cx, head| {
+                go(cx, &Asked::request(head, &bytes, started))
+            })
+            .flatten(),
+            Subject::Faulty(fault) => go(cx, &Asked::faulty(fault, &bytes, started)),
+            Subject::Unclear => go(cx, &Asked::unclear(&bytes, started)),
+        };
+        if let Some(left) = left {
+            self.serve(cx, left, now, tx, now);
+        }
+    }
+
+    /// More of a multipart answer.
+    pub(super) fn next_part(&mut self, cx: &mut Cx, mut parts: Box<Parts>, tx: &mut Tx, now: Instant) {
+        let then = if parts.multipart.write(tx) {
+            parts.then
+        } else {
+            Then::Parts(parts)
+        };
+        self.depart(cx, tx, then, now);
+    }
+}
+
+/// Whether the turn has made its share of output.
+#[inline]
+fn is_full(tx: &Tx, depth: u32, limits: &Limits) -> bool {
+    tx.head.len() >= Limits::OUTPUT_PER_TURN || depth >= limits.pipeline_depth
+}
+
+/// Why a request will be refused whatever its body says.
+fn refusal(head: &Request<'_, '_>, limits: &Limits) -> Option<Failure> {
+    let reads = matches!(head.method, Method::Get | Method::Head | Method::Options);
+    match (head.expect, head.framing) {
+        (Expect::Unknown, _) => Some(Failure::of_fault(http1::Fault::Expectation)),
+        (_, Framing::Length(len)) if len > limits.body_size.0 => Some(Failure::TOO_LARGE),
+        (Expect::Continue, _) if !reads => Some(Failure::of_method(head.method)),
+        _ => None,
+    }
+}
+
+/// Reads a kept head again. It was whole and sound when it was kept.
+fn with_head<T>(bytes: &[u8], cx: &mut Cx, then: impl FnOnce(&mut Cx, &Request<'_, '_>) -> T) -> Option<T> {
+    /// It met the limits in force when it came; those of today are for what comes today.
+    const ANY: http1::Limits = http1::Limits {
+        head_bytes_max: u32::MAX,
+        target_bytes_max: u32::MAX,
+        fields_max: u16::MAX,
+        ..http1::Limits::DEFAULT
+    };
+    let mut slots = Slots::new();
+    match Connection::new().receive(bytes, &mut slots, &ANY) {
+        Ok(Step::Request { head, .. }) => Some(then(cx, &head)),
+        _ => {
+            debug_assert!(false, "a head that was sound is not");
+            None
+        }
+    }
+}

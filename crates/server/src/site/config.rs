@@ -1,0 +1,92 @@
+//! What can be decided about a site.
+
+use crate::cache::CacheConfig;
+use crate::coding::CompressConfig;
+use core::fmt;
+use measure::UnixTime;
+use std::path::PathBuf;
+
+/// What to serve and how.
+#[derive(Clone, Debug)]
+pub struct SiteConfig {
+    /// Where the files are.
+    pub source: Source,
+    /// File names tried, in order, for a directory.
+    pub index: Vec<String>,
+    /// Whether a directory without an index is listed.
+    pub listing: bool,
+    /// What a symbolic link below the root may do.
+    pub symlinks: Symlinks,
+    /// Whether names that begin with a dot are served; `.well-known` at the root always is.
+    pub hidden: bool,
+    /// Whether `.br`, `.zst` and `.gz` siblings stand in for a file.
+    pub precompressed: bool,
+    /// Compression on first use; `None` is off.
+    pub compress: Option<CompressConfig>,
+    /// How much is kept, and what leaves first.
+    pub cache: CacheConfig,
+    /// Field lines of every 200, 206 and 304, as name and value. Validated by whoever read them.
+    pub fields: Vec<(String, String)>,
+    /// `charset` of text types; `None` sends none.
+    pub charset: Option<String>,
+}
+
+impl SiteConfig {
+    /// The defaults for a source.
+    pub fn new(source: Source) -> SiteConfig {
+        SiteConfig {
+            source,
+            index: vec!["index.html".to_owned()],
+            listing: false,
+            symlinks: Symlinks::FollowWithinRoot,
+            hidden: false,
+            precompressed: true,
+            compress: Some(CompressConfig::default()),
+            cache: CacheConfig::default(),
+            fields: Vec::new(),
+            charset: Some("utf-8".to_owned()),
+        }
+    }
+}
+
+/// Where a site's files are.
+#[derive(Clone, Debug)]
+pub enum Source {
+    /// Below a directory.
+    Directory(PathBuf),
+    /// Inside the executable.
+    Embedded {
+        /// Absolute path on the site (`/index.html`) and content of each file.
+        files: &'static [(&'static str, &'static [u8])],
+        /// `Last-Modified` of all of them.
+        modified: UnixTime,
+    },
+}
+
+/// What a symbolic link below the root may do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Symlinks {
+    /// Links are not followed: 404.
+    Refuse,
+    /// Links are followed as long as nothing leaves the root.
+    FollowWithinRoot,
+}
+
+/// Why a site could not be opened.
+#[derive(Debug)]
+pub struct OpenError {
+    pub(crate) root: PathBuf,
+    pub(crate) cause: std::io::Error,
+}
+
+impl fmt::Display for OpenError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "cannot serve `{}`: {}", self.root.display(), self.cause)
+    }
+}
+
+impl std::error::Error for OpenError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&self.cause)
+    }
+}

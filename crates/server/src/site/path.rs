@@ -1,0 +1,211 @@
+//! From the path of a request to the name of a file: decided before the file system is asked.
+//!
+//! - Percent-escapes are decoded once. An escape that is none, or an escaped NUL, makes the request
+//!   malformed (400). An escaped slash is part of a segment, and no file name holds one: 404.
+//! - Dot segments are then removed as in RFC 3986 section 5.2.4, so `/%2e%2e/` is `/../` and both stop
+//!   at the root. A path that ends in a dot segment names a directory.
+//! - Empty segments are dropped: `//a` is `/a`, as in the servers people come from. What leaves here
+//!   begins with exactly one slash, so it can be put into a `Location` and stays on this host.
+//! - Names that begin with a dot are not served unless configured; `/.well-known/` (RFC 8615) always is.
+//! - A backslash is an ordinary byte, as is everything that is not UTF-8.
+
+/// The longest path worth asking the file system for (PATH_MAX, less its NUL).
+const PATH_MAX: usize = 4095;
+
+/// The longest name of one file on any file system of note (NAME_MAX).
+const NAME_MAX: usize = 255;
+
+/// Why a path names no file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unnamed {
+    /// It is malformed: 400.
+    Malformed,
+    /// It is well formed, and no file of this site can have that name: 404.
+    Nothing,
+}
+
+/// Writes the decoded, normalized path into `out`.
+pub(crate) fn resolve(raw: &[u8], hidden: bool, out: &mut Vec<u8>) -> Result<(), Unnamed> {
+    out.clear();
+    let Some(rest) = raw.strip_prefix(b"/") else {
+        return Err(Unnamed::Malformed);
+    };
+    let mut slash_inside = false;
+    let mut ends_in_directory = false;
+    for segment in rest.split(|&b| b == b'/') {
+        let start = out.len();
+        out.push(b'/');
+        slash_inside |= decode(segment, out)?;
+        ends_in_directory = true;
+        match &out[start + 1..] {
+            b"" | b"." => out.truncate(start),
+            b".." => {
+                out.truncate(start);
+                let parent = out.iter().rposition(|&b| b == b'/').unwrap_or(0);
+                out.truncate(parent);
+            }
+            _ => ends_in_directory = false,
+        }
+    }
+    if ends_in_directory {
+        out.push(b'/');
+    }
+    let fits = out.len() <= PATH_MAX && segments(out).all(|name| name.len() <= NAME_MAX);
+    if slash_inside || !fits || (!hidden && is_hidden(out)) {
+        return Err(Unnamed::Nothing);
+    }
+    Ok(())
+}
+
+/// Whether a path, raw or resolved, can be looked up as it stands: it has no escapes. Dot segments
+/// and empty segments need no check, as no resolved path has them.
+#[inline]
+pub(crate) fn is_plain(raw: &[u8]) -> bool {
+    memchr::memchr(b'%', raw).is_none()
+}
+
+/// Appends a segment without its escapes; says whether one of them was a slash.
+fn decode(segment: &[u8], out: &mut Vec<u8>) -> Result<bool, Unnamed> {
+    let decoded = http1::target::decode(segment).map_err(|_| Unnamed::Malformed)?;
+    if memchr::memchr(0, &decoded).is_some() {
+        return Err(Unnamed::Malformed);
+    }
+    // Dot segments pop up to a slash, so one that is part of a name must not get in.
+    let slash = memchr::memchr(b'/', &decoded).is_some();
+    out.extend(decoded.iter().filter(|&&b| b != b'/'));
+    Ok(slash)
+}
+
+fn segments(path: &[u8]) -> impl Iterator<Item = &[u8]> {
+    path.split(|&b| b == b'/').filter(|name| !name.is_empty())
+}
+
+fn is_hidden(path: &[u8]) -> bool {
+    segments(path)
+        .enumerate()
+        .any(|(depth, name)| name[0] == b'.' && !(depth == 0 && name == b".well-known"))
+}
+
+/// The directory part of a resolved path, with its slash: `/a/b` and `/a/` both give `/a/`.
+pub(crate) fn directory(path: &[u8]) -> &[u8] {
+    let end = path.iter().rposition(|&b| b == b'/').map_or(0, |slash| slash + 1);
+    &path[..end]
+}
+
+/// The name part of a resolved path: empty if it ends with a slash.
+pub(crate) fn name(path: &[u8]) -> &[u8] {
+    &path[directory(path).len()..]
+}
+
+/// Appends a path with everything escaped that a path may not hold (RFC 3986 section 3.3).
+pub(crate) fn encode(path: &[u8], out: &mut Vec<u8>) {
+    const HEX: &[u8; 16] = b"0123456789ABCDEF";
+    for &b in path {
+        if b.is_ascii_alphanumeric() || b"/-._~!$&()*+,;=:@".contains(&b) {
+            out.push(b);
+        } else {
+            out.extend([b'%', HEX[usize::from(b >> 4)], HEX[usize::from(b & 15)]]);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn resolved(raw: &[u8]) -> Result<String, Unnamed> {
+        let mut out = Vec::new();
+        resolve(raw, false, &mut out).map(|()| String::from_utf8_lossy(&out).into_owned())
+    }
+
+    #[test]
+    fn paths_become_names() {
+        for (raw, want) in [
+            ("/", "/"),
+            ("/a/b.html", "/a/b.html"),
+            ("/a/", "/a/"),
+            ("/a%20b", "/a b"),
+            ("/%41", "/A"),
+            ("//a///b//", "/a/b/"),
+            ("/a/./b/../c", "/a/c"),
+            ("/a/b/..", "/a/"),
+            ("/a/.", "/a/"),
+            ("/..", "/"),
+            ("/../../etc/passwd", "/etc/passwd"),
+            ("/%2e%2e/%2E./etc", "/etc"),
+            ("/a/%2e%2e/%2e%2e/b", "/b"),
+            ("/%252e%252e/x", "/%2e%2e/x"),
+            ("/a\\..\\b", "/a\\..\\b"),
+            ("/...", ""),
+            ("/a/...b/c", ""),
+            ("/.git/config", ""),
+            ("/%2egit/config", ""),
+            ("/.git/../x", "/x"),
+            ("/.well-known/acme", "/.well-known/acme"),
+            ("/a/.well-known/acme", ""),
+            ("/.well-known/.secret", ""),
+            ("/a%2fb", ""),
+            ("/..%2f..%2fetc", ""),
+            ("/a/b%2f..%2f..", ""),
+        ] {
+            let want = if want.is_empty() {
+                Err(Unnamed::Nothing)
+            } else {
+                Ok(want.to_owned())
+            };
+            assert_eq!(resolved(raw.as_bytes()), want, "{raw}");
+        }
+        for raw in [
+            "",
+            "a",
+            "*",
+            "/%",
+            "/%4",
+            "/%zz",
+            "/a%00.html",
+            "/%00",
+            "/a\0b",
+            "/%u002e",
+        ] {
+            assert_eq!(resolved(raw.as_bytes()), Err(Unnamed::Malformed), "{raw}");
+        }
+        let long = [b"/".as_slice(), &[b'a'; 256]].concat();
+        assert_eq!(resolved(&long), Err(Unnamed::Nothing));
+        assert!(resolved(&long[..256]).is_ok());
+        assert_eq!(resolved(&b"/abc".repeat(1024)), Err(Unnamed::Nothing));
+    }
+
+    #[test]
+    fn hidden_names_are_served_when_asked() {
+        let mut out = Vec::new();
+        assert_eq!(resolve(b"/.git/config", true, &mut out), Ok(()));
+        assert_eq!(out, b"/.git/config");
+    }
+
+    #[test]
+    fn parts_and_escapes() {
+        assert_eq!((directory(b"/a/b"), name(b"/a/b")), (&b"/a/"[..], &b"b"[..]));
+        assert_eq!((directory(b"/a/"), name(b"/a/")), (&b"/a/"[..], &b""[..]));
+        let mut out = Vec::new();
+        encode("/ä b?#%\"<'>".as_bytes(), &mut out);
+        assert_eq!(out, b"/%C3%A4%20b%3F%23%25%22%3C%27%3E");
+    }
+
+    proptest! {
+        /// Whatever comes in, what goes out stays below the root, is stable, and has one spelling.
+        #[test]
+        fn nothing_leaves_the_root(raw in "/[a./%2eEfF0\\\\]{0,40}") {
+            let mut out = Vec::new();
+            if resolve(raw.as_bytes(), true, &mut out).is_ok() {
+                prop_assert!(out.starts_with(b"/") && !out.starts_with(b"//"));
+                let bad = |name: &[u8]| name == b".." || name == b"." || name.contains(&0);
+                prop_assert!(!segments(&out).any(bad), "{:?}", out);
+                let (mut encoded, mut again) = (Vec::new(), Vec::new());
+                encode(&out, &mut encoded);
+                prop_assert_eq!(resolve(&encoded, true, &mut again), Ok(()));
+                prop_assert_eq!(out, again);
+            }
+        }
+    }
+}

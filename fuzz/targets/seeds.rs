@@ -1,0 +1,54 @@
+//! Writes the seed corpora: every conformance vector, in the form its fuzz target takes.
+//!
+//! `seeds VECTORS CORPUS`: reads `VECTORS/*.md`, writes `CORPUS/<target>/<number>`.
+
+use std::path::Path;
+use std::{env, fs, io};
+
+fn main() -> io::Result<()> {
+    let mut arguments = env::args_os().skip(1);
+    let (Some(vectors), Some(corpus)) = (arguments.next(), arguments.next()) else {
+        println!("usage: seeds VECTORS CORPUS");
+        return Ok(());
+    };
+    let mut files: Vec<_> = fs::read_dir(vectors)?.collect::<Result<_, _>>()?;
+    files.sort_by_key(|file| file.file_name());
+    let mut count = 0;
+    for file in files {
+        for (kind, message) in http1::vectors::messages(&fs::read_to_string(file.path())?) {
+            for (target, seed) in seeds(&kind, &message) {
+                let folder = Path::new(&corpus).join(target);
+                fs::create_dir_all(&folder)?;
+                fs::write(folder.join(format!("vector-{count}")), seed)?;
+                count += 1;
+            }
+        }
+    }
+    println!("{count} seeds");
+    Ok(())
+}
+
+/// The targets a vector is a seed for, with the bytes of options each expects first.
+fn seeds(kind: &str, message: &[u8]) -> Vec<(&'static str, Vec<u8>)> {
+    let mut words = kind.split(' ');
+    let subject = words.next().unwrap_or_default();
+    let requests = words.filter(|word| word.starts_with(char::is_uppercase)).count() as u8;
+    match subject {
+        "server" => {
+            let mut seeds = vec![("server_connection", [&[0, 0], message].concat())];
+            let coded = b"Transfer-Encoding: chunked\r\n\r\n";
+            if let Some(at) = message.windows(coded.len()).position(|window| window == coded) {
+                seeds.push(("chunked", [&[4], &message[at + coded.len()..]].concat()));
+            }
+            if let Some(target) = message.split(|&b| b == b' ').nth(1) {
+                seeds.push(("target", target.to_vec()));
+            }
+            seeds
+        }
+        "client" => vec![("client_connection", [&[requests & 3, 0], message].concat())],
+        "range" => vec![("range", [&1_000_u16.to_be_bytes(), message].concat())],
+        "encoding" => vec![("negotiate", message.to_vec())],
+        "path" => vec![("target", message.to_vec())],
+        _ => Vec::new(),
+    }
+}

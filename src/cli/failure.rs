@@ -1,0 +1,40 @@
+//! Why a command ended without success, as an exit code and a sentence for the person who typed it.
+
+use std::fmt;
+use std::process::ExitCode;
+
+/// A failed command. The text names the offender and what to do.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// What was asked cannot be: a flag, a file of configuration, a directory that is not there.
+    Usage(String),
+    /// The system refused.
+    System(String),
+}
+
+impl Failure {
+    /// 0 is success, 1 a comparison that failed and 3 a run that is invalid; those are not failures
+    /// of a command.
+    pub(crate) fn exit_code(&self) -> ExitCode {
+        ExitCode::from(match self {
+            Failure::Usage(_) => 2,
+            Failure::System(_) => 4,
+        })
+    }
+
+    /// One word for machines.
+    pub(crate) fn kind(&self) -> &'static str {
+        match self {
+            Failure::Usage(_) => "usage",
+            Failure::System(_) => "system",
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Failure::Usage(text) | Failure::System(text) => f.write_str(text),
+        }
+    }
+}

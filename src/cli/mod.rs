@@ -1,0 +1,72 @@
+//! What can be typed: every flag declared once, a file per command. Decides spelling, help and exit
+//! codes; does nothing.
+
+mod failure;
+pub(crate) mod serve;
+mod voice;
+
+pub(crate) use failure::Failure;
+pub(crate) use voice::Voice;
+
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+
+/// Serves files over HTTP as fast as the machine allows, and says what it decided and why.
+#[derive(Debug, Parser)]
+#[command(
+    name = "weir",
+    version,
+    propagate_version = true,
+    arg_required_else_help = true
+)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) voice: Voice,
+
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+impl Cli {
+    /// Reads the command line; ends the process for `--help`, `--version` and what cannot be read.
+    pub(crate) fn read() -> Cli {
+        let matches = Cli::declaration().get_matches();
+        Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
+    }
+
+    /// The declaration, without what every flag would repeat: how its variable is called, which one
+    /// sentence of the help says.
+    fn declaration() -> clap::Command {
+        Cli::command().mut_subcommand("serve", |serve| serve.mut_args(|flag| flag.hide_env(true)))
+    }
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Serves a directory, or with none the site embedded in this program
+    Serve(Box<serve::Flags>),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Cli;
+
+    #[test]
+    fn the_declaration_is_sound() {
+        Cli::declaration().debug_assert();
+    }
+
+    #[test]
+    fn every_flag_says_what_it_does() {
+        for command in Cli::declaration().get_subcommands() {
+            for flag in command.get_arguments() {
+                assert!(
+                    flag.get_help().is_some(),
+                    "{} {}",
+                    command.get_name(),
+                    flag.get_id()
+                );
+            }
+        }
+    }
+}

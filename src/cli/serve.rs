@@ -1,0 +1,495 @@
+//! The flags of `weir serve`, and how they, the environment and the file make one configuration:
+//! a flag beats its variable (clap's work), which beats the file, which beats the default.
+
+use super::Failure;
+use clap::Args;
+use measure::{Bytes, Duration};
+use server::config::{
+    CachePolicy, Concurrency, Config, ConfigError, FieldLine, IoKind, Listen, LogFormat, Workers,
+    parse_duration,
+};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+const EXAMPLES: &str = "\
+Examples:
+  weir serve                                the embedded site on http://127.0.0.1:8080/
+  weir serve ./public --listen :8080        a directory, on every address of this machine
+  weir serve ./app --spa                    unknown paths answer /index.html
+  weir serve --config weir.toml --check     is the configuration valid?
+  weir serve ./public --access-log - --log-format json
+
+Every flag can stand in the file under its long name, and in the environment as WEIR_ and that
+name in capitals (WEIR_CACHE_SIZE=256MiB). A flag beats the environment, which beats the file.
+
+Signals: TERM and INT finish what is owed, then stop (a second one stops at once); HUP reads the
+configuration again and keeps the old one if it is invalid; USR1 opens the access log again.";
+
+/// Flags of `weir serve`. None where nothing was said.
+#[derive(Debug, Args)]
+#[command(after_long_help = EXAMPLES, after_help = "Examples and signals: weir serve --help")]
+pub(crate) struct Flags {
+    /// Directory to serve; none: the site embedded in this program
+    #[arg(env = "WEIR_ROOT")]
+    root: Option<PathBuf>,
+
+    /// Reads a TOML file; its keys are the long names of these flags
+    #[arg(long, short, value_name = "FILE", env = "WEIR_CONFIG")]
+    config: Option<PathBuf>,
+
+    /// Validates the configuration and stops
+    #[arg(long)]
+    pub(crate) check: bool,
+
+    /// Address to listen on; may be repeated. Port 0: a free one [default: 127.0.0.1:8080]
+    #[arg(long, short, value_name = "ADDR:PORT", env = "WEIR_LISTEN", value_delimiter = ',',
+          value_parser = Listen::parse_one, help_heading = "Strategy")]
+    listen: Vec<SocketAddr>,
+
+    /// Worker threads: a number, or auto for one per usable core [default: auto]
+    #[arg(long, value_name = "N", env = "WEIR_WORKERS", help_heading = "Strategy")]
+    workers: Option<Workers>,
+
+    /// How connections are spread: loops (an event loop per worker), loop (one), pool (threads that
+    /// block, one connection each) [default: loops]
+    #[arg(
+        long,
+        value_name = "STRATEGY",
+        env = "WEIR_CONCURRENCY",
+        help_heading = "Strategy"
+    )]
+    concurrency: Option<Concurrency>,
+
+    /// How bytes are moved: auto, epoll, blocking [default: auto]
+    #[arg(long, value_name = "STRATEGY", env = "WEIR_IO", help_heading = "Strategy")]
+    io: Option<IoKind>,
+
+    /// Which entry leaves a full cache: s3-fifo, lru, lfu [default: s3-fifo]
+    #[arg(
+        long,
+        value_name = "POLICY",
+        env = "WEIR_CACHE_POLICY",
+        help_heading = "Cache"
+    )]
+    cache_policy: Option<CachePolicy>,
+
+    /// Bytes the cache may hold in all [default: 64MiB]
+    #[arg(long, value_name = "BYTES", env = "WEIR_CACHE_SIZE", help_heading = "Cache")]
+    cache_size: Option<Bytes>,
+
+    /// Files up to this size are held in memory, larger ones as an open descriptor [default: 1MiB]
+    #[arg(
+        long,
+        value_name = "BYTES",
+        env = "WEIR_CACHE_FILE_SIZE",
+        help_heading = "Cache"
+    )]
+    cache_file_size: Option<Bytes>,
+
+    /// File name tried for a directory; may be repeated [default: index.html]
+    #[arg(
+        long,
+        value_name = "NAME",
+        env = "WEIR_INDEX",
+        value_delimiter = ',',
+        help_heading = "Files"
+    )]
+    index: Vec<String>,
+
+    /// Lists directories that have no index (HTML, or JSON if the client prefers it)
+    #[arg(long, env = "WEIR_LISTING", num_args = 0..=1, require_equals = true, default_missing_value = "true",
+          value_name = "BOOL", help_heading = "Files")]
+    listing: Option<bool>,
+
+    /// Serves names that begin with a dot (.well-known always is)
+    #[arg(long, env = "WEIR_HIDDEN", num_args = 0..=1, require_equals = true, default_missing_value = "true",
+          value_name = "BOOL", help_heading = "Files")]
+    hidden: Option<bool>,
+
+    /// Follows symbolic links inside the root; none ever leads out of it [default: true]
+    #[arg(long, env = "WEIR_SYMLINKS", num_args = 0..=1, require_equals = true, default_missing_value = "true",
+          value_name = "BOOL", help_heading = "Files")]
+    symlinks: Option<bool>,
+
+    /// Compresses on first use and keeps the result [default: true]
+    #[arg(long, env = "WEIR_COMPRESS", num_args = 0..=1, require_equals = true, default_missing_value = "true",
+          value_name = "BOOL", help_heading = "Files")]
+    compress: Option<bool>,
+
+    /// Serves .br, .zst and .gz siblings in place of a file [default: true]
+    #[arg(long, env = "WEIR_PRECOMPRESSED", num_args = 0..=1, require_equals = true,
+          default_missing_value = "true", value_name = "BOOL", help_heading = "Files")]
+    precompressed: Option<bool>,
+
+    /// Answers unknown paths that a browser navigates to with this page [without a value: /index.html]
+    #[arg(long, visible_alias = "spa", env = "WEIR_SPA_FALLBACK", num_args = 0..=1, require_equals = true,
+          default_missing_value = "/index.html", value_name = "PATH", help_heading = "Files")]
+    spa_fallback: Option<String>,
+
+    /// Page for a status (404) or a class (5xx); may be repeated. In the file: the table [error-pages]
+    #[arg(long, value_name = "STATUS=PATH", env = "WEIR_ERROR_PAGE", value_delimiter = ',',
+          value_parser = error_page, help_heading = "Files")]
+    error_page: Vec<(String, String)>,
+
+    /// Field line added to answers; may be repeated
+    #[arg(long, value_name = "NAME: VALUE", help_heading = "Files")]
+    header: Vec<FieldLine>,
+
+    /// Access log; - is standard output [default: none]
+    #[arg(long, value_name = "FILE", env = "WEIR_ACCESS_LOG", help_heading = "Log")]
+    access_log: Option<PathBuf>,
+
+    /// Form of the access log: common, combined, json [default: combined]
+    #[arg(long, value_name = "FORMAT", env = "WEIR_LOG_FORMAT", help_heading = "Log")]
+    log_format: Option<LogFormat>,
+
+    /// Open connections in all [default: 65536]
+    #[arg(long, value_name = "N", env = "WEIR_MAX_CONNECTIONS", help_heading = "Limits")]
+    max_connections: Option<u32>,
+
+    /// Open connections of one address (IPv6: of one /64) [default: 16384]
+    #[arg(
+        long,
+        value_name = "N",
+        env = "WEIR_MAX_CONNECTIONS_PER_ADDRESS",
+        help_heading = "Limits"
+    )]
+    max_connections_per_address: Option<u32>,
+
+    /// Requests on one connection; 0: no limit [default: 0]
+    #[arg(
+        long,
+        value_name = "N",
+        env = "WEIR_MAX_REQUESTS_PER_CONNECTION",
+        help_heading = "Limits"
+    )]
+    max_requests_per_connection: Option<u32>,
+
+    /// Pipelined requests answered in one turn of a connection [default: 128]
+    #[arg(long, value_name = "N", env = "WEIR_MAX_PIPELINE", help_heading = "Limits")]
+    max_pipeline: Option<u32>,
+
+    /// Bytes of a request head; beyond: 431 [default: 16KiB]
+    #[arg(
+        long,
+        value_name = "BYTES",
+        env = "WEIR_MAX_HEAD_SIZE",
+        help_heading = "Limits"
+    )]
+    max_head_size: Option<Bytes>,
+
+    /// Field lines of a request; beyond: 431 [default: 100]
+    #[arg(long, value_name = "N", env = "WEIR_MAX_FIELDS", help_heading = "Limits")]
+    max_fields: Option<usize>,
+
+    /// Bytes of a request target; beyond: 414 [default: 8KiB]
+    #[arg(
+        long,
+        value_name = "BYTES",
+        env = "WEIR_MAX_TARGET_LENGTH",
+        help_heading = "Limits"
+    )]
+    max_target_length: Option<Bytes>,
+
+    /// Bytes of a request body, read and discarded; beyond: 413 [default: 1MiB]
+    #[arg(
+        long,
+        value_name = "BYTES",
+        env = "WEIR_MAX_BODY_SIZE",
+        help_heading = "Limits"
+    )]
+    max_body_size: Option<Bytes>,
+
+    /// Ranges of one request; beyond: the whole is sent [default: 16]
+    #[arg(long, value_name = "N", env = "WEIR_MAX_RANGES", help_heading = "Limits")]
+    max_ranges: Option<usize>,
+
+    /// Bytes per second a request body must keep up [default: 500]
+    #[arg(
+        long,
+        value_name = "BYTES",
+        env = "WEIR_MIN_BODY_RATE",
+        help_heading = "Limits"
+    )]
+    min_body_rate: Option<Bytes>,
+
+    /// For a whole request head; beyond: 408 [default: 20s]
+    #[arg(long, value_name = "TIME", env = "WEIR_HEADER_TIMEOUT", value_parser = parse_duration,
+          help_heading = "Limits")]
+    header_timeout: Option<Duration>,
+
+    /// Between an answer and the next request [default: 65s]
+    #[arg(long, value_name = "TIME", env = "WEIR_IDLE_TIMEOUT", value_parser = parse_duration,
+          help_heading = "Limits")]
+    idle_timeout: Option<Duration>,
+
+    /// For a request body, beside what its rate grants; beyond: 408 [default: 20s]
+    #[arg(long, value_name = "TIME", env = "WEIR_BODY_TIMEOUT", value_parser = parse_duration,
+          help_heading = "Limits")]
+    body_timeout: Option<Duration>,
+
+    /// Without one byte of an answer taken by the client [default: 30s]
+    #[arg(long, value_name = "TIME", env = "WEIR_WRITE_TIMEOUT", value_parser = parse_duration,
+          help_heading = "Limits")]
+    write_timeout: Option<Duration>,
+
+    /// For the client to close after the server has [default: 5s]
+    #[arg(long, value_name = "TIME", env = "WEIR_LINGER_TIMEOUT", value_parser = parse_duration,
+          help_heading = "Limits")]
+    linger_timeout: Option<Duration>,
+
+    /// For connections to finish what they owe when the server stops [default: 10s]
+    #[arg(long, value_name = "TIME", env = "WEIR_GRACE", value_parser = parse_duration, help_heading = "Limits")]
+    grace: Option<Duration>,
+}
+
+/// `STATUS=PATH`, checked when it is put into the configuration.
+fn error_page(text: &str) -> Result<(String, String), String> {
+    text.split_once('=')
+        .map(|(status, path)| (status.to_owned(), path.to_owned()))
+        .ok_or_else(|| format!("`{text}` is no error page; write STATUS=PATH, as in 404=/404.html"))
+}
+
+impl Flags {
+    /// The configuration these flags and their file make, validated. Read anew for every reload.
+    ///
+    /// # Errors
+    /// `Usage`, naming file, line and key, or the flag.
+    pub(crate) fn configuration(&self) -> Result<Config, Failure> {
+        let mut config = match &self.config {
+            None => Config::default(),
+            Some(path) => read(path)?,
+        };
+        self.override_in(&mut config).map_err(Failure::Usage)?;
+        config
+            .validate()
+            .map_err(|error| Failure::Usage(error.to_string()))?;
+        Ok(config)
+    }
+
+    /// The file configuration is read from, if any.
+    pub(crate) fn file(&self) -> Option<&Path> {
+        self.config.as_deref()
+    }
+
+    fn override_in(&self, config: &mut Config) -> Result<(), String> {
+        macro_rules! take {
+            ($($field:ident),* $(,)?) => {
+                $(if let Some(value) = &self.$field { config.$field = value.clone(); })*
+            };
+        }
+        take!(
+            workers,
+            concurrency,
+            io,
+            cache_policy,
+            cache_size,
+            cache_file_size,
+            listing,
+            hidden,
+            symlinks,
+            compress,
+            precompressed,
+            log_format,
+            max_connections,
+            max_connections_per_address,
+            max_requests_per_connection,
+            max_pipeline,
+            max_head_size,
+            max_fields,
+            max_target_length,
+            max_body_size,
+            max_ranges,
+            min_body_rate,
+            header_timeout,
+            idle_timeout,
+            body_timeout,
+            write_timeout,
+            linger_timeout,
+            grace,
+        );
+        if self.root.is_some() {
+            config.root.clone_from(&self.root);
+        }
+        if self.access_log.is_some() {
+            config.access_log.clone_from(&self.access_log);
+        }
+        if self.spa_fallback.is_some() {
+            config.spa_fallback.clone_from(&self.spa_fallback);
+        }
+        if !self.listen.is_empty() {
+            config.listen = Listen(self.listen.clone());
+        }
+        if !self.index.is_empty() {
+            config.index.clone_from(&self.index);
+        }
+        if !self.header.is_empty() {
+            config.header.clone_from(&self.header);
+        }
+        for (status, path) in &self.error_page {
+            config
+                .error_pages
+                .insert(status, path)
+                .map_err(|why| format!("`--error-page`: {why}"))?;
+        }
+        Ok(())
+    }
+}
+
+/// Reads a file; relative paths in it are relative to its folder.
+fn read(path: &Path) -> Result<Config, Failure> {
+    let name = path.display().to_string();
+    let text = std::fs::read_to_string(path).map_err(|error| {
+        Failure::Usage(format!(
+            "cannot read the configuration `{name}`: {error}; check the path given with --config"
+        ))
+    })?;
+    let mut config =
+        Config::from_toml(&text, &name).map_err(|error: ConfigError| Failure::Usage(error.to_string()))?;
+    let folder = path.parent().unwrap_or(Path::new(""));
+    for inner in [&mut config.root, &mut config.access_log].into_iter().flatten() {
+        if inner.as_os_str() != "-" {
+            *inner = folder.join(&*inner);
+        }
+    }
+    Ok(config)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Cli, Command};
+    use super::*;
+    use clap::{CommandFactory, Parser};
+
+    fn config(arguments: &[&str]) -> Result<Config, String> {
+        let cli =
+            Cli::try_parse_from(["weir", "serve"].iter().chain(arguments)).map_err(|e| e.to_string())?;
+        let Command::Serve(flags) = cli.command;
+        flags.configuration().map_err(|failure| failure.to_string())
+    }
+
+    #[test]
+    fn no_flags_make_the_default() {
+        assert_eq!(config(&[]), Ok(Config::default()));
+    }
+
+    #[test]
+    fn flags_take_the_values_the_file_takes() {
+        let made = config(&[
+            "site",
+            "--listen",
+            ":80",
+            "--listen",
+            "[::1]:81",
+            "--workers",
+            "3",
+            "--concurrency",
+            "pool",
+            "--io",
+            "blocking",
+            "--cache-policy",
+            "lru",
+            "--cache-size",
+            "1.5MiB",
+            "--listing",
+            "--symlinks=false",
+            "--spa",
+            "--error-page",
+            "404=/404.html",
+            "--error-page",
+            "5xx=/sorry.html",
+            "--access-log",
+            "-",
+            "--log-format",
+            "json",
+            "--idle-timeout",
+            "1m30s",
+            "--header",
+            "X-Frame-Options: DENY",
+        ])
+        .expect("valid flags");
+        let file = Config::from_toml(
+            "root = 'site'\nlisten = [':80', '[::1]:81']\nworkers = 3\nconcurrency = 'pool'\nio = 'blocking'\n\
+             cache-policy = 'lru'\ncache-size = '1.5MiB'\nlisting = true\nsymlinks = false\n\
+             spa-fallback = '/index.html'\naccess-log = '-'\nlog-format = 'json'\nidle-timeout = '1m30s'\n\
+             header = ['X-Frame-Options: DENY']\n[error-pages]\n404 = '/404.html'\n5xx = '/sorry.html'\n",
+            "weir.toml",
+        )
+        .expect("a valid file");
+        assert_eq!(made, file);
+    }
+
+    #[test]
+    fn errors_say_what_would_be_right() {
+        for (arguments, fragment) in [
+            (&["--listen", "nonsense"][..], "write ADDR:PORT"),
+            (&["--workers", "0"], "a number from 1 to 1024"),
+            (&["--cache-policy", "fifo"], "s3-fifo"),
+            (&["--cache-size", "12Q"], "as in 4096, 64K"),
+            (&["--idle-timeout", "5 parsecs"], "as in 500ms"),
+            (&["--error-page", "200=/x"], "400 to 599"),
+            (&["--error-page", "404"], "STATUS=PATH"),
+            (&["--max-fields", "2"], "at least 8"),
+            (&["--config", "/nonexistent/weir.toml"], "check the path"),
+            (&["--cache-sise", "5"], "--cache-size"),
+        ] {
+            let error = config(arguments).expect_err("an invalid flag");
+            assert!(error.contains(fragment), "{arguments:?}: {error}");
+        }
+    }
+
+    /// What the help calls a default is the default.
+    #[test]
+    fn defaults_in_the_help_are_true() {
+        let command = Cli::command();
+        let serve = command.find_subcommand("serve").expect("a command");
+        let mut arguments = Vec::new();
+        for flag in serve.get_arguments() {
+            let help = flag.get_help().map(ToString::to_string).unwrap_or_default();
+            if let (Some(name), Some((_, value))) = (flag.get_long(), help.split_once("[default: "))
+                && value != "none]"
+            {
+                arguments.push(format!("--{name}={}", value.trim_end_matches(']')));
+            }
+        }
+        assert!(arguments.len() > 20, "{arguments:?}");
+        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        assert_eq!(config(&arguments), Ok(Config::default()));
+    }
+
+    /// The example of the operator's guide is a valid file.
+    #[test]
+    fn the_documented_file_is_valid() {
+        let text = include_str!("../../docs/serve.md");
+        let (_, rest) = text.split_once("```toml\n").expect("an example");
+        let (example, _) = rest.split_once("```").expect("its end");
+        let config = Config::from_toml(example, "docs/serve.md").expect("a valid example");
+        assert_eq!(config.error_pages.page(404), Some("/errors/404.html"));
+    }
+
+    /// Keys of the file and long names of flags are one vocabulary.
+    #[test]
+    fn every_key_is_a_flag_and_every_flag_a_key() {
+        let text = toml::from_str::<Config>("no-such-key = 1")
+            .expect_err("an unknown key")
+            .message()
+            .to_owned();
+        let mut keys: Vec<&str> = text
+            .split('`')
+            .skip(3)
+            .step_by(2)
+            .filter(|key| *key != "root")
+            .collect();
+        keys.sort_unstable();
+        let command = Cli::command();
+        let serve = command.find_subcommand("serve").expect("a command");
+        let mut flags: Vec<&str> = serve
+            .get_arguments()
+            .filter_map(|flag| flag.get_long())
+            .filter(|name| !["config", "check", "help", "version"].contains(name))
+            .map(|name| if name == "error-page" { "error-pages" } else { name })
+            .collect();
+        flags.sort_unstable();
+        assert_eq!(flags, keys);
+    }
+}

@@ -1,0 +1,75 @@
+//! How loudly, how colorfully and in which form the program speaks. Decides nothing about what it says.
+
+use super::Failure;
+use clap::Args;
+use std::io::IsTerminal;
+use tracing::level_filters::LevelFilter;
+
+/// The flags every command has.
+#[derive(Clone, Copy, Debug, Args)]
+pub(crate) struct Voice {
+    /// Say less: errors and warnings only; twice: errors only
+    #[arg(short, long, global = true, action = clap::ArgAction::Count, conflicts_with = "verbose")]
+    quiet: u8,
+
+    /// Say more; twice: everything
+    #[arg(short, long, global = true, action = clap::ArgAction::Count)]
+    verbose: u8,
+
+    /// Speak JSON: what a command reports goes to standard output, one object a line
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+}
+
+impl Voice {
+    /// Whether a report that nobody asked for is welcome.
+    pub(crate) fn reports(&self) -> bool {
+        self.quiet == 0
+    }
+
+    /// Whether standard error is a terminal that wants color (<https://no-color.org>).
+    pub(crate) fn color(&self) -> bool {
+        let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+        std::io::stderr().is_terminal() && !refused && !self.json
+    }
+
+    /// Sends what the crates have to say about running to standard error.
+    pub(crate) fn listen(&self) {
+        let level = match (self.quiet, self.verbose) {
+            (0, 0) => LevelFilter::INFO,
+            (1, _) => LevelFilter::WARN,
+            (_, 0) => LevelFilter::ERROR,
+            (_, 1) => LevelFilter::DEBUG,
+            (_, _) => LevelFilter::TRACE,
+        };
+        let builder = tracing_subscriber::fmt()
+            .with_max_level(level)
+            .with_writer(std::io::stderr)
+            .with_ansi(self.color())
+            .with_target(self.verbose > 0);
+        // A second call keeps the first subscriber, which is as good.
+        let _ = if self.json {
+            builder.json().try_init()
+        } else {
+            builder.try_init()
+        };
+    }
+
+    /// Says why a command failed.
+    pub(crate) fn failure(&self, failure: &Failure) {
+        if self.json {
+            let line = serde_json::json!({
+                "event": "failed",
+                "kind": failure.kind(),
+                "error": failure.to_string(),
+            });
+            println!("{line}");
+        }
+        let (bold, plain) = if self.color() {
+            ("\u{1b}[1;31m", "\u{1b}[0m")
+        } else {
+            ("", "")
+        };
+        eprintln!("{bold}error:{plain} {failure}");
+    }
+}

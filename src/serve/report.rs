@@ -1,0 +1,258 @@
+//! What a server says when it starts: the same facts for a person and for a program. Decides words and
+//! layout; every fact is given.
+
+use super::strategy::Choice;
+use measure::Duration;
+use serde_json::{Value, json};
+use server::config::{Config, show_duration};
+use std::fmt::Write;
+use std::net::SocketAddr;
+
+/// The facts of a start.
+pub(crate) struct Started<'a> {
+    pub(crate) config: &'a Config,
+    pub(crate) choice: &'a Choice,
+    /// The addresses that are really listened on.
+    pub(crate) addresses: &'a [SocketAddr],
+    /// Files and bytes of the embedded site, if that is what is served.
+    pub(crate) embedded: Option<(usize, usize)>,
+    /// Descriptors this process may have.
+    pub(crate) descriptors: u64,
+    pub(crate) took: Duration,
+}
+
+impl Started<'_> {
+    /// One line for a program.
+    pub(crate) fn json(&self) -> Value {
+        let listeners: Vec<Value> = self
+            .addresses
+            .iter()
+            .map(|address| {
+                json!({
+                    "address": address.to_string(),
+                    "url": url(*address),
+                    "concurrency": self.choice.concurrency.to_string(),
+                    "io": self.choice.io.to_string(),
+                    "workers": self.choice.workers,
+                    "why": self.choice.why(),
+                })
+            })
+            .collect();
+        let config = self.config;
+        let ms = |span: Duration| u64::try_from(span.as_millis()).unwrap_or(u64::MAX);
+        json!({
+            "event": "started",
+            "name": "weir",
+            "version": env!("CARGO_PKG_VERSION"),
+            "pid": std::process::id(),
+            "listeners": listeners,
+            "root": config.root,
+            "cache": {
+                "policy": config.cache_policy.to_string(),
+                "bytes": config.cache_size.0,
+                "file-bytes": config.cache_file_size.0,
+            },
+            "access-log": config.access_log,
+            "log-format": config.log_format.to_string(),
+            "limits": {
+                "descriptors": self.descriptors,
+                "max-connections": config.max_connections,
+                "max-connections-per-address": config.max_connections_per_address,
+                "max-head-size": config.max_head_size.0,
+                "max-body-size": config.max_body_size.0,
+                "header-timeout-ms": ms(config.header_timeout),
+                "idle-timeout-ms": ms(config.idle_timeout),
+                "write-timeout-ms": ms(config.write_timeout),
+                "grace-ms": ms(config.grace),
+            },
+        })
+    }
+
+    /// A few lines for a person. `color` sets the labels off.
+    pub(crate) fn text(&self, color: bool) -> String {
+        let config = self.config;
+        let mut text = String::new();
+        let (bold, dim, plain) = if color {
+            ("\u{1b}[1m", "\u{1b}[36m", "\u{1b}[0m")
+        } else {
+            ("", "", "")
+        };
+        let serves = match (&config.root, self.embedded) {
+            (Some(root), _) => root.display().to_string(),
+            (None, Some((files, bytes))) => {
+                format!(
+                    "the site embedded in this program ({files} files, {} KiB)",
+                    bytes / 1024
+                )
+            }
+            (None, None) => "nothing".to_owned(),
+        };
+        let _ = writeln!(
+            text,
+            "{bold}weir {}{plain} serves {serves}",
+            env!("CARGO_PKG_VERSION")
+        );
+        let mut line = |label: &str, value: &str| {
+            let _ = writeln!(text, "  {dim}{label:<9}{plain} {value}");
+        };
+        for (index, address) in self.addresses.iter().enumerate() {
+            line(
+                if index == 0 { "at" } else { "" },
+                &format!("{bold}{}{plain}", url(*address)),
+            );
+        }
+        let choice = self.choice;
+        let [why_concurrency, why_io, why_workers] = &choice.why;
+        line(
+            "strategy",
+            &format!("{:<9} {why_concurrency}", choice.concurrency.to_string()),
+        );
+        line("", &format!("{:<9} {why_io}", choice.io.to_string()));
+        let noun = if choice.workers == 1 { "worker" } else { "workers" };
+        line(
+            "",
+            &format!("{:<9} {why_workers}", format!("{} {noun}", choice.workers)),
+        );
+        line(
+            "cache",
+            &format!(
+                "{}, at most {}; files up to {} in memory, larger ones as open descriptors",
+                config.cache_policy, config.cache_size, config.cache_file_size
+            ),
+        );
+        let mut connections = format!(
+            "{} connections, {} per address",
+            grouped(config.max_connections.into()),
+            grouped(config.max_connections_per_address.into())
+        );
+        if self.descriptors < u64::from(config.max_connections) {
+            let _ = write!(
+                connections,
+                " (but {} descriptors: ulimit -n)",
+                grouped(self.descriptors)
+            );
+        }
+        line("limits", &connections);
+        line(
+            "",
+            &format!(
+                "head {} in {}, idle {}, a reader that takes nothing {}",
+                config.max_head_size,
+                show_duration(config.header_timeout),
+                show_duration(config.idle_timeout),
+                show_duration(config.write_timeout)
+            ),
+        );
+        match &config.access_log {
+            None => line("log", "none (--access-log FILE)"),
+            Some(path) => line("log", &format!("{} ({})", path.display(), config.log_format)),
+        }
+        line(
+            "ready",
+            &format!(
+                "after {} ms; Ctrl-C stops, finishing what is owed within {}",
+                self.took.as_millis(),
+                show_duration(config.grace)
+            ),
+        );
+        text
+    }
+}
+
+/// Where a browser finds an address: one that means every address of the machine is found on loopback.
+fn url(address: SocketAddr) -> String {
+    if address.ip().is_unspecified() {
+        format!("http://localhost:{}/", address.port())
+    } else {
+        format!("http://{address}/")
+    }
+}
+
+/// A number with its thousands apart.
+fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::strategy::choose;
+    use super::*;
+    use crate::cli::Failure;
+
+    fn report(config: &Config, color: bool) -> Result<String, Failure> {
+        let choice = choose(config, 2)?;
+        let addresses = ["127.0.0.1:8080".parse(), "[::]:80".parse()].map(|a| a.expect("an address"));
+        let started = Started {
+            config,
+            choice: &choice,
+            addresses: &addresses,
+            embedded: Some((16, 175_000)),
+            descriptors: 20_000,
+            took: Duration::from_millis(3),
+        };
+        assert_eq!(started.json()["listeners"][1]["url"], "http://localhost:80/");
+        Ok(started.text(color))
+    }
+
+    #[test]
+    fn a_person_reads_what_was_chosen_and_why() {
+        let text = report(&Config::default(), false).expect("a valid configuration");
+        let wanted = format!(
+            "\
+weir {} serves the site embedded in this program (16 files, 170 KiB)
+  at        http://127.0.0.1:8080/
+            http://localhost:80/
+  strategy  loops     an event loop per worker: no connection is shared, so nothing is locked
+            epoll     event loops wait for readiness
+            2 workers one per usable core
+  cache     s3-fifo, at most 64 MiB; files up to 1 MiB in memory, larger ones as open descriptors
+  limits    65,536 connections, 16,384 per address (but 20,000 descriptors: ulimit -n)
+            head 16 KiB in 20s, idle 65s, a reader that takes nothing 30s
+  log       none (--access-log FILE)
+  ready     after 3 ms; Ctrl-C stops, finishing what is owed within 10s
+",
+            env!("CARGO_PKG_VERSION")
+        );
+        assert_eq!(text, wanted);
+    }
+
+    #[test]
+    fn color_changes_nothing_but_color() {
+        let colored = report(&Config::default(), true).expect("a valid configuration");
+        assert!(colored.contains('\u{1b}'));
+        let mut plain = String::new();
+        for piece in colored.split('\u{1b}') {
+            plain.push_str(
+                piece
+                    .split_once('m')
+                    .filter(|(code, _)| code.starts_with('['))
+                    .map_or(piece, |(_, rest)| rest),
+            );
+        }
+        assert_eq!(
+            plain,
+            report(&Config::default(), false).expect("a valid configuration")
+        );
+    }
+
+    #[test]
+    fn thousands_stand_apart() {
+        for (number, text) in [
+            (0, "0"),
+            (999, "999"),
+            (1000, "1,000"),
+            (65_536, "65,536"),
+            (1_234_567, "1,234,567"),
+        ] {
+            assert_eq!(grouped(number), text);
+        }
+    }
+}

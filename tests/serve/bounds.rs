@@ -1,0 +1,383 @@
+//! What happens when a limit or a timeout is reached, and that everybody else is served meanwhile.
+//! Timeouts are configured short, and the tests wait for what they cause, never for a clock.
+
+use crate::files::noise;
+use crate::on_every_strategy;
+use crate::process::{Launch, Server, Strategy, eventually, within};
+use crate::tree::Tree;
+use crate::wire::{Connection, End, head};
+use std::io::{ErrorKind, Write};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::time::{Duration, Instant};
+
+/// A timeout of 300 ms must have been noticed by then: deadlines are looked at at least once a second.
+const NOTICED: Duration = Duration::from_secs(5);
+
+fn tree() -> Tree {
+    Tree::with(&[("a.txt", "a")])
+}
+
+fn launch(strategy: Strategy, tree: &Tree, flags: &[&str]) -> Server {
+    Launch::new(strategy).root(tree.path()).args(flags).start()
+}
+
+fn a_head_that_is_too_large_is_431(strategy: Strategy) {
+    let tree = tree();
+    let server = launch(
+        strategy,
+        &tree,
+        &[
+            "--max-head-size",
+            "2KiB",
+            "--max-fields",
+            "20",
+            "--max-target-length",
+            "1KiB",
+        ],
+    );
+    let value = "x".repeat(1500);
+    assert_eq!(
+        server.connect().request("GET", "/a.txt", &[("X", &value)]).status,
+        200,
+        "within the bound"
+    );
+    let value = "x".repeat(4000);
+    let mut connection = server.connect();
+    let answer = connection.request("GET", "/a.txt", &[("X", &value)]);
+    assert_eq!(answer.status, 431);
+    assert!(answer.closes());
+    // A head without an end is refused as soon as it is too large.
+    let mut connection = server.connect();
+    connection.send(format!("GET /a.txt HTTP/1.1\r\nX: {}", "y".repeat(4000)));
+    assert_eq!(connection.receive("GET").status, 431);
+    let fields: Vec<(&str, &str)> = vec![("X", "y"); 30];
+    assert_eq!(server.connect().request("GET", "/a.txt", &fields).status, 431);
+}
+
+fn a_target_that_is_too_long_is_414(strategy: Strategy) {
+    let tree = tree();
+    let server = launch(strategy, &tree, &["--max-target-length", "100"]);
+    let answer = server.connect().get(&format!("/a.txt?{}", "x".repeat(90)));
+    assert_eq!(answer.status, 200);
+    let answer = server.connect().get(&format!("/a.txt?{}", "x".repeat(200)));
+    assert_eq!(answer.status, 414);
+    assert!(answer.closes());
+    let answer = Server::of(strategy, tree.path())
+        .connect()
+        .get(&"/x".repeat(4000));
+    assert!(matches!(answer.status, 404 | 414), "{}", answer.status);
+}
+
+fn a_body_that_is_too_large_is_413(strategy: Strategy) {
+    let tree = tree();
+    let server = launch(strategy, &tree, &["--max-body-size", "1000"]);
+    let mut connection = server.connect();
+    let answer = connection.request("POST", "/a.txt", &[("Content-Length", "1001")]);
+    assert_eq!(answer.status, 413);
+    assert!(answer.closes());
+    // Chunks announce nothing: the bound is met on the way. Nothing after it is taken for a request.
+    let mut connection = server.connect();
+    connection.send(head("POST", "/a.txt", &[("Transfer-Encoding", "chunked")]));
+    for _ in 0..4 {
+        connection.try_send(format!("1f4\r\n{}\r\n", "x".repeat(500)));
+    }
+    let mut answer = connection.receive("POST");
+    if answer.status == 405 {
+        answer = match connection.try_receive("POST") {
+            Some(next) => next,
+            None => answer,
+        };
+    }
+    assert!(matches!(answer.status, 405 | 413), "{}", answer.status);
+    connection.try_send("0\r\n\r\n");
+    connection.rest();
+}
+
+fn connections_beyond_the_bound_are_closed(strategy: Strategy) {
+    let tree = tree();
+    let server = launch(strategy, &tree, &["--max-connections", "5"]);
+    let mut held: Vec<Connection> = (0..5).map(|_| server.connect()).collect();
+    for connection in &mut held {
+        assert_eq!(connection.get("/a.txt").text(), "a");
+    }
+    let mut refused = server.connect();
+    refused.try_send(head("GET", "/a.txt", &[]));
+    if let Some(answer) = refused.try_receive("GET") {
+        assert_eq!(answer.status, 503);
+    }
+    for connection in &mut held {
+        assert_eq!(
+            connection.get("/a.txt").text(),
+            "a",
+            "those inside do not feel it"
+        );
+    }
+    held.pop();
+    eventually("a place becomes free", || try_get(server.address, "/a.txt"));
+}
+
+fn one_address_cannot_take_all_places(strategy: Strategy) {
+    let tree = tree();
+    let server = launch(strategy, &tree, &["--max-connections-per-address", "3"]);
+    let mut held: Vec<Connection> = (0..3).map(|_| server.connect()).collect();
+    for connection in &mut held {
+        assert_eq!(connection.get("/a.txt").text(), "a");
+    }
+    let mut refused = server.connect();
+    refused.try_send(head("GET", "/a.txt", &[]));
+    assert!(
+        refused
+            .try_receive("GET")
+            .is_none_or(|answer| answer.status == 503)
+    );
+    let mut neighbor = connect_from(Ipv4Addr::new(127, 0, 0, 2), server.address);
+    assert_eq!(neighbor.get("/a.txt").text(), "a", "another address is served");
+    held.pop();
+    eventually("a place becomes free", || try_get(server.address, "/a.txt"));
+}
+
+fn a_head_that_does_not_end_is_408(strategy: Strategy) {
+    let tree = tree();
+    let server = launch(strategy, &tree, &["--header-timeout", "300ms"]);
+    // One byte now and then does not buy time.
+    let mut slow = server.connect();
+    let began = Instant::now();
+    slow.send("GET /a.txt HTTP/1.1\r\nHost: weir.test\r\n");
+    slow.patience(Duration::from_millis(20));
+    while slow.is_silent() {
+        assert!(
+            began.elapsed() < NOTICED,
+            "still waiting for a head that never ends"
+        );
+        slow.try_send("X: y\r\n");
+    }
+    slow.patience(NOTICED);
+    let answer = slow.receive("GET");
+    assert_eq!(answer.status, 408);
+    assert!(answer.closes());
+    // Who never says anything is let go without a word.
+    let mut mute = server.connect();
+    mute.patience(NOTICED);
+    mute.expect_close();
+}
+
+fn an_idle_connection_is_closed_in_silence(strategy: Strategy) {
+    let tree = tree();
+    let server = launch(
+        strategy,
+        &tree,
+        &["--idle-timeout", "300ms", "--header-timeout", "60s"],
+    );
+    let mut connection = server.connect();
+    assert_eq!(connection.get("/a.txt").text(), "a");
+    connection.patience(NOTICED);
+    connection.expect_close();
+}
+
+fn a_body_that_does_not_come_is_408(strategy: Strategy) {
+    let tree = tree();
+    let server = launch(
+        strategy,
+        &tree,
+        &["--body-timeout", "300ms", "--min-body-rate", "1000000"],
+    );
+    let mut connection = server.connect();
+    connection.send(head("POST", "/a.txt", &[("Content-Length", "1000")]) + "only this");
+    connection.patience(NOTICED);
+    // The answer may come before the body is waited for; the connection ends either way.
+    let answer = connection.receive("POST");
+    assert!(matches!(answer.status, 405 | 408), "{}", answer.status);
+    let (_, end) = connection.rest();
+    assert_eq!(end, End::Closed);
+}
+
+fn a_client_that_does_not_read_is_given_up(strategy: Strategy) {
+    let tree = tree();
+    tree.write("large.bin", noise(32 << 20));
+    let server = launch(
+        strategy,
+        &tree,
+        &["--write-timeout", "300ms", "--idle-timeout", "60s"],
+    );
+    let before = server.descriptors();
+    let mut connection = server.connect();
+    connection.send(head("GET", "/large.bin", &[]));
+    // It has the descriptor of the socket and perhaps of the file; both go, or only the cache keeps one.
+    eventually("the connection is there", || {
+        (server.descriptors() > before).then_some(())
+    });
+    within(NOTICED, "the connection is given up", || {
+        (server.descriptors() <= before + 1).then_some(())
+    });
+    assert_eq!(server.connect().get("/a.txt").text(), "a");
+}
+
+fn slow_clients_never_slow_others(strategy: Strategy) {
+    let tree = tree();
+    tree.write("large.bin", noise(32 << 20));
+    let server = Server::of(strategy, tree.path());
+    // Readers that do not read, senders that do not finish, bodies that do not come.
+    let mut slow: Vec<Connection> = Vec::new();
+    for i in 0..12 {
+        let mut connection = server.connect();
+        match i % 3 {
+            0 => connection.send(head("GET", "/large.bin", &[])),
+            1 => connection.send("GET /a.txt HTTP/1.1\r\nHost: w"),
+            _ => connection.send(head("POST", "/a.txt", &[("Content-Length", "1000")])),
+        }
+        slow.push(connection);
+    }
+    let mut quick = server.connect();
+    let began = Instant::now();
+    for _ in 0..200 {
+        assert_eq!(quick.get("/a.txt").text(), "a");
+    }
+    assert!(
+        began.elapsed() < Duration::from_secs(10),
+        "{:?} for 200 small files",
+        began.elapsed()
+    );
+}
+
+fn one_greedy_reader_does_not_starve_the_rest(strategy: Strategy) {
+    let tree = tree();
+    tree.write("large.bin", noise(64 << 20));
+    let server = Server::of(strategy, tree.path());
+    let address = server.address;
+    let greedy = std::thread::spawn(move || {
+        let mut connection = Connection::open(address);
+        for _ in 0..3 {
+            assert_eq!(connection.get("/large.bin").body.len(), 64 << 20);
+        }
+    });
+    let mut quick = server.connect();
+    let mut worst = Duration::ZERO;
+    while !greedy.is_finished() {
+        let began = Instant::now();
+        assert_eq!(quick.get("/a.txt").text(), "a");
+        worst = worst.max(began.elapsed());
+    }
+    greedy.join().expect("the greedy one is served too");
+    assert!(worst < Duration::from_secs(2), "{worst:?} for a small file");
+}
+
+fn a_pipeline_that_is_not_read_costs_little(strategy: Strategy) {
+    let tree = tree();
+    tree.write("page.txt", noise(6000));
+    let server = Server::of(strategy, tree.path());
+    assert_eq!(server.connect().get("/page.txt").body.len(), 6000);
+    let before = resident(&server);
+    let mut connections: Vec<Connection> = (0..8).map(|_| server.connect()).collect();
+    let batch = head("GET", "/page.txt", &[]).repeat(200);
+    for connection in &mut connections {
+        let stream = connection.stream();
+        stream.set_nonblocking(true).expect("a socket option");
+        // Until the server takes no more: it must stop reading, not go on answering into memory.
+        let mut refusals = 0;
+        let began = Instant::now();
+        while refusals < 40 && began.elapsed() < Duration::from_secs(5) {
+            match stream.write(batch.as_bytes()) {
+                Ok(_) => refusals = 0,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    refusals += 1;
+                    std::thread::park_timeout(Duration::from_millis(2));
+                }
+                Err(error) => panic!("{error}"),
+            }
+        }
+        assert_eq!(refusals, 40, "the server swallows requests without end");
+    }
+    let grown = resident(&server).saturating_sub(before);
+    assert!(
+        grown < 8 << 20,
+        "{grown} bytes for eight connections that do not read"
+    );
+    assert_eq!(server.connect().get("/a.txt").text(), "a");
+}
+
+fn out_of_descriptors_it_keeps_serving_and_recovers(strategy: Strategy) {
+    let tree = tree();
+    let mut strategy = strategy;
+    strategy.workers = strategy.workers.min(48);
+    let server = Launch::wrapped(strategy, "ulimit -n 64")
+        .root(tree.path())
+        .start();
+    let mut inside = server.connect();
+    assert_eq!(inside.get("/a.txt").text(), "a");
+    let mut crowd: Vec<Connection> = (0..100).map(|_| server.connect()).collect();
+    // Those inside are served, again and again.
+    for _ in 0..20 {
+        assert_eq!(inside.get("/a.txt").text(), "a");
+    }
+    // It waits instead of spinning: processor time over a second of doing nothing.
+    let (cpu, began) = (server.cpu(), Instant::now());
+    inside.patience(Duration::from_secs(1));
+    assert!(inside.is_silent());
+    let (spent, passed) = (server.cpu() - cpu, began.elapsed());
+    assert!(spent < passed / 2, "{spent:?} of processor time in {passed:?}");
+    let complaints = server
+        .stderr()
+        .lines()
+        .filter(|line| line.contains("descriptor"))
+        .count();
+    assert!(
+        complaints <= 2 + passed.as_secs() as usize * 2,
+        "{complaints} complaints"
+    );
+    crowd.clear();
+    drop(inside);
+    eventually("new connections are served again", || {
+        try_get(server.address, "/a.txt")
+    });
+}
+
+/// GET on a connection of its own, if the server answers 200.
+fn try_get(address: SocketAddr, path: &str) -> Option<()> {
+    let mut connection = Connection::open(address);
+    connection.patience(Duration::from_secs(2));
+    if !connection.try_send(head("GET", path, &[("Connection", "close")])) {
+        return None;
+    }
+    (!connection.is_silent() && connection.try_receive("GET")?.status == 200).then_some(())
+}
+
+/// A connection whose client has this address.
+fn connect_from(source: Ipv4Addr, to: SocketAddr) -> Connection {
+    let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).expect("a socket");
+    socket
+        .bind(&SocketAddr::from((source, 0)).into())
+        .expect("an address of loopback");
+    socket.connect(&to.into()).expect("a connection to the server");
+    Connection::over(socket.into())
+}
+
+/// Resident bytes of the server.
+fn resident(server: &Server) -> usize {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", server.pid())).expect("/proc");
+    let line = status
+        .lines()
+        .find(|line| line.starts_with("VmRSS:"))
+        .expect("VmRSS");
+    let kib: usize = line
+        .split_whitespace()
+        .nth(1)
+        .and_then(|n| n.parse().ok())
+        .expect("a number");
+    kib << 10
+}
+
+on_every_strategy!(
+    a_head_that_is_too_large_is_431,
+    a_target_that_is_too_long_is_414,
+    a_body_that_is_too_large_is_413,
+    connections_beyond_the_bound_are_closed,
+    one_address_cannot_take_all_places,
+    a_head_that_does_not_end_is_408,
+    an_idle_connection_is_closed_in_silence,
+    a_body_that_does_not_come_is_408,
+    a_client_that_does_not_read_is_given_up,
+    slow_clients_never_slow_others,
+    one_greedy_reader_does_not_starve_the_rest,
+    a_pipeline_that_is_not_read_costs_little,
+    out_of_descriptors_it_keeps_serving_and_recovers,
+);

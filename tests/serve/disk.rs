@@ -1,0 +1,286 @@
+//! Files that change, vanish, shrink, or are no files at all; and that nothing outside the root is
+//! reachable, by any spelling or link.
+
+use crate::files::noise;
+use crate::on_every_strategy;
+use crate::process::{Launch, Server, Strategy, within};
+use crate::tree::Tree;
+use crate::wire::head;
+use std::os::unix::fs::PermissionsExt;
+use std::process::Command;
+use std::time::Duration;
+
+/// The promise: a change on disk is visible within one second.
+const VISIBLE: Duration = Duration::from_secs(1);
+
+fn a_change_is_visible_within_a_second(strategy: Strategy) {
+    let tree = Tree::with(&[
+        ("a.txt", "one"),
+        ("b.txt", "one"),
+        ("docs/c.txt", "one"),
+        ("gone.txt", "one"),
+    ]);
+    let server = Server::of(strategy, tree.path());
+    let mut connection = server.connect();
+    for path in ["/a.txt", "/b.txt", "/docs/c.txt", "/gone.txt"] {
+        assert_eq!(connection.get(path).text(), "one");
+    }
+    assert_eq!(connection.get("/new.txt").status, 404);
+    assert_eq!(connection.get("/docs/").status, 403);
+    let etag = connection.get("/a.txt").must("ETag").to_owned();
+
+    tree.replace("a.txt", "two");
+    within(VISIBLE, "a file replaced by rename", || {
+        (connection.get("/a.txt").text() == "two").then_some(())
+    });
+    assert_ne!(connection.get("/a.txt").must("ETag"), etag);
+    tree.write("b.txt", "longer than before");
+    within(VISIBLE, "a file written in place", || {
+        (connection.get("/b.txt").text() == "longer than before").then_some(())
+    });
+    tree.write("new.txt", "here");
+    within(VISIBLE, "a file that was missing", || {
+        (connection.get("/new.txt").text() == "here").then_some(())
+    });
+    std::fs::remove_file(tree.join("gone.txt")).expect("a file of the tree");
+    within(VISIBLE, "a file removed", || {
+        (connection.get("/gone.txt").status == 404).then_some(())
+    });
+    tree.write("docs/index.html", "<p>docs");
+    within(VISIBLE, "an index that was missing", || {
+        (connection.get("/docs/").text() == "<p>docs").then_some(())
+    });
+    std::fs::rename(tree.join("docs"), tree.join("papers")).expect("a rename within the tree");
+    within(VISIBLE, "a folder renamed", || {
+        (connection.get("/docs/c.txt").status == 404).then_some(())
+    });
+    within(VISIBLE, "its new name", || {
+        (connection.get("/papers/c.txt").text() == "one").then_some(())
+    });
+    tree.write("papers/c.txt", "two");
+    within(VISIBLE, "a file in a renamed folder", || {
+        (connection.get("/papers/c.txt").text() == "two").then_some(())
+    });
+}
+
+fn a_change_behind_a_link_is_visible_too(strategy: Strategy) {
+    let tree = Tree::with(&[("v1/a.txt", "one"), ("v2/a.txt", "two")]);
+    tree.link("current", "v1");
+    let server = Server::of(strategy, tree.path());
+    let mut connection = server.connect();
+    assert_eq!(connection.get("/current/a.txt").text(), "one");
+    // How releases are switched: a new link takes the place of the old one.
+    tree.link("next", "v2");
+    std::fs::rename(tree.join("next"), tree.join("current")).expect("a rename within the tree");
+    within(VISIBLE, "a link switched", || {
+        (connection.get("/current/a.txt").text() == "two").then_some(())
+    });
+    tree.write("v2/a.txt", "three");
+    within(VISIBLE, "a file behind a link", || {
+        (connection.get("/current/a.txt").text() == "three").then_some(())
+    });
+}
+
+fn a_file_replaced_while_being_sent_arrives_whole(strategy: Strategy) {
+    let tree = Tree::new();
+    let old = noise(24 << 20);
+    tree.write("large.bin", &old);
+    let server = Server::of(strategy, tree.path());
+    let mut connection = server.connect();
+    connection.send(head("GET", "/large.bin", &[]));
+    assert_eq!(connection.exactly(8), b"HTTP/1.1", "the answer has begun");
+    tree.replace("large.bin", "new");
+    let mut rest = connection.exactly(old.len());
+    rest.extend(connection.exactly(crate::wire::find(&rest, b"\r\n\r\n").expect("a head") + 4));
+    assert!(rest.ends_with(&old), "the file it had opened");
+    within(VISIBLE, "the new file", || {
+        (connection.get("/large.bin").text() == "new").then_some(())
+    });
+    connection.send(head("GET", "/large.bin", &[]));
+    assert_eq!(connection.receive("GET").text(), "new");
+}
+
+fn a_file_removed_while_being_sent_arrives_whole(strategy: Strategy) {
+    let tree = Tree::new();
+    let old = noise(24 << 20);
+    let path = tree.write("large.bin", &old);
+    let server = Server::of(strategy, tree.path());
+    let mut connection = server.connect();
+    connection.send(head("GET", "/large.bin", &[]));
+    assert_eq!(connection.exactly(8), b"HTTP/1.1", "the answer has begun");
+    std::fs::remove_file(path).expect("a file of the tree");
+    let mut rest = connection.exactly(old.len());
+    rest.extend(connection.exactly(crate::wire::find(&rest, b"\r\n\r\n").expect("a head") + 4));
+    assert!(rest.ends_with(&old));
+}
+
+fn a_file_truncated_while_being_sent_ends_the_connection(strategy: Strategy) {
+    let tree = Tree::with(&[("a.txt", "a")]);
+    let path = tree.write("large.bin", noise(64 << 20));
+    let server = Server::of(strategy, tree.path());
+    let mut connection = server.connect();
+    connection.send(head("GET", "/large.bin", &[]));
+    assert_eq!(connection.exactly(8), b"HTTP/1.1", "the answer has begun");
+    std::fs::OpenOptions::new()
+        .write(true)
+        .open(path)
+        .and_then(|file| file.set_len(1000))
+        .expect("a file of the tree");
+    // The promised length cannot be kept, and the client must be able to tell.
+    let (rest, _) = connection.rest();
+    assert!(rest.len() < 64 << 20, "{} bytes", rest.len());
+    let mut connection = server.connect();
+    assert_eq!(connection.get("/a.txt").text(), "a", "nobody else notices");
+    within(VISIBLE, "the shorter file", || {
+        (connection.get("/large.bin").body.len() == 1000).then_some(())
+    });
+}
+
+fn special_files_hang_nobody(strategy: Strategy) {
+    let tree = Tree::with(&[("a.txt", "a")]);
+    let status = Command::new("mkfifo")
+        .arg(tree.join("fifo"))
+        .status()
+        .expect("mkfifo(1)");
+    assert!(status.success());
+    let _listener = std::os::unix::net::UnixListener::bind(tree.join("socket")).ok();
+    tree.link("null", "/dev/null");
+    tree.link("circle", "circle");
+    tree.link("dangling", "nowhere");
+    let server = Server::of(strategy, tree.path());
+    let mut connection = server.connect();
+    connection.patience(Duration::from_secs(5));
+    for path in [
+        "/fifo",
+        "/socket",
+        "/null",
+        "/circle",
+        "/circle/a.txt",
+        "/dangling",
+    ] {
+        for _ in 0..2 {
+            assert_eq!(connection.get(path).status, 404, "{path}");
+        }
+    }
+    assert_eq!(connection.get("/a.txt").text(), "a");
+}
+
+fn unreadable_files_are_403(strategy: Strategy) {
+    let tree = Tree::with(&[("locked.txt", "secret")]);
+    let path = tree.join("locked.txt");
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o000)).expect("our own file");
+    if std::fs::File::open(&path).is_ok() {
+        println!("skipped: this user may read everything (root)");
+        return;
+    }
+    let server = Server::of(strategy, tree.path());
+    assert_eq!(server.connect().get("/locked.txt").status, 403);
+}
+
+fn no_spelling_leads_out_of_the_root(strategy: Strategy) {
+    let outer = Tree::with(&[
+        ("secret.txt", "TOP SECRET"),
+        ("root/a.txt", "a"),
+        ("root/sub/b.txt", "b"),
+    ]);
+    let server = Server::of(strategy, &outer.join("root"));
+    for path in [
+        "/../secret.txt",
+        "/%2e%2e/secret.txt",
+        "/%2E%2E/secret.txt",
+        "/.%2e/secret.txt",
+        "/..%2fsecret.txt",
+        "/..%2Fsecret.txt",
+        "/%2e%2e%2fsecret.txt",
+        "/sub/../../secret.txt",
+        "/sub/%2e%2e/%2e%2e/secret.txt",
+        "/sub/..%2f..%2fsecret.txt",
+        "/./../secret.txt",
+        "//../secret.txt",
+        "/..//secret.txt",
+        "/..\\secret.txt",
+        "/..%5csecret.txt",
+        "/%c0%ae%c0%ae/secret.txt",
+        "/%252e%252e/secret.txt",
+        "/..;/secret.txt",
+        "/..%00/secret.txt",
+        "/a.txt%00.html",
+        "/%00",
+        "/a.txt/../../secret.txt",
+        "http://weir.test/../secret.txt",
+        "http://weir.test/%2e%2e/secret.txt",
+        "../secret.txt",
+        "secret.txt",
+    ] {
+        let mut connection = server.connect();
+        connection.send(head("GET", path, &[]));
+        let answer = connection.receive("GET");
+        assert!(!answer.text().contains("TOP SECRET"), "{path} leads out");
+        assert!(
+            matches!(answer.status, 301 | 400 | 403 | 404),
+            "{path}: {}",
+            answer.status
+        );
+    }
+    // Dots that stay inside are either resolved or refused, never guessed.
+    let answer = server.connect().get("/sub/../a.txt");
+    assert!(answer.text() == "a" || answer.status >= 300, "{}", answer.status);
+}
+
+fn links_lead_nowhere_outside(strategy: Strategy) {
+    let outer = Tree::with(&[
+        ("secret.txt", "TOP SECRET"),
+        ("vault/secret.txt", "TOP SECRET"),
+        ("root/a.txt", "a"),
+        ("root/sub/b.txt", "b"),
+    ]);
+    outer.link("root/out.txt", "../secret.txt");
+    outer.link("root/absolute.txt", outer.join("secret.txt"));
+    outer.link("root/vault", "../vault");
+    outer.link("root/up", "..");
+    outer.link("root/sub/inside.txt", "../a.txt");
+    outer.link("root/again", "sub");
+    let root = outer.join("root");
+    let server = Server::of(strategy, &root);
+    let mut connection = server.connect();
+    for path in [
+        "/out.txt",
+        "/absolute.txt",
+        "/vault/secret.txt",
+        "/up/secret.txt",
+        "/up/vault/secret.txt",
+        "/vault/",
+        "/up/",
+    ] {
+        let answer = connection.get(path);
+        assert!(matches!(answer.status, 403 | 404), "{path}: {}", answer.status);
+        assert!(!answer.text().contains("TOP SECRET"), "{path}");
+    }
+    assert_eq!(
+        connection.get("/sub/inside.txt").text(),
+        "a",
+        "a link that stays inside"
+    );
+    assert_eq!(connection.get("/again/b.txt").text(), "b");
+    let server = Launch::new(strategy)
+        .root(&root)
+        .args(["--symlinks=false"])
+        .start();
+    let mut connection = server.connect();
+    for path in ["/sub/inside.txt", "/again/b.txt", "/out.txt"] {
+        assert!(matches!(connection.get(path).status, 403 | 404), "{path}");
+    }
+    assert_eq!(connection.get("/sub/b.txt").text(), "b");
+}
+
+on_every_strategy!(
+    a_change_is_visible_within_a_second,
+    a_change_behind_a_link_is_visible_too,
+    a_file_replaced_while_being_sent_arrives_whole,
+    a_file_removed_while_being_sent_arrives_whole,
+    a_file_truncated_while_being_sent_ends_the_connection,
+    special_files_hang_nobody,
+    unreadable_files_are_403,
+    no_spelling_leads_out_of_the_root,
+    links_lead_nowhere_outside,
+);

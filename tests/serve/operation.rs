@@ -1,0 +1,455 @@
+//! What the person who runs the server sees: start-up, configuration, signals, logs, exit codes.
+
+use crate::files::noise;
+use crate::on_every_strategy;
+use crate::process::{Launch, Server, Strategy, eventually, within};
+use crate::tree::Tree;
+use crate::wire::{Connection, head};
+use serde_json::Value;
+use std::net::{TcpListener, TcpStream};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+const NO_ERROR: i32 = 0;
+const USAGE: i32 = 2;
+const SYSTEM: i32 = 4;
+
+fn weir(arguments: &[&str]) -> (i32, String, String) {
+    let output = Command::new(env!("CARGO_BIN_EXE_weir"))
+        .args(arguments)
+        .output()
+        .expect("the binary");
+    (
+        output.status.code().expect("an exit code"),
+        String::from_utf8_lossy(&output.stdout).into_owned(),
+        String::from_utf8_lossy(&output.stderr).into_owned(),
+    )
+}
+
+#[test]
+fn help_has_examples_and_version_a_number() {
+    let (code, out, _) = weir(&["serve", "--help"]);
+    assert_eq!(code, NO_ERROR);
+    for word in [
+        "Examples:",
+        "--cache-policy",
+        "WEIR_CACHE_SIZE",
+        "SIGTERM",
+        "Limits:",
+    ] {
+        let known = out.contains(word) || (word == "SIGTERM" && out.contains("TERM"));
+        assert!(known, "{word} is not in the help");
+    }
+    let (code, out, _) = weir(&["--version"]);
+    assert_eq!(
+        (code, out.trim()),
+        (NO_ERROR, concat!("weir ", env!("CARGO_PKG_VERSION")))
+    );
+    assert_eq!(weir(&[]).0, USAGE);
+    assert_eq!(weir(&["swerve"]).0, USAGE);
+}
+
+#[test]
+fn a_configuration_is_checked_without_serving() {
+    let tree = Tree::with(&[
+        ("site/index.html", "<p>hi"),
+        (
+            "good.toml",
+            "root = 'site'\nlisten = '127.0.0.1:0'\ncache-size = '1MiB'\n",
+        ),
+        ("bad.toml", "listen = '127.0.0.1:0'\ncache-sise = '1MiB'\n"),
+    ]);
+    let good = tree.join("good.toml").display().to_string();
+    let bad = tree.join("bad.toml").display().to_string();
+    let (code, _, err) = weir(&["serve", "--check", "--config", &good]);
+    assert_eq!(code, NO_ERROR, "{err}");
+    let (code, _, err) = weir(&["serve", "--check", "--config", &bad]);
+    assert_eq!(code, USAGE);
+    assert!(err.contains(&format!("{bad}:2:")), "file and line: {err}");
+    assert!(
+        err.contains("`cache-sise`") && err.contains("did you mean `cache-size`"),
+        "{err}"
+    );
+    let (code, out, _) = weir(&["--json", "serve", "--check", "--config", &bad]);
+    let line: Value = serde_json::from_str(&out).expect("a line of JSON");
+    assert_eq!(
+        (code, line["event"].as_str(), line["kind"].as_str()),
+        (USAGE, Some("failed"), Some("usage"))
+    );
+}
+
+#[test]
+fn errors_name_the_offender_and_what_to_do() {
+    let tree = Tree::with(&[("file.txt", "x")]);
+    let (code, err) = Launch::new(Strategy::LOOPS).root(&tree.join("nowhere")).fail();
+    assert_eq!(code, USAGE, "{err}");
+    assert!(err.contains("nowhere"), "{err}");
+    let (code, err) = Launch::new(Strategy::LOOPS).root(&tree.join("file.txt")).fail();
+    assert_eq!(code, USAGE, "{err}");
+    assert!(err.contains("file.txt") && err.contains("directory"), "{err}");
+    let taken = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = taken.local_addr().expect("an address").to_string();
+    let (code, err) = Launch::new(Strategy::LOOPS).args(["--listen", &address]).fail();
+    assert_eq!(code, SYSTEM, "{err}");
+    assert!(err.contains(&address) && err.contains("--listen"), "{err}");
+    let log = tree.join("no/such/folder/access.log");
+    let (code, err) = Launch::new(Strategy::LOOPS)
+        .args(["--access-log".as_ref(), log.as_os_str()])
+        .fail();
+    assert!(matches!(code, USAGE | SYSTEM), "{code}: {err}");
+    assert!(err.contains("access.log"), "{err}");
+    let (code, err) = Launch::new(Strategy::LOOPS).args(["--io", "uring"]).fail();
+    assert_eq!(code, USAGE, "{err}");
+}
+
+#[test]
+fn a_combination_that_cannot_be_is_refused() {
+    let (code, _, err) = weir(&["serve", "--check", "--concurrency", "pool", "--io", "epoll"]);
+    assert_eq!(code, USAGE, "{err}");
+    assert!(err.contains("pool") && err.contains("blocking"), "{err}");
+}
+
+#[test]
+fn a_flag_beats_the_environment_beats_the_file() {
+    let tree = Tree::with(&[
+        ("site/index.html", "<p>hi"),
+        (
+            "weir.toml",
+            "root = 'site'\ncache-policy = 'lru'\ncache-size = '1MiB'\nindex = ['index.html']\n",
+        ),
+    ]);
+    let config = tree.join("weir.toml").display().to_string();
+    let launch = || Launch::new(Strategy::LOOPS).args(["--config", &config]);
+    let policy = |server: &Server| server.started["cache"]["policy"].as_str().map(str::to_owned);
+    let server = launch().start();
+    assert_eq!(policy(&server).as_deref(), Some("lru"), "{}", server.started);
+    assert_eq!(
+        server.connect().get("/").text(),
+        "<p>hi",
+        "root is relative to the file"
+    );
+    let server = launch().env("WEIR_CACHE_POLICY", "lfu").start();
+    assert_eq!(policy(&server).as_deref(), Some("lfu"));
+    let server = launch()
+        .env("WEIR_CACHE_POLICY", "lfu")
+        .args(["--cache-policy", "s3-fifo"])
+        .start();
+    assert_eq!(policy(&server).as_deref(), Some("s3-fifo"));
+    assert_eq!(server.started["cache"]["bytes"], 1 << 20);
+}
+
+#[test]
+fn every_address_is_listened_on() {
+    let server = Launch::new(Strategy::LOOPS)
+        .args(["--listen", "127.0.0.2:0", "--listen", "[::1]:0"])
+        .start();
+    let listeners = server.started["listeners"].as_array().expect("listeners");
+    assert_eq!(listeners.len(), 3);
+    for listener in listeners {
+        let address = listener["address"]
+            .as_str()
+            .and_then(|text| text.parse().ok())
+            .expect("an address");
+        assert_eq!(
+            Connection::open(address).get("/robots.txt").status,
+            200,
+            "{listener}"
+        );
+    }
+}
+
+fn the_start_says_what_was_chosen_and_why(strategy: Strategy) {
+    let tree = Tree::with(&[("a.txt", "a")]);
+    let mut server = Server::of(strategy, tree.path());
+    let started = &server.started;
+    assert_eq!(started["event"], "started");
+    assert_eq!(started["version"], env!("CARGO_PKG_VERSION"));
+    let listener = &started["listeners"][0];
+    assert_eq!(listener["url"], format!("http://{}/", server.address));
+    assert_eq!(listener["concurrency"], strategy.concurrency);
+    assert_eq!(listener["io"], strategy.io);
+    assert_eq!(listener["workers"], strategy.workers);
+    assert!(
+        listener["why"].as_str().is_some_and(|why| !why.is_empty()),
+        "{started}"
+    );
+    assert!(started["limits"]["max-connections"].is_u64(), "{started}");
+    // A person reads the same on standard error.
+    eventually("the report", || server.stderr().contains("http://").then_some(()));
+    let report = server.stderr();
+    for word in [
+        "weir",
+        strategy.concurrency,
+        strategy.io,
+        "cache",
+        "s3-fifo",
+        "64 MiB",
+    ] {
+        assert!(report.contains(word), "{word} is not in {report}");
+    }
+    assert!(!report.contains('\u{1b}'), "no color where nobody sees it");
+    assert_eq!(server.stop(), NO_ERROR);
+}
+
+fn a_drain_finishes_what_is_owed(strategy: Strategy) {
+    for signal in ["TERM", "INT"] {
+        let tree = Tree::new();
+        let content = noise(24 << 20);
+        tree.write("large.bin", &content);
+        let mut server = Server::of(strategy, tree.path());
+        let mut idle = server.connect();
+        assert_eq!(idle.request("HEAD", "/large.bin", &[]).status, 200);
+        let mut busy = server.connect();
+        busy.send(head("GET", "/large.bin", &[]));
+        assert_eq!(busy.exactly(8), b"HTTP/1.1", "the answer has begun");
+        server.signal(signal);
+        idle.expect_close();
+        eventually("new connections are refused", || {
+            TcpStream::connect(server.address).is_err().then_some(())
+        });
+        assert!(server.has_ended().is_none(), "it waits for the one in flight");
+        let (rest, _) = busy.rest();
+        assert!(rest.ends_with(&content), "{} bytes", rest.len());
+        assert_eq!(server.wait(), NO_ERROR);
+    }
+}
+
+fn a_drain_is_bounded(strategy: Strategy) {
+    let tree = Tree::new();
+    tree.write("large.bin", noise(24 << 20));
+    let mut server = Launch::new(strategy)
+        .root(tree.path())
+        .args(["--grace", "300ms"])
+        .start();
+    let mut busy = server.connect();
+    busy.send(head("GET", "/large.bin", &[]));
+    assert_eq!(busy.exactly(8), b"HTTP/1.1", "the answer has begun");
+    server.signal("TERM");
+    within(Duration::from_secs(5), "grace ends", || server.has_ended());
+}
+
+fn a_second_signal_stops_at_once(strategy: Strategy) {
+    let tree = Tree::new();
+    tree.write("large.bin", noise(24 << 20));
+    let mut server = Launch::new(strategy)
+        .root(tree.path())
+        .args(["--grace", "60s"])
+        .start();
+    let mut busy = server.connect();
+    busy.send(head("GET", "/large.bin", &[]));
+    assert_eq!(busy.exactly(8), b"HTTP/1.1", "the answer has begun");
+    server.signal("TERM");
+    eventually("it drains", || {
+        TcpStream::connect(server.address).is_err().then_some(())
+    });
+    server.signal("TERM");
+    within(Duration::from_secs(5), "a second signal", || server.has_ended());
+}
+
+fn a_reload_takes_what_is_valid_and_keeps_the_rest(strategy: Strategy) {
+    let tree = Tree::with(&[
+        ("site/a.txt", "a"),
+        ("site/docs/x", "x"),
+        ("other/a.txt", "other"),
+    ]);
+    let config = tree.write("weir.toml", "root = 'site'\nheader = ['X-Version: 1']\n");
+    let server = Launch::new(strategy)
+        .args(["--config".as_ref(), config.as_os_str()])
+        .start();
+    let mut old = server.connect();
+    assert_eq!(old.get("/a.txt").must("X-Version"), "1");
+    assert_eq!(server.connect().get("/docs/").status, 403);
+    tree.write(
+        "weir.toml",
+        "root = 'site'\nheader = ['X-Version: 2']\nlisting = true\n",
+    );
+    server.signal("HUP");
+    eventually("the new configuration", || {
+        (server.connect().get("/a.txt").must("X-Version") == "2").then_some(())
+    });
+    assert_eq!(server.connect().get("/docs/").status, 200);
+    // The old connection is served, under the old or the new.
+    if let Some(answer) = old
+        .try_send(head("GET", "/a.txt", &[]))
+        .then(|| old.try_receive("GET"))
+        .flatten()
+    {
+        assert_eq!(answer.text(), "a");
+    }
+    tree.write(
+        "weir.toml",
+        "root = 'site'\nheader = ['X-Version: 3']\nlistin = false\n",
+    );
+    server.signal("HUP");
+    eventually("the complaint", || {
+        server.stderr().contains("did you mean `listing`").then_some(())
+    });
+    assert!(server.stderr().contains("weir.toml:3"), "{}", server.stderr());
+    assert_eq!(
+        server.connect().get("/a.txt").must("X-Version"),
+        "2",
+        "the old one is kept"
+    );
+    tree.write("weir.toml", "root = 'other'\n");
+    server.signal("HUP");
+    eventually("another root", || {
+        (server.connect().get("/a.txt").text() == "other").then_some(())
+    });
+    tree.write("weir.toml", "root = 'vanished'\n");
+    server.signal("HUP");
+    eventually("the complaint", || {
+        server.stderr().contains("vanished").then_some(())
+    });
+    assert_eq!(server.connect().get("/a.txt").text(), "other");
+}
+
+fn the_log_has_a_line_for_every_request(strategy: Strategy) {
+    let tree = Tree::with(&[("a.txt", "12345")]);
+    for format in ["common", "combined", "json"] {
+        let log = tree.join(&format!("{format}.log"));
+        let mut server = Launch::new(strategy)
+            .root(tree.path())
+            .args(["--log-format", format, "--access-log"])
+            .args([&log])
+            .start();
+        let fields = [
+            ("Referer", "http://weir.test/from"),
+            ("User-Agent", "agent \"007\" \\ x"),
+        ];
+        let mut connection = server.connect();
+        assert_eq!(connection.request("GET", "/a.txt?q=1", &fields).status, 200);
+        assert_eq!(connection.request("HEAD", "/a.txt", &fields).status, 200);
+        assert_eq!(
+            connection.request("GET", "/missing\"%0aline", &fields).status,
+            404
+        );
+        connection.send("BAD REQUEST\r\n\r\n");
+        assert_eq!(connection.receive("GET").status, 400);
+        assert_eq!(server.stop(), NO_ERROR);
+        let text = std::fs::read_to_string(&log).expect("the log");
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines.len(), 4, "{format}: {text}");
+        if format == "json" {
+            let values: Vec<Value> = lines
+                .iter()
+                .map(|line| serde_json::from_str(line).unwrap_or_else(|e| panic!("{e}: {line}")))
+                .collect();
+            let text = values[0].to_string();
+            assert!(text.contains("/a.txt?q=1") && text.contains("200"), "{text}");
+            continue;
+        }
+        assert!(lines[0].starts_with("127.0.0.1 - - ["), "{}", lines[0]);
+        assert!(
+            lines[0].contains("] \"GET /a.txt?q=1 HTTP/1.1\" 200 5"),
+            "{}",
+            lines[0]
+        );
+        assert!(lines[1].contains("\"HEAD /a.txt HTTP/1.1\" 200 "), "{}", lines[1]);
+        assert!(lines[2].contains(" 404 "), "{}", lines[2]);
+        assert!(
+            !lines[2].contains("missing\"%"),
+            "a quote of the client's is escaped: {}",
+            lines[2]
+        );
+        assert!(lines[3].contains(" 400 "), "{}", lines[3]);
+        let quotes = lines[0]
+            .replace("\\\\", "")
+            .replace("\\\"", "")
+            .matches('"')
+            .count();
+        assert_eq!(quotes, if format == "common" { 2 } else { 6 }, "{}", lines[0]);
+        assert_eq!(
+            lines[0].contains("http://weir.test/from"),
+            format == "combined",
+            "{}",
+            lines[0]
+        );
+    }
+}
+
+fn no_line_is_lost_when_it_stops(strategy: Strategy) {
+    let tree = Tree::with(&[("a.txt", "a")]);
+    let log = tree.join("access.log");
+    let mut server = Launch::new(strategy)
+        .root(tree.path())
+        .args(["--access-log".as_ref(), log.as_os_str()])
+        .start();
+    let address = server.address;
+    let clients: Vec<_> = (0..4)
+        .map(|client| {
+            std::thread::spawn(move || {
+                let mut connection = Connection::open(address);
+                for request in 0..250 {
+                    assert_eq!(connection.get(&format!("/a.txt?{client}-{request}")).text(), "a");
+                }
+            })
+        })
+        .collect();
+    for client in clients {
+        client.join().expect("a client");
+    }
+    assert_eq!(server.stop(), NO_ERROR);
+    let text = std::fs::read_to_string(&log).expect("the log");
+    let mut seen: Vec<&str> = text
+        .lines()
+        .filter_map(|line| line.split("/a.txt?").nth(1)?.split(' ').next())
+        .collect();
+    seen.sort_unstable();
+    seen.dedup();
+    assert_eq!(
+        (text.lines().count(), seen.len()),
+        (1000, 1000),
+        "each request once"
+    );
+}
+
+fn a_log_that_was_moved_is_opened_again(strategy: Strategy) {
+    let tree = Tree::with(&[("a.txt", "a")]);
+    let log = tree.join("access.log");
+    let server = Launch::new(strategy)
+        .root(tree.path())
+        .args(["--access-log".as_ref(), log.as_os_str()])
+        .start();
+    assert_eq!(server.connect().get("/a.txt?before").status, 200);
+    let read = |name: &str| std::fs::read_to_string(tree.join(name)).unwrap_or_default();
+    eventually("the first line", || {
+        read("access.log").contains("?before").then_some(())
+    });
+    std::fs::rename(&log, tree.join("access.log.1")).expect("a rename within the tree");
+    server.signal("USR1");
+    eventually("a new file", || log.exists().then_some(()));
+    assert_eq!(server.connect().get("/a.txt?after").status, 200);
+    eventually("a line in the new file", || {
+        read("access.log").contains("?after").then_some(())
+    });
+    assert!(!read("access.log.1").contains("?after"));
+}
+
+fn a_log_may_go_to_standard_output(strategy: Strategy) {
+    let tree = Tree::with(&[("a.txt", "a")]);
+    let mut server = Launch::new(strategy)
+        .root(tree.path())
+        .args(["--access-log", "-", "--log-format", "json"])
+        .start();
+    let began = Instant::now();
+    assert_eq!(server.connect().get("/a.txt").status, 200);
+    eventually("the line", || server.stdout().contains("/a.txt").then_some(()));
+    assert!(
+        began.elapsed() < Duration::from_secs(10),
+        "a buffered line does not wait for the next"
+    );
+    assert_eq!(server.stop(), NO_ERROR);
+    assert_eq!(server.stdout().lines().count(), 1);
+}
+
+on_every_strategy!(
+    the_start_says_what_was_chosen_and_why,
+    a_drain_finishes_what_is_owed,
+    a_drain_is_bounded,
+    a_second_signal_stops_at_once,
+    a_reload_takes_what_is_valid_and_keeps_the_rest,
+    the_log_has_a_line_for_every_request,
+    no_line_is_lost_when_it_stops,
+    a_log_that_was_moved_is_opened_again,
+    a_log_may_go_to_standard_output,
+);
