@@ -1,0 +1,425 @@
+//! Capture files as a stream of frames: pcap (microseconds, nanoseconds, both byte orders, Kuznetzov's
+//! variant) and pcapng (sections, interfaces, resolutions), cut anywhere.
+//!
+//! The caller pushes chunks; records that lie whole inside a chunk are never copied. Only a record
+//! that straddles two chunks is, so memory is one record, whatever the file's size. Nothing here knows
+//! what a packet means. A damaged file gives every frame before the damage and then an error that
+//! names the offset; nothing is guessed beyond it.
+//!
+//! Formats: draft-ietf-opsawg-pcap and draft-ietf-opsawg-pcapng. The reader is our own because
+//! the hot path must not allocate or copy; `tests/reader.rs` compares it with the crate `pcap-parser`.
+
+mod ng;
+mod old;
+mod writer;
+
+use core::fmt;
+use measure::Instant;
+use serde::Serialize;
+
+pub use writer::PcapngWriter;
+
+/// Largest captured frame and largest block that must be held whole; a longer one is damage.
+const RECORD_MAX: usize = 16 << 20;
+
+/// A link-layer header type as numbered at tcpdump.org/linktypes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+pub struct LinkType(pub u16);
+
+impl LinkType {
+    /// BSD loopback: four bytes of address family in the capturing host's order.
+    pub const NULL: LinkType = LinkType(0);
+    /// Ethernet, with or without VLAN tags.
+    pub const ETHERNET: LinkType = LinkType(1);
+    /// IPv4 or IPv6 without any link header.
+    pub const RAW: LinkType = LinkType(101);
+    /// OpenBSD loopback: four bytes of address family in network order.
+    pub const LOOP: LinkType = LinkType(108);
+    /// Linux "cooked" capture, version 1.
+    pub const LINUX_SLL: LinkType = LinkType(113);
+    /// IPv4 without any link header.
+    pub const IPV4: LinkType = LinkType(228);
+    /// IPv6 without any link header.
+    pub const IPV6: LinkType = LinkType(229);
+    /// Linux "cooked" capture, version 2.
+    pub const LINUX_SLL2: LinkType = LinkType(276);
+}
+
+/// One captured frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Frame<'a> {
+    /// Position in the file, counting from 1 as other analyzers do.
+    pub number: u64,
+    /// Capture time; the clock's origin is 1970-01-01T00:00:00Z. A pcapng simple packet has no time of
+    /// its own and takes that of the frame before it.
+    pub at: Instant,
+    /// What the frame starts with.
+    pub link: LinkType,
+    /// Length on the wire in bytes, at least `data.len()`.
+    pub wire_len: u32,
+    /// The captured bytes.
+    pub data: &'a [u8],
+}
+
+/// Why a file could not be read to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct ReadError {
+    /// Where in the file the damaged record starts, in bytes.
+    pub offset: u64,
+    /// Frames read before it; all of them are good.
+    pub frames: u64,
+    /// What is wrong there.
+    pub fault: Fault,
+}
+
+/// What is wrong with a capture file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Fault {
+    /// The first four bytes belong to no capture format.
+    NotACapture {
+        /// The bytes, first byte highest.
+        magic: u32,
+    },
+    /// The file ends inside a record.
+    Truncated {
+        /// Bytes of the record that are there.
+        present: u64,
+    },
+    /// A record claims more bytes than any capture tool writes.
+    Oversized {
+        /// The claim in bytes.
+        claimed: u64,
+    },
+    /// A pcapng block's length is impossible, or its two length fields differ.
+    BlockLength {
+        /// The first length field in bytes.
+        claimed: u32,
+    },
+    /// A pcapng section has no valid byte-order mark or an unknown major version.
+    Section,
+    /// A pcapng packet names an interface that was not described.
+    Interface {
+        /// The interface's number in its section.
+        id: u32,
+    },
+    /// A pcapng section describes more interfaces than are tracked.
+    Interfaces,
+}
+
+impl fmt::Display for ReadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "at byte {} after {} frames: ", self.offset, self.frames)?;
+        match self.fault {
+            Fault::NotACapture { magic } if magic >> 16 == 0x1f8b => {
+                f.write_str("this is gzip data; decompress it first")
+            }
+            Fault::NotACapture { magic: 0x28b5_2ffd } => {
+                f.write_str("this is zstd data; decompress it first")
+            }
+            Fault::NotACapture { magic } => {
+                write!(
+                    f,
+                    "neither pcap nor pcapng starts with {magic:#010x}; is this a capture file?"
+                )
+            }
+            Fault::Truncated { present } => write!(
+                f,
+                "the file ends {present} bytes into a record; the capture was probably interrupted, everything \
+                 before it was read"
+            ),
+            Fault::Oversized { claimed } => {
+                write!(
+                    f,
+                    "a record claims {claimed} bytes; the file is damaged from here on"
+                )
+            }
+            Fault::BlockLength { claimed } => {
+                write!(
+                    f,
+                    "a block's length {claimed} is impossible; the file is damaged from here on"
+                )
+            }
+            Fault::Section => f.write_str("a section header has no valid byte order or an unknown version"),
+            Fault::Interface { id } => write!(f, "a packet names interface {id}, which no block describes"),
+            Fault::Interfaces => f.write_str("a section describes more than 4096 interfaces"),
+        }
+    }
+}
+
+impl std::error::Error for ReadError {}
+
+/// Reads one capture file pushed in chunks.
+///
+/// ```text
+///   Magic --a1b2c3d4..--> Pcap    --+
+///     |  \--0a0d0d0a----> Pcapng  --+--damage--> Failed (every later call repeats the error)
+///     +------other bytes-----------------------> Failed
+/// ```
+#[derive(Debug)]
+pub struct Reader {
+    format: Format,
+    /// The beginning of a record whose end has not arrived.
+    carry: Vec<u8>,
+    /// File offset of the next unread byte (of `carry`'s first byte if it holds any).
+    offset: u64,
+    /// Bytes of a skipped block still to come.
+    skip: u64,
+    frames: u64,
+    last_at: Instant,
+}
+
+#[derive(Debug)]
+enum Format {
+    Magic,
+    Pcap(old::Header),
+    Pcapng(ng::Section),
+    Failed(ReadError),
+}
+
+/// What one look at the input says.
+enum Step<'a> {
+    /// At least this many bytes are needed, counted from the record's start.
+    Need(usize),
+    /// A record without a frame, this long.
+    Pass(usize),
+    /// A record this long that need not be held in memory.
+    Skip(u64),
+    /// A record this long, and its frame (time may be absent).
+    Frame(usize, Parsed<'a>),
+    Damage(Fault),
+}
+
+struct Parsed<'a> {
+    at: Option<Instant>,
+    link: LinkType,
+    wire_len: u32,
+    data: &'a [u8],
+}
+
+impl Default for Reader {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Reader {
+    /// A reader at the beginning of a file.
+    pub fn new() -> Reader {
+        Reader {
+            format: Format::Magic,
+            carry: Vec::new(),
+            offset: 0,
+            skip: 0,
+            frames: 0,
+            last_at: Instant::ZERO,
+        }
+    }
+
+    /// Takes the file's next bytes and calls `sink` for every frame that is now complete.
+    ///
+    /// # Errors
+    /// The file is no capture or is damaged; every frame before the damage has reached `sink`.
+    pub fn feed(&mut self, mut chunk: &[u8], mut sink: impl FnMut(Frame<'_>)) -> Result<(), ReadError> {
+        if let Format::Failed(error) = self.format {
+            return Err(error);
+        }
+        self.skip_block(&mut chunk);
+        while !self.carry.is_empty() && !chunk.is_empty() {
+            let mut carry = core::mem::take(&mut self.carry);
+            let step = self.step(&carry);
+            match step {
+                Step::Need(n) => {
+                    let take = n.saturating_sub(carry.len()).clamp(1, chunk.len());
+                    carry.extend_from_slice(&chunk[..take]);
+                    chunk = &chunk[take..];
+                    // A record may be complete now; look before asking for more.
+                    if let Step::Need(_) = self.step(&carry) {
+                        self.carry = carry;
+                        continue;
+                    }
+                    let used = self.take(&carry, &mut sink)?;
+                    carry.drain(..used.min(carry.len()));
+                    self.carry = carry;
+                }
+                _ => {
+                    let used = self.take(&carry, &mut sink)?;
+                    carry.drain(..used.min(carry.len()));
+                    self.carry = carry;
+                }
+            }
+            self.skip_block(&mut chunk);
+        }
+        while !chunk.is_empty() {
+            let used = self.take(chunk, &mut sink)?;
+            if used == 0 {
+                break;
+            }
+            chunk = &chunk[used..];
+            self.skip_block(&mut chunk);
+        }
+        if !chunk.is_empty() {
+            self.carry.extend_from_slice(chunk);
+        }
+        Ok(())
+    }
+
+    /// The file ends here.
+    ///
+    /// # Errors
+    /// It ends inside a record, is empty, or was damaged before.
+    pub fn finish(&mut self) -> Result<(), ReadError> {
+        if let Format::Failed(error) = self.format {
+            return Err(error);
+        }
+        if self.carry.is_empty() && self.skip == 0 && !matches!(self.format, Format::Magic) {
+            return Ok(());
+        }
+        let present = self.carry.len() as u64;
+        Err(self.fail(Fault::Truncated { present }))
+    }
+
+    /// Frames read so far.
+    pub fn frames(&self) -> u64 {
+        self.frames
+    }
+
+    fn skip_block(&mut self, chunk: &mut &[u8]) {
+        let n = self.skip.min(chunk.len() as u64);
+        self.skip -= n;
+        self.offset += n;
+        *chunk = &chunk[n as usize..];
+    }
+
+    fn fail(&mut self, fault: Fault) -> ReadError {
+        let error = ReadError {
+            offset: self.offset,
+            frames: self.frames,
+            fault,
+        };
+        self.format = Format::Failed(error);
+        self.carry = Vec::new();
+        error
+    }
+
+    #[inline]
+    fn step<'a>(&mut self, input: &'a [u8]) -> Step<'a> {
+        match &mut self.format {
+            Format::Pcap(header) => header.step(input),
+            Format::Pcapng(section) => section.step(input),
+            Format::Magic => magic(input),
+            Format::Failed(error) => Step::Damage(error.fault),
+        }
+    }
+
+    /// Handles the record `input` starts with; returns its length, or 0 if more bytes are needed.
+    #[inline]
+    fn take(&mut self, input: &[u8], sink: &mut impl FnMut(Frame<'_>)) -> Result<usize, ReadError> {
+        if let Format::Magic = self.format {
+            return self.begin(input);
+        }
+        match self.step(input) {
+            Step::Need(_) => Ok(0),
+            Step::Pass(n) => {
+                if let Format::Pcapng(section) = &mut self.format {
+                    section.absorb(&input[..n]);
+                }
+                self.offset += n as u64;
+                Ok(n)
+            }
+            Step::Skip(n) => {
+                let here = n.min(input.len() as u64);
+                self.skip = n - here;
+                self.offset += here;
+                Ok(here as usize)
+            }
+            Step::Frame(n, parsed) => {
+                self.frames += 1;
+                self.offset += n as u64;
+                let at = parsed.at.unwrap_or(self.last_at);
+                self.last_at = at;
+                sink(Frame {
+                    number: self.frames,
+                    at,
+                    link: parsed.link,
+                    wire_len: parsed.wire_len.max(parsed.data.len() as u32),
+                    data: parsed.data,
+                });
+                Ok(n)
+            }
+            Step::Damage(fault) => Err(self.fail(fault)),
+        }
+    }
+
+    fn begin(&mut self, input: &[u8]) -> Result<usize, ReadError> {
+        match magic(input) {
+            Step::Need(_) => Ok(0),
+            Step::Damage(fault) => Err(self.fail(fault)),
+            _ if input[..4] == ng::SHB => {
+                self.format = Format::Pcapng(ng::Section::default());
+                // The section header is a block like others and is read by the next step; nothing is used up.
+                self.take(input, &mut |_| {})
+            }
+            _ => match old::Header::parse(input) {
+                Some(header) => {
+                    self.format = Format::Pcap(header);
+                    self.offset += old::HEADER_LEN as u64;
+                    Ok(old::HEADER_LEN)
+                }
+                None => Err(self.fail(Fault::NotACapture { magic: be32(input) })),
+            },
+        }
+    }
+}
+
+fn magic(input: &[u8]) -> Step<'_> {
+    if input.len() < 4 {
+        return Step::Need(4);
+    }
+    if input[..4] == ng::SHB {
+        return if input.len() < 12 {
+            Step::Need(12)
+        } else {
+            Step::Pass(0)
+        };
+    }
+    if !old::is_magic(input) {
+        return Step::Damage(Fault::NotACapture { magic: be32(input) });
+    }
+    if input.len() < old::HEADER_LEN {
+        return Step::Need(old::HEADER_LEN);
+    }
+    Step::Pass(old::HEADER_LEN)
+}
+
+fn be32(b: &[u8]) -> u32 {
+    u32::from_be_bytes([b[0], b[1], b[2], b[3]])
+}
+
+/// Byte order of a file or section.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Order {
+    #[default]
+    Little,
+    Big,
+}
+
+impl Order {
+    #[inline]
+    fn u16(self, b: &[u8], at: usize) -> u16 {
+        let v = [b[at], b[at + 1]];
+        match self {
+            Order::Little => u16::from_le_bytes(v),
+            Order::Big => u16::from_be_bytes(v),
+        }
+    }
+
+    #[inline]
+    fn u32(self, b: &[u8], at: usize) -> u32 {
+        let v = [b[at], b[at + 1], b[at + 2], b[at + 3]];
+        match self {
+            Order::Little => u32::from_le_bytes(v),
+            Order::Big => u32::from_be_bytes(v),
+        }
+    }
+}

@@ -1,0 +1,503 @@
+//! Requests matched to answers on one connection, with times and sizes of both.
+//!
+//! Puts each direction's segments in order, feeds them to the tokenizers and pairs what comes out.
+//! Out-of-order bytes are held within a budget shared by all connections; when it is used up, or when
+//! the peer has acknowledged what the capture lacks, the missing bytes become a gap.
+
+use crate::flow::{Budget, ConnectionId, Context, Side};
+use crate::http::{Asked, Role, Token, Tokenizer};
+use crate::quantity;
+use core::time::Duration;
+use measure::Instant;
+use serde::Serialize;
+use std::collections::VecDeque;
+
+/// Segments held out of order per direction.
+const STASH_MAX: usize = 256;
+/// Requests without an answer that are remembered per connection.
+const PENDING_MAX: usize = 1024;
+/// What one of them takes of the shared budget: the record and the target's bytes.
+const PENDING_BYTES: usize = 640;
+
+/// A request and its answer as they crossed the capture point.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Transaction {
+    /// The connection.
+    pub connection: ConnectionId,
+    /// Position on the connection, from 0.
+    pub index: u64,
+    /// Request method.
+    pub method: String,
+    /// Request target, at most 256 bytes of it.
+    pub target: String,
+    /// Final status; none if no answer came.
+    pub status: Option<u16>,
+    /// Request line and fields in bytes.
+    pub request_header_bytes: u64,
+    /// Request content as framed on the wire, without chunk sizes, in bytes.
+    pub request_body_bytes: u64,
+    /// Status line and fields in bytes.
+    pub response_header_bytes: u64,
+    /// Response content without chunk sizes, in bytes.
+    pub response_body_bytes: u64,
+    /// When the request's first byte passed, from the first frame of the capture.
+    #[serde(rename = "start_s", serialize_with = "quantity::seconds")]
+    pub start: Duration,
+    /// From the request's first byte to its last.
+    #[serde(rename = "request_ms", serialize_with = "quantity::ms")]
+    pub request: Duration,
+    /// From the request's last byte to the answer's first.
+    #[serde(rename = "wait_ms", serialize_with = "quantity::ms_option")]
+    pub wait: Option<Duration>,
+    /// From the answer's first byte to its last.
+    #[serde(rename = "receive_ms", serialize_with = "quantity::ms_option")]
+    pub receive: Option<Duration>,
+    /// Other requests of the connection still unanswered when this one was sent.
+    pub ahead: u32,
+    /// Packets of the connection, both directions, from the request's first to the answer's last.
+    pub packets: u64,
+    /// Frame number of the request's first packet.
+    pub first_packet: u64,
+    /// Frame number of the answer's last packet; of the request's last without an answer.
+    pub last_packet: u64,
+    /// The answer is complete.
+    pub complete: bool,
+}
+
+/// HTTP on one connection in numbers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct HttpCounts {
+    /// Requests seen.
+    pub requests: u64,
+    /// Complete final answers matched to a request.
+    pub responses: u64,
+    /// Answers without a request (the capture began or lost bytes in between).
+    pub unmatched_responses: u64,
+    /// Requests sent before all earlier ones were answered.
+    pub pipelined: u64,
+    /// Requests without a complete answer at the end.
+    pub unanswered: u64,
+}
+
+/// A run of pipelined requests that each took a segment of its own.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SingleRun {
+    pub(crate) requests: u32,
+    pub(crate) bytes: u64,
+    pub(crate) first: (Instant, u64),
+    pub(crate) last: (Instant, u64),
+}
+
+#[derive(Debug)]
+struct Pending {
+    transaction: Transaction,
+    started: Instant,
+    request_last: Instant,
+    packets_before: u64,
+    response_first: Option<Instant>,
+}
+
+/// One direction: the next byte wanted and what came too early.
+#[derive(Debug)]
+struct Stream {
+    tokenizer: Tokenizer,
+    expected: Option<u64>,
+    stash: Vec<(u64, u32, Vec<u8>)>,
+    /// Where the stream ends.
+    fin: Option<u64>,
+    /// When and where the message being read began.
+    begun: (Instant, u64),
+}
+
+impl Stream {
+    fn new(role: Role, midstream: bool) -> Stream {
+        Stream {
+            tokenizer: Tokenizer::new(role, midstream),
+            expected: None,
+            stash: Vec::new(),
+            fin: None,
+            begun: (Instant::ZERO, 0),
+        }
+    }
+}
+
+/// The HTTP observer of one connection.
+#[derive(Debug)]
+pub(crate) struct Exchange {
+    streams: [Stream; 2],
+    pending: VecDeque<Pending>,
+    counts: HttpCounts,
+    /// The answer being read is an interim one.
+    interim: bool,
+    run: Option<SingleRun>,
+    tokens: Vec<Token>,
+}
+
+/// A data segment's place in its stream.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Piece<'a> {
+    pub(crate) start: u64,
+    pub(crate) len: u32,
+    pub(crate) bytes: &'a [u8],
+}
+
+impl Exchange {
+    pub(crate) fn new(midstream: bool) -> Exchange {
+        Exchange {
+            streams: [
+                Stream::new(Role::Requests, midstream),
+                Stream::new(Role::Responses, midstream),
+            ],
+            pending: VecDeque::new(),
+            counts: HttpCounts::default(),
+            interim: false,
+            run: None,
+            tokens: Vec::new(),
+        }
+    }
+
+    pub(crate) fn counts(&self) -> HttpCounts {
+        self.counts
+    }
+
+    /// Nothing more can be learned.
+    pub(crate) fn is_over(&self) -> bool {
+        self.streams.iter().all(|s| s.tokenizer.is_opaque()) && self.pending.is_empty()
+    }
+
+    /// Requests waiting for (the rest of) an answer, and when the oldest was sent.
+    pub(crate) fn waiting(&self) -> (u32, Option<Instant>) {
+        (self.pending.len() as u32, self.pending.front().map(|p| p.started))
+    }
+
+    /// The direction's first byte has this offset.
+    pub(crate) fn expect(&mut self, side: Side, offset: u64) {
+        self.streams[side as usize].expected = Some(offset);
+    }
+
+    /// A data segment of `side` passed; `packets` counts the connection's packets including this one.
+    pub(crate) fn data(&mut self, side: Side, piece: Piece<'_>, packets: u64, cx: &mut Context<'_>) {
+        let stream = &mut self.streams[side as usize];
+        if stream.tokenizer.is_opaque() {
+            return;
+        }
+        let expected = *stream.expected.get_or_insert(piece.start);
+        if piece.start > expected {
+            if stream.stash.len() < STASH_MAX && cx.budget.hold(piece.bytes.len()) {
+                let place = stream.stash.partition_point(|held| held.0 <= piece.start);
+                stream
+                    .stash
+                    .insert(place, (piece.start, piece.len, piece.bytes.to_vec()));
+                return;
+            }
+            // No room to wait for what is missing: it becomes a gap, unless held bytes come first.
+            self.release(side, piece.start, packets, cx);
+        }
+        self.in_order(side, piece, packets, cx);
+        self.release(side, 0, packets, cx);
+    }
+
+    /// The peer acknowledged `side`'s bytes up to `ack`: what is missing below was lost by the capture.
+    pub(crate) fn acknowledged(&mut self, side: Side, ack: u64, packets: u64, cx: &mut Context<'_>) {
+        if !self.streams[side as usize].stash.is_empty() {
+            self.release(side, ack, packets, cx);
+        }
+    }
+
+    /// Hands held segments on while they are in order, or start below `until`.
+    fn release(&mut self, side: Side, until: u64, packets: u64, cx: &mut Context<'_>) {
+        loop {
+            let stream = &mut self.streams[side as usize];
+            match stream.stash.first() {
+                Some(held) if held.0 <= stream.expected.unwrap_or(0) || held.0 < until => {
+                    let (start, len, bytes) = stream.stash.remove(0);
+                    cx.budget.release(bytes.len());
+                    let piece = Piece {
+                        start,
+                        len,
+                        bytes: &bytes,
+                    };
+                    self.in_order(side, piece, packets, cx);
+                }
+                _ => return,
+            }
+        }
+    }
+
+    fn in_order(&mut self, side: Side, piece: Piece<'_>, packets: u64, cx: &mut Context<'_>) {
+        let stream = &mut self.streams[side as usize];
+        let expected = stream.expected.unwrap_or(piece.start);
+        let end = piece.start + u64::from(piece.len);
+        if end <= expected {
+            return;
+        }
+        let mut tokens = core::mem::take(&mut self.tokens);
+        if piece.start > expected {
+            stream.tokenizer.gap(piece.start - expected, &mut tokens);
+        }
+        let old = expected.saturating_sub(piece.start) as usize;
+        let fresh = piece.bytes.get(old..).unwrap_or(&[]);
+        stream.expected = Some(end);
+        if stream.tokenizer.is_between() {
+            stream.begun = (cx.at, cx.number);
+        }
+        let front = self
+            .pending
+            .front()
+            .map_or(Asked::Other, |p| asked(&p.transaction.method));
+        let mut later = self.pending.iter().skip(1);
+        let mut first = Some(front);
+        stream.tokenizer.bytes(
+            fresh,
+            // Several answers may end in one segment: each asks about the next request in turn.
+            || {
+                first.take().unwrap_or_else(|| {
+                    later
+                        .next()
+                        .map_or(Asked::Other, |p| asked(&p.transaction.method))
+                })
+            },
+            &mut tokens,
+        );
+        let uncaptured = (end - expected) - fresh.len() as u64;
+        if uncaptured > 0 {
+            stream.tokenizer.gap(uncaptured, &mut tokens);
+        }
+        let mut ended = 0;
+        for token in tokens.drain(..) {
+            match side {
+                Side::Client => ended += self.request_token(token, packets, cx),
+                Side::Server => self.response_token(token, packets, cx),
+            }
+        }
+        self.tokens = tokens;
+        if side == Side::Client {
+            self.track_run(ended, piece.len, cx);
+        }
+        self.close_at_fin(side, packets, cx);
+    }
+
+    /// Returns 1 if a request ended.
+    fn request_token(&mut self, token: Token, packets: u64, cx: &mut Context<'_>) -> u32 {
+        match token {
+            Token::Request {
+                method,
+                target,
+                header_bytes,
+            } => {
+                if self.streams[Side::Server as usize].tokenizer.is_lost() {
+                    // Whether earlier requests were answered cannot be known, so nothing may be said about them.
+                    self.run = None;
+                    while !self.pending.is_empty() {
+                        self.abandon_front(packets, cx);
+                    }
+                }
+                let ahead = self.pending.len() as u32;
+                let index = self.counts.requests;
+                self.counts.requests += 1;
+                self.counts.pipelined += u64::from(ahead > 0);
+                if self.pending.len() >= PENDING_MAX || !cx.budget.hold(PENDING_BYTES) {
+                    self.counts.unanswered += 1;
+                    return 0;
+                }
+                let (started, first_packet) = self.streams[Side::Client as usize].begun;
+                self.pending.push_back(Pending {
+                    transaction: Transaction {
+                        connection: cx.connection,
+                        index,
+                        method,
+                        target,
+                        status: None,
+                        request_header_bytes: header_bytes,
+                        request_body_bytes: 0,
+                        response_header_bytes: 0,
+                        response_body_bytes: 0,
+                        start: started.since(cx.start),
+                        request: cx.at.since(started),
+                        wait: None,
+                        receive: None,
+                        ahead,
+                        packets: 0,
+                        first_packet,
+                        last_packet: cx.number,
+                        complete: false,
+                    },
+                    started,
+                    request_last: cx.at,
+                    packets_before: packets - 1,
+                    response_first: None,
+                });
+                0
+            }
+            Token::End { body_bytes } => {
+                self.streams[Side::Client as usize].begun = (cx.at, cx.number);
+                if let Some(pending) = self.pending.back_mut() {
+                    pending.transaction.request_body_bytes = body_bytes;
+                    pending.transaction.request = cx.at.since(pending.started);
+                    pending.transaction.last_packet = cx.number;
+                    pending.request_last = cx.at;
+                }
+                1
+            }
+            _ => 0,
+        }
+    }
+
+    fn response_token(&mut self, token: Token, packets: u64, cx: &mut Context<'_>) {
+        let begun = &mut self.streams[Side::Server as usize].begun;
+        match token {
+            Token::Response { status, header_bytes } => {
+                self.interim = (100..200).contains(&status) && status != 101;
+                if self.interim {
+                    return;
+                }
+                match self.pending.front_mut() {
+                    Some(pending) => {
+                        let t = &mut pending.transaction;
+                        t.status = Some(status);
+                        t.response_header_bytes = header_bytes;
+                        t.wait = Some(begun.0.since(pending.request_last));
+                        pending.response_first = Some(begun.0);
+                        if status == 101 {
+                            self.finish_front(0, packets, cx);
+                        }
+                    }
+                    None => self.counts.unmatched_responses += 1,
+                }
+            }
+            Token::End { body_bytes } => {
+                *begun = (cx.at, cx.number);
+                if self.interim {
+                    self.interim = false;
+                } else {
+                    self.finish_front(body_bytes, packets, cx);
+                }
+            }
+            Token::Lost => {
+                // The answers that went missing cannot be told from those still to come; only the newest
+                // request can be sure of its answer.
+                while self.pending.len() > 1 {
+                    self.abandon_front(packets, cx);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn finish_front(&mut self, body_bytes: u64, packets: u64, cx: &mut Context<'_>) {
+        // Without a status the front belongs to an answer that was never seen to begin.
+        if self
+            .pending
+            .front()
+            .is_none_or(|p| p.transaction.status.is_none())
+        {
+            return;
+        }
+        if let Some(mut pending) = self.pending.pop_front() {
+            cx.budget.release(PENDING_BYTES);
+            let t = &mut pending.transaction;
+            t.response_body_bytes = body_bytes;
+            t.receive = pending.response_first.map(|first| cx.at.since(first));
+            t.packets = packets - pending.packets_before;
+            t.last_packet = cx.number;
+            t.complete = true;
+            self.counts.responses += 1;
+            cx.transaction(pending.transaction);
+        }
+    }
+
+    fn abandon_front(&mut self, packets: u64, cx: &mut Context<'_>) {
+        if let Some(mut pending) = self.pending.pop_front() {
+            cx.budget.release(PENDING_BYTES);
+            self.counts.unanswered += 1;
+            pending.transaction.packets = packets - pending.packets_before;
+            cx.transaction(pending.transaction);
+        }
+    }
+
+    fn track_run(&mut self, ended: u32, len: u32, cx: &mut Context<'_>) {
+        let here = (cx.at, cx.number);
+        let pipelined = self.pending.len() >= 2;
+        match (&mut self.run, ended) {
+            (Some(run), 1) if pipelined => {
+                run.requests += 1;
+                run.bytes += u64::from(len);
+                run.last = here;
+            }
+            _ => {
+                self.flush_run(cx);
+                if ended == 1 && !pipelined {
+                    self.run = Some(SingleRun {
+                        requests: 1,
+                        bytes: u64::from(len),
+                        first: here,
+                        last: here,
+                    });
+                }
+            }
+        }
+    }
+
+    fn flush_run(&mut self, cx: &mut Context<'_>) {
+        if let Some(run) = self.run.take() {
+            cx.single_requests(run);
+        }
+    }
+
+    /// `side` closed its half at this offset; what came before may still be on its way.
+    pub(crate) fn fin(&mut self, side: Side, offset: u64, packets: u64, cx: &mut Context<'_>) {
+        self.streams[side as usize].fin = Some(offset);
+        self.close_at_fin(side, packets, cx);
+    }
+
+    fn close_at_fin(&mut self, side: Side, packets: u64, cx: &mut Context<'_>) {
+        let stream = &self.streams[side as usize];
+        if stream
+            .fin
+            .is_some_and(|fin| stream.expected.is_none_or(|expected| expected >= fin))
+        {
+            self.closed(side, packets, cx);
+        }
+    }
+
+    /// All that `side` sent has been seen.
+    pub(crate) fn closed(&mut self, side: Side, packets: u64, cx: &mut Context<'_>) {
+        let mut tokens = core::mem::take(&mut self.tokens);
+        self.streams[side as usize].tokenizer.close(&mut tokens);
+        for token in tokens.drain(..) {
+            match side {
+                Side::Client => {
+                    self.request_token(token, packets, cx);
+                }
+                Side::Server => self.response_token(token, packets, cx),
+            }
+        }
+        self.tokens = tokens;
+    }
+
+    /// The connection is over: what waits will wait forever.
+    pub(crate) fn finish(&mut self, packets: u64, cx: &mut Context<'_>) {
+        self.flush_run(cx);
+        while !self.pending.is_empty() {
+            self.abandon_front(packets, cx);
+        }
+        self.forget(cx.budget);
+    }
+
+    /// Gives held bytes back to the budget.
+    pub(crate) fn forget(&mut self, budget: &mut Budget) {
+        for stream in &mut self.streams {
+            for (_, _, bytes) in stream.stash.drain(..) {
+                budget.release(bytes.len());
+            }
+        }
+    }
+}
+
+fn asked(method: &str) -> Asked {
+    match method {
+        "HEAD" => Asked::Head,
+        "CONNECT" => Asked::Connect,
+        _ => Asked::Other,
+    }
+}

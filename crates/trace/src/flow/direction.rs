@@ -1,0 +1,300 @@
+//! What one end of a connection sent, in numbers: the counters and distributions of a report.
+//!
+//! Plain data that adds up; nothing here decides how a packet is classed.
+
+use crate::quantity;
+use core::time::Duration;
+use serde::Serialize;
+
+/// Bytes on the wire, counted two ways.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Volume {
+    /// Packets.
+    pub packets: u64,
+    /// TCP payload in bytes, retransmissions included.
+    pub payload: u64,
+    /// IP and TCP headers in bytes, options included; link headers are not.
+    pub headers: u64,
+}
+
+impl Volume {
+    /// Payload plus 40 bytes for each packet: the convention of the 1997 studies.
+    pub fn with_40(self) -> u64 {
+        self.payload + 40 * self.packets
+    }
+
+    /// Header share under the 40-byte convention in percent, `100 * 40 * packets / (payload + 40 * packets)`;
+    /// zero without packets.
+    pub fn overhead_40(self) -> f64 {
+        percent(40 * self.packets, self.with_40())
+    }
+
+    /// Header share with the headers as they were, in percent.
+    pub fn overhead(self) -> f64 {
+        percent(self.headers, self.payload + self.headers)
+    }
+
+    pub(crate) fn add(&mut self, other: Volume) {
+        self.packets += other.packets;
+        self.payload += other.payload;
+        self.headers += other.headers;
+    }
+}
+
+fn percent(part: u64, whole: u64) -> f64 {
+    if whole == 0 {
+        0.0
+    } else {
+        100.0 * part as f64 / whole as f64
+    }
+}
+
+impl Serialize for Volume {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        use serde::ser::SerializeStruct;
+        let mut s = serializer.serialize_struct("Volume", 7)?;
+        s.serialize_field("packets", &self.packets)?;
+        s.serialize_field("payload_bytes", &self.payload)?;
+        s.serialize_field("header_bytes", &self.headers)?;
+        s.serialize_field("bytes_with_40", &self.with_40())?;
+        s.serialize_field("bytes_with_headers", &(self.payload + self.headers))?;
+        s.serialize_field("overhead_40_percent", &self.overhead_40())?;
+        s.serialize_field("overhead_percent", &self.overhead())?;
+        s.end()
+    }
+}
+
+/// Packets by type, as document 000 of the 1997 studies counts them. A packet may be of two types
+/// (a FIN that carries data), so the sum can exceed the number of packets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Kinds {
+    /// SYN flag set.
+    pub syn: u64,
+    /// FIN flag set.
+    pub fin: u64,
+    /// RST flag set.
+    pub rst: u64,
+    /// With payload.
+    pub data: u64,
+    /// ACK flag, no payload, and none of SYN, FIN, RST.
+    pub ack: u64,
+}
+
+impl Kinds {
+    pub(crate) fn add(&mut self, other: Kinds) {
+        self.syn += other.syn;
+        self.fin += other.fin;
+        self.rst += other.rst;
+        self.data += other.data;
+        self.ack += other.ack;
+    }
+}
+
+/// Mean, spread and extremes of a stream of durations.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Spread {
+    /// How many.
+    pub count: u64,
+    /// Smallest; zero without samples.
+    pub min: Duration,
+    /// Largest.
+    pub max: Duration,
+    mean_ns: f64,
+    square_ns: f64,
+}
+
+impl Spread {
+    pub(crate) fn record(&mut self, sample: Duration) {
+        self.min = if self.count == 0 {
+            sample
+        } else {
+            self.min.min(sample)
+        };
+        self.max = self.max.max(sample);
+        self.count += 1;
+        // Welford's update: no sum of squares that loses its digits.
+        let ns = sample.as_nanos() as f64;
+        let delta = ns - self.mean_ns;
+        self.mean_ns += delta / self.count as f64;
+        self.square_ns += delta * (ns - self.mean_ns);
+    }
+
+    /// The arithmetic mean.
+    pub fn mean(&self) -> Duration {
+        Duration::from_nanos(self.mean_ns as u64)
+    }
+
+    /// The sample standard deviation; zero for fewer than two samples.
+    pub fn deviation(&self) -> Duration {
+        if self.count < 2 {
+            return Duration::ZERO;
+        }
+        Duration::from_nanos((self.square_ns / (self.count - 1) as f64).max(0.0).sqrt() as u64)
+    }
+}
+
+impl Serialize for Spread {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        use serde::ser::SerializeStruct;
+        let ms = |d: Duration| d.as_nanos() as f64 / 1e6;
+        let mut s = serializer.serialize_struct("Spread", 5)?;
+        s.serialize_field("count", &self.count)?;
+        s.serialize_field("min_ms", &ms(self.min))?;
+        s.serialize_field("mean_ms", &ms(self.mean()))?;
+        s.serialize_field("max_ms", &ms(self.max))?;
+        s.serialize_field("deviation_ms", &ms(self.deviation()))?;
+        s.end()
+    }
+}
+
+/// A quantity in bytes that varies: its largest value and a mean.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Level {
+    /// Samples (or changes) behind the mean.
+    pub samples: u64,
+    /// Largest value in bytes.
+    pub max: u64,
+    /// Mean in bytes.
+    pub mean: f64,
+}
+
+impl Level {
+    pub(crate) fn record(&mut self, value: u64) {
+        self.samples += 1;
+        self.max = self.max.max(value);
+        self.mean += (value as f64 - self.mean) / self.samples as f64;
+    }
+}
+
+/// Why data was sent again, by number of segments.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Retransmissions {
+    /// Data packets that repeat bytes already seen.
+    pub packets: u64,
+    /// Bytes that were repeated.
+    pub bytes: u64,
+    /// After three duplicate acknowledgments or SACK, and during the recovery that follows.
+    pub fast: u64,
+    /// After a timeout, and the repetitions that follow it.
+    pub timeout: u64,
+    /// Of the last segment sent, before a timeout could expire: tail loss probe or a hasty timer.
+    pub probe: u64,
+    /// Of bytes that the peer had acknowledged already.
+    pub needless: u64,
+    /// SYN or FIN sent again.
+    pub control: u64,
+}
+
+/// Everything one end sent.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Direction {
+    /// Packets and bytes.
+    pub volume: Volume,
+    /// Packets by type.
+    pub kinds: Kinds,
+    /// Packets with the PSH flag.
+    pub pushed: u64,
+    /// Packets with the ACK flag.
+    pub with_ack: u64,
+    /// Payload bytes not seen before.
+    pub unique_bytes: u64,
+    /// Sequence space from the first to the last data byte, in bytes; more than `unique_bytes` if the capture
+    /// missed some.
+    pub stream_bytes: u64,
+    /// Repetitions.
+    pub retransmissions: Retransmissions,
+    /// Data packets that arrived below the highest sequence number and were not seen before: reordered on
+    /// the way, or lost before the capture point and repeated.
+    pub out_of_order: u64,
+    /// Of those, packets so late that they must be repetitions.
+    pub out_of_order_late: u64,
+    /// Duplicate acknowledgments this end sent (RFC 5681's definition).
+    pub duplicate_acks: u64,
+    /// Third duplicates: what triggers a fast retransmit at the peer.
+    pub triple_duplicate_acks: u64,
+    /// Packets with SACK blocks.
+    pub sacks: u64,
+    /// Packets whose first SACK block reports a duplicate (RFC 2883).
+    pub duplicate_sacks: u64,
+    /// Keep-alive probes.
+    pub keep_alives: u64,
+    /// Packets that only change the window.
+    pub window_updates: u64,
+    /// Packets with a window of zero (RST packets aside).
+    pub zero_windows: u64,
+    /// Maximum segment size announced, in bytes.
+    pub mss: Option<u16>,
+    /// Window scale announced.
+    pub window_scale: Option<u8>,
+    /// SACK permitted was announced.
+    pub sack_permitted: bool,
+    /// Timestamps are used.
+    pub timestamps: bool,
+    /// Smallest payload of a data packet in bytes, zero without data.
+    pub segment_min: u32,
+    /// Largest payload of a data packet in bytes.
+    pub segment_max: u32,
+    /// Smallest window offered after the handshake, scaled, in bytes.
+    pub window_min: Option<u64>,
+    /// Windows offered, scaled, in bytes.
+    pub window: Level,
+    /// Bytes sent before the first acknowledgment of data.
+    pub initial_window: u64,
+    /// Data packets sent before the first acknowledgment of data.
+    pub initial_packets: u64,
+    /// Round trips: this end's data to the peer's acknowledgment, measured at the capture point.
+    pub rtt: Spread,
+    /// Round trips of repeated segments that timestamps resolved; not in `rtt`.
+    pub rtt_by_echo: u64,
+    /// Bytes this end had under way, as far as it knew; the mean is over the time anything was.
+    pub flight: Level,
+    /// Estimated congestion window: the largest flight in each round trip with data.
+    pub cwnd: Level,
+    /// Longest pause between two packets of this end.
+    #[serde(rename = "idle_max_ms", serialize_with = "quantity::ms")]
+    pub idle_max: Duration,
+    /// From the first to the last data packet.
+    #[serde(rename = "data_span_ms", serialize_with = "quantity::ms")]
+    pub data_span: Duration,
+    /// Time the sender stood still because the peer's window was full.
+    #[serde(rename = "window_limited_ms", serialize_with = "quantity::ms")]
+    pub window_limited: Duration,
+    /// Time the peer's window was zero.
+    #[serde(rename = "zero_window_ms", serialize_with = "quantity::ms")]
+    pub zero_window: Duration,
+    /// Pauses inside a message with nothing under way.
+    #[serde(rename = "application_limited_ms", serialize_with = "quantity::ms")]
+    pub application_limited: Duration,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn overhead_follows_the_identity_of_document_003() {
+        let v = Volume {
+            packets: 510,
+            payload: 216_289,
+            headers: 510 * 52,
+        };
+        // Table 4, HTTP/1.0: 510.2 packets, 216,289 bytes, 8.6 percent.
+        assert!((v.overhead_40() - 8.6).abs() < 0.05);
+        assert_eq!(v.with_40(), 236_689);
+        assert_eq!(Volume::default().overhead_40(), 0.0);
+    }
+
+    #[test]
+    fn spread_matches_the_textbook() {
+        let mut s = Spread::default();
+        for ms in [2u64, 4, 4, 4, 5, 5, 7, 9] {
+            s.record(Duration::from_millis(ms));
+        }
+        assert_eq!(
+            (s.count, s.min, s.max),
+            (8, Duration::from_millis(2), Duration::from_millis(9))
+        );
+        assert_eq!(s.mean(), Duration::from_millis(5));
+        assert!((s.deviation().as_secs_f64() - 0.002_138).abs() < 1e-6);
+    }
+}

@@ -1,0 +1,782 @@
+//! One direction of a connection: sequence space, acknowledgments, retransmissions, round trips, flight.
+//!
+//! "The sender" is the end whose data this is. The capture point may be anywhere on the path: the time
+//! from the capture point to the sender and back is taken from the other direction's smallest round
+//! trip, and an acknowledgment counts as known to the sender only after that time. So flights and
+//! congestion windows mean the same whether the capture was made at the sender or at the receiver.
+
+use super::direction::Direction;
+use super::restart::Restart;
+use super::stall::Turn;
+use super::{Context, Side};
+use crate::packet::{Flags, Segment};
+use crate::seq::{SeqNum, Space};
+use core::time::Duration;
+use measure::Instant;
+use std::collections::VecDeque;
+
+/// Ranges below the highest sequence number that were not seen, per direction.
+const HOLES_MAX: usize = 64;
+/// Round trips below this are taken as none when acknowledgments are timed back to the sender.
+const NEAR: Duration = Duration::from_millis(1);
+/// The least a retransmission timer waits (Linux; the RFC's own minimum is a second).
+pub(super) const RTO_MIN: Duration = Duration::from_millis(200);
+/// No segment is called full below the least that every IPv4 host must accept.
+const MSS_LEAST: u32 = 536;
+
+/// A segment that waits for its acknowledgment.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sent {
+    pub(super) start: u64,
+    pub(super) end: u64,
+    pub(super) payload: u32,
+    pub(super) full: bool,
+    pub(super) first_at: Instant,
+    pub(super) last_at: Instant,
+    pub(super) packet: u64,
+    pub(super) transmissions: u32,
+    tsval: Option<u32>,
+}
+
+/// A timeout whose repetition has not been acknowledged.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Expired {
+    pub(super) at: Instant,
+    pub(super) packets: [u64; 2],
+    pub(super) transmissions: u32,
+    pub(super) cost: Duration,
+    tsval: Option<u32>,
+}
+
+/// What brought on the repetitions now going on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Cause {
+    Fast,
+    Timeout,
+}
+
+/// What an acknowledgment did.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct AckEvent {
+    pub(super) at: Instant,
+    pub(super) packet: u64,
+    /// No payload came with it.
+    pub(super) pure: bool,
+    /// Data segments under way before it.
+    pub(super) before: u32,
+    /// Of those, full ones.
+    pub(super) before_full: u32,
+    /// Bytes under way before it.
+    pub(super) before_bytes: u64,
+    /// Data segments still under way after it.
+    pub(super) after: u32,
+    /// Newest segment it covers, and how long that had waited.
+    pub(super) newest: Sent,
+    pub(super) delay: Duration,
+    /// Silence on the connection before it.
+    pub(super) silence: Duration,
+}
+
+/// What a data, SYN or FIN segment turned out to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Arrival {
+    /// Beyond everything seen so far.
+    New,
+    /// Below the highest byte, but not seen before.
+    Late,
+    /// Seen before.
+    Repeated,
+    KeepAlive,
+}
+
+#[derive(Debug)]
+pub(super) struct Half {
+    pub(super) side: Side,
+    pub(super) stats: Direction,
+    pub(super) space: Option<Space>,
+    /// End of the highest byte (or SYN, FIN) seen.
+    pub(super) next: u64,
+    /// Highest acknowledgment seen from the peer.
+    pub(super) acked: u64,
+    /// Highest acknowledgment that had reached the sender when it sent what passes now.
+    pub(super) known: u64,
+    en_route: VecDeque<(Instant, u64)>,
+    first_data: Option<(u64, Instant)>,
+    data_end: u64,
+    pub(super) fin: Option<u64>,
+    holes: Vec<(u64, u64, Instant)>,
+    pub(super) outstanding: VecDeque<Sent>,
+    /// The direction's first payload byte was acknowledged.
+    data_acked: bool,
+    /// Largest payload plus TCP options.
+    largest: u32,
+    /// What the peer announced.
+    pub(super) peer_mss: Option<u16>,
+    /// The shift that applies to this end's window field; none until both SYNs were seen.
+    pub(super) shift: Option<u8>,
+    /// The window this end offers.
+    pub(super) window: u64,
+    window_field: Option<u16>,
+    window_base: SeqNum,
+    zero_since: Option<(Instant, u64)>,
+    zero_probes: u32,
+    srtt: Option<(Duration, Duration)>,
+    duplicates: u32,
+    sacked_above: bool,
+    recovery: Option<(Cause, u64)>,
+    expired: Option<Expired>,
+    syn_seen: Option<(Instant, u64)>,
+    syn_last: Option<(Instant, u64)>,
+    syns: u32,
+    last_packet_at: Option<Instant>,
+    pub(super) last_data: Option<(Instant, u64)>,
+    pub(super) last_ack: Option<AckEvent>,
+    flight_changed: Instant,
+    flight_area: f64,
+    flight_time: Duration,
+    round_end: Option<u64>,
+    round_peak: u64,
+    pub(super) rounds: u32,
+    pub(super) initial_flight: u64,
+    /// Largest flight since the last loss or restart.
+    pub(super) peak: u64,
+    window_full: Option<(Instant, u64)>,
+    window_waits: u64,
+    window_worst: (Duration, u64, u64),
+    pub(super) turn: Turn,
+    pub(super) restart: Option<Restart>,
+}
+
+impl Half {
+    pub(super) fn new(side: Side) -> Half {
+        Half {
+            side,
+            stats: Direction::default(),
+            space: None,
+            next: 0,
+            acked: 0,
+            known: 0,
+            en_route: VecDeque::new(),
+            first_data: None,
+            data_end: 0,
+            fin: None,
+            holes: Vec::new(),
+            outstanding: VecDeque::new(),
+            data_acked: false,
+            largest: 0,
+            peer_mss: None,
+            shift: None,
+            window: 0,
+            window_field: None,
+            window_base: SeqNum(0),
+            zero_since: None,
+            zero_probes: 0,
+            srtt: None,
+            duplicates: 0,
+            sacked_above: false,
+            recovery: None,
+            expired: None,
+            syn_seen: None,
+            syn_last: None,
+            syns: 0,
+            last_packet_at: None,
+            last_data: None,
+            last_ack: None,
+            flight_changed: Instant::ZERO,
+            flight_area: 0.0,
+            flight_time: Duration::ZERO,
+            round_end: None,
+            round_peak: 0,
+            rounds: 0,
+            initial_flight: 0,
+            peak: 0,
+            window_full: None,
+            window_waits: 0,
+            window_worst: (Duration::ZERO, 0, 0),
+            turn: Turn::default(),
+            restart: None,
+        }
+    }
+
+    /// Smallest round trip of this direction; zero while unknown.
+    pub(super) fn base_rtt(&self) -> Duration {
+        self.stats.rtt.min
+    }
+
+    /// RFC 6298's timer with Linux's minimum; a second while nothing was measured.
+    pub(super) fn rto(&self) -> Duration {
+        self.srtt.map_or(Duration::from_secs(1), |(srtt, var)| {
+            (srtt + 4 * var).max(RTO_MIN)
+        })
+    }
+
+    /// The payload plus options of a full segment: what the peer announced, or the largest seen.
+    pub(super) fn mss(&self) -> u32 {
+        self.peer_mss.map_or(self.largest.max(MSS_LEAST), u32::from)
+    }
+
+    /// Bytes under way as far as the sender knew.
+    pub(super) fn flight(&self) -> u64 {
+        self.next.saturating_sub(self.known)
+    }
+
+    /// Everything sent was acknowledged.
+    pub(super) fn is_quiet(&self) -> bool {
+        self.acked >= self.next
+    }
+
+    /// Unwraps a sequence number of this direction; the first one seen fixes the numbering.
+    pub(super) fn offset(&mut self, seq: SeqNum, is_syn: bool) -> u64 {
+        let space = *self.space.get_or_insert_with(|| {
+            let origin = if is_syn { seq } else { seq + u32::MAX };
+            self.next = if is_syn { Space::BASE } else { Space::BASE + 1 };
+            self.acked = self.next;
+            self.known = self.next;
+            Space::new(origin)
+        });
+        space.offset(seq, self.next)
+    }
+
+    /// Counts the packet, whatever it carries.
+    pub(super) fn count(&mut self, segment: &Segment<'_>, at: Instant) {
+        let s = &mut self.stats;
+        s.volume.packets += 1;
+        s.volume.payload += u64::from(segment.payload_len);
+        s.volume.headers += u64::from(segment.ip_header) + u64::from(segment.tcp_header);
+        let flags = segment.flags;
+        let has_data = segment.payload_len > 0;
+        s.kinds.syn += u64::from(flags.has(Flags::SYN));
+        s.kinds.fin += u64::from(flags.has(Flags::FIN));
+        s.kinds.rst += u64::from(flags.has(Flags::RST));
+        s.kinds.data += u64::from(has_data);
+        let pure = flags.has(Flags::ACK) && !has_data && !flags.has(Flags::SYN | Flags::FIN | Flags::RST);
+        s.kinds.ack += u64::from(pure);
+        s.with_ack += u64::from(flags.has(Flags::ACK));
+        s.pushed += u64::from(flags.has(Flags::PSH));
+        if segment.options.sack_blocks > 0 {
+            s.sacks += 1;
+            s.duplicate_sacks += u64::from(segment.reports_duplicate());
+        }
+        s.timestamps |= segment.options.timestamps.is_some();
+        if let Some(last) = self.last_packet_at {
+            s.idle_max = s.idle_max.max(at.since(last));
+        }
+        self.last_packet_at = Some(at);
+        if has_data {
+            s.segment_max = s.segment_max.max(segment.payload_len);
+            s.segment_min = match s.segment_min {
+                0 => segment.payload_len,
+                n => n.min(segment.payload_len),
+            };
+            let options = u32::from(segment.tcp_header) - 20;
+            self.largest = self.largest.max(segment.payload_len + options);
+        }
+    }
+
+    /// What a SYN or SYN-ACK announces. Repetitions are counted and, once answered, reported by the flow.
+    pub(super) fn syn(&mut self, segment: &Segment<'_>, cx: &Context<'_>) {
+        let options = &segment.options;
+        self.stats.mss = options.mss;
+        self.stats.window_scale = options.window_scale;
+        self.stats.sack_permitted = options.sack_permitted;
+        self.syns += 1;
+        self.syn_seen.get_or_insert((cx.at, cx.number));
+        self.syn_last = Some((cx.at, cx.number));
+    }
+
+    /// True if the window field repeats the last one.
+    pub(super) fn window_matches(&self, segment: &Segment<'_>) -> bool {
+        self.window_field == Some(segment.window)
+    }
+
+    /// Payload bytes that the peer has not acknowledged.
+    pub(super) fn unacknowledged_data(&self) -> u64 {
+        self.data_end.saturating_sub(self.acked)
+    }
+
+    /// When the oldest unacknowledged data was sent.
+    pub(super) fn oldest_data(&self) -> Option<Instant> {
+        self.outstanding
+            .iter()
+            .find(|s| s.payload > 0)
+            .map(|s| s.first_at)
+    }
+
+    /// The latest SYN.
+    pub(super) fn last_syn(&self) -> Option<(Instant, u64)> {
+        self.syn_last
+    }
+
+    pub(super) fn syns(&self) -> (u32, Option<(Instant, u64)>) {
+        (self.syns, self.syn_seen)
+    }
+
+    /// This end's window field; `back` is the peer's state, whose sending it limits.
+    pub(super) fn offer(&mut self, segment: &Segment<'_>, back: &mut Half, cx: &mut Context<'_>) {
+        if segment.flags.has(Flags::RST) {
+            return;
+        }
+        let is_syn = segment.flags.has(Flags::SYN);
+        let shift = if is_syn { 0 } else { self.shift.unwrap_or(0) };
+        let window = u64::from(segment.window) << shift;
+        let unchanged_ack = segment.ack == self.window_base;
+        if unchanged_ack
+            && segment.payload_len == 0
+            && !segment.flags.has(Flags::SYN | Flags::FIN)
+            && self.window_field.is_some_and(|field| field != segment.window)
+        {
+            self.stats.window_updates += 1;
+        }
+        self.window = window;
+        self.window_field = Some(segment.window);
+        self.window_base = segment.ack;
+        if !is_syn {
+            self.stats.window.record(window);
+            self.stats.window_min = Some(self.stats.window_min.map_or(window, |least| least.min(window)));
+        }
+        if window == 0 && !is_syn {
+            self.stats.zero_windows += 1;
+            if self.zero_since.is_none() {
+                self.zero_since = Some((cx.at, cx.number));
+                self.zero_probes = 0;
+            }
+        } else if let Some((since, packet)) = self.zero_since.take() {
+            back.stats.zero_window += cx.at.since(since);
+            cx.zero_window(back.side, (since, packet), self.zero_probes);
+        }
+    }
+
+    /// A zero window that never opened.
+    pub(super) fn settle_zero_window(&mut self, back: &mut Half, cx: &mut Context<'_>) {
+        if let Some((since, packet)) = self.zero_since.take() {
+            back.stats.zero_window += cx.at.since(since);
+            cx.zero_window(back.side, (since, packet), self.zero_probes);
+        }
+    }
+
+    pub(super) fn probe_counted(&mut self) {
+        if self.zero_since.is_some() {
+            self.zero_probes += 1;
+        }
+    }
+
+    /// The peer's acknowledgment of this direction's data. `back` is the smallest round trip from the capture
+    /// point to this sender and back; `peer` gets the duplicate acknowledgments on its account.
+    pub(super) fn acknowledge(
+        &mut self,
+        segment: &Segment<'_>,
+        same_window: bool,
+        silence: Duration,
+        back: Duration,
+        peer: &mut Direction,
+        cx: &mut Context<'_>,
+    ) {
+        let Some(space) = self.space else {
+            return;
+        };
+        let ack = space.offset(segment.ack, self.acked.max(Space::BASE));
+        if segment.options.sack_blocks > 0 {
+            self.sacked_above = true;
+        }
+        let pure = segment.payload_len == 0;
+        if ack == self.acked {
+            let quiet_flags = !segment.flags.has(Flags::SYN | Flags::FIN | Flags::RST);
+            if pure && quiet_flags && same_window && self.next > self.acked {
+                peer.duplicate_acks += 1;
+                self.duplicates += 1;
+                if self.duplicates == 3 {
+                    peer.triple_duplicate_acks += 1;
+                }
+            }
+            return;
+        }
+        if ack < self.acked {
+            return;
+        }
+        if let Some(expired) = self.expired {
+            // Eifel (RFC 3522): an echo older than the repetition's own time stamp answers the original.
+            let echo = segment.options.timestamps.map(|(_, echo)| SeqNum(echo));
+            let older = echo
+                .zip(expired.tsval)
+                .is_some_and(|(echo, sent)| echo - SeqNum(sent) < 0);
+            self.settle_timeout(older, cx);
+        }
+        self.settle_flight(cx.at);
+        let before_bytes = self.next.saturating_sub(self.acked);
+        let count = |queue: &VecDeque<Sent>| {
+            let data = queue.iter().filter(|s| s.payload > 0);
+            let full = data.clone().filter(|s| s.full).count() as u32;
+            (data.count() as u32, full)
+        };
+        // Stalls have few segments under way; long queues need no exact count.
+        let (before, before_full) = if self.outstanding.len() <= 64 {
+            count(&self.outstanding)
+        } else {
+            (self.outstanding.len() as u32, u32::MAX)
+        };
+        let mut newest = None;
+        let mut covered = 0;
+        let mut repeated = None;
+        while self.outstanding.front().is_some_and(|s| s.end <= ack) {
+            newest = self.outstanding.pop_front();
+            repeated = newest.filter(|s| s.transmissions > 1).or(repeated);
+            covered += u32::from(newest.is_some_and(|s| s.payload > 0));
+            cx.budget.segments += 1;
+        }
+        if let Some(sent) = newest {
+            self.sample(&sent, repeated, segment, cx);
+            self.last_ack = Some(AckEvent {
+                at: cx.at,
+                packet: cx.number,
+                pure,
+                before,
+                before_full,
+                before_bytes,
+                after: before.saturating_sub(covered),
+                newest: sent,
+                delay: cx.at.since(sent.last_at),
+                silence,
+            });
+        }
+        self.acked = ack;
+        self.data_acked |= self.first_data.is_some_and(|(start, _)| ack > start);
+        self.duplicates = 0;
+        self.sacked_above = segment.options.sack_blocks > 0;
+        if self.recovery.is_some_and(|(_, point)| ack >= point) {
+            self.recovery = None;
+        }
+        if back < NEAR {
+            self.learn(ack, cx);
+        } else {
+            if cx.budget.segments == 0 {
+                self.learn(ack, cx);
+                return;
+            }
+            cx.budget.segments -= 1;
+            self.en_route.push_back((cx.at, ack));
+        }
+    }
+
+    /// Applies the acknowledgments that had reached the sender when it sent what passes the capture point now.
+    pub(super) fn catch_up(&mut self, back: Duration, cx: &mut Context<'_>) {
+        while let Some(&(at, ack)) = self.en_route.front() {
+            if cx.at.since(at) < back.mul_f64(0.95) {
+                break;
+            }
+            self.en_route.pop_front();
+            cx.budget.segments += 1;
+            self.learn(ack, cx);
+        }
+    }
+
+    fn learn(&mut self, ack: u64, cx: &Context<'_>) {
+        self.known = self.known.max(ack);
+        if let Some((since, packet)) = self.window_full.take() {
+            let wait = cx.at.since(since);
+            self.stats.window_limited += wait;
+            self.window_waits += 1;
+            if wait >= self.window_worst.0 {
+                self.window_worst = (wait, packet, cx.number);
+            }
+        }
+    }
+
+    /// Karn's rule: no sample if anything acknowledged was sent twice, for the newest segment then waited for an
+    /// older one. A timestamp echo tells which transmission is answered; such a sample steers the timer's
+    /// estimate but is counted apart, so that the distribution is the one every other tool reports.
+    fn sample(&mut self, newest: &Sent, repeated: Option<Sent>, segment: &Segment<'_>, cx: &mut Context<'_>) {
+        let echo = segment.options.timestamps.map(|(_, echo)| echo);
+        let rtt = match repeated {
+            None => {
+                let rtt = cx.at.since(newest.first_at);
+                self.stats.rtt.record(rtt);
+                rtt
+            }
+            Some(sent) if echo.is_some() && sent.tsval == echo => {
+                self.stats.rtt_by_echo += 1;
+                cx.at.since(sent.last_at)
+            }
+            Some(_) => return,
+        };
+        self.srtt = Some(match self.srtt {
+            None => (rtt, rtt / 2),
+            Some((srtt, var)) => {
+                let error = rtt.abs_diff(srtt);
+                ((srtt * 7 + rtt) / 8, (var * 3 + error) / 4)
+            }
+        });
+        cx.series_rtt(self.side, rtt);
+    }
+
+    /// Places a segment that occupies sequence space and says what it is.
+    pub(super) fn place(
+        &mut self,
+        segment: &Segment<'_>,
+        start: u64,
+        peer_window: u64,
+        cx: &mut Context<'_>,
+    ) -> Arrival {
+        let flags = segment.flags;
+        let controls = u64::from(flags.has(Flags::SYN)) + u64::from(flags.has(Flags::FIN));
+        let end = start + u64::from(segment.payload_len) + controls;
+        if segment.payload_len <= 1
+            && controls == 0
+            && start + 1 == self.next
+            && !flags.has(Flags::RST)
+            && self.is_quiet()
+        {
+            self.stats.keep_alives += 1;
+            return Arrival::KeepAlive;
+        }
+        if segment.payload_len > 0 {
+            self.data_placed(start, end, cx);
+        }
+        if start >= self.next {
+            if start > self.next && self.holes.len() < HOLES_MAX {
+                self.holes.push((self.next, start, cx.at));
+            }
+            self.stats.unique_bytes += u64::from(segment.payload_len);
+            self.remember(segment, start, end, cx);
+            self.settle_flight(cx.at);
+            self.next = end;
+            if segment.payload_len > 0 {
+                self.fly(end, peer_window, cx);
+            }
+            return Arrival::New;
+        }
+        self.below(segment, start, end, cx)
+    }
+
+    fn data_placed(&mut self, start: u64, end: u64, cx: &Context<'_>) {
+        let (first, since) = *self.first_data.get_or_insert((start, cx.at));
+        if start < first {
+            self.first_data = Some((start, since));
+        }
+        self.data_end = self.data_end.max(end);
+        self.stats.data_span = cx.at.since(since);
+    }
+
+    fn remember(&mut self, segment: &Segment<'_>, start: u64, end: u64, cx: &mut Context<'_>) {
+        if cx.budget.segments == 0 {
+            cx.budget.refused += 1;
+            return;
+        }
+        cx.budget.segments -= 1;
+        let options = u32::from(segment.tcp_header) - 20;
+        self.outstanding.push_back(Sent {
+            start,
+            end,
+            payload: segment.payload_len,
+            full: segment.payload_len + options >= self.mss(),
+            first_at: cx.at,
+            last_at: cx.at,
+            packet: cx.number,
+            transmissions: 1,
+            tsval: segment.options.timestamps.map(|(value, _)| value),
+        });
+    }
+
+    /// New data is in flight up to `end`.
+    fn fly(&mut self, end: u64, peer_window: u64, cx: &mut Context<'_>) {
+        let flight = self.flight();
+        self.stats.flight.max = self.stats.flight.max.max(flight);
+        self.peak = self.peak.max(flight);
+        if !self.data_acked {
+            self.stats.initial_window = self.stats.unique_bytes;
+            self.stats.initial_packets += 1;
+        }
+        if self.round_end.is_none_or(|mark| self.known >= mark) {
+            self.end_round(cx);
+            self.round_end = Some(end);
+            self.rounds += 1;
+            self.round_peak = 0;
+        }
+        self.round_peak = self.round_peak.max(flight);
+        if self.rounds == 1 {
+            self.initial_flight = self.round_peak;
+        }
+        if self.window_full.is_none()
+            && self.peer_mss.is_some()
+            && flight > u64::from(self.mss())
+            && flight + u64::from(self.mss()) > peer_window
+        {
+            self.window_full = Some((cx.at, cx.number));
+        }
+    }
+
+    fn end_round(&mut self, cx: &mut Context<'_>) {
+        if self.round_peak > 0 {
+            self.stats.cwnd.record(self.round_peak);
+            cx.cwnd(self.side, self.round_peak, self.mss());
+        }
+    }
+
+    /// A segment that starts below the highest byte seen: a repetition, a latecomer, or both.
+    fn below(&mut self, segment: &Segment<'_>, start: u64, end: u64, cx: &mut Context<'_>) -> Arrival {
+        let (fresh, opened) = self.fill_holes(start, end.min(self.next));
+        let beyond = end.saturating_sub(self.next);
+        let payload = u64::from(segment.payload_len);
+        let repeated = payload.saturating_sub(fresh + beyond);
+        self.stats.unique_bytes += (fresh + beyond).min(payload);
+        if beyond > 0 {
+            let old_end = self.next;
+            self.remember(segment, old_end, end, cx);
+            self.settle_flight(cx.at);
+            self.next = end;
+        }
+        if payload == 0 {
+            self.stats.retransmissions.control += u64::from(segment.flags.has(Flags::SYN | Flags::FIN));
+            self.again(segment, start, end, cx);
+            return Arrival::Repeated;
+        }
+        if repeated == 0 {
+            self.stats.out_of_order += 1;
+            // What fills a hole after most of a round trip was sent again; what comes at once was overtaken.
+            let late = self.base_rtt().mul_f64(0.8).max(Duration::from_millis(3));
+            let is_late = opened.is_some_and(|since| cx.at.since(since) > late);
+            self.stats.out_of_order_late += u64::from(is_late);
+            if is_late {
+                self.peak = 0;
+                self.restart = None;
+            }
+            return Arrival::Late;
+        }
+        let r = &mut self.stats.retransmissions;
+        r.packets += 1;
+        r.bytes += repeated;
+        self.again(segment, start, end, cx);
+        Arrival::Repeated
+    }
+
+    /// Closes holes covered by the range; returns the bytes that were new and when the first hole opened.
+    fn fill_holes(&mut self, start: u64, end: u64) -> (u64, Option<Instant>) {
+        if self.holes.is_empty() {
+            return (0, None);
+        }
+        let mut fresh = 0;
+        let mut opened = None;
+        let mut rest = Vec::new();
+        self.holes.retain_mut(|(left, right, at)| {
+            let (from, to) = (start.max(*left), end.min(*right));
+            if from >= to {
+                return true;
+            }
+            fresh += to - from;
+            opened.get_or_insert(*at);
+            if from > *left && to < *right {
+                rest.push((to, *right, *at));
+                *right = from;
+                return true;
+            }
+            if from > *left {
+                *right = from;
+            } else {
+                *left = to;
+            }
+            left < right
+        });
+        self.holes.append(&mut rest);
+        (fresh, opened)
+    }
+
+    /// A segment is sent again: why?
+    fn again(&mut self, segment: &Segment<'_>, start: u64, end: u64, cx: &mut Context<'_>) {
+        self.peak = 0;
+        self.restart = None;
+        self.turn.disturbed();
+        let rto = self.rto();
+        let last = self.outstanding.len().wrapping_sub(1);
+        // The queue is in the order of sequence numbers.
+        let index = self.outstanding.partition_point(|s| s.end <= start);
+        let found = self
+            .outstanding
+            .get(index)
+            .is_some_and(|s| s.start < end)
+            .then_some(index);
+        let Some(index) = found else {
+            if segment.payload_len > 0 {
+                self.stats.retransmissions.needless += 1;
+            }
+            return;
+        };
+        let (recovery, duplicates, sacked) = (self.recovery, self.duplicates, self.sacked_above);
+        let next = self.next;
+        let sent = &mut self.outstanding[index];
+        let waited = cx.at.since(sent.last_at);
+        let packet = sent.packet;
+        sent.transmissions += 1;
+        sent.last_at = cx.at;
+        sent.tsval = segment.options.timestamps.map(|(value, _)| value);
+        let transmissions = sent.transmissions;
+        if segment.payload_len == 0 {
+            return;
+        }
+        let r = &mut self.stats.retransmissions;
+        let timer_ran = waited >= rto.mul_f64(0.8) || (transmissions > 2 && waited >= RTO_MIN);
+        match recovery {
+            // Within a recovery only a second full timer wait is a new event.
+            Some((Cause::Fast, _)) if !(timer_ran && index == 0) => r.fast += 1,
+            Some((Cause::Timeout, _)) if !(timer_ran && index == 0) => r.timeout += 1,
+            _ if duplicates >= 3 || (sacked && !timer_ran) => {
+                r.fast += 1;
+                self.recovery = Some((Cause::Fast, next));
+            }
+            _ if index == 0 && (timer_ran || index != last) => {
+                r.timeout += 1;
+                self.recovery = Some((Cause::Timeout, next));
+                self.settle_timeout(false, cx);
+                self.expired = Some(Expired {
+                    at: cx.at,
+                    packets: [packet, cx.number],
+                    transmissions,
+                    cost: waited,
+                    tsval: segment.options.timestamps.map(|(value, _)| value),
+                });
+            }
+            _ => r.probe += 1,
+        }
+    }
+
+    /// The connection is over: what is kept for stragglers needs no queues.
+    pub(super) fn rest(&mut self, cx: &mut Context<'_>) {
+        cx.budget.segments += self.outstanding.len() + self.en_route.len();
+        self.outstanding = VecDeque::new();
+        self.en_route = VecDeque::new();
+        self.holes = Vec::new();
+    }
+
+    fn settle_timeout(&mut self, spurious: bool, cx: &mut Context<'_>) {
+        if let Some(expired) = self.expired.take() {
+            cx.timeout(self.side, expired, spurious);
+        }
+    }
+
+    fn settle_flight(&mut self, now: Instant) {
+        let flight = self.flight();
+        if flight > 0 {
+            let span = now.since(self.flight_changed);
+            self.flight_time += span;
+            self.flight_area += flight as f64 * span.as_secs_f64();
+        }
+        self.flight_changed = now;
+    }
+
+    /// The direction's report; nothing more will come.
+    pub(super) fn close(&mut self, cx: &mut Context<'_>) {
+        self.end_round(cx);
+        self.settle_timeout(false, cx);
+        self.rest(cx);
+        let s = &mut self.stats;
+        if let Some((first, _)) = self.first_data {
+            s.stream_bytes = self.data_end.saturating_sub(first);
+        }
+        let time = self.flight_time.as_secs_f64();
+        s.flight.samples = s.kinds.data;
+        s.flight.mean = if time > 0.0 { self.flight_area / time } else { 0.0 };
+        let span = s.data_span;
+        if self.window_waits >= 3 && s.window_limited >= Duration::from_millis(10).max(span.mul_f64(0.05)) {
+            let (waits, limited, worst) = (self.window_waits, s.window_limited, self.window_worst);
+            cx.window_limited(self.side, waits, limited, worst);
+        }
+    }
+}

@@ -1,0 +1,406 @@
+//! HTTP/1.x seen from the wire: where each message starts and ends, and its first line.
+//!
+//! An incremental tokenizer over in-order stream bytes that reads first lines and the four fields
+//! that decide a body's length, and counts everything else. It observes and never judges: strictness
+//! is `http1`'s business. Bytes that the capture lacks are announced as gaps; inside a body of known
+//! length they do no harm, elsewhere the tokenizer is lost until a segment starts with a message.
+
+use memchr::memchr;
+use serde::Serialize;
+
+/// Longest part of a request target that is kept, in bytes.
+pub(crate) const TARGET_MAX: usize = 256;
+/// Longest field line that is looked at, in bytes; the rest of a longer one is skipped.
+const LINE_MAX: usize = 1024;
+
+/// Which side's messages a tokenizer reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    Requests,
+    Responses,
+}
+
+/// What the other direction knows about the answer that begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Asked {
+    Head,
+    Connect,
+    Other,
+}
+
+/// What the tokenizer saw.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Token {
+    /// A request's header is complete.
+    Request {
+        method: String,
+        target: String,
+        header_bytes: u64,
+    },
+    /// A response's header is complete. Interim (1xx) responses are reported too.
+    Response { status: u16, header_bytes: u64 },
+    /// The message whose header was reported is complete.
+    End { body_bytes: u64 },
+    /// The stream is not HTTP/1.x, or no longer.
+    NotHttp,
+    /// Bytes are missing where they matter; messages begun are never finished.
+    Lost,
+}
+
+/// ```text
+///  First --line--> Fields --empty line--> Length(n) ---n bytes---+
+///    ^  \                            \--> Chunk* ---last chunk---+--> End, First
+///    |   \--no HTTP--> Opaque         \-> UntilClose --close-----+
+///    +--message at a segment's start-- Lost <--gap--
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    First,
+    Fields,
+    Length(u64),
+    ChunkSize,
+    ChunkData(u64),
+    ChunkEnd,
+    Trailer,
+    UntilClose,
+    Opaque,
+    Lost,
+}
+
+/// One direction's tokenizer.
+#[derive(Debug)]
+pub(crate) struct Tokenizer {
+    role: Role,
+    state: State,
+    /// A line whose end has not arrived.
+    line: Vec<u8>,
+    header_bytes: u64,
+    body_bytes: u64,
+    fields: Fields,
+    first: FirstLine,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Fields {
+    length: Option<u64>,
+    chunked: bool,
+}
+
+#[derive(Clone, Debug, Default)]
+enum FirstLine {
+    #[default]
+    None,
+    Request(String, String),
+    Status(u16),
+}
+
+/// What the first non-empty line of a stream is, judged by its beginning.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub(crate) enum Guess {
+    Request,
+    Response,
+    Neither,
+}
+
+/// Looks at the first bytes of a segment.
+pub(crate) fn guess(bytes: &[u8]) -> Guess {
+    if bytes.starts_with(b"HTTP/1.") {
+        return Guess::Response;
+    }
+    let line = &bytes[..memchr(b'\n', bytes).unwrap_or(bytes.len()).min(LINE_MAX)];
+    let method = memchr(b' ', line).unwrap_or(line.len());
+    // Methods in use have three (GET) to 16 letters; the preface of HTTP/2 looks alike, but says so at its end.
+    let is_method = (3..=16).contains(&method)
+        && line[..method]
+            .iter()
+            .all(|b| b.is_ascii_uppercase() || *b == b'-');
+    let has_version = bytes.len() == line.len() || line.windows(7).any(|w| w == b"HTTP/1.");
+    if is_method && has_version {
+        Guess::Request
+    } else {
+        Guess::Neither
+    }
+}
+
+impl Tokenizer {
+    /// A tokenizer at the start of a stream, or (`midstream`) somewhere inside.
+    pub(crate) fn new(role: Role, midstream: bool) -> Tokenizer {
+        Tokenizer {
+            role,
+            state: if midstream { State::Lost } else { State::First },
+            line: Vec::new(),
+            header_bytes: 0,
+            body_bytes: 0,
+            fields: Fields::default(),
+            first: FirstLine::None,
+        }
+    }
+
+    /// True if no further byte can mean anything.
+    #[inline]
+    pub(crate) fn is_opaque(&self) -> bool {
+        self.state == State::Opaque
+    }
+
+    /// Waiting for a segment that starts with a message.
+    pub(crate) fn is_lost(&self) -> bool {
+        self.state == State::Lost
+    }
+
+    /// True between messages.
+    pub(crate) fn is_between(&self) -> bool {
+        self.state == State::First && self.line.is_empty()
+    }
+
+    /// Takes in-order bytes that start at a segment's start. `asked` answers what the next response is for.
+    pub(crate) fn bytes(&mut self, mut input: &[u8], mut asked: impl FnMut() -> Asked, out: &mut Vec<Token>) {
+        if self.state == State::Lost {
+            let wanted = match self.role {
+                Role::Requests => Guess::Request,
+                Role::Responses => Guess::Response,
+            };
+            if guess(input) != wanted {
+                return;
+            }
+            self.restart();
+        }
+        while !input.is_empty() {
+            match self.state {
+                State::Opaque | State::Lost => return,
+                State::UntilClose => {
+                    self.body_bytes += input.len() as u64;
+                    return;
+                }
+                State::Length(left) | State::ChunkData(left) => {
+                    let n = left.min(input.len() as u64);
+                    self.body_bytes += n;
+                    input = &input[n as usize..];
+                    self.consumed(left - n, out);
+                }
+                _ => {
+                    let Some(end) = memchr(b'\n', input) else {
+                        self.keep(input, out);
+                        return;
+                    };
+                    let (line, rest) = input.split_at(end + 1);
+                    input = rest;
+                    if self.line.is_empty() {
+                        self.line(line, line.len(), &mut asked, out);
+                    } else {
+                        let mut whole = core::mem::take(&mut self.line);
+                        let room = LINE_MAX.saturating_sub(whole.len()).min(line.len());
+                        whole.extend_from_slice(&line[..room]);
+                        self.line(&whole, line.len(), &mut asked, out);
+                    }
+                }
+            }
+        }
+    }
+
+    /// `n` bytes of the stream were not captured.
+    pub(crate) fn gap(&mut self, n: u64, out: &mut Vec<Token>) {
+        match self.state {
+            State::UntilClose => self.body_bytes += n,
+            State::Opaque | State::Lost => {}
+            State::Length(left) | State::ChunkData(left) if n <= left => {
+                self.body_bytes += n;
+                self.consumed(left - n, out);
+            }
+            _ => {
+                self.state = State::Lost;
+                self.line = Vec::new();
+                out.push(Token::Lost);
+            }
+        }
+    }
+
+    /// The sender closed its side.
+    pub(crate) fn close(&mut self, out: &mut Vec<Token>) {
+        if self.state == State::UntilClose {
+            self.end(out);
+        }
+        self.state = State::Opaque;
+    }
+
+    fn restart(&mut self) {
+        self.state = State::First;
+        self.line.clear();
+        self.header_bytes = 0;
+        self.body_bytes = 0;
+    }
+
+    fn consumed(&mut self, left: u64, out: &mut Vec<Token>) {
+        match (self.state, left) {
+            (State::Length(_), 0) => self.end(out),
+            (State::Length(_), left) => self.state = State::Length(left),
+            (_, 0) => self.state = State::ChunkEnd,
+            (_, left) => self.state = State::ChunkData(left),
+        }
+    }
+
+    fn end(&mut self, out: &mut Vec<Token>) {
+        out.push(Token::End {
+            body_bytes: self.body_bytes,
+        });
+        self.restart();
+    }
+
+    /// Keeps the beginning of a line that continues in the next segment.
+    fn keep(&mut self, part: &[u8], out: &mut Vec<Token>) {
+        if matches!(self.state, State::First | State::Fields | State::Trailer) {
+            self.header_bytes += part.len() as u64;
+        }
+        let room = LINE_MAX.saturating_sub(self.line.len()).min(part.len());
+        self.line.extend_from_slice(&part[..room]);
+        if self.state == State::First && self.header_bytes < 16 && self.hopeless() {
+            self.opaque(out);
+        }
+    }
+
+    /// True if the kept start of the first line can become no HTTP message.
+    fn hopeless(&self) -> bool {
+        match self.role {
+            Role::Responses => {
+                let n = self.line.len().min(7);
+                self.line[..n] != b"HTTP/1."[..n]
+            }
+            Role::Requests => self
+                .line
+                .iter()
+                .take_while(|b| **b != b' ')
+                .any(|b| !b.is_ascii_graphic() && !matches!(b, b'\r' | b'\n')),
+        }
+    }
+
+    fn opaque(&mut self, out: &mut Vec<Token>) {
+        self.state = State::Opaque;
+        self.line = Vec::new();
+        out.push(Token::NotHttp);
+    }
+
+    /// Handles one line; `added` of its bytes are new to the counters.
+    fn line(&mut self, line: &[u8], added: usize, asked: &mut impl FnMut() -> Asked, out: &mut Vec<Token>) {
+        let text = line.strip_suffix(b"\n").unwrap_or(line);
+        let text = text.strip_suffix(b"\r").unwrap_or(text);
+        match self.state {
+            State::First => {
+                self.header_bytes += added as u64;
+                if text.is_empty() {
+                    // RFC 9112, section 2.2: empty lines before a message are ignored.
+                    return;
+                }
+                match self.first_line(text) {
+                    Some(first) => {
+                        self.first = first;
+                        self.fields = Fields::default();
+                        self.state = State::Fields;
+                    }
+                    None => self.opaque(out),
+                }
+            }
+            State::Fields => {
+                self.header_bytes += added as u64;
+                if text.is_empty() {
+                    self.header_end(asked, out);
+                } else {
+                    self.field(text);
+                }
+            }
+            State::ChunkSize => {
+                let digits = text.iter().take_while(|b| b.is_ascii_hexdigit()).count();
+                let size = core::str::from_utf8(&text[..digits])
+                    .ok()
+                    .and_then(|digits| u64::from_str_radix(digits, 16).ok());
+                match size {
+                    Some(0) => self.state = State::Trailer,
+                    Some(n) => self.state = State::ChunkData(n),
+                    None => self.opaque(out),
+                }
+            }
+            State::ChunkEnd => self.state = State::ChunkSize,
+            State::Trailer if text.is_empty() => self.end(out),
+            _ => {}
+        }
+    }
+
+    fn first_line(&self, text: &[u8]) -> Option<FirstLine> {
+        match self.role {
+            Role::Responses => {
+                let rest = text.strip_prefix(b"HTTP/1.")?;
+                let status = core::str::from_utf8(rest.get(2..5)?).ok()?.parse().ok()?;
+                Some(FirstLine::Status(status))
+            }
+            Role::Requests => {
+                let method_end = memchr(b' ', text)?;
+                let (method, rest) = (&text[..method_end], &text[method_end + 1..]);
+                let is_token = |b: &u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'!' | b'.');
+                if method.is_empty() || method.len() > 32 || !method.iter().all(is_token) {
+                    return None;
+                }
+                let target_end = memchr(b' ', rest).unwrap_or(rest.len());
+                // A line cut at LINE_MAX has lost its version; any other one must show it.
+                if text.len() < LINE_MAX - 2 && !rest[target_end..].starts_with(b" HTTP/1.") {
+                    return None;
+                }
+                let target = &rest[..target_end.min(TARGET_MAX)];
+                Some(FirstLine::Request(
+                    String::from_utf8_lossy(method).into_owned(),
+                    String::from_utf8_lossy(target).into_owned(),
+                ))
+            }
+        }
+    }
+
+    fn field(&mut self, text: &[u8]) {
+        let Some(colon) = memchr(b':', text) else {
+            return;
+        };
+        let (name, value) = (&text[..colon], text[colon + 1..].trim_ascii());
+        if name.eq_ignore_ascii_case(b"content-length") {
+            self.fields.length = core::str::from_utf8(value).ok().and_then(|v| v.parse().ok());
+        } else if name.eq_ignore_ascii_case(b"transfer-encoding") {
+            let tail = value.len().saturating_sub(7);
+            self.fields.chunked = value[tail..].eq_ignore_ascii_case(b"chunked");
+        }
+    }
+
+    /// RFC 9112, section 6.3, as far as an observer needs it.
+    fn header_end(&mut self, asked: &mut impl FnMut() -> Asked, out: &mut Vec<Token>) {
+        let header_bytes = self.header_bytes;
+        let (length, chunked) = (self.fields.length, self.fields.chunked);
+        let body = match core::mem::take(&mut self.first) {
+            FirstLine::Request(method, target) => {
+                out.push(Token::Request {
+                    method,
+                    target,
+                    header_bytes,
+                });
+                if chunked {
+                    State::ChunkSize
+                } else {
+                    State::Length(length.unwrap_or(0))
+                }
+            }
+            FirstLine::Status(status) => {
+                out.push(Token::Response { status, header_bytes });
+                match (status, asked()) {
+                    (101, _) | (200..300, Asked::Connect) => State::Opaque,
+                    (100..200 | 204 | 304, _) | (_, Asked::Head) => State::Length(0),
+                    _ if chunked => State::ChunkSize,
+                    _ => length.map_or(State::UntilClose, State::Length),
+                }
+            }
+            FirstLine::None => State::Opaque,
+        };
+        self.state = body;
+        self.body_bytes = 0;
+        match body {
+            State::Length(0) => self.end(out),
+            State::Opaque => out.push(Token::NotHttp),
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,47 @@
+//! Packet traces: from capture bytes to packets, to connections, to findings that say where time went.
+//!
+//! Pure: bytes or frames come in, plain serializable values go out. No file is opened, no clock read. A file
+//! of any size is read in chunks with memory bounded by [`Limits`]:
+//!
+//! ```
+//! let mut analyzer = trace::Analyzer::new(trace::Options::default());
+//! let file: &[u8] = &[]; // chunks of a pcap or pcapng file
+//! let outcome = analyzer.feed(file).and_then(|()| analyzer.finish());
+//! assert!(outcome.is_err(), "an empty file is no capture");
+//! while let Some(event) = analyzer.next_event() {
+//!     if let trace::Event::Finding(finding) = event {
+//!         println!("{}: {:?}; {}", finding.kind.title(), finding.cost, finding.kind.remedy());
+//!     }
+//! }
+//! println!("{:.1} % overhead", analyzer.summary().volume.overhead_40());
+//! ```
+//!
+//! Terms follow RFC 9293 and the `tcp.analysis` vocabulary; counters mean what tcptrace's and
+//! tshark's mean wherever both have them (`tests/tools.rs`).
+
+mod analyzer;
+mod capture;
+mod exchange;
+mod finding;
+mod flow;
+mod http;
+mod packet;
+mod quantity;
+mod seq;
+mod series;
+mod summary;
+mod table;
+
+pub use analyzer::{Analyzer, Event, Limits, Options, Thresholds};
+pub use capture::{Fault, Frame, LinkType, PcapngWriter, ReadError, Reader};
+pub use exchange::{HttpCounts, Transaction};
+pub use finding::{AckTimer, Finding, Kind};
+pub use flow::{
+    Connection, ConnectionId, Direction, End, Kinds, Level, Retransmissions, Side, Spread, Vantage, Volume,
+};
+pub use packet::{Endpoint, Flags, Packet, Segment, TcpOptions};
+pub use seq::SeqNum;
+pub use series::{Mark, Point, Series};
+pub use summary::{
+    Connections, CwndDistribution, DirectionTotals, FindingTotals, Frames, Summary, TimeSeries,
+};

@@ -1,0 +1,250 @@
+//! One connection's packets as points for plots: time-sequence, flight, congestion window, round trips.
+//!
+//! Recording is for one chosen connection and bounded; the writers turn points into the text that
+//! xplot, a spreadsheet or a plotting program reads.
+
+use crate::flow::{ConnectionId, Side};
+use crate::quantity;
+use core::fmt::Write as _;
+use core::time::Duration;
+use measure::Instant;
+use serde::Serialize;
+
+/// What a point marks. Sequence numbers are relative: the first data byte of a direction is 1.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[serde(tag = "mark", rename_all = "snake_case")]
+pub enum Mark {
+    /// Data, SYN or FIN sent by the point's side.
+    Data {
+        /// First sequence number.
+        start: i64,
+        /// One past the last payload byte.
+        end: i64,
+        /// Not the first time.
+        again: bool,
+        /// SYN flag.
+        syn: bool,
+        /// FIN flag.
+        fin: bool,
+        /// Bytes of this side under way after it.
+        flight: u64,
+    },
+    /// The point's side acknowledged the other's data.
+    Ack {
+        /// Next byte wanted.
+        ack: i64,
+        /// Right edge of the window offered.
+        edge: i64,
+        /// Bytes of the other side still under way.
+        flight: u64,
+    },
+    /// A round trip of the point's side ended with this much in flight at most.
+    Cwnd {
+        /// In bytes.
+        bytes: u64,
+    },
+    /// A round-trip sample of the point's side.
+    Rtt {
+        /// The sample.
+        #[serde(rename = "rtt_ms", serialize_with = "quantity::ms")]
+        rtt: Duration,
+    },
+    /// The point's side reset the connection.
+    Reset,
+}
+
+/// One mark at one time.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Point {
+    /// From the first frame of the capture.
+    #[serde(rename = "at_s", serialize_with = "quantity::seconds")]
+    pub at: Duration,
+    /// Frame number.
+    pub packet: u64,
+    /// Who sent the packet (whose data was measured).
+    pub side: Side,
+    /// What it marks.
+    #[serde(flatten)]
+    pub mark: Mark,
+}
+
+/// The points of one connection.
+#[derive(Debug, Default)]
+pub(crate) struct Recorder {
+    connection: Option<ConnectionId>,
+    points: Vec<Point>,
+    max: usize,
+    start: Instant,
+    dropped: u64,
+}
+
+impl Recorder {
+    pub(crate) fn new(connection: Option<ConnectionId>, max: usize) -> Recorder {
+        Recorder {
+            connection,
+            max,
+            ..Recorder::default()
+        }
+    }
+
+    pub(crate) fn begin(&mut self, start: Instant) {
+        self.start = start;
+    }
+
+    #[inline]
+    pub(crate) fn wants(&self, connection: ConnectionId) -> bool {
+        self.connection == Some(connection)
+    }
+
+    pub(crate) fn record(
+        &mut self,
+        connection: ConnectionId,
+        side: Side,
+        at: Instant,
+        packet: u64,
+        mark: Mark,
+    ) {
+        if self.wants(connection) {
+            let at = at.since(self.start);
+            self.push(Point {
+                at,
+                packet,
+                side,
+                mark,
+            });
+        }
+    }
+
+    pub(crate) fn push(&mut self, point: Point) {
+        if self.points.len() < self.max {
+            self.points.push(point);
+        } else {
+            self.dropped += 1;
+        }
+    }
+
+    pub(crate) fn take(&mut self) -> Series {
+        Series {
+            points: core::mem::take(&mut self.points),
+            dropped: self.dropped,
+        }
+    }
+}
+
+/// A recorded connection.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Series {
+    /// In the order of the capture.
+    pub points: Vec<Point>,
+    /// Points beyond [`crate::Limits::points`] that were not kept.
+    pub dropped: u64,
+}
+
+impl Series {
+    /// The time-sequence diagram of `sender`'s data in xplot's language: white arrows for data, red for
+    /// repetitions, green for acknowledgments, yellow for the window's edge.
+    pub fn xplot(&self, sender: Side, title: &str) -> String {
+        let mut out = String::from("timeval unsigned\n");
+        let title: String = title.chars().filter(|c| !c.is_control()).collect();
+        // Writing to a String cannot fail; the results below are therefore dropped.
+        let _ = writeln!(out, "title\n{title}\nxlabel\ntime\nylabel\nsequence number");
+        let mut last: Option<(Duration, i64, i64)> = None;
+        for point in &self.points {
+            let at = Stamp(point.at);
+            match point.mark {
+                Mark::Data {
+                    start,
+                    end,
+                    again,
+                    syn,
+                    fin,
+                    ..
+                } if point.side == sender => {
+                    let color = if again { "red" } else { "white" };
+                    let _ = writeln!(
+                        out,
+                        "{color}\ndarrow {at} {start}\nuarrow {at} {end}\nline {at} {start} {at} {end}"
+                    );
+                    if again {
+                        let _ = writeln!(out, "atext {at} {end}\nR");
+                    }
+                    if syn || fin {
+                        let name = if syn { "SYN" } else { "FIN" };
+                        let _ = writeln!(out, "atext {at} {end}\n{name}");
+                    }
+                }
+                Mark::Ack { ack, edge, .. } if point.side != sender => {
+                    if let Some((before, old_ack, old_edge)) = last {
+                        let before = Stamp(before);
+                        let _ = writeln!(
+                            out,
+                            "green\nline {before} {old_ack} {at} {old_ack}\nline {at} {old_ack} {at} {ack}"
+                        );
+                        let _ = writeln!(
+                            out,
+                            "yellow\nline {before} {old_edge} {at} {old_edge}\nline {at} {old_edge} {at} {edge}"
+                        );
+                    }
+                    if last.is_some_and(|(_, old, _)| old == ack) {
+                        let _ = writeln!(out, "green\ndtick {at} {ack}");
+                    }
+                    last = Some((point.at, ack, edge));
+                }
+                Mark::Reset => {
+                    let y = last.map_or(0, |(_, ack, _)| ack);
+                    let _ = writeln!(out, "red\nctext {at} {y}\nRST");
+                }
+                _ => {}
+            }
+        }
+        out.push_str("go\n");
+        out
+    }
+
+    /// All points as CSV with the columns `t_s,packet,from,mark,seq_start,seq_end,ack,edge,flight,bytes,rtt_ms`.
+    pub fn csv(&self) -> String {
+        let mut out = String::from("t_s,packet,from,mark,seq_start,seq_end,ack,edge,flight,bytes,rtt_ms\n");
+        for point in &self.points {
+            let from = match point.side {
+                Side::Client => "client",
+                Side::Server => "server",
+            };
+            let _ = write!(out, "{},{},{from},", Stamp9(point.at), point.packet);
+            let _ = match point.mark {
+                Mark::Data {
+                    start,
+                    end,
+                    again,
+                    flight,
+                    ..
+                } => {
+                    let name = if again { "data-again" } else { "data" };
+                    writeln!(out, "{name},{start},{end},,,{flight},,")
+                }
+                Mark::Ack { ack, edge, flight } => writeln!(out, "ack,,,{ack},{edge},{flight},,"),
+                Mark::Cwnd { bytes } => writeln!(out, "cwnd,,,,,,{bytes},"),
+                Mark::Rtt { rtt } => writeln!(out, "rtt,,,,,,,{}", rtt.as_nanos() as f64 / 1e6),
+                Mark::Reset => writeln!(out, "reset,,,,,,,"),
+            };
+        }
+        out
+    }
+}
+
+/// Seconds and microseconds, as xplot's `timeval` wants them.
+struct Stamp(Duration);
+
+impl core::fmt::Display for Stamp {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "{}.{:06}", self.0.as_secs(), self.0.subsec_micros())
+    }
+}
+
+/// Seconds and nanoseconds.
+struct Stamp9(Duration);
+
+impl core::fmt::Display for Stamp9 {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "{}.{:09}", self.0.as_secs(), self.0.subsec_nanos())
+    }
+}

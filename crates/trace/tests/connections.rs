@@ -1,0 +1,244 @@
+//! Connections as a whole: how they begin and end, what is counted, requests matched to answers.
+
+mod talk;
+
+use core::time::Duration;
+use talk::{GET, Seg, Talk, reply};
+use trace::{End, Options, Side, Vantage};
+
+fn us(us: u64) -> Duration {
+    Duration::from_micros(us)
+}
+
+/// Handshake, one request, an answer of 4,000 bytes, orderly close by the client.
+fn whole() -> Talk {
+    let mut talk = Talk::default();
+    talk.handshake(0, 20_000, 100).data(20_500, true, GET);
+    for (i, part) in reply(4000).chunks(1460).enumerate() {
+        talk.data(41_000 + i as u64 * 100, false, part);
+    }
+    talk.ack_all(41_500, true);
+    talk.segment(50_000, true, "FA", b"")
+        .segment(70_000, false, "FA", b"")
+        .ack_all(70_100, true);
+    talk
+}
+
+#[test]
+fn an_orderly_connection() {
+    let outcome = whole().analyze();
+    assert!(outcome.findings.is_empty(), "{:?}", outcome.titles());
+    let c = &outcome.connections[0];
+    assert_eq!(
+        (c.end, c.vantage, c.packets),
+        (End::Closed, Vantage::Client, (1, 11))
+    );
+    assert_eq!(c.handshake, Some(us(20_100)));
+    assert_eq!(c.established, Some(us(50_000)));
+    assert_eq!(c.duration, us(70_100));
+    assert_eq!(
+        (
+            c.from_client.kinds.syn,
+            c.from_client.kinds.fin,
+            c.from_client.kinds.ack
+        ),
+        (1, 1, 3)
+    );
+    let d = &c.from_server;
+    assert_eq!(
+        (d.kinds.data, d.unique_bytes, d.segment_max, d.initial_packets),
+        (3, 4041, 1460, 3)
+    );
+    assert_eq!(d.volume.overhead_40(), 100.0 * 200.0 / 4241.0);
+    assert_eq!(c.packets_per_request, Some(11.0));
+    let t = &outcome.transactions[0];
+    assert_eq!(
+        (t.method.as_str(), t.target.as_str(), t.status),
+        ("GET", "/index.html", Some(200))
+    );
+    assert_eq!(
+        (
+            t.request_header_bytes,
+            t.response_header_bytes,
+            t.response_body_bytes
+        ),
+        (47, 41, 4000)
+    );
+    assert_eq!((t.wait, t.receive), (Some(us(20_500)), Some(us(200))));
+    assert_eq!((t.packets, t.first_packet, t.last_packet), (4, 4, 7));
+    let s = &outcome.summary.connections;
+    assert_eq!((s.seen, s.established, s.closed, s.established_max), (1, 1, 1, 1));
+    assert_eq!((s.mean_duration, s.connect_time), (us(50_000), us(50_000)));
+    assert!((s.established_mean - 50_000.0 / 70_100.0).abs() < 1e-9);
+}
+
+#[test]
+fn segments_out_of_order_still_make_an_answer() {
+    let calm = whole();
+    let mut shuffled = calm.clone();
+    let times: Vec<u64> = calm.frames.iter().map(|f| f.at_us).collect();
+    shuffled.frames.swap(4, 6);
+    for (frame, at_us) in shuffled.frames.iter_mut().zip(times) {
+        frame.at_us = at_us;
+    }
+    let outcome = shuffled.analyze();
+    assert!(outcome.transactions[0].complete);
+    assert_eq!(outcome.transactions[0].response_body_bytes, 4000);
+    let d = &outcome.connections[0].from_server;
+    assert_eq!(
+        (d.out_of_order, d.retransmissions.packets, d.unique_bytes),
+        (2, 0, 4041)
+    );
+}
+
+#[test]
+fn bytes_the_capture_missed_are_a_gap_in_the_body() {
+    let mut holed = whole();
+    holed.frames.remove(5);
+    let outcome = holed.analyze();
+    let c = &outcome.connections[0];
+    assert_eq!(c.from_server.unique_bytes, 4041 - 1460);
+    assert_eq!(c.from_server.stream_bytes, 4041);
+    assert_eq!(outcome.transactions[0].response_body_bytes, 4000);
+    assert!(outcome.transactions[0].complete);
+}
+
+#[test]
+fn a_capture_that_starts_in_the_middle() {
+    let mut late = whole();
+    late.frames.drain(..3);
+    let outcome = late.analyze();
+    let c = &outcome.connections[0];
+    assert_eq!(
+        (c.client.port, c.vantage, c.handshake),
+        (3199, Vantage::Unknown, None)
+    );
+    assert!(outcome.transactions[0].complete);
+    // Even when the first packet seen is the server's.
+    let mut later = whole();
+    later.frames.drain(..4);
+    let outcome = later.analyze();
+    assert_eq!(outcome.connections[0].client.port, 3199);
+    assert_eq!(outcome.connections[0].http.unwrap().unmatched_responses, 1);
+}
+
+#[test]
+fn the_same_endpoints_may_connect_again() {
+    let mut talk = whole();
+    let mut again = whole();
+    again.client_isn += 1_000_000;
+    let mut second = Talk {
+        client_isn: talk.client_isn.wrapping_add(90_000),
+        ..Talk::default()
+    };
+    second
+        .handshake(200_000, 100, 100)
+        .data(200_300, true, GET)
+        .data(200_400, false, &reply(10));
+    talk.frames.extend(second.frames);
+    let outcome = talk.analyze();
+    assert_eq!(outcome.connections.len(), 2);
+    assert_eq!(outcome.transactions.iter().filter(|t| t.complete).count(), 2);
+    // A SYN sent again, late, is no new connection.
+    let mut repeated = Talk::default();
+    let syn = Seg {
+        flags: "S",
+        seq: 0,
+        mss: Some(1460),
+        ..Seg::default()
+    };
+    repeated
+        .handshake(0, 100, 100)
+        .push(1000, syn)
+        .data(2000, true, GET);
+    assert_eq!(repeated.analyze().connections.len(), 1);
+}
+
+#[test]
+fn silent_connections_are_let_go() {
+    let mut talk = Talk::default();
+    talk.handshake(0, 100, 100);
+    let mut other = Talk {
+        client_port: 4000,
+        ..Talk::default()
+    };
+    other.handshake(10_000_000, 100, 100);
+    talk.frames.extend(other.frames);
+    let mut options = Options::default();
+    options.limits.idle = Duration::from_secs(5);
+    let outcome = talk::analyze(&talk.pcapng(), options);
+    assert_eq!(outcome.connections[0].end, End::Idle);
+    assert_eq!(outcome.connections[1].end, End::CaptureEnded);
+    assert_eq!(
+        (outcome.summary.connections.idle, outcome.summary.connections.open),
+        (1, 1)
+    );
+}
+
+#[test]
+fn a_reset_ends_a_connection() {
+    let mut talk = Talk::default();
+    talk.handshake(0, 100, 100)
+        .data(300, true, GET)
+        .data(400, false, &reply(10))
+        .ack_all(500, true);
+    let seq = talk.next[0];
+    talk.push(
+        600,
+        Seg {
+            flags: "R",
+            seq,
+            ..Seg::default()
+        },
+    );
+    let outcome = talk.analyze();
+    assert_eq!(outcome.connections[0].end, End::Reset(Side::Client));
+    assert_eq!(outcome.summary.connections.reset, 1);
+    // A refused connection: never established.
+    let mut refused = Talk::default();
+    let syn = Seg {
+        flags: "S",
+        seq: 0,
+        mss: Some(1460),
+        ..Seg::default()
+    };
+    refused.push(0, syn).push(
+        100,
+        Seg {
+            flags: "RA",
+            from_client: false,
+            seq: 0,
+            ..Seg::default()
+        },
+    );
+    let outcome = refused.analyze();
+    assert_eq!(outcome.connections[0].end, End::Reset(Side::Server));
+    assert_eq!(
+        (outcome.summary.connections.established, outcome.findings.len()),
+        (0, 0)
+    );
+}
+
+#[test]
+fn ten_thousand_short_connections_need_no_more_memory_than_those_that_linger() {
+    let mut analyzer = trace::Analyzer::new(Options::default());
+    let mut number = 0;
+    let mut most = 0;
+    for round in 0..10_000u64 {
+        let mut talk = Talk {
+            client_port: 1024 + (round % 60_000) as u16,
+            ..Talk::default()
+        };
+        let at = round * 50_000;
+        talk.handshake(at, 100, 100).segment(at + 300, true, "FA", b"");
+        talk.segment(at + 400, false, "FA", b"").ack_all(at + 500, true);
+        for sent in &talk.frames {
+            number += 1;
+            analyzer.frame(&sent.frame(number));
+        }
+        most = most.max(analyzer.connections());
+        while analyzer.next_event().is_some() {}
+    }
+    // One begins every 50 ms and lingers for 10 s.
+    assert!((195..=205).contains(&most), "{most}");
+}
