@@ -77,7 +77,7 @@ pub(crate) struct Flags {
     #[arg(long, value_name = "BYTES", env = "WEIR_CACHE_SIZE", help_heading = "Cache")]
     cache_size: Option<Bytes>,
 
-    /// Files up to this size are held in memory, larger ones as an open descriptor [default: 1MiB]
+    /// Files up to this size are held in memory, larger ones as an open descriptor [default: 16KiB]
     #[arg(
         long,
         value_name = "BYTES",
@@ -85,6 +85,10 @@ pub(crate) struct Flags {
         help_heading = "Cache"
     )]
     cache_file_size: Option<Bytes>,
+
+    /// Larger files kept open at most; fewer if descriptors are short [default: 2048]
+    #[arg(long, value_name = "N", env = "WEIR_CACHE_FILES", help_heading = "Cache")]
+    cache_files: Option<u32>,
 
     /// File name tried for a directory; may be repeated [default: index.html]
     #[arg(
@@ -285,6 +289,7 @@ impl Flags {
             cache_policy,
             cache_size,
             cache_file_size,
+            cache_files,
             listing,
             hidden,
             symlinks,

@@ -6,10 +6,12 @@
 //!                │ ───── USR1: open the log again ───▶ RUNNING
 //!                │ TERM, INT
 //!                ▼
-//!            DRAINING ── all done, grace over, or a second TERM or INT ──▶ end
+//!            DRAINING ── all done, grace over, or a second TERM or INT ──▶ CLOSING THE LOG
+//!                        all written, grace over, or a further TERM or INT ──▶ end
 //! ```
 
 mod access_log;
+mod descriptors;
 mod report;
 mod strategy;
 
@@ -17,7 +19,8 @@ use crate::cli::serve::Flags;
 use crate::cli::{Failure, Voice};
 use crate::demo;
 use access_log::AccessLog;
-use measure::{Duration, Seed, UnixTime};
+use descriptors::Shares;
+use measure::{Duration, Instant, Seed, UnixTime};
 use report::Started;
 use runtime::listen::{self, Listener, Listening};
 use runtime::signal::{Signal, Signals};
@@ -41,8 +44,8 @@ const DEMO_MODIFIED: UnixTime = UnixTime {
 const DEMO_NOT_FOUND: (&str, &str) = ("404", "/404.html");
 /// How often a draining server looks whether all is done.
 const DRAIN_TICK: Duration = Duration::from_millis(10);
-/// Descriptors left for files, logs and the workers themselves when connections take the rest.
-const DESCRIPTORS_KEPT: std::ops::RangeInclusive<u64> = 32..=1024;
+/// What a log has to write its last lines, even if the connections took all patience there was.
+const LOG_GRACE: Duration = Duration::from_secs(1);
 
 /// Runs the command to its end.
 ///
@@ -51,17 +54,18 @@ const DESCRIPTORS_KEPT: std::ops::RangeInclusive<u64> = 32..=1024;
 pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<(), Failure> {
     let began = clock::now();
     voice.listen();
-    let config = configuration(flags)?;
+    let mut config = configuration(flags)?;
     let choice = choose(&config, machine::usable_cores())?;
     if flags.check {
         return check(config);
     }
     let mut signals = Signals::take_over().map_err(|error| refused("signal handlers", &error))?;
-    let descriptors = machine::raise_descriptor_limit();
+    let shares = Shares::of(machine::raise_descriptor_limit(), &config, &choice);
+    config.cache_files = shares.files;
     let log = AccessLog::open(config.access_log.as_deref(), None)?;
     let server = Arc::new(open(config.clone(), log.as_ref())?);
     let listeners = bind(&config.listen.0)?;
-    let workers = start(&server, &choice, &listeners, descriptors)?;
+    let workers = start(&server, &choice, &listeners, &shares)?;
     let addresses: Vec<_> = listeners.iter().map(Listener::address).collect();
     // From here on only the workers hold the sockets: they close them when they drain.
     drop(listeners);
@@ -70,15 +74,20 @@ pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<(), Failure> {
         choice: &choice,
         addresses: &addresses,
         embedded: config.root.is_none().then(demo_size),
-        descriptors,
+        shares,
         took: clock::now().since(began),
     };
     announce(&started, voice);
-    let mut operator = Operator { flags, server, log };
-    operator.run(&mut signals, &workers)?;
+    let mut operator = Operator {
+        flags,
+        server,
+        log,
+        earlier_logs: Vec::new(),
+        descriptors: shares.total,
+    };
+    let until = operator.run(&mut signals, &workers)?;
     workers.join().map_err(|error| refused("a worker", &error))?;
-    // The last handles on the access log: dropping them writes out what the workers handed over.
-    drop(operator);
+    operator.close_logs(&mut signals, until)?;
     tracing::info!("stopped");
     Ok(())
 }
@@ -133,11 +142,10 @@ fn start(
     server: &Arc<Server>,
     choice: &Choice,
     listeners: &[Listener],
-    descriptors: u64,
+    shares: &Shares,
 ) -> Result<Handle, Failure> {
-    let kept = (descriptors / 4).clamp(*DESCRIPTORS_KEPT.start(), *DESCRIPTORS_KEPT.end());
     let limits = Limits {
-        connections_max: usize::try_from(descriptors.saturating_sub(kept).max(1)).unwrap_or(usize::MAX),
+        connections_max: usize::try_from(shares.connections).unwrap_or(usize::MAX),
         ..Limits::default()
     };
     drivers::serve(choice.strategy()?, listeners, server, limits).map_err(|error| refused("workers", &error))
@@ -160,10 +168,15 @@ struct Operator<'a> {
     flags: &'a Flags,
     server: Arc<Server>,
     log: Option<Arc<AccessLog>>,
+    /// Those of earlier configurations that may still have something to write.
+    earlier_logs: Vec<Arc<AccessLog>>,
+    /// What this process may have.
+    descriptors: u64,
 }
 
 impl Operator<'_> {
-    fn run(&mut self, signals: &mut Signals, workers: &Handle) -> Result<(), Failure> {
+    /// Returns when the workers have ended: the instant until which patience lasts.
+    fn run(&mut self, signals: &mut Signals, workers: &Handle) -> Result<Instant, Failure> {
         loop {
             match signals.wait(None).map_err(|error| refused("poll", &error))? {
                 Some(Signal::Stop) => return self.drain(signals, workers),
@@ -185,14 +198,22 @@ impl Operator<'_> {
     }
 
     fn try_reload(&mut self) -> Result<(), Failure> {
-        let next = configuration(self.flags)?;
-        choose(&next, machine::usable_cores())?;
+        let mut next = configuration(self.flags)?;
+        let choice = choose(&next, machine::usable_cores())?;
+        next.cache_files = Shares::of(self.descriptors, &next, &choice).files;
         let waiting = next.needs_restart(&self.server.config());
         let log = AccessLog::open(next.access_log.as_deref(), self.log.as_ref())?;
         self.server
             .reload(next, sink(log.as_ref()))
             .map_err(|error| unservable(&error))?;
-        self.log = log;
+        self.earlier_logs.extend(std::mem::replace(&mut self.log, log));
+        if let Some(log) = &self.log {
+            self.earlier_logs.retain(|earlier| !Arc::ptr_eq(earlier, log));
+        }
+        self.earlier_logs.retain(|earlier| !earlier.is_finished());
+        for unused in self.earlier_logs.iter().filter(|earlier| Arc::strong_count(earlier) == 1) {
+            unused.close();
+        }
         if waiting.is_empty() {
             tracing::info!("reloaded");
         } else {
@@ -207,8 +228,9 @@ impl Operator<'_> {
         Ok(())
     }
 
-    fn drain(&self, signals: &mut Signals, workers: &Handle) -> Result<(), Failure> {
+    fn drain(&self, signals: &mut Signals, workers: &Handle) -> Result<Instant, Failure> {
         let grace = self.server.config().grace;
+        let mut until = clock::now() + grace;
         tracing::info!(
             "stopping: {} open connections have {grace:?} to finish",
             workers.open()
@@ -221,6 +243,25 @@ impl Operator<'_> {
             if signal == Some(Signal::Stop) {
                 tracing::warn!("stopping now: {} connections are cut off", workers.open());
                 workers.stop();
+                until = clock::now();
+            }
+        }
+        Ok(until)
+    }
+
+    /// Waits until the logs are written, at the most until patience ends or is ended by a signal:
+    /// nobody may be reading the other end of a pipe.
+    fn close_logs(&self, signals: &mut Signals, until: Instant) -> Result<(), Failure> {
+        let logs = || self.log.iter().chain(&self.earlier_logs);
+        logs().for_each(|log| log.close());
+        let until = until.max(clock::now() + LOG_GRACE);
+        while !logs().all(|log| log.is_finished()) {
+            let signal = signals
+                .wait(Some(DRAIN_TICK))
+                .map_err(|error| refused("poll", &error))?;
+            if signal == Some(Signal::Stop) || clock::now() >= until {
+                logs().for_each(|log| log.abandon());
+                break;
             }
         }
         Ok(())

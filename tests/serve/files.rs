@@ -114,6 +114,8 @@ fn a_directory_is_redirected_to_its_slash(strategy: Strategy) {
         (answer.status, answer.must("Location")),
         (301, "/docs/?page=2&x=%20")
     );
+    let answer = connection.get("/docs?q=\"<b>\"");
+    assert_eq!(answer.must("Location"), "/docs/?q=%22%3Cb%3E%22", "never markup");
     let answer = connection.get("/a%20b");
     assert_eq!((answer.status, answer.must("Location")), (301, "/a%20b/"));
     // A location that opens with two slashes would name another host.

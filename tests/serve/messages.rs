@@ -16,11 +16,6 @@ fn tree() -> Tree {
 const REFUSED: &[(&str, &str, u16)] = &[
     ("no version number", "GET /a.txt HTTP/1\r\nHost: x\r\n\r\n", 400),
     ("no such version", "GET /a.txt HTTP/3.0\r\nHost: x\r\n\r\n", 505),
-    (
-        "a minor version that does not exist",
-        "GET /a.txt HTTP/1.2\r\nHost: x\r\n\r\n",
-        505,
-    ),
     ("no HTTP", "GET /a.txt SIP/2.0\r\nHost: x\r\n\r\n", 400),
     (
         "lower case version",

@@ -442,6 +442,42 @@ fn a_log_may_go_to_standard_output(strategy: Strategy) {
     assert_eq!(server.stdout().lines().count(), 1);
 }
 
+fn a_log_that_nobody_reads_does_not_hold_it_up(strategy: Strategy) {
+    let tree = Tree::with(&[("a.txt", "a")]);
+    let pipe = tree.join("pipe");
+    let made = Command::new("mkfifo").arg(&pipe).status().expect("mkfifo(1)");
+    assert!(made.success());
+    let launch = || {
+        Launch::new(strategy)
+            .root(tree.path())
+            .args(["--grace", "1s", "--access-log"])
+            .args([&pipe])
+    };
+    let (code, complaint) = launch().fail();
+    assert_eq!(code, SYSTEM, "{complaint}");
+    assert!(complaint.contains("nobody reads"), "{complaint}");
+    // Opened for both, so that there is a reader, who does not read.
+    let reader = std::fs::File::options()
+        .read(true)
+        .write(true)
+        .open(&pipe)
+        .expect("the pipe just made");
+    let mut server = launch().start();
+    let mut connection = server.connect();
+    let long = format!("/a.txt?{}", "x".repeat(4000));
+    for _ in 0..64 {
+        assert_eq!(connection.get(&long).text(), "a", "the log holds nobody up");
+    }
+    drop(connection);
+    server.signal("TERM");
+    let ended = within(Duration::from_secs(10), "it gives the log up", || server.has_ended());
+    assert_eq!(ended.code(), Some(NO_ERROR));
+    eventually("it says so", || {
+        server.stderr().contains("log lines are lost").then_some(())
+    });
+    drop(reader);
+}
+
 on_every_strategy!(
     the_start_says_what_was_chosen_and_why,
     a_drain_finishes_what_is_owed,
@@ -452,4 +488,5 @@ on_every_strategy!(
     no_line_is_lost_when_it_stops,
     a_log_that_was_moved_is_opened_again,
     a_log_may_go_to_standard_output,
+    a_log_that_nobody_reads_does_not_hold_it_up,
 );

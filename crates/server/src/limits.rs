@@ -55,6 +55,10 @@ impl Limits {
     /// Bodies up to this length are copied behind their head; longer ones are referenced. Copying
     /// wins up to here against gathering two pieces.
     pub const COPIED_BODY: u64 = 8 * 1024;
+
+    /// How long a draining server waits for the rest of a request head and for a peer to close: a head
+    /// comes in one piece from anyone who is not slow on purpose, and a shutdown must not be held up.
+    pub const HURRY: Duration = Duration::from_secs(1);
 }
 
 impl Default for Limits {

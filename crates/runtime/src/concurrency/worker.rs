@@ -57,6 +57,19 @@ pub(crate) struct Bounds {
 pub(crate) struct Together {
     /// Connections open now. Written per connection, never per request.
     pub(crate) open: AtomicUsize,
+    /// Nanoseconds of the instant before which a failing accept is not written to the log again.
+    complained_until: AtomicU64,
+}
+
+impl Together {
+    /// Whether it is this caller's turn to complain: once in [`LOG_EVERY`] for all workers together.
+    fn may_complain(&self, now: Instant) -> bool {
+        let next = (now + LOG_EVERY).as_nanos();
+        let due = |until: u64| (until <= now.as_nanos()).then_some(next);
+        self.complained_until
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, due)
+            .is_ok()
+    }
 }
 
 /// What a worker tells about itself; written by it alone, read by anyone.
@@ -201,7 +214,6 @@ pub(crate) struct Worker<V: Service, B: Backend> {
     /// Listeners at which connections may be waiting.
     waiting: Vec<usize>,
     accept_paused_until: Option<Instant>,
-    accept_logged: Option<Instant>,
     stopping: Stopping,
 }
 
@@ -244,7 +256,6 @@ impl<V: Service, B: Backend> Worker<V, B> {
             listeners,
             waiting: Vec::new(),
             accept_paused_until: None,
-            accept_logged: None,
             stopping: Stopping::No,
         }
     }
@@ -766,7 +777,10 @@ impl<V: Service, B: Backend> Worker<V, B> {
     fn accept_from(&mut self, listener: usize, most: u32) -> Accepting {
         for _ in 0..most {
             if self.together.open.load(Ordering::Relaxed) >= self.bounds.connections_max {
-                self.pause_accepting("the connection limit is reached", None);
+                self.pause_accepting(
+                    "as many are open as the descriptors of this process allow (ulimit -n)",
+                    None,
+                );
                 return Accepting::Paused;
             }
             match self.backend.submit(Op::Accept { listener }) {
@@ -774,7 +788,7 @@ impl<V: Service, B: Backend> Worker<V, B> {
                 Some(Done::AcceptFailed { errno }) => {
                     count(&self.counters.accept_errors, 1);
                     if matches!(errno, libc::EMFILE | libc::ENFILE | libc::ENOBUFS | libc::ENOMEM) {
-                        self.pause_accepting("out of descriptors or memory", Some(errno));
+                        self.pause_accepting("the system is out of descriptors or memory", Some(errno));
                         return Accepting::Paused;
                     }
                     // Others are of that one connection (aborted, a network error); the next may do.
@@ -787,15 +801,13 @@ impl<V: Service, B: Backend> Worker<V, B> {
 
     fn pause_accepting(&mut self, why: &str, errno: Option<i32>) {
         self.accept_paused_until = Some(self.now + ACCEPT_PAUSE);
-        if self.accept_logged.is_some_and(|at| self.now - at < LOG_EVERY) {
-            return;
+        if self.together.may_complain(self.now) {
+            tracing::warn!(
+                open = self.together.open.load(Ordering::Relaxed),
+                errno,
+                "not accepting connections for now: {why}"
+            );
         }
-        self.accept_logged = Some(self.now);
-        tracing::warn!(
-            open = self.conns.len(),
-            errno,
-            "not accepting connections for now: {why}"
-        );
     }
 
     /// Goes through the steps of stopping; called every turn once that was asked for.

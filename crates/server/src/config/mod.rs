@@ -55,6 +55,8 @@ pub struct Config {
     /// Files up to this size are held in memory, larger ones as an open descriptor.
     #[serde(deserialize_with = "values::bytes")]
     pub cache_file_size: Bytes,
+    /// Larger files kept open at most; each takes a descriptor.
+    pub cache_files: u32,
 
     /// File names tried, in order, for a directory.
     pub index: Vec<String>,
@@ -135,7 +137,8 @@ impl Default for Config {
             io: IoKind::default(),
             cache_policy: CachePolicy::default(),
             cache_size: Bytes::mib(64),
-            cache_file_size: Bytes::mib(1),
+            cache_file_size: Bytes::kib(16),
+            cache_files: 2048,
             index: vec!["index.html".to_owned()],
             listing: false,
             hidden: false,
@@ -336,6 +339,7 @@ impl Config {
                 },
                 budget: self.cache_size,
                 memory_file_max: self.cache_file_size,
+                descriptors_max: self.cache_files as usize,
                 ..defaults.cache
             },
             fields: fields.collect(),
@@ -347,7 +351,7 @@ impl Config {
     pub(crate) fn same_site(&self, other: &Config) -> bool {
         let parts = |c: &Config| {
             let flags = [c.listing, c.hidden, c.symlinks, c.compress, c.precompressed];
-            (flags, c.cache_policy, c.cache_size, c.cache_file_size)
+            (flags, c.cache_policy, c.cache_size, c.cache_file_size, c.cache_files)
         };
         parts(self) == parts(other)
             && (&self.root, &self.index, &self.header) == (&other.root, &other.index, &other.header)

@@ -229,6 +229,9 @@ impl Session {
             Then::Linger => {
                 self.phase = Phase::Lingering;
                 self.deadline = now + cx.state.limits.linger_timeout;
+                if self.draining {
+                    self.hurry(now);
+                }
             }
             Then::Parts(_) => {}
         }
@@ -314,11 +317,18 @@ impl Session {
         self.refuse(cx, &asked, failure, tx, now);
     }
 
-    fn drain(&mut self) {
+    fn drain(&mut self, now: Instant) {
         self.draining = true;
-        if matches!(self.phase, Phase::Idle) {
-            self.phase = Phase::Closed;
+        match self.phase {
+            Phase::Idle => self.phase = Phase::Closed,
+            Phase::Head(_) | Phase::Lingering => self.hurry(now),
+            Phase::Body(_) | Phase::Waiting(_) | Phase::Sending(_) | Phase::Closed => {}
         }
+    }
+
+    /// Waits no longer than [`Limits::HURRY`] for a peer to whom nothing is owed yet, or any more.
+    fn hurry(&mut self, now: Instant) {
+        self.deadline = self.deadline.min(now + Limits::HURRY);
     }
 
     /// Ends the connection with whatever was on its way.
@@ -350,7 +360,7 @@ impl runtime::Session for Session {
             Event::Done(loaded) => self.found(cx, loaded, tx, now),
             Event::Eof => self.eof(cx, tx, now),
             Event::Deadline => self.timeout(cx, tx, now),
-            Event::Drain => self.drain(),
+            Event::Drain => self.drain(now),
             Event::Lost(Loss::Socket(_)) => self.abort(cx, Cut::Peer, now),
             Event::Lost(Loss::File(_)) => self.abort(cx, Cut::File, now),
         }

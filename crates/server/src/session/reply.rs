@@ -34,6 +34,8 @@ pub(super) enum Extra {
     Whole(u64),
     /// When to come back.
     RetryAfter,
+    /// That another `Accept-Encoding` may be answered otherwise.
+    VaryCoding,
 }
 
 impl Extra {
@@ -47,6 +49,7 @@ impl Extra {
                 out.extend_from_slice(b"\r\n");
             }
             Extra::RetryAfter => out.extend_from_slice(b"Retry-After: 1\r\n"),
+            Extra::VaryCoding => out.extend_from_slice(b"Vary: Accept-Encoding\r\n"),
         }
     }
 }
@@ -65,6 +68,8 @@ pub(super) struct Reply<'x, 'a, 'b, 's> {
     /// Which of the resource's representations was sent with 200, if the same head will get the same
     /// for as long as the entry lives.
     pub(super) settled: Option<usize>,
+    /// Field lines this answer has beyond its own.
+    pub(super) also: &'static [u8],
 }
 
 impl Reply<'_, '_, '_, '_> {
@@ -150,7 +155,7 @@ impl Reply<'_, '_, '_, '_> {
             out.extend(location[start.unwrap_or(location.len())..].iter().filter(visible));
             if let Some(query) = query {
                 out.push(b'?');
-                out.extend(query.iter().filter(visible));
+                encode_query(query, out);
             }
             out.extend_from_slice(b"\r\n");
             page_fields(out, &page);
@@ -213,6 +218,9 @@ impl Reply<'_, '_, '_, '_> {
         );
         if persistence != Persistence::Headless {
             head(out);
+            if !self.also.is_empty() {
+                out.extend_from_slice(self.also);
+            }
             out.extend_from_slice(self.clock.date_line());
             out.extend_from_slice(persistence.line());
             out.extend_from_slice(b"\r\n");
@@ -255,6 +263,18 @@ impl Reply<'_, '_, '_, '_> {
         };
         self.journal
             .compose(self.slot, self.clock, &request, status, head_len, len);
+    }
+}
+
+/// A query as a URI may have it (RFC 3986 section 3.4): what a client should have escaped is.
+fn encode_query(query: &[u8], out: &mut Vec<u8>) {
+    for &b in query {
+        if b.is_ascii_graphic() && !b"\"<>\\^`{|}".contains(&b) {
+            out.push(b);
+        } else {
+            let hex = |digit: u8| b"0123456789ABCDEF"[usize::from(digit)];
+            out.extend([b'%', hex(b >> 4), hex(b & 15)]);
+        }
     }
 }
 

@@ -254,6 +254,7 @@ impl Session {
             rng,
             asked,
             settled: None,
+            also: b"",
         };
         let Some(view) = view else {
             // No turn was made yet, so nothing is known; a driver that keeps its contract never does this.
@@ -392,10 +393,7 @@ fn step<'p>(entry: &Entry, stage: Stage, reply: &mut Reply<'_, '_, '_, '_>, stat
             found(resource, stage, reply, state)
         }
         (Answer::Listing(listing), Stage::Target | Stage::Coded | Stage::Fallback) => {
-            let likes_json = reply.asked.head().is_some_and(|h| {
-                let json = accept::weight(&h.fields, "application", "json");
-                json > accept::weight(&h.fields, "text", "html") || accept::asks_for_json(&h.fields)
-            });
+            let likes_json = reply.asked.head().is_some_and(|h| accept::prefers_json(&h.fields));
             let resource = if likes_json { &listing.json } else { &listing.html };
             found(resource, Stage::Coded, reply, state)
         }
@@ -404,8 +402,14 @@ fn step<'p>(entry: &Entry, stage: Stage, reply: &mut Reply<'_, '_, '_, '_>, stat
             Step::Done(Outcome::Answered)
         }
         (Answer::Missing(Missing::NotFound), Stage::Target) => match &state.config.spa_fallback {
-            Some(path) if wants_fallback(reply.asked) => Step::Look(path.as_bytes(), Stage::Fallback),
-            _ => page(Failure::of_missing(Missing::NotFound), reply, state),
+            None => page(Failure::of_missing(Missing::NotFound), reply, state),
+            Some(path) => {
+                reply.also = b"Vary: Accept, Sec-Fetch-Mode\r\n";
+                match wants_fallback(reply.asked) {
+                    true => Step::Look(path.as_bytes(), Stage::Fallback),
+                    false => page(Failure::of_missing(Missing::NotFound), reply, state),
+                }
+            }
         },
         (Answer::Missing(missing), Stage::Target | Stage::Coded | Stage::Fallback) => {
             page(Failure::of_missing(*missing), reply, state)
@@ -423,15 +427,20 @@ fn step<'p>(entry: &Entry, stage: Stage, reply: &mut Reply<'_, '_, '_, '_>, stat
 }
 
 /// Whether an unknown path is a place inside a single-page application: a browser goes there for a
-/// page, and the name is not that of a file. (A missing script answered with a page would break the
-/// application in ways that are hard to find.)
+/// page, and the name is not that of a file. (A missing script or a `fetch()` answered with a page
+/// would break the application in ways that are hard to find.)
 fn wants_fallback(asked: &Asked<'_, '_, '_>) -> bool {
     let Some(head) = asked.head() else { return false };
     let path = head.target.path().unwrap_or_default();
     let name = path.rsplit(|&b| b == b'/').next().unwrap_or_default();
+    let mode = head
+        .fields
+        .iter()
+        .find(|(name, _)| name.eq_ignore_ascii_case("sec-fetch-mode"));
     !name.contains(&b'.')
+        && mode.is_none_or(|(_, mode)| mode == b"navigate")
         && accept::weight(&head.fields, "text", "html") > 0
-        && !accept::asks_for_json(&head.fields)
+        && !accept::prefers_json(&head.fields)
 }
 
 /// Which representation is sent.
@@ -487,7 +496,13 @@ fn found<'p>(
     let representation = match choose(resource, head.accept_encoding(), may_make) {
         Choice::Send(representation) => representation,
         Choice::Make(coding) => return Step::Make(coding),
-        Choice::NotAcceptable => return page(Failure::of(Status::NOT_ACCEPTABLE), reply, state),
+        Choice::NotAcceptable => {
+            let failure = Failure {
+                extra: Extra::VaryCoding,
+                ..Failure::of(Status::NOT_ACCEPTABLE)
+            };
+            return page(failure, reply, state);
+        }
     };
     let validators = Validators {
         etag: Some(&representation.etag),

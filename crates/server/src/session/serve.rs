@@ -116,6 +116,9 @@ impl Session {
         let bytes = rest.to_vec();
         self.phase = Phase::Head(Box::new(Input { bytes, started }));
         self.deadline = now + cx.state.limits.header_timeout;
+        if self.draining {
+            self.hurry(now);
+        }
         if self.half_closed {
             self.eof(cx, tx, now);
         }

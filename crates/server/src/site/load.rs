@@ -17,7 +17,7 @@ use super::represent::{self, Body, Lines};
 use super::tree::Opened;
 use super::{Polls, Shared};
 use crate::cache::{Charge, Draft, ENTRY_OVERHEAD, Snapshot};
-use crate::entry::{Answer, Content, Entry, Listing, Missing, Resource};
+use crate::entry::{Answer, Entry, Listing, Missing, Resource};
 use crate::listing;
 use crate::media_type::MediaType;
 use bytes::Bytes;
@@ -251,10 +251,14 @@ impl Load {
                 }
             }
         }
-        // Whoever put siblings there has decided which codings there are.
+        // Whoever put siblings there has decided which codings there are. What could not be kept is not
+        // made: it would be made again for every request.
+        let len = bodies[0].1.len;
         let makeable = match &config.compress {
-            Some(compress) if bodies.len() == 1 && media_type.compressible => {
-                compress.codings(bodies[0].1.len)
+            Some(compress)
+                if bodies.len() == 1 && media_type.compressible && len <= self.shared.store.largest() =>
+            {
+                compress.codings(len)
             }
             _ => Vec::new(),
         };
@@ -300,16 +304,26 @@ impl Load {
             Opened::Directory { .. } => return Err(Stop::Missing(Missing::NotFound)),
         };
         let mut reads = 0;
-        while file.meta().len <= self.shared.memory_max {
+        while file.meta().len <= represent::HASHED_MAX.max(self.shared.memory_max) {
             let len = file.meta().len;
-            let Some(charge) = self.shared.store.reserve(len, 0) else {
-                break;
+            let room = match len <= self.shared.memory_max {
+                true => self.shared.store.reserve(len, 0),
+                false => None,
             };
             let bytes = file.read_all(0, len as usize, wait)?;
             reads += 1;
             let unchanged = bytes.len() as u64 == len && file.meta_now()? == *file.meta();
-            if unchanged || reads == READS_MAX {
-                return Ok(Body::memory(charge.hold(bytes), coding, len, unchanged));
+            match room {
+                Some(charge) if unchanged || reads == READS_MAX => {
+                    return Ok(Body::memory(charge.hold(bytes), coding, len, unchanged));
+                }
+                None if unchanged => {
+                    let etag = represent::etag_of_bytes(&bytes, coding);
+                    // A small file deserves memory: look again when there is room.
+                    return Ok(Body::file(file, etag, len > self.shared.memory_max));
+                }
+                None if reads == READS_MAX => break,
+                Some(_) | None => {}
             }
             // Opened again, as it may have been replaced rather than rewritten.
             match self.shared.open(rel, wait)? {
@@ -317,19 +331,9 @@ impl Load {
                 _ => return Err(Stop::Missing(Missing::NotFound)),
             }
         }
+        // A weak tag should become a strong one soon: look again.
         let (etag, strong) = represent::etag_of_meta(file.meta(), coding, self.wall);
-        let len = file.meta().len;
-        let file = Arc::new(file);
-        let small = len <= self.shared.memory_max;
-        Ok(Body {
-            content: Content::File(Arc::clone(&file)),
-            len,
-            etag,
-            reserved: 0,
-            file: Some(file),
-            // A weak tag should become a strong one soon, and a small file deserves memory: look again.
-            keep: strong && !small,
-        })
+        Ok(Body::file(file, etag, strong))
     }
 
     fn listing(&self, rel: &[u8], linked: bool) -> Result<Found, Stop> {
