@@ -271,6 +271,17 @@ impl Flags {
         Ok(config)
     }
 
+    /// Says where the root comes from that cannot be served, if a file named it.
+    pub(crate) fn blame_root(&self, why: String) -> Failure {
+        let file = self.config.as_deref().filter(|_| self.root.is_none());
+        Failure::Usage(match file.map(|path| (path, std::fs::read_to_string(path))) {
+            Some((path, Ok(text))) => {
+                ConfigError::about("root", why, &text, &path.display().to_string()).to_string()
+            }
+            _ => why,
+        })
+    }
+
     /// The file configuration is read from, if any.
     pub(crate) fn file(&self) -> Option<&Path> {
         self.config.as_deref()

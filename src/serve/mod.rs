@@ -16,7 +16,7 @@ mod report;
 mod strategy;
 
 use crate::cli::serve::Flags;
-use crate::cli::{Failure, Voice};
+use crate::cli::{Cli, Failure, Voice};
 use crate::demo;
 use access_log::AccessLog;
 use descriptors::Shares;
@@ -54,16 +54,17 @@ const LOG_GRACE: Duration = Duration::from_secs(1);
 pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<(), Failure> {
     let began = clock::now();
     voice.listen();
+    Cli::warn_of_misspelt_variables();
     let mut config = configuration(flags)?;
     let choice = choose(&config, machine::usable_cores())?;
     if flags.check {
-        return check(config);
+        return check(config, flags, voice);
     }
     let mut signals = Signals::take_over().map_err(|error| refused("signal handlers", &error))?;
     let shares = Shares::of(machine::raise_descriptor_limit(), &config, &choice);
     config.cache_files = shares.files;
     let log = AccessLog::open(config.access_log.as_deref(), None)?;
-    let server = Arc::new(open(config.clone(), log.as_ref())?);
+    let server = Arc::new(open(config.clone(), log.as_ref(), flags)?);
     let listeners = bind(&config.listen.0)?;
     let workers = start(&server, &choice, &listeners, &shares)?;
     let addresses: Vec<_> = listeners.iter().map(Listener::address).collect();
@@ -103,9 +104,16 @@ fn configuration(flags: &Flags) -> Result<Config, Failure> {
 }
 
 /// `--check`: everything that can be known without listening.
-fn check(config: Config) -> Result<(), Failure> {
+fn check(config: Config, flags: &Flags, voice: &Voice) -> Result<(), Failure> {
     let root = config.root.clone();
-    open(config, None)?;
+    open(config, None, flags)?;
+    if voice.json {
+        println!(
+            "{}",
+            serde_json::json!({ "event": "checked", "valid": true, "root": root })
+        );
+        return Ok(());
+    }
     let what = root
         .as_deref()
         .map_or("the embedded site".into(), Path::to_string_lossy);
@@ -113,10 +121,10 @@ fn check(config: Config) -> Result<(), Failure> {
     Ok(())
 }
 
-fn open(config: Config, log: Option<&Arc<AccessLog>>) -> Result<Server, Failure> {
+fn open(config: Config, log: Option<&Arc<AccessLog>>, flags: &Flags) -> Result<Server, Failure> {
     let wall = clock::wall();
     let seed = Seed(u64::from(wall.nanos) << 32 ^ wall.secs.unsigned_abs() ^ u64::from(std::process::id()));
-    Server::open(config, embedded(), sink(log), seed).map_err(|error| unservable(&error))
+    Server::open(config, embedded(), sink(log), seed).map_err(|error| unservable(&error, flags))
 }
 
 fn sink(log: Option<&Arc<AccessLog>>) -> Option<Arc<dyn LogSink>> {
@@ -205,13 +213,17 @@ impl Operator<'_> {
         let log = AccessLog::open(next.access_log.as_deref(), self.log.as_ref())?;
         self.server
             .reload(next, sink(log.as_ref()))
-            .map_err(|error| unservable(&error))?;
+            .map_err(|error| unservable(&error, self.flags))?;
         self.earlier_logs.extend(std::mem::replace(&mut self.log, log));
         if let Some(log) = &self.log {
             self.earlier_logs.retain(|earlier| !Arc::ptr_eq(earlier, log));
         }
         self.earlier_logs.retain(|earlier| !earlier.is_finished());
-        for unused in self.earlier_logs.iter().filter(|earlier| Arc::strong_count(earlier) == 1) {
+        for unused in self
+            .earlier_logs
+            .iter()
+            .filter(|earlier| Arc::strong_count(earlier) == 1)
+        {
             unused.close();
         }
         if waiting.is_empty() {
@@ -286,13 +298,13 @@ fn bind(addresses: &[SocketAddr]) -> Result<Vec<Listener>, Failure> {
         .collect()
 }
 
-fn unservable(error: &OpenError) -> Failure {
+fn unservable(error: &OpenError, flags: &Flags) -> Failure {
     match error {
-        OpenError::Root(root, _) if root.is_file() => Failure::Usage(format!(
+        OpenError::Root(root, _) if root.is_file() => flags.blame_root(format!(
             "cannot serve `{}`: it is a file; name the directory that holds it",
             root.display()
         )),
-        OpenError::Root(..) => Failure::Usage(format!("{error}; name a directory that can be read")),
+        OpenError::Root(..) => flags.blame_root(format!("{error}; name a directory that can be read")),
         OpenError::Watch(_) => Failure::System(format!("{error}; is fs.inotify.max_user_instances reached?")),
     }
 }

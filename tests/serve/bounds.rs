@@ -323,10 +323,7 @@ fn out_of_descriptors_it_keeps_serving_and_recovers(strategy: Strategy) {
         .filter(|line| line.contains("WARN") || line.contains("ERROR"))
         .count();
     let seconds_at_most = began_crowd.elapsed().as_secs() as usize + 2;
-    assert!(
-        complaints <= seconds_at_most,
-        "{complaints} complaints: {stderr}"
-    );
+    assert!(complaints <= seconds_at_most, "{complaints} complaints: {stderr}");
     assert!(stderr.contains("ulimit -n"), "what to do: {stderr}");
     crowd.clear();
     drop(inside);
@@ -348,7 +345,8 @@ fn a_system_without_descriptors_is_outlived(strategy: Strategy) {
         changed.is_ok_and(|status| status.success())
     };
     // The lowest number that is free is the next to be given out.
-    let taken = |number: &usize| std::fs::exists(format!("/proc/{}/fd/{number}", server.pid())).unwrap_or(false);
+    let taken =
+        |number: &usize| std::fs::exists(format!("/proc/{}/fd/{number}", server.pid())).unwrap_or(false);
     let next = (0..).find(|number| !taken(number)).expect("numbers do not end");
     if !limit(next) {
         println!("skipped: prlimit(1) is not there or refused");

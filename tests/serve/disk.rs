@@ -81,6 +81,18 @@ fn a_change_behind_a_link_is_visible_too(strategy: Strategy) {
     });
 }
 
+fn a_change_through_another_name_is_visible_too(strategy: Strategy) {
+    let tree = Tree::with(&[("site/a.txt", "one")]);
+    std::fs::hard_link(tree.join("site/a.txt"), tree.join("outside")).expect("a second name");
+    let server = Server::of(strategy, &tree.join("site"));
+    let mut connection = server.connect();
+    assert_eq!(connection.get("/a.txt").text(), "one");
+    std::fs::write(tree.join("outside"), "two").expect("the same file");
+    within(VISIBLE, "a file of two names", || {
+        (connection.get("/a.txt").text() == "two").then_some(())
+    });
+}
+
 fn a_file_replaced_while_being_sent_arrives_whole(strategy: Strategy) {
     let tree = Tree::new();
     let old = noise(24 << 20);
@@ -281,6 +293,7 @@ fn links_lead_nowhere_outside(strategy: Strategy) {
 on_every_strategy!(
     a_change_is_visible_within_a_second,
     a_change_behind_a_link_is_visible_too,
+    a_change_through_another_name_is_visible_too,
     a_file_replaced_while_being_sent_arrives_whole,
     a_file_removed_while_being_sent_arrives_whole,
     a_file_truncated_while_being_sent_ends_the_connection,

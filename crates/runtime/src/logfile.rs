@@ -247,7 +247,10 @@ impl Sink {
                 if abandoned.load(Ordering::Relaxed) {
                     return Ok(());
                 }
-                let ready = poll(&mut [PollFd::new(&self.as_fd(), PollFlags::OUT)], Some(&GIVE_UP_TICK));
+                let ready = poll(
+                    &mut [PollFd::new(&self.as_fd(), PollFlags::OUT)],
+                    Some(&GIVE_UP_TICK),
+                );
                 match ready {
                     Ok(0) | Err(rustix::io::Errno::INTR) => {}
                     Ok(_) => match self.write_some(piece) {

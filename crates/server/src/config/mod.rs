@@ -351,7 +351,13 @@ impl Config {
     pub(crate) fn same_site(&self, other: &Config) -> bool {
         let parts = |c: &Config| {
             let flags = [c.listing, c.hidden, c.symlinks, c.compress, c.precompressed];
-            (flags, c.cache_policy, c.cache_size, c.cache_file_size, c.cache_files)
+            (
+                flags,
+                c.cache_policy,
+                c.cache_size,
+                c.cache_file_size,
+                c.cache_files,
+            )
         };
         parts(self) == parts(other)
             && (&self.root, &self.index, &self.header) == (&other.root, &other.index, &other.header)

@@ -79,8 +79,8 @@ fn errors_name_file_line_key_and_the_nearest_valid() {
             "w.toml:2: `max-fields`: 4 is too small: at least 8, or browsers cannot ask",
         ),
         (
-            "[error-pages]\n404 = \"404.html\"",
-            "w.toml:2: `404`: `404.html` is no path of the site; write it percent-encoded from the root, as in /404.html",
+            "[error-pages]\n5xx = \"/50x.html\"\n404 = \"404.html\"",
+            "w.toml:3: `404`: `404.html` is no path of the site; write it percent-encoded from the root, as in /404.html",
         ),
         (
             "header = [\"Content-Length: 5\"]",

@@ -388,12 +388,18 @@ fn page<'p>(failure: Failure, reply: &mut Reply<'_, '_, '_, '_>, state: &'p Stat
 /// What an entry means at a stage.
 #[inline]
 fn step<'p>(entry: &Entry, stage: Stage, reply: &mut Reply<'_, '_, '_, '_>, state: &'p State) -> Step<'p> {
+    if !matches!(stage, Stage::Target) && state.config.spa_fallback.is_some() {
+        reply.also = VARY_FALLBACK;
+    }
     match (&entry.answer, stage) {
         (Answer::Resource(resource), Stage::Target | Stage::Coded | Stage::Fallback) => {
             found(resource, stage, reply, state)
         }
         (Answer::Listing(listing), Stage::Target | Stage::Coded | Stage::Fallback) => {
-            let likes_json = reply.asked.head().is_some_and(|h| accept::prefers_json(&h.fields));
+            let likes_json = reply
+                .asked
+                .head()
+                .is_some_and(|h| accept::prefers_json(&h.fields));
             let resource = if likes_json { &listing.json } else { &listing.html };
             found(resource, Stage::Coded, reply, state)
         }
@@ -404,7 +410,7 @@ fn step<'p>(entry: &Entry, stage: Stage, reply: &mut Reply<'_, '_, '_, '_>, stat
         (Answer::Missing(Missing::NotFound), Stage::Target) => match &state.config.spa_fallback {
             None => page(Failure::of_missing(Missing::NotFound), reply, state),
             Some(path) => {
-                reply.also = b"Vary: Accept, Sec-Fetch-Mode\r\n";
+                reply.also = VARY_FALLBACK;
                 match wants_fallback(reply.asked) {
                     true => Step::Look(path.as_bytes(), Stage::Fallback),
                     false => page(Failure::of_missing(Missing::NotFound), reply, state),
@@ -425,6 +431,10 @@ fn step<'p>(entry: &Entry, stage: Stage, reply: &mut Reply<'_, '_, '_, '_>, stat
         }
     }
 }
+
+/// What decides between the fallback and 404. Also told with an answer that had to be made first, which
+/// may be of the one or the other.
+const VARY_FALLBACK: &[u8] = b"Vary: Accept, Sec-Fetch-Mode\r\n";
 
 /// Whether an unknown path is a place inside a single-page application: a browser goes there for a
 /// page, and the name is not that of a file. (A missing script or a `fetch()` answered with a page

@@ -123,7 +123,7 @@ struct Found {
     files: Vec<Arc<fs::File>>,
     /// Whether it may be kept at all.
     keep: bool,
-    /// Whether a symbolic link was on the way: then no watch sees every change.
+    /// Whether links are involved: then no watch sees every change.
     linked: bool,
 }
 
