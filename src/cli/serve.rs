@@ -363,7 +363,8 @@ fn read(path: &Path) -> Result<Config, Failure> {
     let mut config =
         Config::from_toml(&text, &name).map_err(|error: ConfigError| Failure::Usage(error.to_string()))?;
     let folder = path.parent().unwrap_or(Path::new(""));
-    for inner in [&mut config.root, &mut config.access_log].into_iter().flatten() {
+    let hosts = config.host.iter_mut().map(|host| &mut host.root);
+    for inner in [&mut config.root, &mut config.access_log].into_iter().chain(hosts).flatten() {
         if inner.as_os_str() != "-" {
             *inner = folder.join(&*inner);
         }
@@ -494,7 +495,8 @@ mod tests {
             .split('`')
             .skip(3)
             .step_by(2)
-            .filter(|key| *key != "root")
+            // The root is an argument, tables of tables are for files.
+            .filter(|key| !["root", "header-rule", "redirect", "host"].contains(key))
             .collect();
         keys.sort_unstable();
         let command = Cli::command();

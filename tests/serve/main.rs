@@ -7,6 +7,7 @@
 //! - `bounds`: what happens when a limit or a timeout is reached, and that the others do not feel it
 //! - `disk`: files that change, vanish, shrink, or are no files at all; the way out of the root
 //! - `operation`: configuration, signals, logs, exit codes
+//! - `hosts`: sites told apart by name, redirects, field lines for some paths
 //! - `messages`: malformed and odd requests, and the conformance vectors
 //! - `clients`: programs people use (curl, wget, Python requests, Node fetch)
 //!
@@ -28,6 +29,7 @@ mod clients;
 mod connections;
 mod disk;
 mod files;
+mod hosts;
 mod messages;
 mod operation;
 mod representations;

@@ -10,6 +10,7 @@ pub mod counters;
 pub mod entry;
 pub mod error_page;
 pub mod limits;
+mod hosts;
 mod listing;
 mod media_type;
 pub mod peers;

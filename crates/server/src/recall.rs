@@ -74,6 +74,8 @@ pub(crate) struct Known {
     pub(crate) entry: Arc<Entry>,
     /// Which of its representations it gets.
     representation: usize,
+    /// Which site it is of.
+    pub(crate) site: usize,
     parts: Parts,
 }
 
@@ -173,17 +175,25 @@ impl Recall {
         bytes: &[u8],
         entry: &Arc<Entry>,
         representation: usize,
+        site: usize,
     ) {
         // Only of what the store keeps is it noticed when it is no longer true.
         let is_kept = entry.token != Token::NONE && matches!(entry.answer, Answer::Resource(_));
         if self.resting > 0 || bytes.len() > HEAD_MAX || !is_kept || !is_plain(head) {
             return;
         }
-        self.consider(head, bytes, entry, representation);
+        self.consider(head, bytes, entry, representation, site);
     }
 
     #[cold]
-    fn consider(&mut self, head: &Request<'_, '_>, bytes: &[u8], entry: &Arc<Entry>, representation: usize) {
+    fn consider(
+        &mut self,
+        head: &Request<'_, '_>,
+        bytes: &[u8],
+        entry: &Arc<Entry>,
+        representation: usize,
+        site: usize,
+    ) {
         if self.looked >= WINDOW {
             if self.found < self.looked / PAYS {
                 self.resting = REST;
@@ -211,22 +221,25 @@ impl Recall {
             head: bytes.into(),
             entry: Arc::clone(entry),
             representation,
+            site,
             parts,
         });
     }
 
-    /// To be called once a turn: lets go of what the view has let go of, or is about to.
+    /// To be called once a turn: lets go of what the views have let go of, or are about to.
     #[inline]
-    pub(crate) fn turn(&mut self, view: &View) {
-        if view.deaths() != self.deaths || view.is_empty() {
-            self.let_go(view);
+    pub(crate) fn turn(&mut self, views: &[View]) {
+        let deaths = views.iter().fold(0, |sum: u64, view| sum.wrapping_add(view.deaths()));
+        let are_empty = views.iter().all(View::is_empty);
+        if deaths != self.deaths || are_empty {
+            self.let_go(deaths, are_empty);
         }
     }
 
     #[cold]
-    fn let_go(&mut self, view: &View) {
-        self.deaths = view.deaths();
-        if view.is_empty() {
+    fn let_go(&mut self, deaths: u64, all: bool) {
+        self.deaths = deaths;
+        if all {
             return self.forget();
         }
         for slot in &mut self.slots {

@@ -28,7 +28,7 @@ impl Session {
         self.count(cx);
         let Cx {
             recall,
-            view,
+            views,
             clock,
             journal,
             counters,
@@ -56,7 +56,7 @@ impl Session {
         content(tx, &representation.content, 0, representation.len);
         counters.hits.add(1);
         counters.answered(200);
-        if let Some(view) = view {
+        if let Some(view) = views.get_mut(known.site) {
             view.used_again(&known.entry);
         }
         if journal.is_on() {

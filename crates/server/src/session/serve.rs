@@ -185,6 +185,7 @@ impl Session {
                     started: asked.started(),
                     stage,
                     generation: cx.generation,
+                    site: cx.state.hosts.index_of(asked.authority()),
                     rest: behind.to_vec(),
                 });
                 if tx.is_empty() {
@@ -390,9 +391,10 @@ impl Session {
             stage,
             rest,
             generation,
+            site,
             ..
         } = *wait;
-        let (entry, stage) = match &mut cx.view {
+        let (entry, stage) = match cx.views.get_mut(site) {
             Some(view) if generation == cx.generation => (view.finish(loaded), stage),
             // Found in a site that is no longer served: good for this answer as it is, not for the view.
             _ => (Arc::clone(loaded.entry()), stage.settled()),

@@ -89,7 +89,7 @@ fn a_known_head_does_not_outlive_its_entry() {
         rig.send(HEADS[0].as_bytes());
     }
     assert_eq!(kept(&rig), 1);
-    rig.cx.state.site.change_everything();
+    rig.cx.state.hosts.place(0).site.change_everything();
     rig.out.clear();
     rig.send(HEADS[0].as_bytes());
     assert_eq!(answers(&rig.out, |_| false)[0].body, file("/small.png"));
