@@ -364,7 +364,11 @@ fn read(path: &Path) -> Result<Config, Failure> {
         Config::from_toml(&text, &name).map_err(|error: ConfigError| Failure::Usage(error.to_string()))?;
     let folder = path.parent().unwrap_or(Path::new(""));
     let hosts = config.host.iter_mut().map(|host| &mut host.root);
-    for inner in [&mut config.root, &mut config.access_log].into_iter().chain(hosts).flatten() {
+    for inner in [&mut config.root, &mut config.access_log]
+        .into_iter()
+        .chain(hosts)
+        .flatten()
+    {
         if inner.as_os_str() != "-" {
             *inner = folder.join(&*inner);
         }

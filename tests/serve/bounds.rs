@@ -65,7 +65,7 @@ fn a_target_that_is_too_long_is_414(strategy: Strategy) {
     let answer = Server::of(strategy, tree.path())
         .connect()
         .get(&"/x".repeat(4000));
-    assert!(matches!(answer.status, 404 | 414), "{}", answer.status);
+    assert_eq!(answer.status, 404, "8,000 bytes are within the default");
 }
 
 fn a_body_that_is_too_large_is_413(strategy: Strategy) {
@@ -81,14 +81,7 @@ fn a_body_that_is_too_large_is_413(strategy: Strategy) {
     for _ in 0..4 {
         connection.try_send(format!("1f4\r\n{}\r\n", "x".repeat(500)));
     }
-    let mut answer = connection.receive("POST");
-    if answer.status == 405 {
-        answer = match connection.try_receive("POST") {
-            Some(next) => next,
-            None => answer,
-        };
-    }
-    assert!(matches!(answer.status, 405 | 413), "{}", answer.status);
+    assert_eq!(connection.receive("POST").status, 413);
     connection.try_send("0\r\n\r\n");
     connection.rest();
 }
@@ -102,9 +95,7 @@ fn connections_beyond_the_bound_are_closed(strategy: Strategy) {
     }
     let mut refused = server.connect();
     refused.try_send(head("GET", "/a.txt", &[]));
-    if let Some(answer) = refused.try_receive("GET") {
-        assert_eq!(answer.status, 503);
-    }
+    assert!(refused.try_receive("GET").is_none());
     for connection in &mut held {
         assert_eq!(
             connection.get("/a.txt").text(),
@@ -125,11 +116,7 @@ fn one_address_cannot_take_all_places(strategy: Strategy) {
     }
     let mut refused = server.connect();
     refused.try_send(head("GET", "/a.txt", &[]));
-    assert!(
-        refused
-            .try_receive("GET")
-            .is_none_or(|answer| answer.status == 503)
-    );
+    assert!(refused.try_receive("GET").is_none());
     let mut neighbor = connect_from(Ipv4Addr::new(127, 0, 0, 2), server.address);
     assert_eq!(neighbor.get("/a.txt").text(), "a", "another address is served");
     held.pop();
@@ -184,9 +171,7 @@ fn a_body_that_does_not_come_is_408(strategy: Strategy) {
     let mut connection = server.connect();
     connection.send(head("POST", "/a.txt", &[("Content-Length", "1000")]) + "only this");
     connection.patience(NOTICED);
-    // The answer may come before the body is waited for; the connection ends either way.
-    let answer = connection.receive("POST");
-    assert!(matches!(answer.status, 405 | 408), "{}", answer.status);
+    assert_eq!(connection.receive("POST").status, 408);
     let (_, end) = connection.rest();
     assert_eq!(end, End::Closed);
 }

@@ -65,7 +65,9 @@ fn launch(strategy: Strategy, config: &Path) -> Server {
 /// Status, and content or location.
 fn ask(server: &Server, host: &str, path: &str) -> (u16, String) {
     let mut connection = server.connect();
-    connection.send(format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nAccept: text/html\r\n\r\n"));
+    connection.send(format!(
+        "GET {path} HTTP/1.1\r\nHost: {host}\r\nAccept: text/html\r\n\r\n"
+    ));
     let answer = connection.receive("GET");
     let shown = match answer.field("Location") {
         Some(location) => location.to_owned(),
@@ -93,7 +95,11 @@ fn a_host_has_a_site_of_its_own(strategy: Strategy) {
     ] {
         // Twice, as what was met before is answered in another way.
         for _ in 0..3 {
-            assert_eq!(ask(&server, host, path), (status, shown.to_owned()), "{host} {path}");
+            assert_eq!(
+                ask(&server, host, path),
+                (status, shown.to_owned()),
+                "{host} {path}"
+            );
         }
     }
     // The target names the host, too, and wins (RFC 9112 section 3.2.2).
@@ -110,7 +116,10 @@ fn field_lines_follow_the_rules(strategy: Strategy) {
     assert_eq!(asset.must("Cache-Control"), "max-age=31536000, immutable");
     assert_eq!((asset.must("X-Site"), asset.field("X-Page")), ("default", None));
     let page = connection.get("/");
-    assert_eq!((page.must("Cache-Control"), page.must("X-Page")), ("no-cache", "yes"));
+    assert_eq!(
+        (page.must("Cache-Control"), page.must("X-Page")),
+        ("no-cache", "yes")
+    );
     let coded = connection.request("GET", "/", &[("Accept-Encoding", "gzip")]);
     assert_eq!(coded.must("X-Page"), "yes");
 }
@@ -120,16 +129,25 @@ fn a_reload_changes_hosts(strategy: Strategy) {
     let server = launch(strategy, &tree.join("weir.toml"));
     assert_eq!(ask(&server, "one.test", "/a.txt").1, "one");
     tree.write("two/a.txt", "two");
-    tree.write("weir.toml", &CONFIG.replace("root = \"one\"", "root = \"two\""));
+    tree.write("weir.toml", CONFIG.replace("root = \"one\"", "root = \"two\""));
     server.signal("HUP");
     eventually("the host's new root", || {
         (ask(&server, "one.test", "/a.txt").1 == "two").then_some(())
     });
     assert_eq!(ask(&server, "localhost", "/").1, "default");
-    tree.write("weir.toml", &CONFIG.replace("root = \"one\"", "root = \"nowhere\""));
+    tree.write(
+        "weir.toml",
+        CONFIG.replace("root = \"one\"", "root = \"nowhere\""),
+    );
     server.signal("HUP");
-    eventually("the complaint", || server.stderr().contains("nowhere").then_some(()));
+    eventually("the complaint", || {
+        server.stderr().contains("nowhere").then_some(())
+    });
     assert_eq!(ask(&server, "one.test", "/a.txt").1, "two", "the old one is kept");
 }
 
-on_every_strategy!(a_host_has_a_site_of_its_own, field_lines_follow_the_rules, a_reload_changes_hosts,);
+on_every_strategy!(
+    a_host_has_a_site_of_its_own,
+    field_lines_follow_the_rules,
+    a_reload_changes_hosts,
+);

@@ -67,7 +67,8 @@ impl Cx {
             let is_same = |other: &Place| Arc::ptr_eq(&other.site, &place.site);
             let kept = before.hosts.places().iter().position(is_same);
             let kept = kept.and_then(|at| views.get_mut(at)?.take());
-            self.views.push(kept.unwrap_or_else(|| place.site.view(now, wall)));
+            self.views
+                .push(kept.unwrap_or_else(|| place.site.view(now, wall)));
         }
     }
 

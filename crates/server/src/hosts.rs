@@ -35,7 +35,11 @@ impl Hosts {
     ///
     /// # Errors
     /// The first root that cannot be opened, or hosts that contradict each other.
-    pub(crate) fn open(config: &Config, embedded: &Source, before: Option<&Hosts>) -> Result<Hosts, OpenError> {
+    pub(crate) fn open(
+        config: &Config,
+        embedded: &Source,
+        before: Option<&Hosts>,
+    ) -> Result<Hosts, OpenError> {
         let mut kept: Vec<&Place> = before.map_or(Vec::new(), |hosts| hosts.places.iter().collect());
         let mut places = Vec::with_capacity(config.host.len() + 1);
         for config in config.sites().map_err(OpenError::Hosts)? {
@@ -158,6 +162,9 @@ mod tests {
         let same = |a: usize, b: usize| Arc::ptr_eq(&before.place(a).site, &after.place(b).site);
         assert!(same(0, 0) && same(1, 2) && same(2, 1));
         let fewer = open("listing = true", Some(&before));
-        assert!(!Arc::ptr_eq(&before.place(1).site, &fewer.place(0).site), "its share of the cache has changed");
+        assert!(
+            !Arc::ptr_eq(&before.place(1).site, &fewer.place(0).site),
+            "its share of the cache has changed"
+        );
     }
 }

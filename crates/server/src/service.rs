@@ -131,7 +131,12 @@ impl Server {
     /// The sites in force, that of the top level first.
     pub fn sites(&self) -> Vec<Arc<Site>> {
         let (_, state) = self.hub.current();
-        state.hosts.places().iter().map(|place| Arc::clone(&place.site)).collect()
+        state
+            .hosts
+            .places()
+            .iter()
+            .map(|place| Arc::clone(&place.site))
+            .collect()
     }
 
     /// The sum of all workers' counters.

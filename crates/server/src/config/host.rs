@@ -103,7 +103,10 @@ impl Config {
     /// Names that two hosts have, or too little cache for all.
     pub fn sites(&self) -> Result<Vec<Config>, ConfigError> {
         if self.host.len() > HOSTS_MAX {
-            return Err(ConfigError::invalid("host", format!("more than {HOSTS_MAX} hosts")));
+            return Err(ConfigError::invalid(
+                "host",
+                format!("more than {HOSTS_MAX} hosts"),
+            ));
         }
         let mut names: Vec<&HostName> = self.host.iter().flat_map(|host| &host.names).collect();
         let count = names.len();
@@ -113,16 +116,27 @@ impl Config {
             return Err(ConfigError::invalid("names", "two hosts have the same name"));
         }
         if self.host.iter().any(|host| host.names.is_empty()) {
-            return Err(ConfigError::invalid("names", "a host without a name is never asked for"));
+            return Err(ConfigError::invalid(
+                "names",
+                "a host without a name is never asked for",
+            ));
         }
-        let own: u64 = self.host.iter().filter_map(|host| host.cache_size).map(|size| size.0).sum();
+        let own: u64 = self
+            .host
+            .iter()
+            .filter_map(|host| host.cache_size)
+            .map(|size| size.0)
+            .sum();
         let sharing = 1 + self.host.iter().filter(|host| host.cache_size.is_none()).count() as u64;
         let share = Bytes(self.cache_size.0.saturating_sub(own) / sharing);
         if !self.host.is_empty() && share < CACHE_MIN {
             return Err(ConfigError::invalid(
                 "cache-size",
-                format!("{} is too little for {} sites: {share} would be left for each that says nothing of its own",
-                    self.cache_size, self.host.len() + 1),
+                format!(
+                    "{} is too little for {} sites: {share} would be left for each that says nothing of its own",
+                    self.cache_size,
+                    self.host.len() + 1
+                ),
             ));
         }
         let files = (self.cache_files / (1 + self.host.len() as u32)).max(1);

@@ -36,7 +36,11 @@ impl Redirect {
             303 => Status::SEE_OTHER,
             307 => Status::TEMPORARY_REDIRECT,
             308 => Status::PERMANENT_REDIRECT,
-            _ => return Err(format!("{status} is no redirect; write 301, 302, 303, 307 or 308")),
+            _ => {
+                return Err(format!(
+                    "{status} is no redirect; write 301, 302, 303, 307 or 308"
+                ));
+            }
         };
         let to = match to.split_once('*') {
             Some((before, after)) => (before.to_owned(), Some(after.to_owned())),
@@ -70,7 +74,9 @@ impl Redirect {
             escape(captured, out);
             out.extend_from_slice(after.as_bytes());
         }
-        if let Some(query) = query.filter(|_| !before.contains('?') && after.as_ref().is_none_or(|a| !a.contains('?'))) {
+        if let Some(query) =
+            query.filter(|_| !before.contains('?') && after.as_ref().is_none_or(|a| !a.contains('?')))
+        {
             out.push(b'?');
             escape(query, out);
         }
@@ -116,11 +122,21 @@ mod tests {
             ("/a", "/b?x=1", "/a", Some("q"), Some("/b?x=1")),
             ("/a", "/b", "/c", None, None),
             ("/old/*", "/new/*", "/old/x/y", None, Some("/new/x/y")),
-            ("/*", "https://w.test/*", "/x", Some("q"), Some("https://w.test/x?q")),
+            (
+                "/*",
+                "https://w.test/*",
+                "/x",
+                Some("q"),
+                Some("https://w.test/x?q"),
+            ),
             ("/old/*", "/*", "/old//evil.test", None, Some("/evil.test")),
             ("*.php", "/gone.html", "/x.php", None, Some("/gone.html")),
         ] {
-            assert_eq!(goes(from, to, path, query).as_deref(), location, "{from} {to} {path}");
+            assert_eq!(
+                goes(from, to, path, query).as_deref(),
+                location,
+                "{from} {to} {path}"
+            );
         }
     }
 
@@ -135,7 +151,10 @@ mod tests {
             ("/a", "javascript:alert(1)", 301),
             ("/a", "/b", 200),
         ] {
-            assert!(Redirect::new(from.parse().unwrap(), to, status).is_err(), "{to} {status}");
+            assert!(
+                Redirect::new(from.parse().unwrap(), to, status).is_err(),
+                "{to} {status}"
+            );
         }
     }
 }

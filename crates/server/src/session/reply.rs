@@ -176,7 +176,9 @@ impl Reply<'_, '_, '_, '_> {
             out.extend_from_slice(b"\r\n");
             page_fields(out, &page);
         };
-        self.answer(status.as_u16(), page.len() as u64, write, |tx| page.write(&mut tx.head));
+        self.answer(status.as_u16(), page.len() as u64, write, |tx| {
+            page.write(&mut tx.head)
+        });
     }
 
     /// An error with the built-in page.

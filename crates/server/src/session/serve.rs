@@ -53,10 +53,10 @@ impl Session {
                 });
                 return self.depart(cx, tx, Then::Input(input), now);
             }
-            if let Some((found, used)) = cx.recall.find(rest)
-                && self.http.receive_again()
+            if let Some(found) = cx.recall.find(rest)
+                && self.http.receive_again(found.version, found.persistent)
             {
-                match self.answer_again(cx, found, &rest[used..], started, tx, now) {
+                match self.answer_again(cx, found, &rest[found.used..], started, tx, now) {
                     Some(left) => rest = left,
                     None => return,
                 }

@@ -170,7 +170,12 @@ impl Encode {
                 _ => 0,
             })
             .sum();
-        let answer = Answer::Resource(Resource::new(old.last_modified, representations, &old.makeable(), old.configured.clone()));
+        let answer = Answer::Resource(Resource::new(
+            old.last_modified,
+            representations,
+            &old.makeable(),
+            old.configured.clone(),
+        ));
         let charge = shared.charge(&base.path, &answer, &files)?;
         Some(Draft {
             path: base.path.clone(),

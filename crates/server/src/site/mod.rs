@@ -144,7 +144,12 @@ impl Shared {
         let general = self.config.fields.iter().map(|(name, value)| (&**name, &**value));
         let mut lines: Vec<(&str, &str)> = general.collect();
         for rule in applying {
-            lines.retain(|(name, _)| !rule.header.iter().any(|line| line.name().eq_ignore_ascii_case(name)));
+            lines.retain(|(name, _)| {
+                !rule
+                    .header
+                    .iter()
+                    .any(|line| line.name().eq_ignore_ascii_case(name))
+            });
             lines.extend(rule.header.iter().map(|line| (line.name(), line.value())));
         }
         let mut out = Vec::new();
