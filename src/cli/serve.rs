@@ -5,7 +5,7 @@ use super::Failure;
 use clap::Args;
 use measure::{Bytes, Duration};
 use server::config::{
-    CachePolicy, Concurrency, Config, ConfigError, FieldLine, IoKind, Listen, LogFormat, Workers,
+    CachePolicy, Concurrency, Config, ConfigError, FieldLine, IoKind, Listen, LiveFor, LogFormat, Workers,
     parse_duration,
 };
 use std::net::SocketAddr;
@@ -139,6 +139,16 @@ pub(crate) struct Flags {
     #[arg(long, value_name = "NAME: VALUE", help_heading = "Files")]
     header: Vec<FieldLine>,
 
+    /// Shows a live page and metrics under /.weir/ to: nobody, local (this machine), all [default: nobody]
+    #[arg(long, value_name = "WHOM", env = "WEIR_LIVE", num_args = 0..=1, require_equals = true,
+          default_missing_value = "local", help_heading = "Operation")]
+    live: Option<LiveFor>,
+
+    /// Answers /healthz, and /readyz, which says no once the server is told to stop
+    #[arg(long, env = "WEIR_HEALTH", num_args = 0..=1, require_equals = true, default_missing_value = "true",
+          value_name = "BOOL", help_heading = "Operation")]
+    health: Option<bool>,
+
     /// Access log; - is standard output [default: none]
     #[arg(long, value_name = "FILE", env = "WEIR_ACCESS_LOG", help_heading = "Log")]
     access_log: Option<PathBuf>,
@@ -245,6 +255,11 @@ pub(crate) struct Flags {
     /// For connections to finish what they owe when the server stops [default: 10s]
     #[arg(long, value_name = "TIME", env = "WEIR_GRACE", value_parser = parse_duration, help_heading = "Limits")]
     grace: Option<Duration>,
+
+    /// Between being told to stop and taking no more connections, with /readyz saying no [default: 0s]
+    #[arg(long, value_name = "TIME", env = "WEIR_DRAIN_DELAY", value_parser = parse_duration,
+          help_heading = "Limits")]
+    drain_delay: Option<Duration>,
 }
 
 /// `STATUS=PATH`, checked when it is put into the configuration.
@@ -306,6 +321,8 @@ impl Flags {
             symlinks,
             compress,
             precompressed,
+            live,
+            health,
             log_format,
             max_connections,
             max_connections_per_address,
@@ -323,6 +340,7 @@ impl Flags {
             write_timeout,
             linger_timeout,
             grace,
+            drain_delay,
         );
         if self.root.is_some() {
             config.root.clone_from(&self.root);

@@ -26,9 +26,9 @@ use runtime::listen::{self, Listener, Listening};
 use runtime::signal::{Signal, Signals};
 use runtime::strategy::{self as drivers, Handle, Limits};
 use runtime::{clock, machine};
-use server::config::Config;
+use server::config::{Config, LiveFor};
 use server::site::{OpenError, Source};
-use server::{LogSink, Server};
+use server::{About, LogSink, Server};
 use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::path::Path;
@@ -66,6 +66,13 @@ pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<(), Failure> {
     let log = AccessLog::open(config.access_log.as_deref(), None)?;
     let server = Arc::new(open(config.clone(), log.as_ref(), flags)?);
     let listeners = bind(&config.listen.0)?;
+    server.set_about(About {
+        strategy: format!(
+            "{} over {}, {} workers",
+            choice.concurrency, choice.io, choice.workers
+        ),
+        started: clock::wall(),
+    });
     let workers = start(&server, &choice, &listeners, &shares)?;
     let addresses: Vec<_> = listeners.iter().map(Listener::address).collect();
     // From here on only the workers hold the sockets: they close them when they drain.
@@ -96,6 +103,10 @@ pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<(), Failure> {
 /// The configuration of the flags; the embedded site brings its own error page.
 fn configuration(flags: &Flags) -> Result<Config, Failure> {
     let mut config = flags.configuration()?;
+    if config.root.is_none() && config.live == LiveFor::Nobody {
+        // The demonstration shows everything there is to see, to whoever sits at this machine.
+        config.live = LiveFor::Local;
+    }
     if config.root.is_none() && config.error_pages.is_empty() {
         let (status, page) = DEMO_NOT_FOUND;
         config.error_pages.insert(status, page).map_err(Failure::Usage)?;
@@ -241,7 +252,23 @@ impl Operator<'_> {
     }
 
     fn drain(&self, signals: &mut Signals, workers: &Handle) -> Result<Instant, Failure> {
-        let grace = self.server.config().grace;
+        let Config {
+            grace, drain_delay, ..
+        } = self.server.config();
+        self.server.set_ready(false);
+        if drain_delay > Duration::ZERO {
+            tracing::info!("not ready any more; connections are taken for another {drain_delay:?}");
+            let until = clock::now() + drain_delay;
+            while clock::now() < until {
+                let left = until.since(clock::now());
+                let signal = signals
+                    .wait(Some(left))
+                    .map_err(|error| refused("poll", &error))?;
+                if signal == Some(Signal::Stop) {
+                    break;
+                }
+            }
+        }
         let mut until = clock::now() + grace;
         tracing::info!(
             "stopping: {} open connections have {grace:?} to finish",

@@ -8,6 +8,7 @@
 //! - `disk`: files that change, vanish, shrink, or are no files at all; the way out of the root
 //! - `operation`: configuration, signals, logs, exit codes
 //! - `hosts`: sites told apart by name, redirects, field lines for some paths
+//! - `live`: the live page, metrics, health and readiness
 //! - `messages`: malformed and odd requests, and the conformance vectors
 //! - `clients`: programs people use (curl, wget, Python requests, Node fetch)
 //!
@@ -30,6 +31,7 @@ mod connections;
 mod disk;
 mod files;
 mod hosts;
+mod live;
 mod messages;
 mod operation;
 mod representations;

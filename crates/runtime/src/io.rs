@@ -208,4 +208,7 @@ pub(crate) trait Backend {
 
     /// Civil time, at a coarse grain.
     fn wall(&self) -> UnixTime;
+
+    /// The time.
+    fn now(&self) -> Instant;
 }

@@ -155,6 +155,15 @@ pub trait Context: 'static {
 
     /// When `turn` must be called even if nothing happens (to flush a log buffer, say).
     fn wake(&self) -> Option<Instant>;
+
+    /// Whether it wants to be told when a turn has ended, which costs a reading of the clock.
+    fn is_timed(&self) -> bool {
+        false
+    }
+
+    /// The turn that began last has ended; the driver rests or begins another. Called only where
+    /// [`Context::is_timed`].
+    fn rest(&mut self, _now: Instant) {}
 }
 
 /// Work that may block: opening a cold file, compressing a body.

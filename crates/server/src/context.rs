@@ -8,6 +8,7 @@ use crate::access_log::Journal;
 use crate::clock::Clock;
 use crate::counters::Counters;
 use crate::hosts::Place;
+use crate::latency::{Latencies, Turn};
 use crate::recall::Recall;
 use crate::service::{Hub, State};
 use crate::site::{Encode, Load, Loaded, View};
@@ -31,6 +32,8 @@ pub struct Cx {
     pub(crate) clock: Clock,
     pub(crate) journal: Journal,
     pub(crate) counters: Arc<CachePadded<Counters>>,
+    latencies: Arc<Latencies>,
+    latest: Turn,
     /// Makes multipart boundaries.
     pub(crate) rng: Rng,
 }
@@ -38,9 +41,12 @@ pub struct Cx {
 impl Cx {
     pub(crate) fn new(hub: Arc<Hub>, rng: Rng) -> Cx {
         let (generation, state) = hub.current();
+        let seat = hub.board.join();
         Cx {
             journal: Journal::new(state.log.as_ref().map(|_| state.config.log_format)),
-            counters: hub.board.join(),
+            counters: seat.counters,
+            latencies: seat.latencies,
+            latest: Turn::new(),
             hub,
             state,
             generation,
@@ -70,6 +76,12 @@ impl Cx {
             self.views
                 .push(kept.unwrap_or_else(|| place.site.view(now, wall)));
         }
+    }
+
+    /// A request that began at `started` is answered now.
+    #[inline]
+    pub(crate) fn answered(&mut self, started: Instant) {
+        self.latest.answered(started, &self.latencies);
     }
 
     fn flush(&mut self, now: Instant) {
@@ -105,6 +117,7 @@ impl Context for Cx {
     #[inline]
     fn turn(&mut self, now: Instant, wall: UnixTime) {
         self.clock.set(wall);
+        self.latest.begin(now);
         if self.hub.generation.load(Ordering::Relaxed) != self.generation {
             self.take_state(now, wall);
         }
@@ -128,6 +141,15 @@ impl Context for Cx {
             (Some(a), Some(b)) => Some(a.min(b)),
             (a, b) => a.or(b),
         }
+    }
+
+    #[inline]
+    fn is_timed(&self) -> bool {
+        self.state.is_timed
+    }
+
+    fn rest(&mut self, now: Instant) {
+        self.latest.end(now, &self.latencies);
     }
 }
 

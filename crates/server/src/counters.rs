@@ -3,6 +3,7 @@
 //! Each worker is the only writer of its own counters, so an increment is a load and a store, no
 //! locked instruction. Readers see every value whole but not all values of one instant.
 
+use crate::latency::{Durations, Latencies};
 use crossbeam_utils::CachePadded;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -27,16 +28,20 @@ impl Count {
 }
 
 macro_rules! counters {
-    ($($(#[$doc:meta])* $name:ident),* $(,)?) => {
+    ($($(#[doc = $doc:literal])+ $name:ident),* $(,)?) => {
         /// One worker's counters.
         #[derive(Debug, Default)]
-        pub struct Counters { $($(#[$doc])* pub $name: Count),* }
+        pub struct Counters { $($(#[doc = $doc])+ pub $name: Count),* }
 
         /// The sum over workers at (nearly) one moment.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-        pub struct Totals { $($(#[$doc])* pub $name: u64),* }
+        pub struct Totals { $($(#[doc = $doc])+ pub $name: u64),* }
 
         impl Totals {
+            /// Every counter's name and what it counts, in order of declaration.
+            pub const HELP: &[(&'static str, &'static str)] =
+                &[$((stringify!($name), concat!($($doc),+))),*];
+
             fn add(&mut self, one: &Counters) {
                 $(self.$name = self.$name.wrapping_add(one.$name.get());)*
             }
@@ -89,25 +94,43 @@ counters! {
 /// The counters of all workers.
 #[derive(Debug, Default)]
 pub struct Board {
-    workers: Mutex<Vec<Arc<CachePadded<Counters>>>>,
+    workers: Mutex<Vec<Seat>>,
+}
+
+/// What one worker writes for all to read.
+#[derive(Clone, Debug, Default)]
+pub struct Seat {
+    /// Its counters.
+    pub counters: Arc<CachePadded<Counters>>,
+    /// How long its answers took.
+    pub latencies: Arc<Latencies>,
 }
 
 impl Board {
     /// Counters for one more worker.
-    pub fn join(&self) -> Arc<CachePadded<Counters>> {
-        let counters: Arc<CachePadded<Counters>> = Arc::default();
+    pub fn join(&self) -> Seat {
+        let seat = Seat::default();
         self.workers
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
-            .push(Arc::clone(&counters));
-        counters
+            .push(seat.clone());
+        seat
+    }
+
+    /// How long the answers of all workers took.
+    pub fn durations(&self) -> Durations {
+        let mut durations = Durations::default();
+        for one in self.workers.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+            durations.take_in(&one.latencies);
+        }
+        durations
     }
 
     /// The sum over all workers.
     pub fn totals(&self) -> Totals {
         let mut totals = Totals::default();
         for one in self.workers.lock().unwrap_or_else(PoisonError::into_inner).iter() {
-            totals.add(one);
+            totals.add(&one.counters);
         }
         totals
     }
@@ -119,7 +142,7 @@ impl Board {
             .iter()
             .map(|one| {
                 let mut totals = Totals::default();
-                totals.add(one);
+                totals.add(&one.counters);
                 totals
             })
             .collect()
@@ -149,7 +172,7 @@ mod tests {
     #[test]
     fn workers_add_up() {
         let board = Board::default();
-        let (a, b) = (board.join(), board.join());
+        let (a, b) = (board.join().counters, board.join().counters);
         a.answered(200);
         a.answered(304);
         b.answered(404);

@@ -9,9 +9,12 @@ mod context;
 pub mod counters;
 pub mod entry;
 pub mod error_page;
+pub mod handler;
 mod hosts;
+pub mod latency;
 pub mod limits;
 mod listing;
+mod live;
 mod media_type;
 pub mod peers;
 mod recall;
@@ -20,7 +23,7 @@ mod session;
 pub mod site;
 
 pub use context::{Cx, Work};
-pub use service::{LogSink, Server};
+pub use service::{About, LogSink, Server};
 pub use session::Session;
 
 #[cfg(fuzzing)]

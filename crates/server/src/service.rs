@@ -3,19 +3,22 @@
 //!
 //! This file decides what is shared and how it changes; it does not know what a request is.
 
-use crate::config::Config;
+use crate::config::{Config, LiveFor};
 use crate::context::Cx;
 use crate::counters::{Board, Totals};
+use crate::handler::Mounts;
 use crate::hosts::Hosts;
+use crate::latency::Durations;
 use crate::limits::Limits;
+use crate::live::{Health, Live};
 use crate::peers::{Peers, Refused};
 use crate::session::Session;
 use crate::site::{OpenError, Site, Source};
 use core::fmt;
-use measure::{Duration, Instant, Seed};
+use measure::{Duration, Instant, Seed, UnixTime};
 use runtime::Service;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Takes finished access log lines away; made by whoever owns files.
@@ -34,6 +37,10 @@ pub(crate) struct State {
     pub(crate) hosts: Hosts,
     embedded: Source,
     pub(crate) log: Option<Arc<dyn LogSink>>,
+    /// What answers in place of files.
+    pub(crate) mounts: Mounts,
+    /// Whether somebody may ask how long answers take.
+    pub(crate) is_timed: bool,
 }
 
 impl State {
@@ -47,7 +54,18 @@ impl State {
             ranges_max: limits.ranges.try_into().unwrap_or(u16::MAX),
             ..http1::Limits::DEFAULT
         };
+        let mut mounts = Mounts::default();
+        if config.health {
+            mounts.add("/healthz", Arc::new(Health::Alive));
+            mounts.add("/readyz", Arc::new(Health::Ready));
+        }
+        let shown_to = config.live;
+        if shown_to != LiveFor::Nobody {
+            mounts.add("/.weir/", Arc::new(Live { shown_to }));
+        }
         State {
+            is_timed: shown_to != LiveFor::Nobody,
+            mounts,
             config,
             limits,
             http_limits,
@@ -67,6 +85,17 @@ pub(crate) struct Hub {
     pub(crate) peers: Peers,
     pub(crate) board: Board,
     seed: Seed,
+    ready: AtomicBool,
+    about: Mutex<About>,
+}
+
+/// What a server cannot know of itself.
+#[derive(Clone, Debug, Default)]
+pub struct About {
+    /// How connections are driven, for people.
+    pub strategy: String,
+    /// When it was started.
+    pub started: UnixTime,
 }
 
 impl Hub {
@@ -103,6 +132,8 @@ impl Server {
                 peers: Peers::default(),
                 board: Board::default(),
                 seed,
+                ready: AtomicBool::new(true),
+                about: Mutex::default(),
             }),
         })
     }
@@ -147,6 +178,39 @@ impl Server {
     /// Each worker's counters.
     pub fn per_worker(&self) -> Vec<Totals> {
         self.hub.board.per_worker()
+    }
+
+    /// How long the answers of all workers took; only known while somebody may ask ([`Config::live`]).
+    pub fn durations(&self) -> Durations {
+        self.hub.board.durations()
+    }
+
+    /// Whether it wants requests.
+    pub fn is_ready(&self) -> bool {
+        self.hub.ready.load(Ordering::Relaxed)
+    }
+
+    /// Says whether it wants requests: readiness is what load balancers look at.
+    pub fn set_ready(&self, ready: bool) {
+        self.hub.ready.store(ready, Ordering::Relaxed);
+    }
+
+    /// What it was told about itself.
+    pub fn about(&self) -> About {
+        self.hub
+            .about
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+
+    /// Tells it about itself.
+    pub fn set_about(&self, about: About) {
+        *self.hub.about.lock().unwrap_or_else(PoisonError::into_inner) = about;
+    }
+
+    pub(crate) fn of(hub: &Arc<Hub>) -> Server {
+        Server { hub: Arc::clone(hub) }
     }
 
     /// Connections open now.

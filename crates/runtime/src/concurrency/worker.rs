@@ -360,6 +360,9 @@ impl<V: Service, B: Backend> Worker<V, B> {
         if self.control.is_draining() {
             self.drain();
         }
+        if self.cx.is_timed() {
+            self.cx.rest(self.backend.now());
+        }
         Ok(())
     }
 

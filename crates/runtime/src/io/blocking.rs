@@ -336,4 +336,8 @@ impl Backend for Blocking {
     fn wall(&self) -> UnixTime {
         clock::wall()
     }
+
+    fn now(&self) -> Instant {
+        clock::now()
+    }
 }

@@ -370,6 +370,10 @@ impl Backend for Epoll {
     fn wall(&self) -> UnixTime {
         clock::wall()
     }
+
+    fn now(&self) -> Instant {
+        clock::now()
+    }
 }
 
 fn data(index: u32, generation: u32) -> EventData {

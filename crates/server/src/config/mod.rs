@@ -30,7 +30,9 @@ pub use header_rule::HeaderRule;
 pub use host::{Host, HostName};
 pub use pattern::PathPattern;
 pub use redirect::Redirect;
-pub use values::{CachePolicy, Concurrency, ErrorPages, FieldLine, IoKind, Listen, LogFormat, Workers};
+pub use values::{
+    CachePolicy, Concurrency, ErrorPages, FieldLine, IoKind, Listen, LiveFor, LogFormat, Workers,
+};
 
 use crate::cache::{CacheConfig, Policy};
 use crate::coding::CompressConfig;
@@ -91,6 +93,11 @@ pub struct Config {
     /// Sites for requests that name their host; others get the site of the top level.
     pub host: Vec<Host>,
 
+    /// Who may see the live page and the metrics under `/.weir/`.
+    pub live: LiveFor,
+    /// Whether `/healthz` and `/readyz` are answered, in place of files of these names.
+    pub health: bool,
+
     /// Access log file; `-` is standard output. None: no log.
     pub access_log: Option<PathBuf>,
     /// Format of the access log.
@@ -138,6 +145,10 @@ pub struct Config {
     /// See [`Limits::grace`].
     #[serde(deserialize_with = "values::duration")]
     pub grace: Duration,
+    /// Between being told to stop and taking no more connections: readiness is off, so that load
+    /// balancers go elsewhere.
+    #[serde(deserialize_with = "values::duration")]
+    pub drain_delay: Duration,
 }
 
 impl Default for Config {
@@ -165,6 +176,8 @@ impl Default for Config {
             header_rule: Vec::new(),
             redirect: Vec::new(),
             host: Vec::new(),
+            live: LiveFor::default(),
+            health: false,
             access_log: None,
             log_format: LogFormat::default(),
             max_connections: limits.connections,
@@ -183,6 +196,7 @@ impl Default for Config {
             write_timeout: limits.write_timeout,
             linger_timeout: limits.linger_timeout,
             grace: limits.grace,
+            drain_delay: Duration::ZERO,
         }
     }
 }

@@ -61,6 +61,19 @@ pub enum LogFormat {
     Json,
 }
 
+/// Who may see the live page.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LiveFor {
+    /// Nobody; the path is the site's.
+    #[default]
+    Nobody,
+    /// Who asks from this machine.
+    Local,
+    /// Everybody.
+    All,
+}
+
 macro_rules! from_str {
     ($($type:ty),*) => { $(
         impl FromStr for $type {
@@ -79,7 +92,7 @@ macro_rules! from_str {
         }
     )* };
 }
-from_str!(Concurrency, IoKind, CachePolicy, LogFormat);
+from_str!(Concurrency, IoKind, CachePolicy, LogFormat, LiveFor);
 
 /// Worker threads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

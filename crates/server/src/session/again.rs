@@ -74,6 +74,7 @@ impl Session {
             };
             journal.compose(&mut self.slot, clock, &request, 200, head_len, representation.len);
         }
+        cx.answered(started);
         match self.after(!found.persistent, behind) {
             None if tx.body.is_none() => return Some(behind),
             None => {

@@ -13,6 +13,7 @@ use crate::config::Redirect;
 use crate::counters::Counters;
 use crate::entry::{Content, Representation};
 use crate::error_page::{self, ErrorPage};
+use crate::handler::Made;
 use crate::limits::Limits;
 use http1::range::{self, ByteRange};
 use http1::response;
@@ -162,6 +163,22 @@ impl Reply<'_, '_, '_, '_> {
             page_fields(out, &page);
         };
         self.answer(301, page.len() as u64, write, |tx| page.write(&mut tx.head));
+    }
+
+    /// What a handler made.
+    #[cold]
+    pub(super) fn made(&mut self, made: &Made) {
+        let len = made.content.len() as u64;
+        let write = |out: &mut Vec<u8>| {
+            response::status_line(out, made.status);
+            out.extend_from_slice(b"Content-Type: ");
+            out.extend_from_slice(made.media_type.as_bytes());
+            out.extend_from_slice(b"\r\nCache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\n");
+            response::content_length(out, len);
+        };
+        self.answer(made.status.as_u16(), len, write, |tx| {
+            content(tx, &Content::Memory(made.content.clone()), 0, len);
+        });
     }
 
     /// To where a configured redirect leads.

@@ -19,7 +19,8 @@ use super::reply::{Extra, Reply};
 use crate::config::Config;
 use crate::context::{Cx, Work};
 use crate::entry::{Answer, Entry, Missing, Representation, Resource};
-use crate::service::State;
+use crate::handler::Ask;
+use crate::service::{Server, State};
 use crate::site::Lookup;
 use http1::Fault;
 use http1::coding::Coding;
@@ -240,6 +241,7 @@ impl Session {
             self.http.drain();
         }
         let Cx {
+            hub,
             state,
             views,
             clock,
@@ -268,6 +270,22 @@ impl Session {
             settled: None,
             also: b"",
         };
+        if let (Start::Request, Some(head)) = (start, asked.head())
+            && let Some(path) = head.target.path()
+            && let Some((handler, below)) = state.mounts.find(path)
+            && matches!(head.method, Method::Get | Method::Head)
+        {
+            let ask = Ask {
+                path: below,
+                query: head.target.query(),
+                peer: reply.peer,
+                wall: reply.clock.now(),
+            };
+            if let Some(made) = handler.answer(&ask, &Server::of(hub)) {
+                reply.made(&made);
+                return Outcome::Answered;
+            }
+        }
         let Some(view) = views.get_mut(site) else {
             // No turn was made yet, so nothing is known; a driver that keeps its contract never does this.
             reply.page(Failure::of_missing(Missing::Unavailable));

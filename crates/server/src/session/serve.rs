@@ -159,6 +159,9 @@ impl Session {
         tx: &mut Tx,
         now: Instant,
     ) -> Option<&'b [u8]> {
+        if !matches!(outcome, Outcome::Wait(..)) {
+            cx.answered(asked.started());
+        }
         match outcome {
             Outcome::Answered => match self.after(asked.wants_close(), behind) {
                 None if tx.body.is_none() => return Some(behind),
