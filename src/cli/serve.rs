@@ -183,6 +183,24 @@ pub(crate) struct Flags {
     #[arg(long, value_name = "N", env = "WEIR_MAX_PIPELINE", help_heading = "Limits")]
     max_pipeline: Option<u32>,
 
+    /// Requests of one address a second, over all its connections; beyond: 429. 0: no bound [default: 0]
+    #[arg(
+        long,
+        value_name = "N",
+        env = "WEIR_MAX_REQUEST_RATE",
+        help_heading = "Limits"
+    )]
+    max_request_rate: Option<u32>,
+
+    /// Requests of one address at once, before its rate is held against it [default: 100]
+    #[arg(
+        long,
+        value_name = "N",
+        env = "WEIR_MAX_REQUEST_BURST",
+        help_heading = "Limits"
+    )]
+    max_request_burst: Option<u32>,
+
     /// Bytes of a request head; beyond: 431 [default: 16KiB]
     #[arg(
         long,
@@ -327,6 +345,8 @@ impl Flags {
             max_connections,
             max_connections_per_address,
             max_requests_per_connection,
+            max_request_rate,
+            max_request_burst,
             max_pipeline,
             max_head_size,
             max_fields,

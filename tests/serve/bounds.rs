@@ -123,6 +123,35 @@ fn one_address_cannot_take_all_places(strategy: Strategy) {
     eventually("a place becomes free", || try_get(server.address, "/a.txt"));
 }
 
+fn one_address_cannot_ask_for_everything(strategy: Strategy) {
+    let tree = tree();
+    let flags = ["--max-request-rate", "1", "--max-request-burst", "5"];
+    let server = launch(strategy, &tree, &flags);
+    let mut statuses = Vec::new();
+    // A connection for each, and one for many: it is the address that counts.
+    for _ in 0..4 {
+        statuses.push(server.connect().get("/a.txt").status);
+    }
+    let mut connection = server.connect();
+    for _ in 0..6 {
+        let answer = connection.get("/a.txt");
+        assert!(!answer.closes(), "slowing down is enough");
+        assert!(answer.status == 200 || answer.must("Retry-After") == "1");
+        statuses.push(answer.status);
+    }
+    let served = statuses.iter().filter(|status| **status == 200).count();
+    assert!(
+        statuses[..5].iter().all(|status| *status == 200),
+        "the burst: {statuses:?}"
+    );
+    assert!(statuses.contains(&429) && served < 10, "{statuses:?}");
+    let mut neighbor = connect_from(Ipv4Addr::new(127, 0, 0, 2), server.address);
+    assert_eq!(neighbor.get("/a.txt").text(), "a", "another address is served");
+    eventually("it may ask again", || {
+        (connection.get("/a.txt").status == 200).then_some(())
+    });
+}
+
 fn a_head_that_does_not_end_is_408(strategy: Strategy) {
     let tree = tree();
     let server = launch(strategy, &tree, &["--header-timeout", "300ms"]);
@@ -395,6 +424,7 @@ on_every_strategy!(
     a_body_that_is_too_large_is_413,
     connections_beyond_the_bound_are_closed,
     one_address_cannot_take_all_places,
+    one_address_cannot_ask_for_everything,
     a_head_that_does_not_end_is_408,
     an_idle_connection_is_closed_in_silence,
     a_body_that_does_not_come_is_408,

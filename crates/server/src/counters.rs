@@ -75,6 +75,8 @@ counters! {
     client_errors,
     /// Answers 5xx.
     server_errors,
+    /// Requests refused because their address made too many.
+    too_many,
     /// Bytes of answers handed to the kernel, heads included.
     bytes_sent,
     /// Requests answered from the worker's view of the cache.

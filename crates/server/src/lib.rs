@@ -16,6 +16,7 @@ pub mod limits;
 mod listing;
 mod live;
 mod media_type;
+mod pace;
 pub mod peers;
 mod recall;
 mod service;

@@ -109,7 +109,7 @@ impl Peers {
 
 /// The unit one client commands: an IPv4 address, or the upper half of an IPv6 address. The two
 /// cannot meet: IPv4 keys lie below 2^32, and no global unicast /64 does.
-fn unit(ip: IpAddr) -> u64 {
+pub(crate) fn unit(ip: IpAddr) -> u64 {
     match ip {
         IpAddr::V4(v4) => u64::from(u32::from(v4)),
         IpAddr::V6(v6) => match v6.to_ipv4_mapped() {

@@ -11,7 +11,8 @@ use crate::hosts::Hosts;
 use crate::latency::Durations;
 use crate::limits::Limits;
 use crate::live::{Health, Live};
-use crate::peers::{Peers, Refused};
+use crate::pace::{Paces, Rate};
+use crate::peers::{Peers, Refused, unit};
 use crate::session::Session;
 use crate::site::{OpenError, Site, Source};
 use core::fmt;
@@ -41,6 +42,8 @@ pub(crate) struct State {
     pub(crate) mounts: Mounts,
     /// Whether somebody may ask how long answers take.
     pub(crate) is_timed: bool,
+    /// What an address may ask for; none without a bound.
+    pub(crate) rate: Option<Rate>,
 }
 
 impl State {
@@ -64,6 +67,7 @@ impl State {
             mounts.add("/.weir/", Arc::new(Live { shown_to }));
         }
         State {
+            rate: Rate::new(limits.request_rate, limits.request_burst),
             is_timed: shown_to != LiveFor::Nobody,
             mounts,
             config,
@@ -83,6 +87,7 @@ pub(crate) struct Hub {
     /// Grows with each reload, after `state` was replaced.
     pub(crate) generation: AtomicU64,
     pub(crate) peers: Peers,
+    paces: Paces,
     pub(crate) board: Board,
     seed: Seed,
     ready: AtomicBool,
@@ -130,6 +135,7 @@ impl Server {
                 state: Mutex::new(Arc::new(State::new(config, embedded, hosts, log))),
                 generation: AtomicU64::new(0),
                 peers: Peers::default(),
+                paces: Paces::default(),
                 board: Board::default(),
                 seed,
                 ready: AtomicBool::new(true),
@@ -241,7 +247,9 @@ impl Service for Server {
         {
             Ok(()) => {
                 cx.counters.accepted.add(1);
-                Some(Session::new(peer.ip(), now + limits.header_timeout))
+                let paced = cx.state.rate.is_some();
+                let pace = paced.then(|| self.hub.paces.of(unit(peer.ip()), now));
+                Some(Session::new(peer.ip(), now + limits.header_timeout, pace))
             }
             Err(Refused::Total) => {
                 cx.counters.refused_total.add(1);

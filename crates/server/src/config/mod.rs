@@ -109,6 +109,10 @@ pub struct Config {
     pub max_connections_per_address: u32,
     /// See [`Limits::requests_per_connection`]; 0 is no limit.
     pub max_requests_per_connection: u32,
+    /// See [`Limits::request_rate`]; 0 is no limit.
+    pub max_request_rate: u32,
+    /// See [`Limits::request_burst`].
+    pub max_request_burst: u32,
     /// See [`Limits::pipeline_depth`].
     pub max_pipeline: u32,
     /// See [`Limits::head_size`].
@@ -183,6 +187,8 @@ impl Default for Config {
             max_connections: limits.connections,
             max_connections_per_address: limits.connections_per_address,
             max_requests_per_connection: 0,
+            max_request_rate: limits.request_rate,
+            max_request_burst: limits.request_burst,
             max_pipeline: limits.pipeline_depth,
             max_head_size: limits.head_size,
             max_fields: limits.fields,
@@ -286,6 +292,12 @@ impl Config {
             "or nobody is served",
         )?;
         at_least(
+            "max-request-burst",
+            self.max_request_burst.into(),
+            1,
+            "or nothing is answered",
+        )?;
+        at_least(
             "max-pipeline",
             self.max_pipeline.into(),
             1,
@@ -336,6 +348,8 @@ impl Config {
             },
             connections: self.max_connections,
             connections_per_address: self.max_connections_per_address,
+            request_rate: self.max_request_rate,
+            request_burst: self.max_request_burst,
             ranges: self.max_ranges,
             header_timeout: self.header_timeout,
             idle_timeout: self.idle_timeout,

@@ -130,6 +130,10 @@ pub(super) struct Failure {
 impl Failure {
     pub(super) const TIMEOUT: Failure = Failure::of(Status::REQUEST_TIMEOUT);
     pub(super) const TOO_LARGE: Failure = Failure::of(Status::PAYLOAD_TOO_LARGE);
+    pub(super) const TOO_MANY: Failure = Failure {
+        extra: Extra::RetryAfter,
+        ..Failure::of(Status::TOO_MANY_REQUESTS)
+    };
 
     pub(super) const fn of(status: Status) -> Failure {
         Failure {

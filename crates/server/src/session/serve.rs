@@ -53,7 +53,8 @@ impl Session {
                 });
                 return self.depart(cx, tx, Then::Input(input), now);
             }
-            if let Some(found) = cx.recall.find(rest)
+            if self.pace.is_none()
+                && let Some(found) = cx.recall.find(rest)
                 && self.http.receive_again(found.version, found.persistent)
             {
                 match self.answer_again(cx, found, &rest[found.used..], started, tx, now) {
@@ -135,8 +136,21 @@ impl Session {
         now: Instant,
     ) -> Option<&'b [u8]> {
         self.count(cx);
-        let outcome = self.pursue(cx, asked, Start::Request, tx);
+        let start = self.start(cx, now);
+        let outcome = self.pursue(cx, asked, start, tx);
         self.conclude(cx, asked, outcome, behind, tx, now)
+    }
+
+    /// How a complete request begins: as it should, or with the refusal of one that is too many.
+    #[inline]
+    fn start(&mut self, cx: &Cx, now: Instant) -> Start<'static> {
+        match (&self.pace, cx.state.rate) {
+            (Some(pace), Some(rate)) if !pace.admits(rate, now) => {
+                cx.counters.too_many.add(1);
+                Start::Failure(Failure::TOO_MANY)
+            }
+            _ => Start::Request,
+        }
     }
 
     /// A request is here; it may be the last.
@@ -343,7 +357,8 @@ impl Session {
                 let left = with_head(&discard.head, cx, |cx, head| {
                     let asked = Asked::request(head, &discard.head, discard.started);
                     self.count(cx);
-                    let outcome = self.pursue(cx, &asked, Start::Request, tx);
+                    let start = self.start(cx, now);
+                    let outcome = self.pursue(cx, &asked, start, tx);
                     self.conclude(cx, &asked, outcome, &bytes[used..], tx, now)
                 });
                 if let Some(Some(left)) = left {
