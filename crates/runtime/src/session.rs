@@ -22,7 +22,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 /// One connection, as a pure state machine.
-pub trait Session: Sized {
+pub trait Session: Sized + Send {
     /// What all sessions of one worker share.
     type Cx: Context;
 
@@ -145,7 +145,7 @@ pub struct FileRange {
 }
 
 /// What all sessions of one worker share: caches, clock strings, counters, the log buffer.
-pub trait Context: 'static {
+pub trait Context: Send + 'static {
     /// Work that may block.
     type Job: Job;
 

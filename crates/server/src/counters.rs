@@ -90,6 +90,8 @@ counters! {
 #[derive(Debug, Default)]
 pub struct Board {
     workers: Mutex<Vec<Arc<CachePadded<Counters>>>>,
+    /// Of those who have left.
+    before: Mutex<Totals>,
 }
 
 impl Board {
@@ -103,16 +105,28 @@ impl Board {
         counters
     }
 
-    /// The sum over all workers.
+    /// Keeps the sum of a worker that ends, and nothing else of it: some live as short as a connection.
+    pub fn leave(&self, counters: &Arc<CachePadded<Counters>>) {
+        // Both locks, in the order `totals` takes them, so that nothing is counted twice or not at all.
+        let mut workers = self.workers.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut before = self.before.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(at) = workers.iter().position(|one| Arc::ptr_eq(one, counters)) {
+            before.add(counters);
+            workers.remove(at);
+        }
+    }
+
+    /// The sum over all workers, those who have left included.
     pub fn totals(&self) -> Totals {
-        let mut totals = Totals::default();
-        for one in self.workers.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+        let workers = self.workers.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut totals = *self.before.lock().unwrap_or_else(PoisonError::into_inner);
+        for one in workers.iter() {
             totals.add(one);
         }
         totals
     }
 
-    /// Each worker's own sum, in the order they joined.
+    /// Each worker's own sum, in the order they joined; not of those who have left.
     pub fn per_worker(&self) -> Vec<Totals> {
         let workers = self.workers.lock().unwrap_or_else(PoisonError::into_inner);
         workers
@@ -162,5 +176,7 @@ mod tests {
             totals.each().find(|(n, _)| *n == "requests"),
             Some(("requests", 3))
         );
+        board.leave(&b);
+        assert_eq!((board.totals(), board.per_worker().len()), (totals, 1));
     }
 }

@@ -94,12 +94,27 @@ impl Server {
         log: Option<Arc<dyn LogSink>>,
         seed: Seed,
     ) -> Result<Server, OpenError> {
+        Server::open_among(Peers::default(), config, embedded, log, seed)
+    }
+
+    /// The same, with connections counted in `peers`: where several processes serve, their bounds are
+    /// common.
+    ///
+    /// # Errors
+    /// As [`Server::open`].
+    pub fn open_among(
+        peers: Peers,
+        config: Config,
+        embedded: Source,
+        log: Option<Arc<dyn LogSink>>,
+        seed: Seed,
+    ) -> Result<Server, OpenError> {
         let opened = Arc::new(Site::open(config.site(embedded.clone()))?);
         Ok(Server {
             hub: Arc::new(Hub {
                 state: Mutex::new(Arc::new(State::new(config, embedded, opened, log))),
                 generation: AtomicU64::new(0),
-                peers: Peers::default(),
+                peers,
                 board: Board::default(),
                 seed,
             }),

@@ -124,6 +124,11 @@ pub struct Config {
     /// See [`Limits::grace`].
     #[serde(deserialize_with = "values::duration")]
     pub grace: Duration,
+
+    /// Whether the kernel is asked to tell of changes on disk. Not read from the file: whoever starts many
+    /// processes decides it, as instances of inotify are few.
+    #[serde(skip)]
+    pub change_events: bool,
 }
 
 impl Default for Config {
@@ -166,6 +171,7 @@ impl Default for Config {
             write_timeout: limits.write_timeout,
             linger_timeout: limits.linger_timeout,
             grace: limits.grace,
+            change_events: true,
         }
     }
 }
@@ -343,6 +349,7 @@ impl Config {
                 ..defaults.cache
             },
             fields: fields.collect(),
+            change_events: self.change_events,
             ..defaults
         }
     }

@@ -31,6 +31,8 @@ pub struct SiteConfig {
     pub fields: Vec<(String, String)>,
     /// `charset` of text types; `None` sends none.
     pub charset: Option<String>,
+    /// Whether the kernel is asked to tell of changes; else what is cached is looked at twice a second.
+    pub change_events: bool,
 }
 
 impl SiteConfig {
@@ -48,6 +50,7 @@ impl SiteConfig {
             cache: CacheConfig::default(),
             fields: Vec::new(),
             charset: Some("utf-8".to_owned()),
+            change_events: true,
         }
     }
 }
