@@ -389,20 +389,27 @@ impl Herd {
         );
     }
 
-    /// Asks all members for something; [`Herd::have_done`] says when they all did it. Members forked from
-    /// now on are asked nothing: they have it.
+    /// Asks all members for something; [`Herd::have_done`] says when they have all reloaded. Members forked
+    /// from now on are asked nothing: they begin with what this process has.
     pub fn ask(&mut self, what: Signal) {
         self.stopping |= what == Signal::Stop;
-        wish_word(&self.board).fetch_add(1, Ordering::Relaxed);
+        if what == Signal::Reload {
+            wish_word(&self.board).fetch_add(1, Ordering::Relaxed);
+        }
         for pid in self.members() {
             tell(pid, what);
         }
     }
 
-    /// Whether all members have fulfilled the last wish.
+    /// Whether all members have reloaded as often as they were asked to.
     pub fn have_done(&self) -> bool {
         let wish = wish(&self.board);
         self.numbers().all(|number| self.word(number, DONE) >= wish)
+    }
+
+    /// How many members in a row died before they had lived for long.
+    pub fn deaths_in_a_row(&self) -> u32 {
+        self.deaths
     }
 
     /// Whether all members are ready.
