@@ -46,12 +46,15 @@ pub(crate) struct Flags {
           value_parser = Listen::parse_one, help_heading = "Strategy")]
     listen: Vec<SocketAddr>,
 
-    /// Worker threads: a number, or auto for one per usable core [default: auto]
+    /// Worker threads or processes: a number (at the most, where the load decides), or auto for what
+    /// suits the strategy: one per usable core for event loops [default: auto]
     #[arg(long, value_name = "N", env = "WEIR_WORKERS", help_heading = "Strategy")]
     workers: Option<Workers>,
 
-    /// How connections are spread: loops (an event loop per worker), loop (one), pool (threads that
-    /// block, one connection each) [default: loops]
+    /// How connections are spread: loops (an event loop per worker thread), loop (one), process-loops
+    /// (an event loop per worker process), pool (threads that block, one connection each),
+    /// thread-per-connection, thread-per-request, processes (that block, one connection each)
+    /// [default: loops]
     #[arg(
         long,
         value_name = "STRATEGY",
@@ -271,6 +274,17 @@ impl Flags {
         Ok(config)
     }
 
+    /// Says where the root comes from that cannot be served, if a file named it.
+    pub(crate) fn blame_root(&self, why: String) -> Failure {
+        let file = self.config.as_deref().filter(|_| self.root.is_none());
+        Failure::Usage(match file.map(|path| (path, std::fs::read_to_string(path))) {
+            Some((path, Ok(text))) => {
+                ConfigError::about("root", why, &text, &path.display().to_string()).to_string()
+            }
+            _ => why,
+        })
+    }
+
     /// The file configuration is read from, if any.
     pub(crate) fn file(&self) -> Option<&Path> {
         self.config.as_deref()
@@ -352,7 +366,12 @@ fn read(path: &Path) -> Result<Config, Failure> {
     let mut config =
         Config::from_toml(&text, &name).map_err(|error: ConfigError| Failure::Usage(error.to_string()))?;
     let folder = path.parent().unwrap_or(Path::new(""));
-    for inner in [&mut config.root, &mut config.access_log].into_iter().flatten() {
+    let hosts = config.host.iter_mut().map(|host| &mut host.root);
+    for inner in [&mut config.root, &mut config.access_log]
+        .into_iter()
+        .chain(hosts)
+        .flatten()
+    {
         if inner.as_os_str() != "-" {
             *inner = folder.join(&*inner);
         }
@@ -483,7 +502,8 @@ mod tests {
             .split('`')
             .skip(3)
             .step_by(2)
-            .filter(|key| *key != "root")
+            // The root is an argument, tables of tables are for files.
+            .filter(|key| !["root", "header-rule", "redirect", "host"].contains(key))
             .collect();
         keys.sort_unstable();
         let command = Cli::command();

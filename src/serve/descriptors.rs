@@ -30,7 +30,11 @@ impl Shares {
     /// Shares of `total`. However few there are, one connection and one file can be open.
     pub(crate) fn of(total: u64, config: &Config, choice: &Choice) -> Shares {
         let files = u64::from(config.cache_files).min((total / FILES_SHARE).max(1));
-        let processes = if choice.is_of_processes() { choice.workers as u64 } else { 1 };
+        let processes = if choice.is_of_processes() {
+            choice.workers as u64
+        } else {
+            1
+        };
         let own = OWN + PER_WORKER * (choice.workers as u64 / processes);
         Shares {
             total,

@@ -14,8 +14,8 @@ use super::descriptors::Shares;
 use super::report::Started;
 use super::strategy::{Choice, choose};
 use super::{
-    AccessLog, LOG_GRACE, Operator, announce, bind, complain_of_reload, configuration, demo_size, fit, limits,
-    open, refused, say_reloaded, say_stopping,
+    AccessLog, LOG_GRACE, Operator, announce, bind, complain_of_reload, configuration, demo_size, fit,
+    limits, open, refused, say_reloaded, say_stopping,
 };
 use crate::cli::serve::Flags;
 use crate::cli::{Failure, Voice};
@@ -126,7 +126,11 @@ impl Founder<'_> {
             match tried {
                 Ok(_) => Vec::new(),
                 Err(failure) => {
-                    let kind = if matches!(failure, Failure::Usage(_)) { b'u' } else { b's' };
+                    let kind = if matches!(failure, Failure::Usage(_)) {
+                        b'u'
+                    } else {
+                        b's'
+                    };
                     let mut told = vec![kind];
                     told.extend_from_slice(failure.to_string().as_bytes());
                     told
@@ -193,7 +197,9 @@ impl Founder<'_> {
     }
 
     fn wait(&mut self, at_most: Option<Duration>) -> Result<News, Failure> {
-        self.herd.wait(at_most).map_err(|error| refused("waiting", &error))
+        self.herd
+            .wait(at_most)
+            .map_err(|error| refused("waiting", &error))
     }
 
     /// Does what signals ask for, to the end.
@@ -279,14 +285,8 @@ fn live(
         .map_err(|error| refused("signal handlers", &error))?;
     let log = AccessLog::open(config.access_log.as_deref(), None)?;
     let server = Arc::new(open(config, peers, log.as_ref(), flags)?);
-    let workers = drivers::serve_as(
-        &member,
-        choice.strategy()?,
-        &listeners,
-        &server,
-        limits(shares),
-    )
-    .map_err(|error| refused("workers", &error))?;
+    let workers = drivers::serve_as(&member, choice.strategy()?, &listeners, &server, limits(shares))
+        .map_err(|error| refused("workers", &error))?;
     drop(listeners);
     member.is_ready();
     let mut operator = Operator {

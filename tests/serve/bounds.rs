@@ -65,7 +65,7 @@ fn a_target_that_is_too_long_is_414(strategy: Strategy) {
     let answer = Server::of(strategy, tree.path())
         .connect()
         .get(&"/x".repeat(4000));
-    assert!(matches!(answer.status, 404 | 414), "{}", answer.status);
+    assert_eq!(answer.status, 404, "8,000 bytes are within the default");
 }
 
 fn a_body_that_is_too_large_is_413(strategy: Strategy) {
@@ -81,14 +81,7 @@ fn a_body_that_is_too_large_is_413(strategy: Strategy) {
     for _ in 0..4 {
         connection.try_send(format!("1f4\r\n{}\r\n", "x".repeat(500)));
     }
-    let mut answer = connection.receive("POST");
-    if answer.status == 405 {
-        answer = match connection.try_receive("POST") {
-            Some(next) => next,
-            None => answer,
-        };
-    }
-    assert!(matches!(answer.status, 405 | 413), "{}", answer.status);
+    assert_eq!(connection.receive("POST").status, 413);
     connection.try_send("0\r\n\r\n");
     connection.rest();
 }
@@ -102,9 +95,7 @@ fn connections_beyond_the_bound_are_closed(strategy: Strategy) {
     }
     let mut refused = server.connect();
     refused.try_send(head("GET", "/a.txt", &[]));
-    if let Some(answer) = refused.try_receive("GET") {
-        assert_eq!(answer.status, 503);
-    }
+    assert!(refused.try_receive("GET").is_none());
     for connection in &mut held {
         assert_eq!(
             connection.get("/a.txt").text(),
@@ -125,11 +116,7 @@ fn one_address_cannot_take_all_places(strategy: Strategy) {
     }
     let mut refused = server.connect();
     refused.try_send(head("GET", "/a.txt", &[]));
-    assert!(
-        refused
-            .try_receive("GET")
-            .is_none_or(|answer| answer.status == 503)
-    );
+    assert!(refused.try_receive("GET").is_none());
     let mut neighbor = connect_from(Ipv4Addr::new(127, 0, 0, 2), server.address);
     assert_eq!(neighbor.get("/a.txt").text(), "a", "another address is served");
     held.pop();
@@ -184,9 +171,7 @@ fn a_body_that_does_not_come_is_408(strategy: Strategy) {
     let mut connection = server.connect();
     connection.send(head("POST", "/a.txt", &[("Content-Length", "1000")]) + "only this");
     connection.patience(NOTICED);
-    // The answer may come before the body is waited for; the connection ends either way.
-    let answer = connection.receive("POST");
-    assert!(matches!(answer.status, 405 | 408), "{}", answer.status);
+    assert_eq!(connection.receive("POST").status, 408);
     let (_, end) = connection.rest();
     assert_eq!(end, End::Closed);
 }
@@ -202,6 +187,15 @@ fn a_client_that_does_not_read_is_given_up(strategy: Strategy) {
     let before = server.descriptors();
     let mut connection = server.connect();
     connection.send(head("GET", "/large.bin", &[]));
+    if strategy.grows() {
+        // Descriptors come and go with processes; but a socket that nobody has is known to the kernel.
+        assert_eq!(connection.exactly(8), b"HTTP/1.1", "the answer has begun");
+        within(NOTICED, "the connection is given up", || {
+            (!is_held(&server, &mut connection)).then_some(())
+        });
+        assert_eq!(server.connect().get("/a.txt").text(), "a");
+        return;
+    }
     // It has the descriptor of the socket and perhaps of the file; both go, or only the cache keeps one.
     eventually("the connection is there", || {
         (server.descriptors() > before).then_some(())
@@ -262,6 +256,9 @@ fn one_greedy_reader_does_not_starve_the_rest(strategy: Strategy) {
 }
 
 fn a_pipeline_that_is_not_read_costs_little(strategy: Strategy) {
+    if strategy.grows() {
+        return; // Eight connections are eight processes: what those cost is no matter of the pipeline.
+    }
     let tree = tree();
     tree.write("page.txt", noise(6000));
     let server = Server::of(strategy, tree.path());
@@ -297,6 +294,9 @@ fn a_pipeline_that_is_not_read_costs_little(strategy: Strategy) {
 
 fn out_of_descriptors_it_keeps_serving_and_recovers(strategy: Strategy) {
     let tree = tree();
+    if strategy.grows() {
+        return; // Each process has one connection: none runs out.
+    }
     let mut strategy = strategy;
     strategy.workers = strategy.workers.min(48);
     let server = Launch::wrapped(strategy, "ulimit -n 64")
@@ -323,10 +323,7 @@ fn out_of_descriptors_it_keeps_serving_and_recovers(strategy: Strategy) {
         .filter(|line| line.contains("WARN") || line.contains("ERROR"))
         .count();
     let seconds_at_most = began_crowd.elapsed().as_secs() as usize + 2;
-    assert!(
-        complaints <= seconds_at_most,
-        "{complaints} complaints: {stderr}"
-    );
+    assert!(complaints <= seconds_at_most, "{complaints} complaints: {stderr}");
     assert!(stderr.contains("ulimit -n"), "what to do: {stderr}");
     crowd.clear();
     drop(inside);
@@ -337,6 +334,9 @@ fn out_of_descriptors_it_keeps_serving_and_recovers(strategy: Strategy) {
 
 /// The system may refuse a descriptor where the process expected to get one.
 fn a_system_without_descriptors_is_outlived(strategy: Strategy) {
+    if strategy.is_of_processes() {
+        return; // Each has limits of its own; the drivers are those of `loops` and `pool`.
+    }
     let tree = tree();
     let server = Server::of(strategy, tree.path());
     let mut inside = server.connect();
@@ -348,7 +348,8 @@ fn a_system_without_descriptors_is_outlived(strategy: Strategy) {
         changed.is_ok_and(|status| status.success())
     };
     // The lowest number that is free is the next to be given out.
-    let taken = |number: &usize| std::fs::exists(format!("/proc/{}/fd/{number}", server.pid())).unwrap_or(false);
+    let taken =
+        |number: &usize| std::fs::exists(format!("/proc/{}/fd/{number}", server.pid())).unwrap_or(false);
     let next = (0..).find(|number| !taken(number)).expect("numbers do not end");
     if !limit(next) {
         println!("skipped: prlimit(1) is not there or refused");
@@ -369,6 +370,20 @@ fn a_system_without_descriptors_is_outlived(strategy: Strategy) {
     assert!(limit(1024));
     outside.patience(crate::process::PATIENCE);
     assert_eq!(outside.receive("GET").text(), "a");
+}
+
+/// Whether a process has the server's end of this connection.
+fn is_held(server: &Server, connection: &mut Connection) -> bool {
+    let port = |address: SocketAddr| format!(":{:04X}", address.port());
+    let client = connection.stream().local_addr().expect("an address");
+    let table = std::fs::read_to_string("/proc/net/tcp").expect("/proc");
+    table.lines().any(|line| {
+        let fields: Vec<&str> = line.split_whitespace().collect();
+        fields.len() > 9
+            && fields[1].ends_with(&port(server.address))
+            && fields[2].ends_with(&port(client))
+            && fields[9] != "0"
+    })
 }
 
 /// GET on a connection of its own, if the server answers 200.
@@ -393,11 +408,16 @@ fn connect_from(source: Ipv4Addr, to: SocketAddr) -> Connection {
 
 /// Resident bytes of the server.
 fn resident(server: &Server) -> usize {
-    let status = std::fs::read_to_string(format!("/proc/{}/status", server.pid())).expect("/proc");
+    server.pids().into_iter().map(resident_of).sum()
+}
+
+fn resident_of(pid: u32) -> usize {
+    // A process that is sent away meanwhile has nothing any more.
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     let line = status
         .lines()
         .find(|line| line.starts_with("VmRSS:"))
-        .expect("VmRSS");
+        .unwrap_or("VmRSS: 0 kB");
     let kib: usize = line
         .split_whitespace()
         .nth(1)

@@ -121,7 +121,7 @@ fn a_part_is_206(strategy: Strategy) {
         // What is no range, or not of bytes, is ignored (section 14.2); so is a range of a HEAD.
         for range in ["bytes=9-5", "bytes=a-b", "lines=1-2", "bytes=", "bytes 0-1"] {
             let answer = connection.request("GET", name, &[("Range", range)]);
-            assert!(matches!(answer.status, 200 | 416), "{range}: {}", answer.status);
+            assert_eq!(answer.status, 200, "{range}");
         }
         let answer = connection.request("HEAD", name, &[("Range", "bytes=0-0")]);
         assert_eq!(

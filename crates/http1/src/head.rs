@@ -201,22 +201,20 @@ fn unsound_request<'b, 's>(
     match scan.advance(block, Section::Request, limits)? {
         Found::Partial => Ok(Read::Partial(scan)),
         Found::Simple(end) => simple(&block[..end], skipped),
-        Found::Complete(end) if error == Some(httparse::Error::Version) => {
-            match later_minor(&block[..end]) {
-                None => Err(request_line_fault(&block[..end])),
-                Some((method, target, fields)) => {
-                    let slots = slots.write_copy_of_slice(&[httparse::EMPTY_HEADER; MAX_FIELDS]);
-                    match httparse::parse_headers(fields, slots) {
-                        Ok(httparse::Status::Complete((_, lines))) => {
-                            let head = understand(method, target, 1, Fields::new(lines))?;
-                            Ok(Read::Head(head, skipped + end))
-                        }
-                        Ok(httparse::Status::Partial) => Err(Fault::RequestLine),
-                        Err(error) => Err(field_fault(error)),
+        Found::Complete(end) if error == Some(httparse::Error::Version) => match later_minor(&block[..end]) {
+            None => Err(request_line_fault(&block[..end])),
+            Some((method, target, fields)) => {
+                let slots = slots.write_copy_of_slice(&[httparse::EMPTY_HEADER; MAX_FIELDS]);
+                match httparse::parse_headers(fields, slots) {
+                    Ok(httparse::Status::Complete((_, lines))) => {
+                        let head = understand(method, target, 1, Fields::new(lines))?;
+                        Ok(Read::Head(head, skipped + end))
                     }
+                    Ok(httparse::Status::Partial) => Err(Fault::RequestLine),
+                    Err(error) => Err(field_fault(error)),
                 }
             }
-        }
+        },
         Found::Complete(end) => Err(match error {
             Some(httparse::Error::Version | httparse::Error::Token) => request_line_fault(&block[..end]),
             Some(error) => field_fault(error),

@@ -282,7 +282,10 @@ impl Herd {
         self.retire_at = now + RETIRE_EVERY;
         let open = |number: usize| self.word(number, OPEN) > 0;
         let idle = |number: &usize| matches!(self.slots[*number], Slot::Taken { leaving: false, .. });
-        let last = (0..self.slots.len()).rev().filter(idle).find(|number| !open(*number));
+        let last = (0..self.slots.len())
+            .rev()
+            .filter(idle)
+            .find(|number| !open(*number));
         if let Some(number) = last
             && let Slot::Taken { pid, leaving, .. } = &mut self.slots[number]
         {
@@ -308,7 +311,11 @@ impl Herd {
         };
         let span = [at_most, due].into_iter().flatten().min();
         let Some(number) = sys::next_signal(&FETCHED, span)? else {
-            return Ok(if span == at_most { News::Nothing } else { News::Changed });
+            return Ok(if span == at_most {
+                News::Nothing
+            } else {
+                News::Changed
+            });
         };
         Ok(match number {
             libc::SIGTERM | libc::SIGINT => News::Wanted(Signal::Stop),
@@ -344,7 +351,10 @@ impl Herd {
             let now = clock::now();
             let how = match status {
                 Some(status) if status.signaled() => {
-                    format!("was killed by signal {}", status.terminating_signal().unwrap_or(0))
+                    format!(
+                        "was killed by signal {}",
+                        status.terminating_signal().unwrap_or(0)
+                    )
                 }
                 Some(status) => format!("ended with exit code {}", status.exit_status().unwrap_or(0)),
                 None => "ended".to_owned(),
@@ -385,7 +395,11 @@ impl Herd {
             connections = open,
             "worker process {} {how}{others}: its {open} connections are lost, another takes its place{}",
             pid.as_raw_nonzero(),
-            if pause.is_zero() { String::new() } else { format!(" in {pause:?}") },
+            if pause.is_zero() {
+                String::new()
+            } else {
+                format!(" in {pause:?}")
+            },
         );
     }
 
@@ -510,7 +524,9 @@ impl Member {
             part[READY].load(Ordering::Relaxed) > 0 && part[OPEN].load(Ordering::Relaxed) == 0
         };
         // The last part is the founder's, which is never ready.
-        parts.filter(|(number, part)| *number != self.number && idle(part)).count()
+        parts
+            .filter(|(number, part)| *number != self.number && idle(part))
+            .count()
     }
 }
 

@@ -82,7 +82,9 @@ impl Signals {
                 Ok(_) | Err(rustix::io::Errno::INTR) => {}
                 Err(error) => return Err(error.into()),
             }
-            let ready = waiting.iter().map(|entry| entry.revents().contains(PollFlags::IN));
+            let ready = waiting
+                .iter()
+                .map(|entry| entry.revents().contains(PollFlags::IN));
             ready.collect()
         };
         for ((read, meaning), is_ready) in self.pipes.iter_mut().zip(ready) {

@@ -68,7 +68,10 @@ impl Context for Cx {
     fn turn(&mut self, _: Instant, wall: UnixTime) {
         self.turns += 1;
         self.wall = wall;
-        assert!(!std::mem::take(&mut self.poisoned), "a worker that panics, on purpose");
+        assert!(
+            !std::mem::take(&mut self.poisoned),
+            "a worker that panics, on purpose"
+        );
     }
     fn wake(&self) -> Option<Instant> {
         None

@@ -7,6 +7,7 @@
 use crate::access_log::Journal;
 use crate::clock::Clock;
 use crate::counters::Counters;
+use crate::hosts::Place;
 use crate::recall::Recall;
 use crate::service::{Hub, State};
 use crate::site::{Encode, Load, Loaded, View};
@@ -23,9 +24,9 @@ pub struct Cx {
     pub(crate) state: Arc<State>,
     /// Of `state`.
     pub(crate) generation: u64,
-    /// Made at the first turn, which is the first to know the time.
-    pub(crate) view: Option<View>,
-    /// Heads met before, with entries of `view`.
+    /// One for each site; made at the first turn, which is the first to know the time.
+    pub(crate) views: Vec<View>,
+    /// Heads met before, with entries of `views`.
     pub(crate) recall: Recall,
     pub(crate) clock: Clock,
     pub(crate) journal: Journal,
@@ -43,7 +44,7 @@ impl Cx {
             hub,
             state,
             generation,
-            view: None,
+            views: Vec::new(),
             recall: Recall::new(),
             clock: Clock::default(),
             rng,
@@ -61,8 +62,13 @@ impl Cx {
         (self.generation, self.state) = self.hub.current();
         self.journal
             .set_format(self.state.log.as_ref().map(|_| self.state.config.log_format));
-        if !Arc::ptr_eq(&before.site, &self.state.site) {
-            self.view = Some(self.state.site.view(now, wall));
+        let mut views: Vec<Option<View>> = std::mem::take(&mut self.views).into_iter().map(Some).collect();
+        for place in self.state.hosts.places() {
+            let is_same = |other: &Place| Arc::ptr_eq(&other.site, &place.site);
+            let kept = before.hosts.places().iter().position(is_same);
+            let kept = kept.and_then(|at| views.get_mut(at)?.take());
+            self.views
+                .push(kept.unwrap_or_else(|| place.site.view(now, wall)));
         }
     }
 
@@ -103,13 +109,14 @@ impl Context for Cx {
         if self.hub.generation.load(Ordering::Relaxed) != self.generation {
             self.take_state(now, wall);
         }
-        match &mut self.view {
-            Some(view) => {
-                view.turn(now, wall);
-                self.recall.turn(view);
-            }
-            None => self.view = Some(self.state.site.view(now, wall)),
+        if self.views.is_empty() {
+            let places = self.state.hosts.places().iter();
+            self.views = places.map(|place| place.site.view(now, wall)).collect();
         }
+        for view in &mut self.views {
+            view.turn(now, wall);
+        }
+        self.recall.turn(&self.views);
         if self.journal.is_due(now) {
             self.flush(now);
         }
@@ -117,7 +124,7 @@ impl Context for Cx {
 
     #[inline]
     fn wake(&self) -> Option<Instant> {
-        let view = self.view.as_ref().and_then(View::wake);
+        let view = self.views.iter().filter_map(View::wake).min();
         match (self.journal.wake(), view) {
             (Some(a), Some(b)) => Some(a.min(b)),
             (a, b) => a.or(b),

@@ -27,7 +27,7 @@ impl ErrorPage {
     /// The page of a status.
     pub fn new(status: Status) -> ErrorPage {
         let detail = match status.as_u16() {
-            301 | 308 => "This page is at another address.",
+            301 | 302 | 303 | 307 | 308 => "This page is at another address.",
             400 => "The request could not be understood.",
             403 => "This page may not be read.",
             404 => "There is no page at this address.",

@@ -9,6 +9,7 @@ mod context;
 pub mod counters;
 pub mod entry;
 pub mod error_page;
+mod hosts;
 pub mod limits;
 mod listing;
 mod media_type;

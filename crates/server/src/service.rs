@@ -6,6 +6,7 @@
 use crate::config::Config;
 use crate::context::Cx;
 use crate::counters::{Board, Totals};
+use crate::hosts::Hosts;
 use crate::limits::Limits;
 use crate::peers::{Peers, Refused};
 use crate::session::Session;
@@ -30,13 +31,13 @@ pub(crate) struct State {
     pub(crate) config: Config,
     pub(crate) limits: Limits,
     pub(crate) http_limits: http1::Limits,
-    pub(crate) site: Arc<Site>,
+    pub(crate) hosts: Hosts,
     embedded: Source,
     pub(crate) log: Option<Arc<dyn LogSink>>,
 }
 
 impl State {
-    fn new(config: Config, embedded: Source, site: Arc<Site>, log: Option<Arc<dyn LogSink>>) -> State {
+    fn new(config: Config, embedded: Source, hosts: Hosts, log: Option<Arc<dyn LogSink>>) -> State {
         let limits = config.limits();
         let cap = |n: u64| u32::try_from(n).unwrap_or(u32::MAX);
         let http_limits = http1::Limits {
@@ -50,7 +51,7 @@ impl State {
             config,
             limits,
             http_limits,
-            site,
+            hosts,
             embedded,
             log,
         }
@@ -109,10 +110,10 @@ impl Server {
         log: Option<Arc<dyn LogSink>>,
         seed: Seed,
     ) -> Result<Server, OpenError> {
-        let opened = Arc::new(Site::open(config.site(embedded.clone()))?);
+        let hosts = Hosts::open(&config, &embedded, None)?;
         Ok(Server {
             hub: Arc::new(Hub {
-                state: Mutex::new(Arc::new(State::new(config, embedded, opened, log))),
+                state: Mutex::new(Arc::new(State::new(config, embedded, hosts, log))),
                 generation: AtomicU64::new(0),
                 peers,
                 board: Board::default(),
@@ -122,19 +123,15 @@ impl Server {
     }
 
     /// Puts another configuration in force: answers begun from now on follow it, those under way
-    /// finish on the old one. The cache is kept if nothing about the site changed.
+    /// finish on the old one. A site about which nothing changed keeps its cache.
     ///
     /// # Errors
     /// The root that cannot be opened; the old configuration stays in force then.
     pub fn reload(&self, config: Config, log: Option<Arc<dyn LogSink>>) -> Result<(), OpenError> {
         let (_, before) = self.hub.current();
         let embedded = before.embedded.clone();
-        let opened = if before.config.same_site(&config) {
-            Arc::clone(&before.site)
-        } else {
-            Arc::new(Site::open(config.site(embedded.clone()))?)
-        };
-        let state = Arc::new(State::new(config, embedded, opened, log));
+        let hosts = Hosts::open(&config, &embedded, Some(&before.hosts))?;
+        let state = Arc::new(State::new(config, embedded, hosts, log));
         let mut current = self.hub.state.lock().unwrap_or_else(PoisonError::into_inner);
         *current = state;
         self.hub.generation.fetch_add(1, Ordering::Relaxed);
@@ -146,9 +143,15 @@ impl Server {
         self.hub.current().1.config.clone()
     }
 
-    /// The site in force.
-    pub fn site(&self) -> Arc<Site> {
-        Arc::clone(&self.hub.current().1.site)
+    /// The sites in force, that of the top level first.
+    pub fn sites(&self) -> Vec<Arc<Site>> {
+        let (_, state) = self.hub.current();
+        state
+            .hosts
+            .places()
+            .iter()
+            .map(|place| Arc::clone(&place.site))
+            .collect()
     }
 
     /// The sum of all workers' counters.

@@ -81,7 +81,11 @@ pub(crate) fn supervise(
         if together.may_complain(now) {
             tracing::error!(
                 "thread {name} died ({why}): its connections are lost, another takes its place{}",
-                if pause.is_zero() { String::new() } else { format!(" in {pause:?}") }
+                if pause.is_zero() {
+                    String::new()
+                } else {
+                    format!(" in {pause:?}")
+                }
             );
         }
         let until = now + pause;

@@ -377,7 +377,9 @@ impl<V: Service, B: Backend> Worker<V, B> {
 
     /// Gives up a connection that waits for input.
     fn part_with(&mut self, id: Id) -> Option<Parcel<V::Session>> {
-        self.conns.get_mut(id).filter(|conn| conn.state == State::Reading)?;
+        self.conns
+            .get_mut(id)
+            .filter(|conn| conn.state == State::Reading)?;
         let fd = self.backend.release(id)?;
         let conn = self.conns.remove_at(id).expect("it was just looked at");
         self.wheel.disarm(id.index);

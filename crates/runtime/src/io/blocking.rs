@@ -66,8 +66,10 @@ impl Door {
     /// # Errors
     /// Only such as make going on impossible.
     pub(crate) fn wait_for(&self, listeners: &[Arc<OwnedFd>]) -> std::io::Result<()> {
-        let mut polled: Vec<PollFd<'_>> =
-            listeners.iter().map(|fd| PollFd::new(&**fd, PollFlags::IN)).collect();
+        let mut polled: Vec<PollFd<'_>> = listeners
+            .iter()
+            .map(|fd| PollFd::new(&**fd, PollFlags::IN))
+            .collect();
         polled.push(PollFd::new(&self.bell, PollFlags::IN));
         match poll(&mut polled, None) {
             Ok(_) | Err(Errno::INTR) => Ok(()),
@@ -138,7 +140,12 @@ impl Blocking {
         listeners: Vec<Arc<OwnedFd>>,
     ) -> std::io::Result<Blocking> {
         let queue = epoll::create(CreateFlags::CLOEXEC)?;
-        epoll::add(&queue, &door.bell, EventData::new_u64(BELL), EventFlags::IN | EventFlags::ET)?;
+        epoll::add(
+            &queue,
+            &door.bell,
+            EventData::new_u64(BELL),
+            EventFlags::IN | EventFlags::ET,
+        )?;
         for (at, listener) in listeners.iter().enumerate() {
             let flags = EventFlags::IN | EventFlags::EXCLUSIVE;
             epoll::add(&queue, &**listener, EventData::new_u64(at as u64), flags)?;

@@ -125,16 +125,18 @@ pub(super) fn start<V: Service>(
         next: AtomicU64::new(0),
     });
     handle.counters.push(Arc::clone(&common.counters));
-    let thread = std::thread::Builder::new().name("weir-accept".to_owned()).spawn(move || {
-        let (control, together) = (Arc::clone(&common.control), Arc::clone(&common.together));
-        let mut sockets_now = sockets.get();
-        let result = supervise("weir-accept", &control, &together, || {
-            accept_all(&common, &crowd, &sockets_now)
-        });
-        sockets_now.clear();
-        crowd.wait_for_nobody();
-        result
-    })?;
+    let thread = std::thread::Builder::new()
+        .name("weir-accept".to_owned())
+        .spawn(move || {
+            let (control, together) = (Arc::clone(&common.control), Arc::clone(&common.together));
+            let mut sockets_now = sockets.get();
+            let result = supervise("weir-accept", &control, &together, || {
+                accept_all(&common, &crowd, &sockets_now)
+            });
+            sockets_now.clear();
+            crowd.wait_for_nobody();
+            result
+        })?;
     handle.threads.push(thread);
     Ok(())
 }
@@ -205,21 +207,26 @@ fn serve_apart<V: Service>(common: &Arc<Common<V>>, crowd: &Arc<Crowd>, fd: Owne
         let (place, common, given) = (Place::take(crowd), Arc::clone(common), Arc::clone(&given));
         let control = Arc::clone(&common.control);
         let complainer = Arc::clone(&common);
-        let started = std::thread::Builder::new().name("weir-conn".to_owned()).spawn(move || {
-            let _place = place;
-            let taken = given.lock().unwrap_or_else(PoisonError::into_inner).take();
-            let Some(fd) = taken else { return };
-            if catch_unwind(AssertUnwindSafe(|| common.serve(fd, peer))).is_err()
-                && common.together.may_complain(clock::now())
-            {
-                tracing::error!("a connection's thread panicked: the connection is lost, no other is");
-            }
-        });
+        let started = std::thread::Builder::new()
+            .name("weir-conn".to_owned())
+            .spawn(move || {
+                let _place = place;
+                let taken = given.lock().unwrap_or_else(PoisonError::into_inner).take();
+                let Some(fd) = taken else { return };
+                if catch_unwind(AssertUnwindSafe(|| common.serve(fd, peer))).is_err()
+                    && common.together.may_complain(clock::now())
+                {
+                    tracing::error!("a connection's thread panicked: the connection is lost, no other is");
+                }
+            });
         match started {
             Ok(_) => return,
             Err(_) if control.is_draining() => return,
             Err(error) => {
-                complainer.complain(&format!("the system starts no thread: {error}"), error.raw_os_error());
+                complainer.complain(
+                    &format!("the system starts no thread: {error}"),
+                    error.raw_os_error(),
+                );
                 std::thread::sleep(PAUSE);
             }
         }

@@ -2,8 +2,8 @@
 
 use super::{Concurrency, Strategy, per_connection, per_request};
 use crate::clock;
-use crate::concurrency::supervise::{Listeners, supervise};
 use crate::concurrency::offload::{Crew, Hands, Inbox};
+use crate::concurrency::supervise::{Listeners, supervise};
 use crate::concurrency::worker::{Bounds, Control, Counters, Together, Worker};
 use crate::herd::Member;
 use crate::io::Backend;
@@ -234,7 +234,12 @@ fn sockets(listeners: &[Listener], count: usize, own: bool) -> std::io::Result<V
             false => Ok(vec![listener.clone(); count]),
         })
         .collect::<Result<_, _>>()?;
-    let of_worker = |number: usize| shards.iter().map(|of_one| Arc::clone(of_one[number].fd())).collect();
+    let of_worker = |number: usize| {
+        shards
+            .iter()
+            .map(|of_one| Arc::clone(of_one[number].fd()))
+            .collect()
+    };
     Ok((0..count).map(of_worker).collect())
 }
 
@@ -250,7 +255,10 @@ fn start_loops<V: Service>(
     handle.queue_depth = Box::new(move || depth.upgrade().map_or(0, |crew| crew.depth()));
     // Sockets of its own would go with a process that dies, and whoever waits at them.
     let own = strategy.concurrency == Concurrency::Loops;
-    for (number, sockets) in sockets(listeners, strategy.workers(), own)?.into_iter().enumerate() {
+    for (number, sockets) in sockets(listeners, strategy.workers(), own)?
+        .into_iter()
+        .enumerate()
+    {
         let waker = Waker::new()?;
         handle.wakers.push(Box::new({
             let waker = waker.clone();
@@ -287,7 +295,10 @@ fn start_pool<V: Service>(
     let door = Door::new()?;
     let bell = Arc::clone(&door);
     handle.wakers.push(Box::new(move || bell.ring()));
-    for (number, sockets) in sockets(listeners, strategy.workers(), false)?.into_iter().enumerate() {
+    for (number, sockets) in sockets(listeners, strategy.workers(), false)?
+        .into_iter()
+        .enumerate()
+    {
         let door = Arc::clone(&door);
         let parts = move |sockets: Vec<Arc<OwnedFd>>| {
             let door = Arc::clone(&door);

@@ -18,10 +18,18 @@
 
 mod duration;
 mod error;
+mod header_rule;
+mod host;
+mod pattern;
+mod redirect;
 mod values;
 
 pub use duration::{parse_duration, show_duration};
 pub use error::ConfigError;
+pub use header_rule::HeaderRule;
+pub use host::{Host, HostName};
+pub use pattern::PathPattern;
+pub use redirect::Redirect;
 pub use values::{CachePolicy, Concurrency, ErrorPages, FieldLine, IoKind, Listen, LogFormat, Workers};
 
 use crate::cache::{CacheConfig, Policy};
@@ -76,6 +84,12 @@ pub struct Config {
     pub error_pages: ErrorPages,
     /// Field lines added to every 200, 206 and 304, each as `Name: value`.
     pub header: Vec<FieldLine>,
+    /// Field lines for some paths only.
+    pub header_rule: Vec<HeaderRule>,
+    /// Paths that have moved.
+    pub redirect: Vec<Redirect>,
+    /// Sites for requests that name their host; others get the site of the top level.
+    pub host: Vec<Host>,
 
     /// Access log file; `-` is standard output. None: no log.
     pub access_log: Option<PathBuf>,
@@ -153,6 +167,9 @@ impl Default for Config {
             spa_fallback: None,
             error_pages: ErrorPages::default(),
             header: Vec::new(),
+            header_rule: Vec::new(),
+            redirect: Vec::new(),
+            host: Vec::new(),
             access_log: None,
             log_format: LogFormat::default(),
             max_connections: limits.connections,
@@ -288,6 +305,11 @@ impl Config {
         if let Some(page) = &self.spa_fallback {
             values::site_path(page).map_err(|why| ConfigError::invalid("spa-fallback", why))?;
         }
+        if !self.host.is_empty() {
+            for site in self.sites()? {
+                site.validate()?;
+            }
+        }
         Ok(())
     }
 
@@ -350,6 +372,7 @@ impl Config {
             },
             fields: fields.collect(),
             change_events: self.change_events,
+            field_rules: self.header_rule.clone(),
             ..defaults
         }
     }
@@ -358,10 +381,17 @@ impl Config {
     pub(crate) fn same_site(&self, other: &Config) -> bool {
         let parts = |c: &Config| {
             let flags = [c.listing, c.hidden, c.symlinks, c.compress, c.precompressed];
-            (flags, c.cache_policy, c.cache_size, c.cache_file_size, c.cache_files)
+            (
+                flags,
+                c.cache_policy,
+                c.cache_size,
+                c.cache_file_size,
+                c.cache_files,
+            )
         };
         parts(self) == parts(other)
-            && (&self.root, &self.index, &self.header) == (&other.root, &other.index, &other.header)
+            && (&self.root, &self.index) == (&other.root, &other.index)
+            && (&self.header, &self.header_rule) == (&other.header, &other.header_rule)
     }
 
     /// Keys that differ from `running` and take effect only at the next start.

@@ -383,6 +383,10 @@ pub(super) fn bytes<'de, D: Deserializer<'de>>(d: D) -> Result<Bytes, D::Error> 
     from_text_or_number(d)
 }
 
+pub(super) fn some_bytes<'de, D: Deserializer<'de>>(d: D) -> Result<Option<Bytes>, D::Error> {
+    from_text_or_number(d).map(Some)
+}
+
 pub(super) fn duration<'de, D: Deserializer<'de>>(d: D) -> Result<Duration, D::Error> {
     struct Span(Duration);
     impl FromStr for Span {

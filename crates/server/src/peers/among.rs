@@ -47,7 +47,9 @@ impl Among {
             return Err(Refused::Address);
         }
         let table = self.table(self.own);
-        let row = find(table, key).or_else(|| claim(table, key)).ok_or(Refused::Total)?;
+        let row = find(table, key)
+            .or_else(|| claim(table, key))
+            .ok_or(Refused::Total)?;
         row[1].fetch_add(1, Ordering::Relaxed);
         table[0].fetch_add(1, Ordering::Relaxed);
         Ok(())
@@ -115,12 +117,16 @@ mod tests {
     fn processes(count: usize, addresses: usize) -> Vec<Among> {
         let len = Among::len_for(addresses);
         let words = Words::new(count * len).unwrap();
-        (0..count).map(|own| Among::new(words.clone(), len, own)).collect()
+        (0..count)
+            .map(|own| Among::new(words.clone(), len, own))
+            .collect()
     }
 
     #[test]
     fn bounds_are_common_and_the_dead_give_their_share_back() {
-        let [a, b, c] = &processes(3, 4)[..] else { panic!("three") };
+        let [a, b, c] = &processes(3, 4)[..] else {
+            panic!("three")
+        };
         a.enter(7, 10, 3).unwrap();
         b.enter(7, 10, 3).unwrap();
         c.enter(7, 10, 3).unwrap();

@@ -129,6 +129,8 @@ struct Wait {
     stage: Stage,
     /// The state it was given in: after a reload its find is for this request only.
     generation: u64,
+    /// The site it is of.
+    site: usize,
     /// Input behind the request.
     rest: Vec<u8>,
 }

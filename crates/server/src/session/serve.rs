@@ -53,10 +53,10 @@ impl Session {
                 });
                 return self.depart(cx, tx, Then::Input(input), now);
             }
-            if let Some((found, used)) = cx.recall.find(rest)
-                && self.http.receive_again()
+            if let Some(found) = cx.recall.find(rest)
+                && self.http.receive_again(found.version, found.persistent)
             {
-                match self.answer_again(cx, found, &rest[used..], started, tx, now) {
+                match self.answer_again(cx, found, &rest[found.used..], started, tx, now) {
                     Some(left) => rest = left,
                     None => return,
                 }
@@ -185,6 +185,7 @@ impl Session {
                     started: asked.started(),
                     stage,
                     generation: cx.generation,
+                    site: cx.state.hosts.index_of(asked.authority()),
                     rest: behind.to_vec(),
                 });
                 if tx.is_empty() {
@@ -390,9 +391,10 @@ impl Session {
             stage,
             rest,
             generation,
+            site,
             ..
         } = *wait;
-        let (entry, stage) = match &mut cx.view {
+        let (entry, stage) = match cx.views.get_mut(site) {
             Some(view) if generation == cx.generation => (view.finish(loaded), stage),
             // Found in a site that is no longer served: good for this answer as it is, not for the view.
             _ => (Arc::clone(loaded.entry()), stage.settled()),

@@ -85,8 +85,8 @@ pub(super) fn start(shared: &Arc<Shared>) -> Result<(), OpenError> {
     if !shared.config.change_events {
         limits.directories_max = 0;
     }
-    let watcher = Watcher::start(Arc::clone(root), (*symlinks).into(), limits, on_change)
-        .map_err(OpenError::Watch)?;
+    let watcher =
+        Watcher::start(Arc::clone(root), (*symlinks).into(), limits, on_change).map_err(OpenError::Watch)?;
     let unset = shared.freshness.watcher.set(watcher);
     debug_assert!(unset.is_ok(), "a site is started once");
     Ok(())

@@ -244,6 +244,7 @@ mod tests {
             },
             inode: 7,
             device: 1,
+            names: 1,
         };
         let now = UnixTime::from_secs(1_100);
         let (tag, strong) = etag_of_meta(&meta, Coding::Identity, now);

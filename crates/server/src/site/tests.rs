@@ -287,6 +287,18 @@ fn changes_on_disk_are_seen() {
 }
 
 #[test]
+fn a_change_through_another_name_is_seen() {
+    let mut f = Fixture::new(|_| ());
+    f.write("page", "first");
+    let other = f.dir.path().join("elsewhere");
+    std::fs::hard_link(f.at("page"), &other).unwrap();
+    f.becomes("/page", "first");
+    std::fs::write(&other, "written outside the root").unwrap();
+    f.becomes("/page", "written outside the root");
+    assert!(f.is_kept("/page"), "it is looked at, not read anew each time");
+}
+
+#[test]
 fn indexes_siblings_and_redirects_follow_changes() {
     let mut f = Fixture::new(|_| ());
     f.write("d/page.html", "page");
