@@ -21,7 +21,8 @@ use measure::{Duration, Instant, UnixTime};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-/// One connection, as a pure state machine.
+/// One connection, as a pure state machine. It may move from one thread to another, never to another context;
+/// `closed` is called even after another of its methods has panicked.
 pub trait Session: Sized + Send {
     /// What all sessions of one worker share.
     type Cx: Context;
