@@ -46,12 +46,15 @@ pub(crate) struct Flags {
           value_parser = Listen::parse_one, help_heading = "Strategy")]
     listen: Vec<SocketAddr>,
 
-    /// Worker threads: a number, or auto for one per usable core [default: auto]
+    /// Worker threads or processes: a number (at the most, where the load decides), or auto for what
+    /// suits the strategy: one per usable core for event loops [default: auto]
     #[arg(long, value_name = "N", env = "WEIR_WORKERS", help_heading = "Strategy")]
     workers: Option<Workers>,
 
-    /// How connections are spread: loops (an event loop per worker), loop (one), pool (threads that
-    /// block, one connection each) [default: loops]
+    /// How connections are spread: loops (an event loop per worker thread), loop (one), process-loops
+    /// (an event loop per worker process), pool (threads that block, one connection each),
+    /// thread-per-connection, thread-per-request, processes (that block, one connection each)
+    /// [default: loops]
     #[arg(
         long,
         value_name = "STRATEGY",

@@ -12,6 +12,7 @@
 
 mod access_log;
 mod descriptors;
+mod processes;
 mod report;
 mod strategy;
 
@@ -22,11 +23,13 @@ use access_log::AccessLog;
 use descriptors::Shares;
 use measure::{Duration, Instant, Seed, UnixTime};
 use report::Started;
+use runtime::herd::Member;
 use runtime::listen::{self, Listener, Listening};
 use runtime::signal::{Signal, Signals};
 use runtime::strategy::{self as drivers, Handle, Limits};
 use runtime::{clock, machine};
-use server::config::{Config, LiveFor};
+use server::config::{Concurrency, Config, LiveFor};
+use server::peers::Peers;
 use server::site::{OpenError, Source};
 use server::{About, LogSink, Server};
 use std::io::{self, Write};
@@ -60,11 +63,14 @@ pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<(), Failure> {
     if flags.check {
         return check(config, flags, voice);
     }
+    if choice.is_of_processes() {
+        return processes::run(flags, voice, config, &choice, began);
+    }
     let mut signals = Signals::take_over().map_err(|error| refused("signal handlers", &error))?;
     let shares = Shares::of(machine::raise_descriptor_limit(), &config, &choice);
-    config.cache_files = shares.files;
+    fit(&mut config, &choice, &shares);
     let log = AccessLog::open(config.access_log.as_deref(), None)?;
-    let server = Arc::new(open(config.clone(), log.as_ref(), flags)?);
+    let server = Arc::new(open(config.clone(), Peers::default(), log.as_ref(), flags)?);
     let listeners = bind(&config.listen.0)?;
     server.set_about(About {
         strategy: format!(
@@ -92,12 +98,25 @@ pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<(), Failure> {
         log,
         earlier_logs: Vec::new(),
         descriptors: shares.total,
+        member: None,
     };
     let until = operator.run(&mut signals, &workers)?;
     workers.join().map_err(|error| refused("a worker", &error))?;
     operator.close_logs(&mut signals, until)?;
     tracing::info!("stopped");
     Ok(())
+}
+
+/// Makes a configuration fit what a process may have: its share of the cache where there are several.
+fn fit(config: &mut Config, choice: &Choice, shares: &Shares) {
+    let processes = shares.processes.max(1);
+    config.cache_size = measure::Bytes(config.cache_size.0 / processes);
+    config.cache_files = match u32::try_from(processes) {
+        Ok(processes) => (shares.files / processes).max(1),
+        Err(_) => 1,
+    };
+    // Instances of inotify are few (fs.inotify.max_user_instances), and those processes many.
+    config.change_events = choice.concurrency != Concurrency::Processes;
 }
 
 /// The configuration of the flags; the embedded site brings its own error page.
@@ -117,7 +136,7 @@ fn configuration(flags: &Flags) -> Result<Config, Failure> {
 /// `--check`: everything that can be known without listening.
 fn check(config: Config, flags: &Flags, voice: &Voice) -> Result<(), Failure> {
     let root = config.root.clone();
-    open(config, None, flags)?;
+    open(config, Peers::default(), None, flags)?;
     if voice.json {
         println!(
             "{}",
@@ -132,10 +151,15 @@ fn check(config: Config, flags: &Flags, voice: &Voice) -> Result<(), Failure> {
     Ok(())
 }
 
-fn open(config: Config, log: Option<&Arc<AccessLog>>, flags: &Flags) -> Result<Server, Failure> {
+fn open(
+    config: Config,
+    peers: Peers,
+    log: Option<&Arc<AccessLog>>,
+    flags: &Flags,
+) -> Result<Server, Failure> {
     let wall = clock::wall();
     let seed = Seed(u64::from(wall.nanos) << 32 ^ wall.secs.unsigned_abs() ^ u64::from(std::process::id()));
-    Server::open(config, embedded(), sink(log), seed).map_err(|error| unservable(&error, flags))
+    Server::open_among(peers, config, embedded(), sink(log), seed).map_err(|error| unservable(&error, flags))
 }
 
 fn sink(log: Option<&Arc<AccessLog>>) -> Option<Arc<dyn LogSink>> {
@@ -163,11 +187,15 @@ fn start(
     listeners: &[Listener],
     shares: &Shares,
 ) -> Result<Handle, Failure> {
-    let limits = Limits {
+    let limits = limits(shares);
+    drivers::serve(choice.strategy()?, listeners, server, limits).map_err(|error| refused("workers", &error))
+}
+
+fn limits(shares: &Shares) -> Limits {
+    Limits {
         connections_max: usize::try_from(shares.connections).unwrap_or(usize::MAX),
         ..Limits::default()
-    };
-    drivers::serve(choice.strategy()?, listeners, server, limits).map_err(|error| refused("workers", &error))
+    }
 }
 
 /// Says what was started: to a program on standard output, to a person on standard error.
@@ -191,6 +219,8 @@ struct Operator<'a> {
     earlier_logs: Vec<Arc<AccessLog>>,
     /// What this process may have.
     descriptors: u64,
+    /// If this is a worker process: its founder then says what there is to say.
+    member: Option<Member>,
 }
 
 impl Operator<'_> {
@@ -199,7 +229,16 @@ impl Operator<'_> {
         loop {
             match signals.wait(None).map_err(|error| refused("poll", &error))? {
                 Some(Signal::Stop) => return self.drain(signals, workers),
-                Some(Signal::Reload) => self.reload(),
+                Some(Signal::Reload) => {
+                    let wish = self.member.as_ref().map(Member::wish);
+                    match (self.reload(), &self.member, wish) {
+                        (true, Some(member), Some(wish)) => member.has_done(wish),
+                        // The founder found it valid, so it changed since; whoever takes this one's place
+                        // has what was valid.
+                        (false, Some(_), _) => return self.drain(signals, workers),
+                        _ => {}
+                    }
+                }
                 Some(Signal::ReopenLogs) => match &self.log {
                     Some(log) => log.reopen(),
                     None => tracing::warn!("SIGUSR1: there is no access log to open again"),
@@ -209,17 +248,24 @@ impl Operator<'_> {
         }
     }
 
-    fn reload(&mut self) {
-        match self.try_reload() {
-            Ok(()) => {}
-            Err(failure) => tracing::error!("not reloaded, the old configuration stays: {failure}"),
+    /// Whether the new configuration is in force.
+    fn reload(&mut self) -> bool {
+        let outcome = self.try_reload();
+        if let Err(failure) = &outcome {
+            complain_of_reload(failure);
         }
+        outcome.is_ok()
     }
 
     fn try_reload(&mut self) -> Result<(), Failure> {
         let mut next = configuration(self.flags)?;
-        let choice = choose(&next, machine::usable_cores())?;
-        next.cache_files = Shares::of(self.descriptors, &next, &choice).files;
+        let choice = match &self.member {
+            // It goes on being what it is.
+            Some(_) => choose(&self.server.config(), machine::usable_cores())?,
+            None => choose(&next, machine::usable_cores())?,
+        };
+        let shares = Shares::of(self.descriptors, &next, &choice);
+        fit(&mut next, &choice, &shares);
         let waiting = next.needs_restart(&self.server.config());
         let log = AccessLog::open(next.access_log.as_deref(), self.log.as_ref())?;
         self.server
@@ -237,16 +283,8 @@ impl Operator<'_> {
         {
             unused.close();
         }
-        if waiting.is_empty() {
-            tracing::info!("reloaded");
-        } else {
-            tracing::warn!(
-                "reloaded, but {} will change at the next start only",
-                waiting.join(", ")
-            );
-        }
-        if self.flags.file().is_none() {
-            tracing::info!("there is no --config FILE, so only the files served can have changed");
+        if self.member.is_none() {
+            say_reloaded(&waiting, self.flags);
         }
         Ok(())
     }
@@ -270,17 +308,18 @@ impl Operator<'_> {
             }
         }
         let mut until = clock::now() + grace;
-        tracing::info!(
-            "stopping: {} open connections have {grace:?} to finish",
-            workers.open()
-        );
+        if self.member.is_none() {
+            say_stopping(workers.open(), grace);
+        }
         workers.drain(grace);
         while !workers.is_finished() {
             let signal = signals
                 .wait(Some(DRAIN_TICK))
                 .map_err(|error| refused("poll", &error))?;
             if signal == Some(Signal::Stop) {
-                tracing::warn!("stopping now: {} connections are cut off", workers.open());
+                if self.member.is_none() {
+                    tracing::warn!("stopping now: {} connections are cut off", workers.open());
+                }
                 workers.stop();
                 until = clock::now();
             }
@@ -305,6 +344,29 @@ impl Operator<'_> {
         }
         Ok(())
     }
+}
+
+fn complain_of_reload(failure: &Failure) {
+    tracing::error!("not reloaded, the old configuration stays: {failure}");
+}
+
+/// `waiting` are keys that cannot change while it runs.
+fn say_reloaded(waiting: &[&str], flags: &Flags) {
+    if waiting.is_empty() {
+        tracing::info!("reloaded");
+    } else {
+        tracing::warn!(
+            "reloaded, but {} will change at the next start only",
+            waiting.join(", ")
+        );
+    }
+    if flags.file().is_none() {
+        tracing::info!("there is no --config FILE, so only the files served can have changed");
+    }
+}
+
+fn say_stopping(open: usize, grace: Duration) {
+    tracing::info!("stopping: {open} open connections have {grace:?} to finish");
 }
 
 /// Listens on every address. `[::]` takes IPv4 too, unless `0.0.0.0` is asked for with the same port.

@@ -1,13 +1,17 @@
 //! Which strategy a configuration means on this machine, and why. Decides; starts nothing.
 
 use crate::cli::Failure;
-use runtime::strategy::Strategy;
+use runtime::strategy::{Strategy, combinations};
 use server::config::{Concurrency, Config, IoKind, Workers};
 use std::num::NonZeroUsize;
 
-/// Threads of a blocking pool per usable core: each waits most of the time for its one client, so
-/// there must be many more of them than cores.
-const POOL_THREADS_PER_CORE: usize = 64;
+/// Workers that wait for one client each, per usable core: most of the time they do nothing, so there must
+/// be many more of them than cores.
+const WAITING_PER_CORE: usize = 64;
+/// Threads that live as long as a connection, at the most: as many as `--workers` can ask for.
+const CONNECTION_THREADS: usize = 1024;
+/// Processes with one connection each, at the most: what Apache 1.3 had (`MaxClients`).
+const PROCESSES_MAX: usize = 256;
 
 /// A strategy with nothing left open.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,32 +30,54 @@ pub(crate) struct Choice {
 /// `Usage` for combinations that cannot be.
 pub(crate) fn choose(config: &Config, cores: usize) -> Result<Choice, Failure> {
     let concurrency = config.concurrency;
-    let (why_concurrency, native, why_native) = match concurrency {
+    let (why_concurrency, why_native) = match concurrency {
         Concurrency::Loops => (
             "an event loop per worker: no connection is shared, so nothing is locked",
-            IoKind::Epoll,
             "event loops wait for readiness",
         ),
         Concurrency::Loop => (
             "a single event loop, as configured",
-            IoKind::Epoll,
             "an event loop waits for readiness",
+        ),
+        Concurrency::ProcessLoops => (
+            "a process for each event loop, as configured",
+            "event loops wait for readiness",
         ),
         Concurrency::Pool => (
             "threads that serve one connection at a time, as configured",
-            IoKind::Blocking,
             "the threads of a pool wait in the call itself",
         ),
+        Concurrency::ThreadPerConnection => (
+            "a thread for each connection, which ends with it, as configured",
+            "each thread waits in the call itself",
+        ),
+        Concurrency::ThreadPerRequest => (
+            "a thread for each request, which ends with it, as configured",
+            "a request's thread waits in the call itself",
+        ),
+        Concurrency::Processes => (
+            "processes that serve one connection at a time, as configured",
+            "each process waits in the call itself",
+        ),
     };
-    let why_io = if config.io == IoKind::Auto {
-        why_native.to_owned()
-    } else if config.io == native {
-        "as configured".to_owned()
+    let valid: Vec<String> = native(concurrency)?.map(|io| io.to_string()).collect();
+    let asked = config.io.to_string();
+    let (io, why_io) = if config.io == IoKind::Auto {
+        let first = valid.first().map_or("auto", String::as_str);
+        (first.parse().map_err(Failure::Usage)?, why_native.to_owned())
+    } else if valid.contains(&asked) {
+        (config.io, "as configured".to_owned())
     } else {
+        let instead: Vec<String> = valid.iter().map(|io| format!("`--io {io}`")).collect();
         return Err(Failure::Usage(format!(
-            "`--concurrency {concurrency}` cannot use `--io {}`: {why_native}; use `--io {native}` or leave it out",
-            config.io
+            "`--concurrency {concurrency}` cannot use `--io {asked}`: {why_native}; use {} or leave it out (what goes together: {})",
+            instead.join(" or "),
+            combinations()
         )));
+    };
+    let per_core = |count: usize| {
+        let why = format!("{count} per usable core, because each waits for one client");
+        (cores * count, why)
     };
     let (workers, why_workers) = match (concurrency, config.workers) {
         (Concurrency::Loop, Workers::Fixed(count)) if count.get() > 1 => {
@@ -61,21 +87,42 @@ pub(crate) fn choose(config: &Config, cores: usize) -> Result<Choice, Failure> {
         }
         (Concurrency::Loop, _) => (1, "a single loop has one".to_owned()),
         (_, Workers::Fixed(count)) => (count.get(), "as configured".to_owned()),
-        (Concurrency::Loops, Workers::Auto) => (cores, "one per usable core".to_owned()),
-        (Concurrency::Pool, Workers::Auto) => (
-            cores * POOL_THREADS_PER_CORE,
-            format!("{POOL_THREADS_PER_CORE} per usable core, because each waits for one client"),
+        (Concurrency::Loops | Concurrency::ProcessLoops, Workers::Auto) => {
+            (cores, "one per usable core".to_owned())
+        }
+        (Concurrency::Pool | Concurrency::ThreadPerRequest, Workers::Auto) => per_core(WAITING_PER_CORE),
+        (Concurrency::ThreadPerConnection, Workers::Auto) => (
+            CONNECTION_THREADS,
+            "at the most; as many as there are connections".to_owned(),
+        ),
+        (Concurrency::Processes, Workers::Auto) => (
+            (cores * WAITING_PER_CORE).min(PROCESSES_MAX),
+            "at the most; five and as many as there are connections".to_owned(),
         ),
     };
     Ok(Choice {
         concurrency,
-        io: native,
+        io,
         workers,
         why: [why_concurrency.to_owned(), why_io, why_workers],
     })
 }
 
+/// The I/O strategies this one can use, the best first.
+fn native(concurrency: Concurrency) -> Result<impl Iterator<Item = runtime::strategy::Io>, Failure> {
+    let known: runtime::strategy::Concurrency = concurrency.to_string().parse().map_err(usage)?;
+    Ok(known.valid_io())
+}
+
 impl Choice {
+    /// Whether its workers are processes.
+    pub(crate) fn is_of_processes(&self) -> bool {
+        matches!(
+            self.concurrency,
+            Concurrency::ProcessLoops | Concurrency::Processes
+        )
+    }
+
     /// The same for `runtime`, which has types of its own.
     ///
     /// # Errors
@@ -136,6 +183,16 @@ mod tests {
             (("loop", "auto", "1"), ("loop", "epoll", 1)),
             (("pool", "auto", "auto"), ("pool", "blocking", 256)),
             (("pool", "blocking", "10"), ("pool", "blocking", 10)),
+            (("process-loops", "auto", "auto"), ("process-loops", "epoll", 4)),
+            (("processes", "auto", "auto"), ("processes", "blocking", 256)),
+            (
+                ("thread-per-connection", "auto", "auto"),
+                ("thread-per-connection", "blocking", 1024),
+            ),
+            (
+                ("thread-per-request", "blocking", "auto"),
+                ("thread-per-request", "blocking", 256),
+            ),
         ] {
             let wanted = (got.0.to_owned(), got.1.to_owned(), got.2);
             assert_eq!(check(asked.0, asked.1, asked.2), Ok(wanted), "{asked:?}");
@@ -147,6 +204,8 @@ mod tests {
         for (asked, fragment) in [
             (("pool", "epoll", "auto"), "use `--io blocking`"),
             (("loops", "blocking", "auto"), "use `--io epoll`"),
+            (("processes", "epoll", "auto"), "use `--io blocking`"),
+            (("process-loops", "blocking", "auto"), "processes with blocking"),
             (("loop", "auto", "3"), "use `--concurrency loops`"),
         ] {
             let error = check(asked.0, asked.1, asked.2).expect_err("a contradiction");

@@ -9,6 +9,7 @@
 //! - `operation`: configuration, signals, logs, exit codes
 //! - `hosts`: sites told apart by name, redirects, field lines for some paths
 //! - `live`: the live page, metrics, health and readiness
+//! - `supervision`: workers that die, processes that must not be left behind
 //! - `messages`: malformed and odd requests, and the conformance vectors
 //! - `clients`: programs people use (curl, wget, Python requests, Node fetch)
 //!
@@ -35,13 +36,18 @@ mod live;
 mod messages;
 mod operation;
 mod representations;
+mod supervision;
 
 /// Makes one test per strategy out of each named function `fn(Strategy)`.
 macro_rules! on_every_strategy {
     ($($name:ident),* $(,)?) => {
         mod loops { $(#[test] fn $name() { super::$name(crate::process::Strategy::LOOPS) })* }
         mod one_loop { $(#[test] fn $name() { super::$name(crate::process::Strategy::ONE_LOOP) })* }
+        mod process_loops { $(#[test] fn $name() { super::$name(crate::process::Strategy::PROCESS_LOOPS) })* }
         mod pool { $(#[test] fn $name() { super::$name(crate::process::Strategy::POOL) })* }
+        mod per_connection { $(#[test] fn $name() { super::$name(crate::process::Strategy::PER_CONNECTION) })* }
+        mod per_request { $(#[test] fn $name() { super::$name(crate::process::Strategy::PER_REQUEST) })* }
+        mod processes { $(#[test] fn $name() { super::$name(crate::process::Strategy::PROCESSES) })* }
     };
 }
 use on_every_strategy;

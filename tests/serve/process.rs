@@ -34,11 +34,41 @@ impl Strategy {
         io: "epoll",
         workers: 1,
     };
+    pub(crate) const PROCESS_LOOPS: Strategy = Strategy {
+        concurrency: "process-loops",
+        io: "epoll",
+        workers: 2,
+    };
     pub(crate) const POOL: Strategy = Strategy {
         concurrency: "pool",
         io: "blocking",
         workers: 24,
     };
+    pub(crate) const PER_CONNECTION: Strategy = Strategy {
+        concurrency: "thread-per-connection",
+        io: "blocking",
+        workers: 24,
+    };
+    pub(crate) const PER_REQUEST: Strategy = Strategy {
+        concurrency: "thread-per-request",
+        io: "blocking",
+        workers: 24,
+    };
+    pub(crate) const PROCESSES: Strategy = Strategy {
+        concurrency: "processes",
+        io: "blocking",
+        workers: 24,
+    };
+
+    /// Whether connections are with processes that the started one makes.
+    pub(crate) fn is_of_processes(self) -> bool {
+        self.concurrency.starts_with("process")
+    }
+
+    /// Whether processes come and go with the load.
+    pub(crate) fn grows(self) -> bool {
+        self.concurrency == "processes"
+    }
 }
 
 /// A running server. Dropping it kills it.
@@ -176,6 +206,15 @@ impl Server {
         self.child.id()
     }
 
+    /// It and the processes it made.
+    pub(crate) fn pids(&self) -> Vec<u32> {
+        let pid = self.pid();
+        let children =
+            std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
+        let children = children.split_whitespace().filter_map(|child| child.parse().ok());
+        std::iter::once(pid).chain(children).collect()
+    }
+
     /// What it printed to standard error so far.
     pub(crate) fn stderr(&self) -> String {
         self.stderr.lock().expect("no reader panics").clone()
@@ -217,23 +256,28 @@ impl Server {
         self.wait()
     }
 
-    /// A count from `/proc`: open descriptors of the process.
+    /// A count from `/proc`: open descriptors of its processes.
     pub(crate) fn descriptors(&self) -> usize {
-        std::fs::read_dir(format!("/proc/{}/fd", self.pid())).map_or(0, Iterator::count)
+        let of = |pid: u32| std::fs::read_dir(format!("/proc/{pid}/fd")).map_or(0, Iterator::count);
+        self.pids().into_iter().map(of).sum()
     }
 
-    /// Processor time used so far.
+    /// Processor time its processes used so far.
     pub(crate) fn cpu(&self) -> Duration {
-        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.pid())).unwrap_or_default();
-        let after_name = stat.rsplit(')').next().unwrap_or_default();
-        let ticks: u64 = after_name
-            .split_whitespace()
-            .skip(11)
-            .take(2)
-            .filter_map(|field| field.parse::<u64>().ok())
-            .sum();
-        Duration::from_millis(ticks * 10)
+        self.pids().into_iter().map(cpu).sum()
     }
+}
+
+fn cpu(pid: u32) -> Duration {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let after_name = stat.rsplit(')').next().unwrap_or_default();
+    let ticks: u64 = after_name
+        .split_whitespace()
+        .skip(11)
+        .take(2)
+        .filter_map(|field| field.parse::<u64>().ok())
+        .sum();
+    Duration::from_millis(ticks * 10)
 }
 
 impl Drop for Server {

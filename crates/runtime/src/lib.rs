@@ -7,11 +7,13 @@
 pub mod clock;
 mod concurrency;
 pub mod fs;
+pub mod herd;
 mod io;
 pub mod listen;
 pub mod logfile;
 pub mod machine;
 pub mod session;
+pub mod shared;
 pub mod signal;
 pub mod sim;
 pub mod strategy;

@@ -7,7 +7,11 @@
 )]
 
 mod files;
+mod memory;
+mod process;
 mod sockets;
 
 pub(crate) use files::cached_pages;
+pub(crate) use memory::SharedWords;
+pub(crate) use process::{block, fork, next_signal, unblock};
 pub(crate) use sockets::set_tcp_defer_accept;

@@ -96,9 +96,10 @@ impl Cx {
 }
 
 impl Drop for Cx {
-    /// A worker that ends hands over what it has logged: nothing is lost at shutdown.
+    /// A worker that ends hands over what it has logged and counted: nothing is lost at shutdown.
     fn drop(&mut self) {
         self.flush(Instant::ZERO);
+        self.hub.board.leave(&self.counters);
     }
 }
 

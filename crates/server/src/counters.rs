@@ -97,6 +97,8 @@ counters! {
 #[derive(Debug, Default)]
 pub struct Board {
     workers: Mutex<Vec<Seat>>,
+    /// Of those who have left.
+    before: Mutex<(Totals, Durations)>,
 }
 
 /// What one worker writes for all to read.
@@ -121,23 +123,50 @@ impl Board {
 
     /// How long the answers of all workers took.
     pub fn durations(&self) -> Durations {
-        let mut durations = Durations::default();
-        for one in self.workers.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+        let workers = self.workers.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut durations = self
+            .before
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .1
+            .clone();
+        for one in workers.iter() {
             durations.take_in(&one.latencies);
         }
         durations
     }
 
-    /// The sum over all workers.
+    /// Keeps the sum of a worker that ends, and nothing else of it: some live as short as a connection.
+    pub fn leave(&self, counters: &Arc<CachePadded<Counters>>) {
+        // Both locks, in the order `totals` takes them, so that nothing is counted twice or not at all.
+        let mut workers = self.workers.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut before = self.before.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(at) = workers
+            .iter()
+            .position(|one| Arc::ptr_eq(&one.counters, counters))
+        {
+            let one = workers.remove(at);
+            before.0.add(counters);
+            before.1.take_in(&one.latencies);
+        }
+    }
+
+    /// The sum over those who have left.
+    pub fn ended(&self) -> Totals {
+        self.before.lock().unwrap_or_else(PoisonError::into_inner).0
+    }
+
+    /// The sum over all workers, those who have left included.
     pub fn totals(&self) -> Totals {
-        let mut totals = Totals::default();
-        for one in self.workers.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+        let workers = self.workers.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut totals = self.ended();
+        for one in workers.iter() {
             totals.add(&one.counters);
         }
         totals
     }
 
-    /// Each worker's own sum, in the order they joined.
+    /// Each worker's own sum, in the order they joined; not of those who have left.
     pub fn per_worker(&self) -> Vec<Totals> {
         let workers = self.workers.lock().unwrap_or_else(PoisonError::into_inner);
         workers
@@ -187,5 +216,7 @@ mod tests {
             totals.each().find(|(n, _)| *n == "requests"),
             Some(("requests", 3))
         );
+        board.leave(&b);
+        assert_eq!((board.totals(), board.per_worker().len()), (totals, 1));
     }
 }

@@ -129,12 +129,27 @@ impl Server {
         log: Option<Arc<dyn LogSink>>,
         seed: Seed,
     ) -> Result<Server, OpenError> {
+        Server::open_among(Peers::default(), config, embedded, log, seed)
+    }
+
+    /// The same, with connections counted in `peers`: where several processes serve, their bounds are
+    /// common.
+    ///
+    /// # Errors
+    /// As [`Server::open`].
+    pub fn open_among(
+        peers: Peers,
+        config: Config,
+        embedded: Source,
+        log: Option<Arc<dyn LogSink>>,
+        seed: Seed,
+    ) -> Result<Server, OpenError> {
         let hosts = Hosts::open(&config, &embedded, None)?;
         Ok(Server {
             hub: Arc::new(Hub {
                 state: Mutex::new(Arc::new(State::new(config, embedded, hosts, log))),
                 generation: AtomicU64::new(0),
-                peers: Peers::default(),
+                peers,
                 paces: Paces::default(),
                 board: Board::default(),
                 seed,
@@ -184,6 +199,11 @@ impl Server {
     /// Each worker's counters.
     pub fn per_worker(&self) -> Vec<Totals> {
         self.hub.board.per_worker()
+    }
+
+    /// The sum of workers that have ended.
+    pub fn ended_workers(&self) -> Totals {
+        self.hub.board.ended()
     }
 
     /// How long the answers of all workers took; only known while somebody may ask ([`Config::live`]).

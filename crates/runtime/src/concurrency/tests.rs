@@ -6,7 +6,7 @@ use crate::fs::tests::Temp;
 use crate::fs::{How, Root, Symlinks, Wait};
 use crate::listen::{Listener, Listening};
 use crate::session::Loss;
-use crate::strategy::{COMBINATIONS, Concurrency, Handle, Limits, Strategy, serve};
+use crate::strategy::{COMBINATIONS, Concurrency, Handle, Io, Limits, Strategy, serve};
 use crate::toy::{Seen, Toy};
 use measure::Duration;
 use std::io::{ErrorKind, Read, Write};
@@ -88,8 +88,9 @@ fn strategies() -> impl Iterator<Item = Strategy> {
     COMBINATIONS.into_iter().map(|(concurrency, io)| {
         let workers = match concurrency {
             Concurrency::Loop => 1,
-            Concurrency::Loops => 2,
-            Concurrency::Pool => 4,
+            Concurrency::Loops | Concurrency::ProcessLoops => 2,
+            Concurrency::Pool | Concurrency::Processes => 4,
+            Concurrency::ThreadPerConnection | Concurrency::ThreadPerRequest => 16,
         };
         Strategy::new(concurrency, io, NonZeroUsize::new(workers).unwrap()).unwrap()
     })
@@ -150,9 +151,9 @@ fn jobs_run_where_they_may_block() {
         ask(&client, "now 1\nlater 2\necho 3\nlater 4\n", "1\n2\n3\n4\n");
         let threads = server.seen(|seen| seen.job_threads.clone());
         let offloaded: u64 = server.handle().counts().map(|counts| counts.offloaded).sum();
-        match server.strategy.concurrency() {
-            Concurrency::Pool => assert_eq!(offloaded, 0),
-            _ => {
+        match server.strategy.io() {
+            Io::Blocking => assert_eq!(offloaded, 0),
+            Io::Epoll => {
                 assert_eq!((offloaded, &threads[0]), (2, &None));
                 assert!(
                     threads[1].as_ref().unwrap().starts_with("weir-crew-"),
@@ -165,7 +166,7 @@ fn jobs_run_where_they_may_block() {
 
 #[test]
 fn more_jobs_than_hands_wait_their_turn() {
-    for strategy in strategies().filter(|s| s.concurrency() != Concurrency::Pool) {
+    for strategy in strategies().filter(|s| s.io() != Io::Blocking) {
         let limits = Limits {
             crew: 1,
             ..Limits::default()
@@ -305,6 +306,28 @@ fn a_panic_loses_one_connection_and_no_other() {
     });
 }
 
+#[test]
+fn a_worker_that_panics_is_replaced_and_its_connections_give_their_places_back() {
+    each(Toy::default, |server| {
+        let victim = server.connect();
+        ask(&victim, "echo here\n", "here\n");
+        for round in 0..3 {
+            let bad = server.connect();
+            send(&bad, "poison\n");
+            // Its worker's next turn may be a second away.
+            send(&bad, "echo x\n");
+            let mut rest = Vec::new();
+            // Closed with what was sent unread, it may end by a reset.
+            let _ = (&bad).read_to_end(&mut rest);
+            let next = server.connect();
+            ask(&next, &format!("echo {round}\n"), &format!("{round}\n"));
+        }
+        drop(victim);
+        server.until("all places to be free", || server.handle().open() == 0);
+        assert!(!server.handle().is_finished());
+    });
+}
+
 fn with_file(dir: &Temp, len: usize) -> Toy {
     let bytes: Vec<u8> = (0..len).map(|i| (i % 251) as u8).collect();
     dir.write("f", &bytes);
@@ -349,7 +372,7 @@ fn files_are_sent_whole_whether_in_memory_or_not() {
                 );
                 assert_eq!(&got[5 + LEN..], b"end\n");
                 let cold: u64 = server.handle().counts().map(|counts| counts.cold_reads).sum();
-                let loops = server.strategy.concurrency() != Concurrency::Pool;
+                let loops = server.strategy.io() != Io::Blocking;
                 assert_eq!(cold > 0, loops && round == 1 && was_cold);
             }
         },

@@ -153,6 +153,11 @@ pub struct Config {
     /// balancers go elsewhere.
     #[serde(deserialize_with = "values::duration")]
     pub drain_delay: Duration,
+
+    /// Whether the kernel is asked to tell of changes on disk. Not read from the file: whoever starts many
+    /// processes decides it, as instances of inotify are few.
+    #[serde(skip)]
+    pub change_events: bool,
 }
 
 impl Default for Config {
@@ -203,6 +208,7 @@ impl Default for Config {
             linger_timeout: limits.linger_timeout,
             grace: limits.grace,
             drain_delay: Duration::ZERO,
+            change_events: true,
         }
     }
 }
@@ -393,6 +399,7 @@ impl Config {
                 ..defaults.cache
             },
             fields: fields.collect(),
+            change_events: self.change_events,
             field_rules: self.header_rule.clone(),
             ..defaults
         }

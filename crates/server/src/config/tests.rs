@@ -60,7 +60,7 @@ fn errors_name_file_line_key_and_the_nearest_valid() {
         ),
         (
             "concurrency = \"zzz\"",
-            "w.toml:1: `concurrency`: unknown value `zzz`; valid are `loops`, `loop`, `pool`",
+            "w.toml:1: `concurrency`: unknown value `zzz`; valid are `loops`, `loop`, `process-loops`, `pool`, `thread-per-connection`, `thread-per-request`, `processes`",
         ),
         (
             "\n\ncache-size = \"12Q\"",

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::num::NonZeroUsize;
 
-/// How connections are spread over threads.
+/// How connections are spread over threads and processes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Concurrency {
@@ -18,8 +18,16 @@ pub enum Concurrency {
     Loops,
     /// A single event loop.
     Loop,
+    /// A process for each of a fixed number of event loops.
+    ProcessLoops,
     /// Threads that block in accept and serve one connection at a time.
     Pool,
+    /// A thread that accepts, and one for each connection.
+    ThreadPerConnection,
+    /// A thread that waits for requests, and one for each request.
+    ThreadPerRequest,
+    /// Processes that serve one connection at a time.
+    Processes,
 }
 
 /// How bytes are moved between kernel and server.

@@ -31,14 +31,19 @@ impl Collector for Gathered {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
         let server = &self.0;
         let workers = server.per_worker();
+        let ended = server.ended_workers();
         // The counters have one order in every worker.
         for (at, (name, help)) in Totals::HELP.iter().enumerate() {
             // The first sentence of their documentation; the encoder ends it.
             let help = help.trim().trim_end_matches('.');
             let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
-            for (index, worker) in workers.iter().enumerate() {
+            let numbered = workers
+                .iter()
+                .enumerate()
+                .map(|(index, worker)| (index.to_string(), worker));
+            for (name, worker) in numbered.chain([("ended".to_owned(), &ended)]) {
                 let count = worker.each().nth(at).map_or(0, |(_, count)| count);
-                let label = [("worker", index.to_string())];
+                let label = [("worker", name)];
                 ConstCounter::new(count).encode(family.encode_family(&label)?)?;
             }
         }

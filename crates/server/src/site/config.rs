@@ -34,6 +34,8 @@ pub struct SiteConfig {
     pub field_rules: Vec<HeaderRule>,
     /// `charset` of text types; `None` sends none.
     pub charset: Option<String>,
+    /// Whether the kernel is asked to tell of changes; else what is cached is looked at twice a second.
+    pub change_events: bool,
 }
 
 impl SiteConfig {
@@ -52,6 +54,7 @@ impl SiteConfig {
             fields: Vec::new(),
             field_rules: Vec::new(),
             charset: Some("utf-8".to_owned()),
+            change_events: true,
         }
     }
 }
