@@ -72,13 +72,7 @@ pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<(), Failure> {
     let log = AccessLog::open(config.access_log.as_deref(), None)?;
     let server = Arc::new(open(config.clone(), Peers::default(), log.as_ref(), flags)?);
     let listeners = bind(&config.listen.0)?;
-    server.set_about(About {
-        strategy: format!(
-            "{} over {}, {} workers",
-            choice.concurrency, choice.io, choice.workers
-        ),
-        started: clock::wall(),
-    });
+    server.set_about(about(&choice, None));
     let workers = start(&server, &choice, &listeners, &shares)?;
     let addresses: Vec<_> = listeners.iter().map(Listener::address).collect();
     // From here on only the workers hold the sockets: they close them when they drain.
@@ -117,6 +111,18 @@ fn fit(config: &mut Config, choice: &Choice, shares: &Shares) {
     };
     // Instances of inotify are few (fs.inotify.max_user_instances), and those processes many.
     config.change_events = choice.concurrency != Concurrency::Processes;
+}
+
+/// What the server shows of itself beyond what it knows.
+fn about(choice: &Choice, process: Option<u32>) -> About {
+    About {
+        strategy: format!(
+            "{} over {}, {} workers",
+            choice.concurrency, choice.io, choice.workers
+        ),
+        started: clock::wall(),
+        process,
+    }
 }
 
 /// The configuration of the flags; the embedded site brings its own error page.

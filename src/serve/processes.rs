@@ -14,7 +14,7 @@ use super::descriptors::Shares;
 use super::report::Started;
 use super::strategy::{Choice, choose};
 use super::{
-    AccessLog, LOG_GRACE, Operator, announce, bind, complain_of_reload, configuration, demo_size, fit,
+    AccessLog, LOG_GRACE, Operator, about, announce, bind, complain_of_reload, configuration, demo_size, fit,
     limits, open, refused, say_reloaded, say_stopping,
 };
 use crate::cli::serve::Flags;
@@ -247,8 +247,10 @@ impl Founder<'_> {
     fn drain(&mut self) -> Result<(), Failure> {
         // From here on only members hold the sockets: they close them when they drain.
         self.listeners.clear();
-        let grace = self.config.grace;
-        let mut until = clock::now() + grace + LOG_GRACE + PATIENCE;
+        let Config {
+            grace, drain_delay, ..
+        } = self.config;
+        let mut until = clock::now() + drain_delay + grace + LOG_GRACE + PATIENCE;
         say_stopping(usize::try_from(self.herd.open()).unwrap_or(usize::MAX), grace);
         self.herd.ask(Signal::Stop);
         while self.herd.members().next().is_some() {
@@ -285,6 +287,7 @@ fn live(
         .map_err(|error| refused("signal handlers", &error))?;
     let log = AccessLog::open(config.access_log.as_deref(), None)?;
     let server = Arc::new(open(config, peers, log.as_ref(), flags)?);
+    server.set_about(about(choice, Some(std::process::id())));
     let workers = drivers::serve_as(&member, choice.strategy()?, &listeners, &server, limits(shares))
         .map_err(|error| refused("workers", &error))?;
     drop(listeners);

@@ -22,6 +22,19 @@ fn the_live_page_is_for_those_it_is_meant_for(strategy: Strategy) {
     let answer = connection.get("/.weir/live.json");
     assert_eq!((answer.status, answer.must("Cache-Control")), (200, "no-store"));
     let live: Value = serde_json::from_str(&answer.text()).expect("JSON");
+    if strategy.is_of_processes() {
+        // Each process tells of itself, and says so.
+        assert!(live["process"].is_u64(), "{live}");
+        assert!(
+            connection
+                .get("/.weir/")
+                .text()
+                .contains("one process of several")
+        );
+        assert!(connection.get("/.weir/metrics").text().contains("# EOF"));
+        return;
+    }
+    assert!(live["process"].is_null());
     let totals = &live["totals"];
     assert_eq!(
         (&totals["successful"], &totals["client-errors"]),

@@ -118,7 +118,7 @@ impl Context for Cx {
     #[inline]
     fn turn(&mut self, now: Instant, wall: UnixTime) {
         self.clock.set(wall);
-        self.latest.begin(now);
+        self.latest.begin(now, self.state.is_timed);
         if self.hub.generation.load(Ordering::Relaxed) != self.generation {
             self.take_state(now, wall);
         }

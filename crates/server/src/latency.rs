@@ -80,14 +80,19 @@ impl Turn {
         }
     }
 
-    pub(crate) fn begin(&mut self, now: Instant) {
-        (self.began, self.answered) = (now, 0);
+    /// A turn begins. Where turns are timed, answers of one that has not ended (another thread's, if the
+    /// context has several) count with this one.
+    pub(crate) fn begin(&mut self, now: Instant, is_timed: bool) {
+        self.began = now;
+        if !is_timed {
+            self.answered = 0;
+        }
     }
 
     /// A request that began at `started` is answered in this turn.
     #[inline]
     pub(crate) fn answered(&mut self, started: Instant, latencies: &Latencies) {
-        if started == self.began {
+        if started >= self.began {
             self.answered += 1;
         } else {
             latencies.add(self.began - started, 1);
@@ -188,7 +193,7 @@ mod tests {
         let latencies = Latencies::default();
         let mut turn = Turn::new();
         let at = |micros: u64| Instant::ZERO + Duration::from_micros(micros);
-        turn.begin(at(1_000));
+        turn.begin(at(1_000), true);
         turn.answered(at(1_000), &latencies);
         turn.answered(at(1_000), &latencies);
         turn.answered(at(200), &latencies);

@@ -101,6 +101,8 @@ pub struct About {
     pub strategy: String,
     /// When it was started.
     pub started: UnixTime,
+    /// The process, if it is one of several: its figures are of its own connections only.
+    pub process: Option<u32>,
 }
 
 impl Hub {

@@ -51,6 +51,14 @@ impl<C: Context> Context for SharedContext<C> {
     fn wake(&self) -> Option<Instant> {
         self.lock().0.wake()
     }
+
+    fn is_timed(&self) -> bool {
+        self.lock().0.is_timed()
+    }
+
+    fn rest(&mut self, now: Instant) {
+        self.lock().0.rest(now);
+    }
 }
 
 /// A session with a shared context.

@@ -22,6 +22,8 @@ pub(super) struct Figures {
     pub(super) durations: Durations,
     pub(super) sites: usize,
     pub(super) uptime_secs: u64,
+    /// The process these figures are of, if there are others.
+    pub(super) process: Option<u32>,
 }
 
 /// Shares of answers whose durations are shown, with their names.
@@ -48,6 +50,7 @@ impl Figures {
             strategy: about.strategy.clone(),
             durations: server.durations(),
             sites: sites.len(),
+            process: about.process,
             uptime_secs: (wall.secs - about.started.secs).max(0).unsigned_abs(),
         }
     }
@@ -58,9 +61,10 @@ impl Figures {
         let millis = self.wall.secs * 1_000 + i64::from(self.wall.nanos / 1_000_000);
         let _ = write!(
             out,
-            "\"at-ms\":{millis},\"uptime-s\":{},\"strategy\":\"{}\",\"cache-policy\":\"{}\",\"sites\":{},\
+            "\"at-ms\":{millis},\"process\":{},\"uptime-s\":{},\"strategy\":\"{}\",\"cache-policy\":\"{}\",\"sites\":{},\
              \"connections\":{},\"addresses\":{},\"cache\":{{\"entries\":{},\"bytes\":{},\"bytes-max\":{},\
              \"descriptors\":{},\"evictions\":{},\"turned-away\":{}}},\"totals\":",
+            self.process.map_or("null".to_owned(), |pid| pid.to_string()),
             self.uptime_secs,
             self.strategy,
             self.policy,

@@ -77,6 +77,14 @@ pub(super) fn html(figures: &Figures) -> String {
     });
     section(&mut out, "Strategy", |out| {
         text_row(out, "strategy", "in force", &figures.strategy);
+        if let Some(process) = figures.process {
+            text_row(
+                out,
+                "process",
+                "these are the figures of one process of several",
+                &process.to_string(),
+            );
+        }
         row(out, "=sites", "sites", figures.sites as u64, "");
         row(out, "=uptime-s", "running", figures.uptime_secs, "s");
         for (index, worker) in figures.workers.iter().enumerate() {
