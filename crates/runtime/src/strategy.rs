@@ -4,6 +4,7 @@
 
 mod serve;
 
+pub use crate::io::refusal::{Refusal, try_uring};
 pub use serve::{Counts, Handle, Limits, serve};
 use std::fmt;
 use std::num::NonZeroUsize;
@@ -25,6 +26,8 @@ pub enum Concurrency {
 pub enum Io {
     /// Readiness, edge-triggered.
     Epoll,
+    /// Completion: io_uring, where the kernel lets us ([`try_uring()`]).
+    Uring,
     /// The thread waits in the call.
     Blocking,
 }
@@ -45,12 +48,13 @@ impl Concurrency {
 
 impl Io {
     /// All there are.
-    pub const ALL: [Io; 2] = [Io::Epoll, Io::Blocking];
+    pub const ALL: [Io; 3] = [Io::Epoll, Io::Uring, Io::Blocking];
 
     /// Its name in configurations.
     pub const fn name(self) -> &'static str {
         match self {
             Io::Epoll => "epoll",
+            Io::Uring => "uring",
             Io::Blocking => "blocking",
         }
     }
@@ -91,9 +95,11 @@ impl FromStr for Io {
 }
 
 /// The combinations that make sense, the best for each concurrency first.
-pub const COMBINATIONS: [(Concurrency, Io); 3] = [
+pub const COMBINATIONS: [(Concurrency, Io); 5] = [
     (Concurrency::Loops, Io::Epoll),
+    (Concurrency::Loops, Io::Uring),
     (Concurrency::Loop, Io::Epoll),
+    (Concurrency::Loop, Io::Uring),
     (Concurrency::Pool, Io::Blocking),
 ];
 

@@ -61,14 +61,32 @@ struct Socket {
     sending: Option<Box<Out>>,
 }
 
-/// Wakes an [`Epoll`] from another thread.
+/// Wakes an event loop from another thread.
 #[derive(Clone, Debug)]
 pub(crate) struct Waker(Arc<OwnedFd>);
 
 impl Waker {
+    /// # Errors
+    /// What the system says to a new descriptor.
+    pub(crate) fn new() -> std::io::Result<Waker> {
+        let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        Ok(Waker(Arc::new(wake)))
+    }
+
     pub(crate) fn wake(&self) {
         // Fails only when the counter is full, and then the worker is being woken already.
         let _ = rustix::io::write(&*self.0, &1u64.to_ne_bytes());
+    }
+
+    /// What becomes readable.
+    pub(super) fn fd(&self) -> &OwnedFd {
+        &self.0
+    }
+
+    /// Makes it ready for the next time.
+    pub(super) fn hear(&self) {
+        // Fails only if somebody else has heard it.
+        let _ = rustix::io::read(&*self.0, &mut [0; 8]);
     }
 }
 
@@ -93,9 +111,9 @@ impl Epoll {
     ///
     /// # Errors
     /// What the system says to new descriptors.
-    pub(crate) fn new(listeners: Vec<Arc<OwnedFd>>) -> std::io::Result<Epoll> {
+    pub(crate) fn new(listeners: Vec<Arc<OwnedFd>>, wake: &Waker) -> std::io::Result<Epoll> {
         let epoll = epoll::create(CreateFlags::CLOEXEC)?;
-        let wake = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
+        let wake = Arc::clone(&wake.0);
         let timer = rustix::time::timerfd_create(
             TimerfdClockId::Monotonic,
             TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK,
@@ -123,10 +141,6 @@ impl Epoll {
             bufs: Vec::new(),
             now: clock::now(),
         })
-    }
-
-    pub(crate) fn waker(&self) -> Waker {
-        Waker(Arc::clone(&self.wake))
     }
 
     /// Bytes of memory per idle connection.

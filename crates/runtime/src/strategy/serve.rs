@@ -1,12 +1,13 @@
 //! Starts a strategy's threads, watches over them, and stops them.
 
-use super::{Concurrency, Strategy};
+use super::{Concurrency, Io, Strategy};
 use crate::clock;
 use crate::concurrency::offload::{Crew, Hands, Inbox};
 use crate::concurrency::worker::{Bounds, Control, Counters, Together, Worker};
 use crate::io::Backend;
 use crate::io::blocking::{Blocking, Door};
 use crate::io::epoll::{Epoll, Waker};
+use crate::io::uring::{self, Uring};
 use crate::listen::Listener;
 use crate::machine;
 use crate::session::{JobOf, Service};
@@ -204,13 +205,15 @@ fn start_loops<V: Service>(
             .iter()
             .map(|of_one| Arc::clone(of_one[number].fd()))
             .collect();
-        let backend = Epoll::new(own)?;
-        let waker = backend.waker();
+        let waker = Waker::new()?;
         let inbox = Inbox::new({
-            let waker: Waker = waker.clone();
+            let waker = waker.clone();
             move || waker.wake()
         });
-        handle.wakers.push(Box::new(move || waker.wake()));
+        handle.wakers.push(Box::new({
+            let waker = waker.clone();
+            move || waker.wake()
+        }));
         let crew = Arc::clone(&crew);
         let hands = move || Hands::Crew(crew.hand(inbox));
         let plan = Plan {
@@ -219,9 +222,22 @@ fn start_loops<V: Service>(
             strategy,
             limits,
         };
-        spawn(handle, plan, service, listeners.len(), backend, hands)?;
+        if strategy.io == Io::Uring {
+            let room = room(&handle.together, limits, count);
+            let backend = Uring::new(own, &waker, uring::SIZES, room)?;
+            spawn(handle, plan, service, listeners.len(), backend, hands)?;
+        } else {
+            let backend = Epoll::new(own, &waker)?;
+            spawn(handle, plan, service, listeners.len(), backend, hands)?;
+        }
     }
     Ok(())
+}
+
+/// How many connections each of `workers` may still open.
+fn room(together: &Arc<Together>, limits: Limits, workers: usize) -> impl Fn() -> usize + Send + use<> {
+    let together = Arc::clone(together);
+    move || limits.connections_max.saturating_sub(together.open.load(Ordering::Relaxed)) / workers
 }
 
 fn start_pool<V: Service>(
