@@ -37,6 +37,8 @@ macro_rules! on_every_strategy {
     ($($name:ident),* $(,)?) => {
         mod loops { $(#[test] fn $name() { super::$name(crate::process::Strategy::LOOPS) })* }
         mod one_loop { $(#[test] fn $name() { super::$name(crate::process::Strategy::ONE_LOOP) })* }
+        mod loops_uring { $(#[test] fn $name() { super::$name(crate::process::Strategy::LOOPS_URING) })* }
+        mod one_loop_uring { $(#[test] fn $name() { super::$name(crate::process::Strategy::ONE_LOOP_URING) })* }
         mod pool { $(#[test] fn $name() { super::$name(crate::process::Strategy::POOL) })* }
     };
 }

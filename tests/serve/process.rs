@@ -34,6 +34,14 @@ impl Strategy {
         io: "epoll",
         workers: 1,
     };
+    pub(crate) const LOOPS_URING: Strategy = Strategy {
+        io: "uring",
+        ..Strategy::LOOPS
+    };
+    pub(crate) const ONE_LOOP_URING: Strategy = Strategy {
+        io: "uring",
+        ..Strategy::ONE_LOOP
+    };
     pub(crate) const POOL: Strategy = Strategy {
         concurrency: "pool",
         io: "blocking",
