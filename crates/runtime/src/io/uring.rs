@@ -48,6 +48,15 @@ pub(crate) const SIZES: Sizes = Sizes {
     buffers: 256,
     buffer: 4 << 10,
 };
+/// The sizes of a worker's ring.
+pub(crate) fn sizes() -> Sizes {
+    #[cfg(test)]
+    if std::env::var_os(tests::TINY).is_some() {
+        return tests::TINY_SIZES;
+    }
+    SIZES
+}
+
 /// Bytes held for a connection that nobody asked for before its receive is ended. What arrives until
 /// the kernel has heard of that comes on top, once.
 const HELD_MAX: usize = Buf::CAPACITY;

@@ -224,7 +224,7 @@ fn start_loops<V: Service>(
         };
         if strategy.io == Io::Uring {
             let room = room(&handle.together, limits, count);
-            let backend = Uring::new(own, &waker, uring::SIZES, room)?;
+            let backend = Uring::new(own, &waker, uring::sizes(), room)?;
             spawn(handle, plan, service, listeners.len(), backend, hands)?;
         } else {
             let backend = Epoll::new(own, &waker)?;
