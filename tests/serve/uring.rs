@@ -39,10 +39,13 @@ fn can_filter() -> bool {
 }
 
 fn start_refused(strategy: Strategy, errno: i32, tree: &Tree) -> Server {
-    Launch::wrapped(strategy, &format!("exec python3 -c \"$FILTER\" {errno} \"$0\" \"$@\""))
-        .root(tree.path())
-        .env("FILTER", FILTER)
-        .start()
+    Launch::wrapped(
+        strategy,
+        &format!("exec python3 -c \"$FILTER\" {errno} \"$0\" \"$@\""),
+    )
+    .root(tree.path())
+    .env("FILTER", FILTER)
+    .start()
 }
 
 #[test]
@@ -57,11 +60,17 @@ fn refused_by_a_filter_it_serves_with_epoll_and_says_so() {
             let listener = &server.started["listeners"][0];
             assert_eq!(listener["io"], "epoll", "{listener}");
             let why = listener["why"].as_str().expect("a reason");
-            assert!(why.contains("instead of uring, which is refused") && why.contains(word), "{why}");
+            assert!(
+                why.contains("instead of uring, which is refused") && why.contains(word),
+                "{why}"
+            );
             assert_eq!(server.connect().get("/a.txt").text(), "a");
             assert_eq!(server.stop(), 0);
             let report = server.stderr();
-            assert!(report.contains("epoll     instead of uring") && report.contains(word), "{report}");
+            assert!(
+                report.contains("epoll     instead of uring") && report.contains(word),
+                "{report}"
+            );
         }
     }
 }
@@ -86,7 +95,10 @@ fn threads_that_block_cannot_use_it() {
     };
     let (code, said) = Launch::new(strategy).fail();
     assert_eq!(code, 2, "{said}");
-    assert!(said.contains("--concurrency pool") && said.contains("use `--io blocking`"), "{said}");
+    assert!(
+        said.contains("--concurrency pool") && said.contains("use `--io blocking`"),
+        "{said}"
+    );
 }
 
 /// 600 connections that all speak in the same moment: twice as many as a worker has buffers, and more
@@ -105,7 +117,11 @@ fn a_burst_larger_than_the_ring_is_served_whole() {
     let mut crowd: Vec<Connection> = (0..600).map(|_| server.connect()).collect();
     for _ in 0..3 {
         for (number, connection) in crowd.iter_mut().enumerate() {
-            let path = if number % 2 == 0 { "/small.bin" } else { "/large.bin" };
+            let path = if number % 2 == 0 {
+                "/small.bin"
+            } else {
+                "/large.bin"
+            };
             // Pipelined, so that one comes while the other is answered.
             connection.send(head("GET", path, &[]).repeat(2));
         }

@@ -85,16 +85,21 @@ fn until(what: &str, done: &mut dyn FnMut() -> bool) {
 
 /// Every strategy, with as many workers as make its kind.
 fn strategies() -> impl Iterator<Item = Strategy> {
-    let refused = try_uring().inspect_err(|why| println!("skipped uring: {why}")).is_err();
+    let refused = try_uring()
+        .inspect_err(|why| println!("skipped uring: {why}"))
+        .is_err();
     let possible = move |(_, io): &(Concurrency, Io)| *io != Io::Uring || !refused;
-    COMBINATIONS.into_iter().filter(possible).map(|(concurrency, io)| {
-        let workers = match concurrency {
-            Concurrency::Loop => 1,
-            Concurrency::Loops => 2,
-            Concurrency::Pool => 4,
-        };
-        Strategy::new(concurrency, io, NonZeroUsize::new(workers).unwrap()).unwrap()
-    })
+    COMBINATIONS
+        .into_iter()
+        .filter(possible)
+        .map(|(concurrency, io)| {
+            let workers = match concurrency {
+                Concurrency::Loop => 1,
+                Concurrency::Loops => 2,
+                Concurrency::Pool => 4,
+            };
+            Strategy::new(concurrency, io, NonZeroUsize::new(workers).unwrap()).unwrap()
+        })
 }
 
 fn each(toy: impl Fn() -> Toy, test: impl Fn(&Server)) {
@@ -596,7 +601,12 @@ fn an_idle_connection_costs_the_driver_little() {
     use crate::io::uring::Uring;
     let (worker, backend) = (Worker::<Toy, Epoll>::conn_size(), Epoll::conn_size());
     let uring = Uring::conn_size();
-    println!("per idle connection, besides the session: worker {worker} B, epoll {backend} B, uring {uring} B");
-    assert!(worker + backend.max(uring) <= 88, "{worker} + {backend} or {uring}");
+    println!(
+        "per idle connection, besides the session: worker {worker} B, epoll {backend} B, uring {uring} B"
+    );
+    assert!(
+        worker + backend.max(uring) <= 88,
+        "{worker} + {backend} or {uring}"
+    );
     assert!(worker + backend <= 64, "{worker} + {backend}");
 }

@@ -212,7 +212,8 @@ impl Uring {
     fn arm(&mut self, at: usize) {
         let all = (self.room)() > self.ring.completions();
         let listener = &mut self.listeners[at];
-        let idle = listener.accept == Accept::Off && listener.accepted.is_empty() && listener.failed.is_none();
+        let idle =
+            listener.accept == Accept::Off && listener.accepted.is_empty() && listener.failed.is_none();
         if let (true, Some(fd)) = (idle, &listener.fd) {
             listener.accept = if all { Accept::All } else { Accept::One };
             self.ring.accept(fd.as_fd(), at as u64, all);

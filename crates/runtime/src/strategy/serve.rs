@@ -237,7 +237,12 @@ fn start_loops<V: Service>(
 /// How many connections each of `workers` may still open.
 fn room(together: &Arc<Together>, limits: Limits, workers: usize) -> impl Fn() -> usize + Send + use<> {
     let together = Arc::clone(together);
-    move || limits.connections_max.saturating_sub(together.open.load(Ordering::Relaxed)) / workers
+    move || {
+        limits
+            .connections_max
+            .saturating_sub(together.open.load(Ordering::Relaxed))
+            / workers
+    }
 }
 
 fn start_pool<V: Service>(

@@ -91,13 +91,13 @@ impl Provided {
 
     /// Takes the buffer the kernel put `len` bytes into.
     pub(super) fn take(&mut self, number: u16, len: usize) -> Buf {
-        let start = self.lent[usize::from(number)].take().expect("the kernel names a buffer it had");
+        let start = self.lent[usize::from(number)]
+            .take()
+            .expect("the kernel names a buffer it had");
         self.free.push(number);
         // SAFETY: `start` came out of a box of `size` bytes in `lend`, was taken out of the list just now
         // so that this happens once, and the kernel is done with a buffer whose completion it has posted.
-        let bytes = unsafe {
-            Box::from_raw(std::ptr::slice_from_raw_parts_mut(start.as_ptr(), self.size))
-        };
+        let bytes = unsafe { Box::from_raw(std::ptr::slice_from_raw_parts_mut(start.as_ptr(), self.size)) };
         Buf {
             len: len.min(bytes.len()),
             bytes,
@@ -122,8 +122,7 @@ impl Drop for Provided {
             drop(unsafe { Box::from_raw(std::ptr::slice_from_raw_parts_mut(start.as_ptr(), self.size)) });
         }
         // SAFETY: the mapping made in `new`, of this length, to which nothing points any more.
-        let _ = unsafe {
-            rustix::mm::munmap(self.entries.as_ptr().cast(), count * size_of::<BufRingEntry>())
-        };
+        let _ =
+            unsafe { rustix::mm::munmap(self.entries.as_ptr().cast(), count * size_of::<BufRingEntry>()) };
     }
 }

@@ -91,7 +91,10 @@ pub(crate) struct Ticket(u32);
 pub(crate) struct Ring {
     ring: IoUring,
     provided: Provided,
-    #[expect(clippy::vec_box, reason = "the kernel has pointers into them, so they must not move")]
+    #[expect(
+        clippy::vec_box,
+        reason = "the kernel has pointers into them, so they must not move"
+    )]
     flights: Vec<Box<Flight>>,
     free_flights: Vec<u32>,
     /// What found no place in the submission queue, in order.
@@ -128,7 +131,10 @@ impl Ring {
         let (address, count) = provided.address();
         // SAFETY: the ring of buffers is page-aligned, has `count` entries, and lives until after the
         // io_uring is closed: `drop` sees to that.
-        unsafe { ring.submitter().register_buf_ring_with_flags(address, count, GROUP, 0)? };
+        unsafe {
+            ring.submitter()
+                .register_buf_ring_with_flags(address, count, GROUP, 0)?
+        };
         Ok(Ring {
             ring,
             provided,
@@ -208,9 +214,13 @@ impl Ring {
                     .flags(libc::MSG_NOSIGNAL as u32)
                     .build()
             }
-            _ => opcode::Send::new(socket, head.as_ptr(), u32::try_from(head.len()).unwrap_or(u32::MAX))
-                .flags(libc::MSG_NOSIGNAL)
-                .build(),
+            _ => opcode::Send::new(
+                socket,
+                head.as_ptr(),
+                u32::try_from(head.len()).unwrap_or(u32::MAX),
+            )
+            .flags(libc::MSG_NOSIGNAL)
+            .build(),
         };
         self.start(entry, SEND | u64::from(number));
         Ticket(number)

@@ -96,7 +96,9 @@ fn everything_holds_over_a_ring_too_small_for_anything() {
 #[test]
 fn what_nobody_asked_for_is_held_within_bounds_and_comes_in_order() {
     let listener = listener();
-    let Some(mut uring) = ring(&listener, SIZES, 0) else { return };
+    let Some(mut uring) = ring(&listener, SIZES, 0) else {
+        return;
+    };
     let mut client = connect(&listener);
     let id = accept(&mut uring);
     assert!(uring.submit(Op::Recv { id }).is_none());
@@ -122,7 +124,15 @@ fn what_nobody_asked_for_is_held_within_bounds_and_comes_in_order() {
         uring.wait(Some(soon), &mut Vec::new()).unwrap();
         assert!(start.elapsed() < PATIENCE, "it goes on receiving");
     }
-    let held = uring.sockets.get_mut(id).unwrap().held.as_ref().unwrap().bytes.len();
+    let held = uring
+        .sockets
+        .get_mut(id)
+        .unwrap()
+        .held
+        .as_ref()
+        .unwrap()
+        .bytes
+        .len();
     let most = HELD_MAX + usize::from(SIZES.buffers) * SIZES.buffer;
     assert!((HELD_MAX..=most).contains(&held), "{held}");
     let mut got = Vec::new();
@@ -147,13 +157,18 @@ fn what_nobody_asked_for_is_held_within_bounds_and_comes_in_order() {
 #[test]
 fn while_places_are_few_connections_are_taken_one_at_a_time() {
     let listener = listener();
-    let Some(mut uring) = ring(&listener, SIZES, 1) else { return };
+    let Some(mut uring) = ring(&listener, SIZES, 1) else {
+        return;
+    };
     let _clients: Vec<TcpStream> = (0..10).map(|_| connect(&listener)).collect();
     let mut taken = 0;
     while taken < 10 {
         accept(&mut uring);
         taken += 1;
-        assert!(uring.listeners[0].accepted.is_empty(), "no more than one beyond the limit");
+        assert!(
+            uring.listeners[0].accepted.is_empty(),
+            "no more than one beyond the limit"
+        );
         assert!(!told(&mut uring), "the next is on its way at the most");
     }
 }
@@ -161,7 +176,9 @@ fn while_places_are_few_connections_are_taken_one_at_a_time() {
 #[test]
 fn when_places_become_few_the_kernel_stops_accepting_on_its_own() {
     let listener = listener();
-    let Some(mut uring) = ring(&listener, SIZES, usize::MAX) else { return };
+    let Some(mut uring) = ring(&listener, SIZES, usize::MAX) else {
+        return;
+    };
     let first = connect(&listener);
     accept(&mut uring);
     assert_eq!(uring.listeners[0].accept, Accept::All);
@@ -181,7 +198,9 @@ fn when_places_become_few_the_kernel_stops_accepting_on_its_own() {
 #[test]
 fn what_waits_at_the_end_is_taken_when_the_worker_asks_unasked() {
     let listener = listener();
-    let Some(mut uring) = ring(&listener, SIZES, 0) else { return };
+    let Some(mut uring) = ring(&listener, SIZES, 0) else {
+        return;
+    };
     let mut done = Vec::new();
     uring.wait(Some(Instant::ZERO), &mut done).unwrap();
     let _clients: Vec<TcpStream> = (0..5).map(|_| connect(&listener)).collect();
@@ -200,7 +219,9 @@ fn what_waits_at_the_end_is_taken_when_the_worker_asks_unasked() {
 #[test]
 fn dropped_it_lets_go_of_everything() {
     let listener = listener();
-    let Some(mut uring) = ring(&listener, SIZES, 0) else { return };
+    let Some(mut uring) = ring(&listener, SIZES, 0) else {
+        return;
+    };
     let (mut reading, mut sending) = (connect(&listener), connect(&listener));
     let first = accept(&mut uring);
     let _ = told(&mut uring);
@@ -209,7 +230,9 @@ fn dropped_it_lets_go_of_everything() {
     let mut out = Out::new();
     out.tx.body = Some(Body::Bytes(vec![7; 50_000_000].into()));
     assert!(uring.submit(Op::Send { id: second, out }).is_none());
-    wait_for(&mut uring, |done| matches!(done, Done::Progress { .. }).then_some(()));
+    wait_for(&mut uring, |done| {
+        matches!(done, Done::Progress { .. }).then_some(())
+    });
     // A close that was queued and never handed over counts, too.
     uring.submit(Op::Close { id: first });
     drop(uring);
