@@ -63,7 +63,7 @@ pub(crate) struct Flags {
     )]
     concurrency: Option<Concurrency>,
 
-    /// How bytes are moved: auto, epoll, blocking [default: auto]
+    /// How bytes are moved: auto, epoll, uring (epoll where the system refuses it), blocking [default: auto]
     #[arg(long, value_name = "STRATEGY", env = "WEIR_IO", help_heading = "Strategy")]
     io: Option<IoKind>,
 

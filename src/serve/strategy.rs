@@ -1,7 +1,7 @@
 //! Which strategy a configuration means on this machine, and why. Decides; starts nothing.
 
 use crate::cli::Failure;
-use runtime::strategy::{Strategy, combinations};
+use runtime::strategy::{Refusal, Strategy, combinations, try_uring};
 use server::config::{Concurrency, Config, IoKind, Workers};
 use std::num::NonZeroUsize;
 
@@ -24,11 +24,21 @@ pub(crate) struct Choice {
     pub(crate) why: [String; 3],
 }
 
-/// Decides for a machine with this many usable cores.
+/// Decides for this machine, with this many usable cores.
 ///
 /// # Errors
 /// `Usage` for combinations that cannot be.
 pub(crate) fn choose(config: &Config, cores: usize) -> Result<Choice, Failure> {
+    choose_where(config, cores, try_uring)
+}
+
+/// Decides for a machine with this many usable cores, on which setting up io_uring ends like this. It is
+/// tried only if it is asked for.
+fn choose_where(
+    config: &Config,
+    cores: usize,
+    uring: impl FnOnce() -> Result<(), Refusal>,
+) -> Result<Choice, Failure> {
     let concurrency = config.concurrency;
     let (why_concurrency, why_native) = match concurrency {
         Concurrency::Loops => (
@@ -62,18 +72,23 @@ pub(crate) fn choose(config: &Config, cores: usize) -> Result<Choice, Failure> {
     };
     let valid: Vec<String> = native(concurrency)?.map(|io| io.to_string()).collect();
     let asked = config.io.to_string();
-    let (io, why_io) = if config.io == IoKind::Auto {
-        let first = valid.first().map_or("auto", String::as_str);
-        (first.parse().map_err(Failure::Usage)?, why_native.to_owned())
-    } else if valid.contains(&asked) {
-        (config.io, "as configured".to_owned())
-    } else {
-        let instead: Vec<String> = valid.iter().map(|io| format!("`--io {io}`")).collect();
-        return Err(Failure::Usage(format!(
-            "`--concurrency {concurrency}` cannot use `--io {asked}`: {why_native}; use {} or leave it out (what goes together: {})",
-            instead.join(" or "),
-            combinations()
-        )));
+    let first = valid.first().map_or("auto", String::as_str);
+    let best: IoKind = first.parse().map_err(Failure::Usage)?;
+    let (io, why_io) = match config.io {
+        IoKind::Auto => (best, why_native.to_owned()),
+        _ if !valid.contains(&asked) => {
+            let instead: Vec<String> = valid.iter().map(|io| format!("`--io {io}`")).collect();
+            return Err(Failure::Usage(format!(
+                "`--concurrency {concurrency}` cannot use `--io {asked}`: {why_native}; use {} or leave it out (what goes together: {})",
+                instead.join(" or "),
+                combinations()
+            )));
+        }
+        IoKind::Uring => match uring() {
+            Ok(()) => (IoKind::Uring, "as configured".to_owned()),
+            Err(refusal) => (best, format!("instead of uring, which is refused: {refusal}")),
+        },
+        asked => (asked, "as configured".to_owned()),
     };
     let per_core = |count: usize| {
         let why = format!("{count} per usable core, because each waits for one client");
@@ -156,22 +171,30 @@ mod tests {
     use super::*;
 
     fn check(concurrency: &str, io: &str, workers: &str) -> Result<(String, String, usize), String> {
+        check_where(concurrency, io, workers, Ok(())).map(|choice| {
+            (
+                choice.concurrency.to_string(),
+                choice.io.to_string(),
+                choice.workers,
+            )
+        })
+    }
+
+    fn check_where(
+        concurrency: &str,
+        io: &str,
+        workers: &str,
+        uring: Result<(), Refusal>,
+    ) -> Result<Choice, String> {
         let config = Config {
             concurrency: concurrency.parse()?,
             io: io.parse()?,
             workers: workers.parse()?,
             ..Config::default()
         };
-        choose(&config, 4)
-            .map(|choice| {
-                choice.strategy().expect("what is chosen can be started");
-                (
-                    choice.concurrency.to_string(),
-                    choice.io.to_string(),
-                    choice.workers,
-                )
-            })
-            .map_err(|failure| failure.to_string())
+        let choice = choose_where(&config, 4, || uring).map_err(|failure| failure.to_string())?;
+        choice.strategy().expect("what is chosen can be started");
+        Ok(choice)
     }
 
     #[test]
@@ -179,6 +202,8 @@ mod tests {
         for (asked, got) in [
             (("loops", "auto", "auto"), ("loops", "epoll", 4)),
             (("loops", "epoll", "2"), ("loops", "epoll", 2)),
+            (("loops", "uring", "auto"), ("loops", "uring", 4)),
+            (("loop", "uring", "auto"), ("loop", "uring", 1)),
             (("loop", "auto", "auto"), ("loop", "epoll", 1)),
             (("loop", "auto", "1"), ("loop", "epoll", 1)),
             (("pool", "auto", "auto"), ("pool", "blocking", 256)),
@@ -203,13 +228,32 @@ mod tests {
     fn contradictions_are_refused_with_a_way_out() {
         for (asked, fragment) in [
             (("pool", "epoll", "auto"), "use `--io blocking`"),
-            (("loops", "blocking", "auto"), "use `--io epoll`"),
+            (("pool", "uring", "auto"), "use `--io blocking`"),
+            (("loops", "blocking", "auto"), "use `--io epoll` or `--io uring`"),
             (("processes", "epoll", "auto"), "use `--io blocking`"),
             (("process-loops", "blocking", "auto"), "processes with blocking"),
             (("loop", "auto", "3"), "use `--concurrency loops`"),
         ] {
             let error = check(asked.0, asked.1, asked.2).expect_err("a contradiction");
             assert!(error.contains(fragment), "{asked:?}: {error}");
+        }
+    }
+    #[test]
+    fn uring_where_it_is_refused_is_epoll_and_says_why() {
+        for refusal in [
+            Refusal::Absent,
+            Refusal::Forbidden,
+            Refusal::TooOld,
+            Refusal::Memory,
+        ] {
+            for concurrency in ["loops", "loop"] {
+                let choice = check_where(concurrency, "uring", "auto", Err(refusal)).expect("a fallback");
+                assert_eq!(choice.io, IoKind::Epoll);
+                let wanted = format!("epoll: instead of uring, which is refused: {refusal}");
+                assert!(choice.why().contains(&wanted), "{}", choice.why());
+            }
+            let unasked = check_where("loops", "auto", "auto", Err(refusal)).expect("epoll needs no ring");
+            assert!(!unasked.why().contains("uring"));
         }
     }
 }

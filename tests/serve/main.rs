@@ -11,6 +11,7 @@
 //! - `live`: the live page, metrics, health and readiness
 //! - `supervision`: workers that die, processes that must not be left behind
 //! - `messages`: malformed and odd requests, and the conformance vectors
+//! - `uring`: what happens where the system refuses io_uring, and bursts larger than a ring
 //! - `clients`: programs people use (curl, wget, Python requests, Node fetch)
 //!
 //! The tools: `process` starts and stops the server, `wire` is a client that trusts nothing,
@@ -37,6 +38,7 @@ mod messages;
 mod operation;
 mod representations;
 mod supervision;
+mod uring;
 
 /// Makes one test per strategy out of each named function `fn(Strategy)`.
 macro_rules! on_every_strategy {
@@ -44,6 +46,14 @@ macro_rules! on_every_strategy {
         mod loops { $(#[test] fn $name() { super::$name(crate::process::Strategy::LOOPS) })* }
         mod one_loop { $(#[test] fn $name() { super::$name(crate::process::Strategy::ONE_LOOP) })* }
         mod process_loops { $(#[test] fn $name() { super::$name(crate::process::Strategy::PROCESS_LOOPS) })* }
+        mod loops_uring { $(#[test] fn $name() {
+            let strategy = crate::process::Strategy::LOOPS_URING;
+            if strategy.is_possible() { super::$name(strategy) }
+        })* }
+        mod one_loop_uring { $(#[test] fn $name() {
+            let strategy = crate::process::Strategy::ONE_LOOP_URING;
+            if strategy.is_possible() { super::$name(strategy) }
+        })* }
         mod pool { $(#[test] fn $name() { super::$name(crate::process::Strategy::POOL) })* }
         mod per_connection { $(#[test] fn $name() { super::$name(crate::process::Strategy::PER_CONNECTION) })* }
         mod per_request { $(#[test] fn $name() { super::$name(crate::process::Strategy::PER_REQUEST) })* }

@@ -7,7 +7,7 @@ use std::io::{BufRead, BufReader, Read};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -39,6 +39,14 @@ impl Strategy {
         io: "epoll",
         workers: 2,
     };
+    pub(crate) const LOOPS_URING: Strategy = Strategy {
+        io: "uring",
+        ..Strategy::LOOPS
+    };
+    pub(crate) const ONE_LOOP_URING: Strategy = Strategy {
+        io: "uring",
+        ..Strategy::ONE_LOOP
+    };
     pub(crate) const POOL: Strategy = Strategy {
         concurrency: "pool",
         io: "blocking",
@@ -68,6 +76,23 @@ impl Strategy {
     /// Whether processes come and go with the load.
     pub(crate) fn grows(self) -> bool {
         self.concurrency == "processes"
+    }
+
+    /// Whether this machine lets it be; prints why if not. A server that is refused io_uring uses epoll,
+    /// which other tests look at already.
+    pub(crate) fn is_possible(self) -> bool {
+        static REFUSED: OnceLock<Option<String>> = OnceLock::new();
+        let refused = REFUSED.get_or_init(|| {
+            let listener = &Launch::new(Strategy::LOOPS_URING).start().started["listeners"][0];
+            (listener["io"] != "uring").then(|| listener["why"].to_string())
+        });
+        match refused {
+            Some(why) if self.io == "uring" => {
+                println!("skipped: {why}");
+                false
+            }
+            _ => true,
+        }
     }
 }
 

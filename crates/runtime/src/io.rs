@@ -15,8 +15,10 @@
 
 pub(crate) mod blocking;
 pub(crate) mod epoll;
+pub(crate) mod refusal;
 mod socket;
 pub(crate) mod table;
+pub(crate) mod uring;
 
 pub(crate) use socket::accept;
 

@@ -6,6 +6,7 @@ mod per_connection;
 mod per_request;
 mod serve;
 
+pub use crate::io::refusal::{Refusal, try_uring};
 pub use serve::{Counts, Handle, Limits, serve, serve_as};
 use std::fmt;
 use std::num::NonZeroUsize;
@@ -35,6 +36,8 @@ pub enum Concurrency {
 pub enum Io {
     /// Readiness, edge-triggered.
     Epoll,
+    /// Completion: io_uring, where the kernel lets us ([`try_uring()`]).
+    Uring,
     /// The thread waits in the call.
     Blocking,
 }
@@ -80,12 +83,13 @@ impl Concurrency {
 
 impl Io {
     /// All there are.
-    pub const ALL: [Io; 2] = [Io::Epoll, Io::Blocking];
+    pub const ALL: [Io; 3] = [Io::Epoll, Io::Uring, Io::Blocking];
 
     /// Its name in configurations.
     pub const fn name(self) -> &'static str {
         match self {
             Io::Epoll => "epoll",
+            Io::Uring => "uring",
             Io::Blocking => "blocking",
         }
     }
@@ -126,9 +130,11 @@ impl FromStr for Io {
 }
 
 /// The combinations that make sense, the best for each concurrency first.
-pub const COMBINATIONS: [(Concurrency, Io); 7] = [
+pub const COMBINATIONS: [(Concurrency, Io); 9] = [
     (Concurrency::Loops, Io::Epoll),
+    (Concurrency::Loops, Io::Uring),
     (Concurrency::Loop, Io::Epoll),
+    (Concurrency::Loop, Io::Uring),
     (Concurrency::ProcessLoops, Io::Epoll),
     (Concurrency::Pool, Io::Blocking),
     (Concurrency::ThreadPerConnection, Io::Blocking),

@@ -61,7 +61,7 @@ struct Socket {
     sending: Option<Box<Out>>,
 }
 
-/// Wakes an [`Epoll`] from another thread.
+/// Wakes an event loop from another thread.
 #[derive(Clone, Debug)]
 pub(crate) struct Waker(Arc<OwnedFd>);
 
@@ -76,6 +76,17 @@ impl Waker {
     pub(crate) fn wake(&self) {
         // Fails only when the counter is full, and then the worker is being woken already.
         let _ = rustix::io::write(&*self.0, &1u64.to_ne_bytes());
+    }
+
+    /// What becomes readable.
+    pub(super) fn fd(&self) -> &OwnedFd {
+        &self.0
+    }
+
+    /// Makes it ready for the next time.
+    pub(super) fn hear(&self) {
+        // Fails only if somebody else has heard it.
+        let _ = rustix::io::read(&*self.0, &mut [0; 8]);
     }
 }
 

@@ -1,6 +1,6 @@
 //! Starts a strategy's threads, watches over them, and stops them.
 
-use super::{Concurrency, Strategy, per_connection, per_request};
+use super::{Concurrency, Io, Strategy, per_connection, per_request};
 use crate::clock;
 use crate::concurrency::offload::{Crew, Hands, Inbox};
 use crate::concurrency::supervise::{Listeners, supervise};
@@ -9,6 +9,7 @@ use crate::herd::Member;
 use crate::io::Backend;
 use crate::io::blocking::{Blocking, Door};
 use crate::io::epoll::{Epoll, Waker};
+use crate::io::uring::{self, Uring};
 use crate::listen::Listener;
 use crate::machine;
 use crate::session::{JobOf, Service};
@@ -264,15 +265,13 @@ fn start_loops<V: Service>(
             let waker = waker.clone();
             move || waker.wake()
         }));
-        let crew = Arc::clone(&crew);
-        let parts = move |sockets: Vec<Arc<OwnedFd>>| {
-            let backend = Epoll::new(sockets, &waker)?;
-            // A new one each time: what was being done for another worker's connections is not wanted.
-            let inbox = Inbox::new({
+        let hands = {
+            let (crew, waker) = (Arc::clone(&crew), waker.clone());
+            // A new inbox each time: what was being done for another worker's connections is not wanted.
+            move || {
                 let waker = waker.clone();
-                move || waker.wake()
-            });
-            Ok((backend, Hands::Crew(crew.hand(inbox))))
+                Hands::Crew(crew.hand(Inbox::new(move || waker.wake())))
+            }
         };
         let plan = Plan {
             name: format!("weir-loop-{number}"),
@@ -280,9 +279,34 @@ fn start_loops<V: Service>(
             strategy,
             limits,
         };
-        spawn(handle, plan, service, sockets, parts)?;
+        if strategy.io == Io::Uring {
+            let room = room(&handle.together, limits, strategy.workers());
+            let parts = move |sockets| {
+                let backend = Uring::new(sockets, &waker, uring::sizes(), room.clone())?;
+                Ok((backend, hands()))
+            };
+            spawn(handle, plan, service, sockets, parts)?;
+        } else {
+            let parts = move |sockets| Ok((Epoll::new(sockets, &waker)?, hands()));
+            spawn(handle, plan, service, sockets, parts)?;
+        }
     }
     Ok(())
+}
+
+/// How many connections each of `workers` may still open.
+fn room(
+    together: &Arc<Together>,
+    limits: Limits,
+    workers: usize,
+) -> impl Fn() -> usize + Clone + Send + use<> {
+    let together = Arc::clone(together);
+    move || {
+        limits
+            .connections_max
+            .saturating_sub(together.open.load(Ordering::Relaxed))
+            / workers
+    }
 }
 
 fn start_pool<V: Service>(

@@ -39,6 +39,8 @@ pub enum IoKind {
     Auto,
     /// Readiness: epoll.
     Epoll,
+    /// Completion: io_uring; epoll where the system refuses it.
+    Uring,
     /// Blocking calls.
     Blocking,
 }
