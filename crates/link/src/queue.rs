@@ -14,7 +14,7 @@ pub trait Queue<P> {
     fn dequeue(&mut self, now: Instant) -> Option<P>;
 
     /// The instant before which nothing leaves; `None` while nothing is inside. At that instant `dequeue` gives
-    /// a packet, or (if the discipline dropped it) nothing and a later instant.
+    /// a packet, or (it was dropped, or only moved on inside) nothing; then ask again.
     fn next_departure(&self) -> Option<Instant>;
 
     /// What has gone in, come out and been dropped.
