@@ -19,5 +19,6 @@ mod sys;
 mod timer;
 #[cfg(test)]
 mod toy;
+pub mod world;
 
 pub use session::{Action, Body, Context, Event, FileRange, Job, Service, Session, Tx};

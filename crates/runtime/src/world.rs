@@ -13,7 +13,7 @@ use core::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use host::Host;
 pub use host::{Application, Conn, Happened, HostSetup, Work};
 use link::{Direction, Flow, Packet, Path, Profile, TcpView, Verdict};
-use measure::{Bytes, Draw, Instant, Rng, Seed};
+use measure::{Bytes, Draw, Instant, Seed};
 use tcp::{Capture, Segment};
 
 /// Bounds of a world.
@@ -70,7 +70,6 @@ pub struct World {
     hosts: [Host; 2],
     path: Path<Carried>,
     log: Vec<Logged>,
-    rng: Rng,
     limits: Limits,
 }
 
@@ -125,10 +124,12 @@ impl World {
         let path = Path::new(profile, Seed(rng.next_u64()), &limits.link);
         let mut world = World {
             now: Instant::ZERO,
-            hosts: [Host::new(client.0, client.1), Host::new(server.0, server.1)],
+            hosts: [
+                Host::new(client.0, client.1, Seed(rng.next_u64())),
+                Host::new(server.0, server.1, Seed(rng.next_u64())),
+            ],
             path,
             log: Vec::new(),
-            rng,
             limits,
         };
         for host in &mut world.hosts {
@@ -215,20 +216,16 @@ impl World {
                         Direction::Up => 1,
                         Direction::Down => 0,
                     };
-                    let iss = self.rng.next_u32();
                     let accepts = receiver == 1 && self.hosts[1].open() < self.limits.connections_max;
-                    self.hosts[receiver].receive(carried.conn, carried.segment, accepts, iss, self.now);
+                    self.hosts[receiver].receive(carried.conn, carried.segment, accepts, self.now);
                     // A segment is answered before the next one is looked at, as in a kernel.
                     self.send(receiver);
                 }
             }
             for side in 0..2 {
-                let iss = self.rng.clone().next_u32();
-                moved |= self.hosts[side].turn(iss, self.now);
+                moved |= self.hosts[side].turn(self.now);
                 moved |= self.send(side);
             }
-            // The draw above was a look; now it is used up.
-            self.rng.next_u32();
             if !moved {
                 return;
             }

@@ -136,7 +136,10 @@ pub struct Stack {
 /// A row of the file. Keys that follow from others are read, so that a typing error cannot hide, and unused.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-#[allow(dead_code, reason = "keys that follow from others are only compared with them, in a test")]
+#[allow(
+    dead_code,
+    reason = "keys that follow from others are only compared with them, in a test"
+)]
 struct Row {
     initial_cwnd_segments: u32,
     handshake_ack_opens_cwnd: bool,

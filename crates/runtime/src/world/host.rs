@@ -3,7 +3,7 @@
 //! Decides the order of work: first come, first served, one thing at a time. Reading is work, too.
 
 use core::fmt;
-use measure::{Duration, Instant};
+use measure::{Draw, Duration, Instant, Rng, Seed};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use tcp::{Closed, Endpoint, Segment, Setup, State};
 
@@ -189,10 +189,12 @@ pub(crate) struct Host {
     busy_until: Instant,
     /// Connections that may have segments to send, in the order they came to have them.
     out: VecDeque<Conn>,
+    /// Draws initial sequence numbers.
+    rng: Rng,
 }
 
 impl Host {
-    pub(crate) fn new(setup: HostSetup, application: Box<dyn Application>) -> Host {
+    pub(crate) fn new(setup: HostSetup, application: Box<dyn Application>, seed: Seed) -> Host {
         Host {
             setup,
             application,
@@ -202,6 +204,14 @@ impl Host {
             timers: BTreeSet::new(),
             busy_until: Instant::ZERO,
             out: VecDeque::new(),
+            rng: seed.rng(),
+        }
+    }
+
+    fn tcp(&mut self) -> Setup {
+        Setup {
+            iss: self.rng.next_u32(),
+            ..self.setup.tcp.clone()
         }
     }
 
@@ -224,17 +234,13 @@ impl Host {
     }
 
     /// A segment arrives; `accepts` says whether a SYN may make a connection.
-    pub(crate) fn receive(&mut self, conn: Conn, segment: Segment, accepts: bool, iss: u32, now: Instant) {
+    pub(crate) fn receive(&mut self, conn: Conn, segment: Segment, accepts: bool, now: Instant) {
         if !self.open.contains_key(&conn) {
-            let endpoint = if accepts && segment.flags.syn {
-                Endpoint::listen(Setup {
-                    iss,
-                    ..self.setup.tcp.clone()
-                })
-            } else {
-                // Nobody is there: an endpoint that listens answers with a reset and stays as it is.
-                Endpoint::listen(self.setup.tcp.clone())
-            };
+            if segment.flags.syn && !accepts {
+                return;
+            }
+            // To anything but a SYN a listening endpoint answers with a reset, and is then forgotten.
+            let endpoint = Endpoint::listen(self.tcp());
             self.open.insert(conn, Open::new(endpoint));
         }
         if let Some(open) = self.open.get_mut(&conn) {
@@ -268,7 +274,7 @@ impl Host {
     }
 
     /// Does what is due now; returns whether anything was.
-    pub(crate) fn turn(&mut self, iss: u32, now: Instant) -> bool {
+    pub(crate) fn turn(&mut self, now: Instant) -> bool {
         let mut moved = false;
         let due: Vec<Conn> = self
             .open
@@ -291,7 +297,7 @@ impl Host {
         }
         while self.busy_until <= now {
             if let Some(step) = self.work.steps.pop_front() {
-                self.step(step, iss, now);
+                self.step(step, now);
             } else if let Some(happened) = self.news.pop_front() {
                 self.application.handle(happened, &mut self.work, now);
             } else {
@@ -302,7 +308,7 @@ impl Host {
         moved
     }
 
-    fn step(&mut self, step: Step, iss: u32, now: Instant) {
+    fn step(&mut self, step: Step, now: Instant) {
         match step {
             Step::Run(time) => self.busy_until = now + time,
             Step::Timer(wait, token) => {
@@ -310,11 +316,7 @@ impl Host {
             }
             Step::Mark(token) => self.news.push_back(Happened::Reached(token)),
             Step::Connect(conn) => {
-                let setup = Setup {
-                    // Connections that start at one instant must not share their numbers.
-                    iss: iss.wrapping_add(u32::from(conn.0) << 16),
-                    ..self.setup.tcp.clone()
-                };
+                let setup = self.tcp();
                 self.open.insert(conn, Open::new(Endpoint::connect(setup, now)));
                 self.out.push_back(conn);
             }
