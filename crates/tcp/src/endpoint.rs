@@ -182,7 +182,7 @@ impl Endpoint {
 
     /// Bytes written and not acknowledged, or not even sent.
     pub fn unacknowledged(&self) -> u64 {
-        self.sender.end() - self.sender.una.max(1)
+        self.sender.end().saturating_sub(self.sender.una.max(1))
     }
 
     /// The congestion window.
@@ -475,7 +475,6 @@ impl Endpoint {
         self.rto.progress();
         self.duplicates = 0;
         self.pacing = None;
-        let fin_acked = self.sender.fin_queued && to > self.sender.end();
         self.sender.acknowledge(to);
         if !is_syn {
             self.congestion.acked();
@@ -485,7 +484,7 @@ impl Endpoint {
         } else {
             Timer::Off
         };
-        if fin_acked {
+        if self.sender.fin_acked {
             self.state = self
                 .state
                 .after(Step::FinAcked, now + self.setup.limits.time_wait);

@@ -24,6 +24,8 @@ pub(crate) struct Sender {
     pub(crate) capacity: u64,
     /// Nothing more will be written.
     pub(crate) fin_queued: bool,
+    /// The peer has our FIN, which takes the position after the last byte.
+    pub(crate) fin_acked: bool,
     /// Where the last segment below the MSS ended, for Minshall's variant.
     pub(crate) small_end: u64,
 }
@@ -58,13 +60,14 @@ impl Sender {
             buffer: VecDeque::new(),
             capacity,
             fin_queued: false,
+            fin_acked: false,
             small_end: 0,
         }
     }
 
     /// The position after the last byte written.
     pub(crate) fn end(&self) -> u64 {
-        self.una.max(1) + self.buffer.len() as u64
+        self.una.max(1) - u64::from(self.fin_acked) + self.buffer.len() as u64
     }
 
     pub(crate) fn room(&self) -> usize {
@@ -97,6 +100,7 @@ impl Sender {
 
     /// The peer has everything before `to`.
     pub(crate) fn acknowledge(&mut self, to: u64) {
+        self.fin_acked = self.fin_queued && to > self.end();
         let from = self.una.max(1);
         let bytes = to.saturating_sub(from).min(self.buffer.len() as u64);
         self.buffer.drain(..bytes as usize);
@@ -108,7 +112,7 @@ impl Sender {
     pub(crate) fn cut(&self, terms: Terms) -> Option<Cut> {
         let next = self.next.max(1);
         let end = self.end();
-        if next > end {
+        if next > end || self.fin_acked {
             // Even the FIN is out.
             return None;
         }
