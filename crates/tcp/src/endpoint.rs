@@ -245,7 +245,7 @@ impl Endpoint {
     }
 
     /// Reads up to `max` bytes. May send an ACK: reading opens the window.
-    pub fn read(&mut self, max: usize, now: Instant) -> Vec<u8> {
+    pub fn read(&mut self, max: usize) -> Vec<u8> {
         let data = self.receiver.read(max);
         if !data.is_empty() && self.state.receives() {
             let opens = self.receiver.window(self.mss) + self.receiver.next;
@@ -258,7 +258,7 @@ impl Endpoint {
                 _ => offered < 2 * self.mss && (opens >= 2 * self.mss || 2 * opens >= capacity),
             };
             if update {
-                self.send_ack(now);
+                self.send_ack();
             }
         }
         data
@@ -300,7 +300,7 @@ impl Endpoint {
     /// Timers that are due by `now` do what they wait for.
     pub fn expire(&mut self, now: Instant) {
         if self.acks.due().is_some_and(|at| at <= now) {
-            self.send_ack(now);
+            self.send_ack();
         }
         if let State::TimeWait { until } = self.state
             && until <= now
@@ -370,7 +370,7 @@ impl Endpoint {
         if acceptable {
             self.acknowledged(1, now);
             self.state = self.state.after(Step::Opened, now);
-            self.send_ack(now);
+            self.send_ack();
             self.output(now);
         } else {
             // Both sides opened at once.
@@ -396,7 +396,7 @@ impl Endpoint {
         if !self.receiver.accepts(at, u64::from(segment.space())) {
             if !segment.flags.rst {
                 // A duplicate, or a probe of a shut window: say where we are.
-                self.send_ack(now);
+                self.send_ack();
             }
             return;
         }
@@ -405,12 +405,12 @@ impl Endpoint {
             if at == self.receiver.next {
                 self.drop_connection(Closed::Reset);
             } else {
-                self.send_ack(now);
+                self.send_ack();
             }
             return;
         }
         if segment.flags.syn || !segment.flags.ack {
-            self.send_ack(now);
+            self.send_ack();
             return;
         }
         if !self.receive_ack(&segment, now) {
@@ -435,7 +435,7 @@ impl Endpoint {
             if self.state == State::SynReceived {
                 self.refuse(segment);
             } else {
-                self.send_ack(now);
+                self.send_ack();
             }
             return false;
         }
@@ -515,18 +515,18 @@ impl Endpoint {
     fn receive_data(&mut self, at: u64, segment: &Segment, now: Instant) {
         if !self.state.receives() {
             // Everything up to the peer's FIN is here already.
-            self.send_ack(now);
+            self.send_ack();
             return;
         }
         let arrival = self.receiver.insert(at, &segment.payload, segment.flags.fin);
         if arrival.finished {
             let step = Step::FinReceived(now + self.setup.limits.time_wait);
             self.state = self.state.after(step, now + self.setup.limits.time_wait);
-            self.send_ack(now);
-        } else if arrival.out_of_order {
-            self.send_ack(now);
-        } else if arrival.in_order > 0 && self.acks.data(arrival.in_order, self.mss, now) {
-            self.send_ack(now);
+            self.send_ack();
+        } else if arrival.out_of_order
+            || (arrival.in_order > 0 && self.acks.data(arrival.in_order, self.mss, now))
+        {
+            self.send_ack();
         }
     }
 
@@ -682,7 +682,7 @@ impl Endpoint {
         self.last_sent = None;
     }
 
-    fn send_ack(&mut self, _now: Instant) {
+    fn send_ack(&mut self) {
         let flags = Flags {
             ack: true,
             ..Flags::default()

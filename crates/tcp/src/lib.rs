@@ -19,7 +19,7 @@
 //! assert!(client.is_established() && server.is_established());
 //! assert_eq!(client.write(b"hello", now), 5);
 //! server.receive(client.transmit().expect("a segment"), now);
-//! assert_eq!(server.read(100, now), b"hello");
+//! assert_eq!(server.read(100), b"hello");
 //! ```
 
 mod ack;

@@ -346,7 +346,7 @@ impl Host {
             Step::Read(conn) => {
                 if let Some(open) = self.open.get_mut(&conn) {
                     open.read_queued = false;
-                    let data = open.endpoint.read(self.setup.read_max, now);
+                    let data = open.endpoint.read(self.setup.read_max);
                     if !data.is_empty() {
                         self.news.push_back(Happened::Data(conn, data));
                     }

@@ -99,7 +99,7 @@ impl<'a> Pair<'a> {
             if written == data.len() {
                 self.ends[from].shutdown(self.now);
             }
-            let read = self.ends[1 - from].read(usize::MAX, self.now);
+            let read = self.ends[1 - from].read(usize::MAX);
             if !read.is_empty() {
                 got.extend(read);
                 last = self.now;
@@ -210,7 +210,8 @@ fn a_lost_segment_is_repeated_after_three_duplicates_or_after_the_timeout() {
         let (got, last) = pair.transfer(1, &data, Instant::ZERO + ms(60_000));
         assert_eq!(got, data);
         assert_eq!(pair.ends[1].retransmitted(), 1, "fast {fast}");
-        let quick = last.since(Instant::ZERO) < ms(450);
+        // Five round trips and a half without loss; fast recovery adds two, the timer at least 200 ms.
+        let quick = last.since(Instant::ZERO) < ms(400);
         assert_eq!(quick, fast, "{last:?}");
         assert!(pair.ends[1].congestion().threshold() < 40 * 1_460);
     }
@@ -260,9 +261,9 @@ fn a_shut_window_opens_again_even_if_the_update_is_lost() {
     assert_eq!(pair.ends[1].readable(), 8_192);
     pair.ends[0].write(&data[written..], pair.now);
     flag.set(true);
-    let mut got = pair.ends[1].read(usize::MAX, pair.now);
+    let mut got = pair.ends[1].read(usize::MAX);
     while pair.step(Instant::ZERO + ms(60_000)) {
-        got.extend(pair.ends[1].read(usize::MAX, pair.now));
+        got.extend(pair.ends[1].read(usize::MAX));
     }
     assert_eq!(got, data);
 }
@@ -276,7 +277,7 @@ fn closing_with_input_unread_resets_and_the_reset_destroys_answers() {
     while pair.ends[1].readable() == 0 {
         pair.step(Instant::ZERO + ms(5_000));
     }
-    pair.ends[1].read(10, pair.now);
+    pair.ends[1].read(10);
     pair.ends[1].write(b"answer", pair.now);
     // The client asks again; the server closes both halves before that arrives.
     pair.ends[0].write(b"two", pair.now);
@@ -301,8 +302,8 @@ fn half_closing_loses_nothing() {
     pair.ends[0].write(b"two", pair.now);
     pair.ends[0].shutdown(pair.now);
     while pair.step(Instant::ZERO + ms(20_000)) {}
-    assert_eq!(pair.ends[0].read(99, pair.now), b"answer");
-    assert_eq!(pair.ends[1].read(99, pair.now), b"onetwo");
+    assert_eq!(pair.ends[0].read(99), b"answer");
+    assert_eq!(pair.ends[1].read(99), b"onetwo");
     assert!(pair.ends[0].is_eof() && pair.ends[1].is_eof());
 }
 
@@ -339,7 +340,7 @@ fn after_idling_each_stack_restarts_as_it_does() {
         pair.open();
         pair.ends[1].write(&stream(40 * 1_460), pair.now);
         while pair.step(Instant::ZERO + ms(5_000)) {
-            pair.ends[0].read(usize::MAX, pair.now);
+            pair.ends[0].read(usize::MAX);
         }
         pair.now = Instant::ZERO + ms(9_000);
         let before = pair.log.len();
@@ -411,7 +412,7 @@ proptest! {
                 if written[side] == all.len() && pair.ends[side].is_established() {
                     pair.ends[side].shutdown(now);
                 }
-                got[side].extend(pair.ends[side].read(usize::MAX, now));
+                got[side].extend(pair.ends[side].read(usize::MAX));
             }
             if !pair.step(until) {
                 break;
