@@ -265,3 +265,5 @@ impl World {
 mod heidemann;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod w3c;
