@@ -244,6 +244,18 @@ impl Endpoint {
         taken
     }
 
+    /// Writes the last data and, if all of it was taken, finishes the sending half in the same output call, so that
+    /// the FIN can ride on the data.
+    pub fn write_last(&mut self, data: &[u8], now: Instant) -> usize {
+        if self.sender.fin_queued || matches!(self.state, State::Closed(_) | State::Listen) {
+            return 0;
+        }
+        let taken = self.sender.write(data);
+        self.sender.fin_queued = taken == data.len();
+        self.output(now);
+        taken
+    }
+
     /// Reads up to `max` bytes. May send an ACK: reading opens the window.
     pub fn read(&mut self, max: usize) -> Vec<u8> {
         let data = self.receiver.read(max);

@@ -67,6 +67,7 @@ enum Step {
     Run(Duration),
     Connect(Conn),
     Write(Conn, Vec<u8>),
+    Finish(Conn, Vec<u8>),
     Shutdown(Conn),
     Close(Conn),
     Abort(Conn),
@@ -100,6 +101,11 @@ impl Work {
     /// Writes in one call. What the send buffer cannot take follows as it empties; the processor does not wait.
     pub fn write(&mut self, conn: Conn, data: Vec<u8>) {
         self.steps.push_back(Step::Write(conn, data));
+    }
+
+    /// Writes and finishes the sending half before TCP looks: the FIN can ride on the last data.
+    pub fn finish(&mut self, conn: Conn, data: Vec<u8>) {
+        self.steps.push_back(Step::Finish(conn, data));
     }
 
     /// Finishes the sending half.
@@ -160,13 +166,18 @@ impl Open {
     /// Moves pending bytes into the send buffer; returns whether that emptied them.
     fn pump(&mut self, now: Instant) -> bool {
         let had = !self.pending.is_empty();
-        while let Some(data) = self.pending.front_mut() {
-            let taken = self.endpoint.write(data, now);
+        while let Some(mut data) = self.pending.pop_front() {
+            let last = self.pending.is_empty() && matches!(self.closing, Some(Step::Shutdown(_)));
+            let taken = if last {
+                self.endpoint.write_last(&data, now)
+            } else {
+                self.endpoint.write(&data, now)
+            };
             data.drain(..taken);
             if !data.is_empty() {
+                self.pending.push_front(data);
                 return false;
             }
-            self.pending.pop_front();
         }
         match self.closing.take() {
             Some(Step::Shutdown(_)) => self.endpoint.shutdown(now),
@@ -323,6 +334,13 @@ impl Host {
             Step::Write(conn, data) => {
                 if let Some(open) = self.open.get_mut(&conn) {
                     open.pending.push_back(data);
+                }
+                self.notice(conn, now);
+            }
+            Step::Finish(conn, data) => {
+                if let Some(open) = self.open.get_mut(&conn) {
+                    open.pending.push_back(data);
+                    open.closing = Some(Step::Shutdown(conn));
                 }
                 self.notice(conn, now);
             }

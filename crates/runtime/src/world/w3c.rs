@@ -147,12 +147,14 @@ impl Application for Server {
                     *buffered -= SERVER_BUFFER;
                 }
                 let more = self.waiting.iter().any(|(other, _)| *other == conn);
-                if !more && *buffered > 0 {
-                    work.write(conn, vec![0; *buffered]);
-                    *buffered = 0;
-                }
+                let rest = vec![0; *buffered];
                 if self.case.mode == Mode::Http10 {
-                    work.shutdown(conn);
+                    // [F] The FIN is on the last data.
+                    work.finish(conn, rest);
+                    *buffered = 0;
+                } else if !more && !rest.is_empty() {
+                    work.write(conn, rest);
+                    *buffered = 0;
                 }
                 self.serve(work);
             }
@@ -334,7 +336,7 @@ fn simulate(case: Case, seed: Seed) -> Figures {
     };
     let profile = Profile::parse(link, &link::Limits::default(), &mut |_| Err(String::new())).expect(link);
     let preset = |name: &str| Stack::preset(name).expect(name);
-    let client = preset(if case.net == Net::Ppp {
+    let mut client = preset(if case.net == Net::Ppp {
         "windows-nt-4.0"
     } else {
         "digital-unix-4.0"
@@ -343,6 +345,10 @@ fn simulate(case: Case, seed: Seed) -> Figures {
     let network = ["lan", "wan", "ppp"][case.net as usize];
     server.rto_fixed = Stack::rto_effective("solaris-2.5", network);
     server.send_buffer = Stack::send_buffer_effective("solaris-2.5").unwrap_or(Bytes(8_192));
+    if case.net == Net::Ppp {
+        // [F] The PPP rows contain no retransmission, of neither side.
+        client.rto_fixed = server.rto_fixed;
+    }
     let mut host = |stack: Stack, read_us| HostSetup {
         tcp: Setup {
             phase: Duration::from_micros(rng.next_u64() % 200_000),
@@ -443,6 +449,9 @@ fn tables_4_to_9() {
     }
     println!("within 10 % packets, 10 % bytes, 20 % seconds: {within:?} of {rows}");
     assert_eq!(rows, 44);
+    // What is outside is not explained: Jigsaw's extra ACKs, the WAN's second retransmissions, LAN caches. Fewer
+    // rows inside than this is a change of behavior to look at, more is no reason to tune.
+    assert!(within[0] >= 35 && within[1] >= 41 && within[2] >= 41, "{within:?}");
     // The NOTE's claims, in the simulation.
     for server in ["Jigsaw", "Apache"] {
         for net in ["LAN", "WAN"] {
