@@ -8,10 +8,12 @@
 //! time, and an ACK that depends on reading therefore waits for the processor.
 
 mod host;
+mod hosted;
 
 use core::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use host::Host;
 pub use host::{Application, Conn, Happened, HostSetup, Work};
+pub use hosted::Hosted;
 use link::{Direction, Flow, Packet, Path, Profile, TcpView, Verdict};
 use measure::{Bytes, Draw, Instant, Seed};
 use tcp::{Capture, Segment};

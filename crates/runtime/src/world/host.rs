@@ -34,6 +34,8 @@ pub enum Happened {
     Data(Conn, Vec<u8>),
     /// The peer has finished, and everything is read.
     Finished(Conn),
+    /// So many bytes more of what was written are in the send buffer, and some are not.
+    Progress(Conn, u64),
     /// Everything written is in the send buffer.
     Drained(Conn),
     /// The connection is gone.
@@ -163,9 +165,10 @@ impl Open {
         }
     }
 
-    /// Moves pending bytes into the send buffer; returns whether that emptied them.
-    fn pump(&mut self, now: Instant) -> bool {
+    /// Moves pending bytes into the send buffer; returns what is to be told of it.
+    fn pump(&mut self, conn: Conn, now: Instant) -> Option<Happened> {
         let had = !self.pending.is_empty();
+        let mut moved = 0;
         while let Some(mut data) = self.pending.pop_front() {
             let last = self.pending.is_empty() && matches!(self.closing, Some(Step::Shutdown(_)));
             let taken = if last {
@@ -173,10 +176,11 @@ impl Open {
             } else {
                 self.endpoint.write(&data, now)
             };
+            moved += taken as u64;
             data.drain(..taken);
             if !data.is_empty() {
                 self.pending.push_front(data);
-                return false;
+                return (moved > 0).then_some(Happened::Progress(conn, moved));
             }
         }
         match self.closing.take() {
@@ -184,7 +188,7 @@ impl Open {
             Some(Step::Close(_)) => self.endpoint.close(now),
             _ => {}
         }
-        had
+        had.then_some(Happened::Drained(conn))
     }
 }
 
@@ -270,8 +274,10 @@ impl Host {
             open.told_open = true;
             self.news.push_back(Happened::Opened(conn));
         }
-        if open.endpoint.is_established() && open.pump(now) {
-            self.news.push_back(Happened::Drained(conn));
+        if open.endpoint.is_established()
+            && let Some(happened) = open.pump(conn, now)
+        {
+            self.news.push_back(happened);
         }
         if open.endpoint.readable() > 0 && !open.read_queued {
             open.read_queued = true;

@@ -451,7 +451,10 @@ fn tables_4_to_9() {
     assert_eq!(rows, 44);
     // What is outside is not explained: Jigsaw's extra ACKs, the WAN's second retransmissions, LAN caches. Fewer
     // rows inside than this is a change of behavior to look at, more is no reason to tune.
-    assert!(within[0] >= 35 && within[1] >= 41 && within[2] >= 41, "{within:?}");
+    assert!(
+        within[0] >= 35 && within[1] >= 41 && within[2] >= 41,
+        "{within:?}"
+    );
     // The NOTE's claims, in the simulation.
     for server in ["Jigsaw", "Apache"] {
         for net in ["LAN", "WAN"] {
