@@ -82,12 +82,19 @@ struct Carried {
     direction: Direction,
     /// Its place in the log, if it has one.
     place: Option<usize>,
+    line_gain: f64,
     segment: Segment,
 }
 
 impl Packet for Carried {
     fn size(&self) -> Bytes {
         Bytes(self.segment.packet_bytes())
+    }
+
+    fn line_size(&self) -> Bytes {
+        // Headers are counted whole.
+        let data = self.segment.payload.len() as u64;
+        Bytes(self.size().0 - data + (data as f64 / self.line_gain).ceil() as u64)
     }
 
     fn tcp(&self) -> Option<TcpView> {
@@ -254,6 +261,7 @@ impl World {
                 conn,
                 direction,
                 place,
+                line_gain: self.hosts[side].line_gain(),
                 segment,
             };
             // Lost at once or later: the log entry stays without an arrival.

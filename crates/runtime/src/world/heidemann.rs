@@ -43,6 +43,7 @@ fn sunos(phase: Duration, read_time: Duration) -> HostSetup {
         },
         read_time,
         read_max: 65_536,
+        line_gain: 1.0,
     }
 }
 

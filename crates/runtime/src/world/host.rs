@@ -61,6 +61,8 @@ pub struct HostSetup {
     pub read_time: Duration,
     /// Most bytes of one read.
     pub read_max: usize,
+    /// How much a modem before the line compresses the data this host sends; 1 where there is none.
+    pub line_gain: f64,
 }
 
 /// One thing to do.
@@ -232,6 +234,10 @@ impl Host {
 
     pub(crate) fn tell(&mut self, happened: Happened) {
         self.news.push_back(happened);
+    }
+
+    pub(crate) fn line_gain(&self) -> f64 {
+        self.setup.line_gain
     }
 
     pub(crate) fn open(&self) -> usize {

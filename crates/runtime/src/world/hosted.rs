@@ -323,6 +323,7 @@ mod tests {
             tcp: Setup::new(Stack::preset("linux-6").expect("a preset"), 0),
             read_time: Duration::ZERO,
             read_max: 65_536,
+            line_gain: 1.0,
         };
         let typist = Typist {
             pieces: pieces.iter().map(|piece| piece.as_bytes().to_vec()).collect(),

@@ -64,6 +64,7 @@ fn host(stack: Stack) -> HostSetup {
         tcp: Setup::new(stack, 0),
         read_time: Duration::ZERO,
         read_max: 1 << 20,
+        line_gain: 1.0,
     }
 }
 
