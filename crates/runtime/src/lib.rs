@@ -21,5 +21,6 @@ mod sys;
 mod timer;
 #[cfg(test)]
 mod toy;
+pub mod world;
 
 pub use session::{Action, Body, Context, Event, FileRange, Job, Service, Session, Tx};
