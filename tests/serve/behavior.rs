@@ -46,14 +46,17 @@ fn tree() -> Tree {
     tree
 }
 
-/// What there is to see of an answer, without what differs by its moment or by where tags come from.
-fn seen(answer: &Response) -> (u16, Vec<(String, String)>, Vec<u8>) {
+/// What there is to see of an answer, without what differs by its moment or by where tags come from: status,
+/// fields, content.
+type Seen = (u16, Vec<(String, String)>, Vec<u8>);
+
+fn seen(answer: &Response) -> Seen {
     let mut fields = answer.fields.clone();
     fields.retain(|(name, _)| !["Date", "ETag"].contains(&name.as_str()));
     (answer.status, fields, answer.body.clone())
 }
 
-fn ask(connection: &mut Connection) -> Vec<(u16, Vec<(String, String)>, Vec<u8>)> {
+fn ask(connection: &mut Connection) -> Vec<Seen> {
     let mut answers = Vec::new();
     for _ in 0..2 {
         for path in [
@@ -276,7 +279,8 @@ fn ancestors_are_tried_for_each_request() {
         return;
     }
     let tree = tree();
-    let server = Launch::new(Strategy::ONE_LOOP)
+    // Threads that may wait look once; an event loop looks at what is in memory first.
+    let server = Launch::new(Strategy::POOL)
         .root(tree.path())
         .args(["--lookup", "each-request", "--ancestor-file", ".htaccess"])
         .args(["--precompressed=false"])
