@@ -166,6 +166,11 @@ pub(crate) struct Flags {
     #[arg(long, value_name = "FORMAT", env = "WEIR_LOG_FORMAT", help_heading = "Log")]
     log_format: Option<LogFormat>,
 
+    /// Adds to each JSON line the path's round-trip time, congestion window and retransmissions
+    #[arg(long, env = "WEIR_LOG_TCP", num_args = 0..=1, require_equals = true, default_missing_value = "true",
+          value_name = "BOOL", help_heading = "Log")]
+    log_tcp: Option<bool>,
+
     /// Open connections in all [default: 65536]
     #[arg(long, value_name = "N", env = "WEIR_MAX_CONNECTIONS", help_heading = "Limits")]
     max_connections: Option<u32>,
@@ -355,6 +360,7 @@ impl Flags {
             live,
             health,
             log_format,
+            log_tcp,
             max_connections,
             max_connections_per_address,
             max_requests_per_connection,

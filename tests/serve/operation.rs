@@ -336,6 +336,39 @@ fn a_reload_takes_what_is_valid_and_keeps_the_rest(strategy: Strategy) {
     assert_eq!(server.connect().get("/a.txt").text(), "other");
 }
 
+fn a_line_can_say_how_the_path_was(strategy: Strategy) {
+    let tree = Tree::with(&[("a.txt", "12345")]);
+    tree.write("large.bin", noise(300_000));
+    let log = tree.join("access.log");
+    let mut server = Launch::new(strategy)
+        .root(tree.path())
+        .args(["--log-format", "json", "--log-tcp", "--access-log"])
+        .args([&log])
+        .start();
+    let mut connection = server.connect();
+    for path in ["/a.txt", "/a.txt", "/large.bin"] {
+        assert_eq!(connection.get(path).status, 200);
+    }
+    assert_eq!(server.stop(), NO_ERROR);
+    let text = std::fs::read_to_string(&log).expect("the log");
+    assert_eq!(text.lines().count(), 3);
+    for line in text.lines() {
+        let line: Value = serde_json::from_str(line).unwrap_or_else(|e| panic!("{e}: {line}"));
+        let number = |key: &str| line[key].as_u64().unwrap_or_else(|| panic!("no {key} in {line}"));
+        assert!((1..1_000_000).contains(&number("rtt_us")), "{line}");
+        assert!(number("cwnd") >= 2, "{line}");
+        // A busy loopback may send something twice, but not often.
+        assert!(number("retransmitted") < 100, "{line}");
+    }
+}
+
+#[test]
+fn how_the_path_was_is_said_in_json_only() {
+    let (code, err) = Launch::new(Strategy::LOOPS).args(["--log-tcp"]).fail();
+    assert_eq!(code, USAGE);
+    assert!(err.contains("--log-format json"), "{err}");
+}
+
 fn the_log_has_a_line_for_every_request(strategy: Strategy) {
     let tree = Tree::with(&[("a.txt", "12345")]);
     for format in ["common", "combined", "json"] {
@@ -520,6 +553,7 @@ on_every_strategy!(
     a_second_signal_stops_at_once,
     a_reload_takes_what_is_valid_and_keeps_the_rest,
     the_log_has_a_line_for_every_request,
+    a_line_can_say_how_the_path_was,
     no_line_is_lost_when_it_stops,
     a_log_that_was_moved_is_opened_again,
     a_log_may_go_to_standard_output,

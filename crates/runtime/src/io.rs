@@ -23,7 +23,7 @@ pub(crate) mod uring;
 
 pub(crate) use socket::accept;
 
-use crate::session::{Body, FileRange, Loss, Tx};
+use crate::session::{Body, FileRange, Loss, Path, Tx};
 use crate::strategy::Writing;
 use measure::{Instant, UnixTime};
 use std::net::SocketAddr;
@@ -224,6 +224,11 @@ pub(crate) trait Backend {
 
     /// Takes over a connection. `None`: this kind cannot, and the connection is closed.
     fn adopt(&mut self, _fd: OwnedFd) -> Option<Id> {
+        None
+    }
+
+    /// How the path of a connection is; `None` if this kind cannot tell.
+    fn path(&mut self, _id: Id) -> Option<Path> {
         None
     }
 

@@ -23,4 +23,4 @@ mod timer;
 mod toy;
 pub mod world;
 
-pub use session::{Action, Body, Context, Event, FileRange, Job, Service, Session, Tx};
+pub use session::{Action, Body, Context, Event, FileRange, Job, Path, Service, Session, Tx};

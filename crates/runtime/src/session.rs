@@ -8,7 +8,7 @@
 //!     └───────────────────────────────────────────── Session::poll
 //! ```
 //!
-//! Calling order: after `Service::accept` and after every `handle` but `Progress` and `Lost`, the
+//! Calling order: after `Service::accept` and after every `handle` but `Progress`, `Path` and `Lost`,
 //! driver calls `poll` once. If `tx` then holds output it is sent first, whatever the action, and
 //! `Event::Sent` and another `poll` follow; a job given meanwhile is started after the output is
 //! sent. With nothing to send the driver does what the action says. It calls `handle(Bytes)` only
@@ -51,6 +51,8 @@ pub type JobOf<S> = <<S as Session>::Cx as Context>::Job;
 pub enum Event<'a, J: Job> {
     /// Bytes arrived. All of them must be consumed or kept by the session.
     Bytes(&'a [u8]),
+    /// How the path to the peer is, right before `Sent`; where [`Context::wants_path`] and the driver can tell.
+    Path(Path),
     /// Everything in the last `Tx` has been handed to the kernel.
     Sent,
     /// Part of the last `Tx` was handed to the kernel while the rest had to wait: this many bytes
@@ -67,6 +69,17 @@ pub enum Event<'a, J: Job> {
     Drain,
     /// The connection failed (reset, broken pipe, a file that could not be read). Only `Close` is sensible.
     Lost(Loss),
+}
+
+/// How the path to a peer is, as far as the kernel knows (`struct tcp_info`, tcp(7)).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Path {
+    /// Smoothed round-trip time (RFC 6298).
+    pub rtt: Duration,
+    /// Congestion window in segments (RFC 5681).
+    pub cwnd: u32,
+    /// Segments sent again since the connection began.
+    pub retransmitted: u32,
 }
 
 /// Why a connection failed.
@@ -159,6 +172,11 @@ pub trait Context: Send + 'static {
 
     /// Whether it wants to be told when a turn has ended, which costs a reading of the clock.
     fn is_timed(&self) -> bool {
+        false
+    }
+
+    /// Whether sessions are told of the path with everything that is sent, which costs a system call.
+    fn wants_path(&self) -> bool {
         false
     }
 

@@ -168,6 +168,11 @@ impl Context for Cx {
         self.state.is_timed
     }
 
+    #[inline]
+    fn wants_path(&self) -> bool {
+        self.state.wants_path
+    }
+
     fn rest(&mut self, now: Instant) {
         self.latest.end(now, &self.latencies);
     }

@@ -42,6 +42,8 @@ pub(crate) struct State {
     pub(crate) mounts: Mounts,
     /// Whether somebody may ask how long answers take.
     pub(crate) is_timed: bool,
+    /// Whether lines of the log say how the path to the client is.
+    pub(crate) wants_path: bool,
     /// What an address may ask for; none without a bound.
     pub(crate) rate: Option<Rate>,
     /// Whether heads met before are answered again without being looked at.
@@ -78,6 +80,7 @@ impl State {
                 false => Limits::COPIED_BODY,
             },
             recalls: config.behavior.allows_recall(),
+            wants_path: config.log_tcp && log.is_some(),
             mounts,
             config,
             limits,

@@ -56,6 +56,10 @@ impl<C: Context> Context for SharedContext<C> {
         self.lock().0.is_timed()
     }
 
+    fn wants_path(&self) -> bool {
+        self.lock().0.wants_path()
+    }
+
     fn rest(&mut self, now: Instant) {
         self.lock().0.rest(now);
     }

@@ -761,6 +761,12 @@ impl<V: Service, B: Backend> Worker<V, B> {
             return Next::Park;
         };
         conn.state = State::Turn;
+        if self.cx.wants_path()
+            && let Some(path) = self.backend.path(id)
+        {
+            conn.session
+                .handle(&mut self.cx, Event::Path(path), &mut self.out.tx, self.now);
+        }
         self.tell(id, Event::Sent)
     }
 

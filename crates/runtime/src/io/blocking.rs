@@ -15,13 +15,15 @@ use super::socket::{self, Disk, Pushed, Received};
 use super::turnstile::Turnstile;
 use super::{Backend, Buf, Done, Id, Op, Out};
 use crate::clock;
+use crate::session::Path;
+use crate::sys;
 use measure::{Instant, UnixTime};
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::io::Errno;
 use rustix::net::Shutdown;
 use std::mem::MaybeUninit;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 /// Listeners and the bell are told apart by what their events carry.
@@ -446,6 +448,10 @@ impl Backend for Blocking {
             fresh: true,
         });
         Some(self.id())
+    }
+
+    fn path(&mut self, id: Id) -> Option<Path> {
+        sys::path_of(self.connection(id)?.fd.as_fd())
     }
 
     fn wall(&self) -> UnixTime {

@@ -20,7 +20,8 @@ use super::table::Table;
 use super::turnstile::Turnstile;
 use super::{Backend, Buf, Done, Id, Op, Out};
 use crate::clock;
-use crate::session::Loss;
+use crate::session::{Loss, Path};
+use crate::sys;
 use measure::{Instant, UnixTime};
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::event::{EventfdFlags, Timespec, eventfd};
@@ -28,7 +29,7 @@ use rustix::io::Errno;
 use rustix::net::Shutdown;
 use rustix::time::{Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags};
 use std::mem::MaybeUninit;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 /// Events taken per system call.
@@ -417,6 +418,10 @@ impl Backend for Epoll {
             flags: 0,
             sending: None,
         }))
+    }
+
+    fn path(&mut self, id: Id) -> Option<Path> {
+        sys::path_of(self.sockets.get_mut(id)?.fd.as_fd())
     }
 
     fn wall(&self) -> UnixTime {

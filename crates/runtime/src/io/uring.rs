@@ -31,8 +31,8 @@ use super::socket::{self, Disk, Pushed};
 use super::table::Table;
 use super::{Backend, Buf, Done, Id, Op, Out};
 use crate::clock;
-use crate::session::{Body, Loss};
-use crate::sys::{Completion, Ring, Sizes, Ticket};
+use crate::session::{Body, Loss, Path};
+use crate::sys::{self, Completion, Ring, Sizes, Ticket};
 use measure::{Instant, UnixTime};
 use rustix::net::Shutdown;
 use std::collections::VecDeque;
@@ -570,6 +570,10 @@ impl Backend for Uring {
         if let Some(buf) = self.ring.recycle(buf) {
             self.spare = Some(buf);
         }
+    }
+
+    fn path(&mut self, id: Id) -> Option<Path> {
+        sys::path_of(self.sockets.get_mut(id)?.fd.as_fd())
     }
 
     fn wall(&self) -> UnixTime {

@@ -1,5 +1,7 @@
 //! Socket options without a safe wrapper elsewhere.
 
+use crate::session::Path;
+use measure::Duration;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
 /// `TCP_DEFER_ACCEPT`: the listener reports a connection once its first bytes are here, or after
@@ -21,4 +23,27 @@ pub(crate) fn set_tcp_defer_accept(fd: BorrowedFd<'_>, seconds: libc::c_int) -> 
     } else {
         Err(std::io::Error::last_os_error())
     }
+}
+
+/// `TCP_INFO`: how the path of a connection is; `None` for a descriptor that is no connection of TCP.
+pub(crate) fn path_of(fd: BorrowedFd<'_>) -> Option<Path> {
+    // SAFETY: `tcp_info` is made of integers only, for which zero is a value.
+    let mut info: libc::tcp_info = unsafe { std::mem::zeroed() };
+    let mut len = size_of::<libc::tcp_info>() as libc::socklen_t;
+    // SAFETY: the pointers describe `info` and its length, which outlive the call and are written within that
+    // length; the descriptor is open for as long as it is borrowed.
+    let result = unsafe {
+        libc::getsockopt(
+            fd.as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_INFO,
+            (&raw mut info).cast(),
+            &raw mut len,
+        )
+    };
+    (result == 0).then(|| Path {
+        rtt: Duration::from_micros(info.tcpi_rtt.into()),
+        cwnd: info.tcpi_snd_cwnd,
+        retransmitted: info.tcpi_total_retrans,
+    })
 }

@@ -17,6 +17,7 @@ use crate::clock::Clock;
 use crate::config::LogFormat;
 use escape::{push_clf, push_json};
 use measure::{Duration, Instant};
+use runtime::Path;
 use std::net::IpAddr;
 
 /// Buffered bytes at which lines leave without waiting for the second to pass.
@@ -123,6 +124,8 @@ struct Held {
     taken: u64,
     text: Vec<u8>,
     lines: Vec<Line>,
+    /// How the path was when the last of it was handed to the kernel, if that is known.
+    path: Option<Path>,
 }
 
 /// One line: `text[..at]`, then the numbers known at the end, then `text[at..end]`.
@@ -190,6 +193,13 @@ impl Journal {
         self.slot(slot).given += bytes;
     }
 
+    /// How the path to the reader of `slot`'s answers is.
+    pub fn path(&mut self, slot: Slot, path: Path) {
+        if let Some(held) = self.held.get_mut(slot.0 as usize) {
+            held.path = Some(path);
+        }
+    }
+
     /// The kernel took `bytes` of what was given last.
     pub fn progress(&mut self, slot: Slot, bytes: u64) {
         if let Some(held) = self.held.get_mut(slot.0 as usize) {
@@ -227,6 +237,7 @@ impl Journal {
         };
         if !held.lines.is_empty() {
             let mut left = held.taken;
+            let path = held.path.take();
             let mut from = 0;
             for line in held.lines.drain(..) {
                 let whole = u64::from(line.head_bytes) + line.body_bytes;
@@ -240,6 +251,7 @@ impl Journal {
                     body_bytes: got.saturating_sub(line.head_bytes.into()),
                     duration: now - line.started,
                     cut: (got < whole).then_some(cut),
+                    path,
                 };
                 numbers.push(&mut self.buffer, line.format);
                 self.buffer.extend_from_slice(&held.text[at..end]);
@@ -323,6 +335,7 @@ struct Numbers {
     body_bytes: u64,
     duration: Duration,
     cut: Option<Cut>,
+    path: Option<Path>,
 }
 
 impl Numbers {
@@ -339,6 +352,14 @@ impl Numbers {
                 push_number(out, self.body_bytes);
                 out.extend_from_slice(b",\"duration_us\":");
                 push_number(out, self.duration.as_micros() as u64);
+                if let Some(path) = self.path {
+                    out.extend_from_slice(b",\"rtt_us\":");
+                    push_number(out, path.rtt.as_micros() as u64);
+                    out.extend_from_slice(b",\"cwnd\":");
+                    push_number(out, path.cwnd.into());
+                    out.extend_from_slice(b",\"retransmitted\":");
+                    push_number(out, path.retransmitted.into());
+                }
                 if let Some(cut) = self.cut {
                     out.extend_from_slice(b",\"aborted\":\"");
                     out.extend_from_slice(cut.name());

@@ -108,6 +108,8 @@ pub struct Config {
     pub access_log: Option<PathBuf>,
     /// Format of the access log.
     pub log_format: LogFormat,
+    /// Whether each line says how the path to the client was; in JSON only.
+    pub log_tcp: bool,
 
     /// See [`Limits::connections`].
     pub max_connections: u32,
@@ -199,6 +201,7 @@ impl Default for Config {
             health: false,
             access_log: None,
             log_format: LogFormat::default(),
+            log_tcp: false,
             max_connections: limits.connections,
             max_connections_per_address: limits.connections_per_address,
             max_requests_per_connection: 0,
@@ -355,6 +358,12 @@ impl Config {
             ));
         }
         self.behavior.validate()?;
+        if self.log_tcp && self.log_format != LogFormat::Json {
+            return Err(ConfigError::invalid(
+                "log-tcp",
+                "only the JSON form has a place for it; say also `log-format = \"json\"` (`--log-format json`)",
+            ));
+        }
         if let Some(page) = &self.spa_fallback {
             values::site_path(page).map_err(|why| ConfigError::invalid("spa-fallback", why))?;
         }

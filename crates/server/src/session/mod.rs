@@ -361,6 +361,7 @@ impl runtime::Session for Session {
     fn handle(&mut self, cx: &mut Cx, event: Event<'_, Work>, tx: &mut Tx, now: Instant) {
         match event {
             Event::Bytes(bytes) => self.bytes(cx, bytes, tx, now),
+            Event::Path(path) => cx.journal.path(self.slot, path),
             Event::Sent => self.sent(cx, tx, now),
             Event::Progress(bytes) => {
                 cx.journal.progress(self.slot, bytes);
