@@ -186,6 +186,7 @@ impl Session for Line {
                     }
                 }
             }
+            Event::Path(_) => {}
             Event::Progress(bytes) => {
                 cx.seen.lock().unwrap().progress += bytes;
                 self.deadline = now + self.idle;
