@@ -19,6 +19,7 @@ mod media_type;
 mod pace;
 pub mod peers;
 mod recall;
+pub mod references;
 mod service;
 mod session;
 pub mod site;

@@ -1,6 +1,7 @@
 //! The budget is never exceeded, whatever happens in whatever order.
 
 use super::*;
+use crate::cache::Policy;
 use crate::cache::testing::zipf;
 use crate::entry::Missing;
 use crate::entry::{Content, Representation, Resource};
@@ -66,6 +67,7 @@ fn check(store: &Store) {
             entry,
             bytes: b,
             descriptors: d,
+            ..
         } = &place.state
         {
             assert!(!entry.is_dead());

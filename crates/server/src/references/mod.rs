@@ -1,0 +1,68 @@
+//! What a page embeds, as paths of its own site.
+//!
+//! The [scan](scan()) reads a page as a stream and finds what a browser fetches to show it; [`Base`]
+//! turns what it found into paths as requests resolve to. What is not of this site, what names a
+//! directory, and what goes beyond [`Limits`] is left out. Nothing here knows a cache or a file.
+
+mod resolve;
+mod scan;
+
+pub use resolve::Base;
+pub use scan::scan;
+
+/// What can grow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// References of one page.
+    pub references_max: usize,
+    /// Bytes of one reference, as it stands in the page and as a path.
+    pub reference_bytes_max: usize,
+    /// Bytes of a page that are looked at.
+    pub page_bytes_max: u64,
+}
+
+impl Limits {
+    /// Enough for the pages there are: a page in the HTTP Archive asks for some 70 objects of all sites.
+    pub const DEFAULT: Limits = Limits {
+        references_max: 64,
+        reference_bytes_max: 512,
+        page_bytes_max: 1 << 20,
+    };
+}
+
+/// The references of one page with the hashes of their paths.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct References {
+    ids: Box<[u64]>,
+    paths: Box<[Box<[u8]>]>,
+}
+
+/// What one reference takes beyond its path: hash, pointer, allocation, its places in a policy.
+const OVERHEAD: u64 = 96;
+
+impl References {
+    pub(crate) fn new(paths: Vec<Box<[u8]>>, hash: impl Fn(&[u8]) -> u64) -> References {
+        References {
+            ids: paths.iter().map(|path| hash(path)).collect(),
+            paths: paths.into(),
+        }
+    }
+
+    /// The hashes of the paths, in the order in which the page names them.
+    pub(crate) fn ids(&self) -> &[u64] {
+        &self.ids
+    }
+
+    /// Hash and path of each.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (u64, &[u8])> {
+        self.ids
+            .iter()
+            .copied()
+            .zip(self.paths.iter().map(|path| &**path))
+    }
+
+    /// The bytes all this takes.
+    pub(crate) fn footprint(&self) -> u64 {
+        self.paths.iter().map(|path| OVERHEAD + path.len() as u64).sum()
+    }
+}
