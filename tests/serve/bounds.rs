@@ -367,6 +367,11 @@ fn a_system_without_descriptors_is_outlived(strategy: Strategy) {
         return; // Each has limits of its own; the drivers are those of `loops` and `pool`.
     }
     let tree = tree();
+    let mut strategy = strategy;
+    if strategy.io == "uring" {
+        // Each worker has an accept armed that goes by the limit that held when it was: one to know of.
+        strategy.workers = 1;
+    }
     // So few that a ring's accepts are armed one by one.
     let server = Launch::wrapped(strategy, "ulimit -n 1024")
         .root(tree.path())
@@ -388,7 +393,6 @@ fn a_system_without_descriptors_is_outlived(strategy: Strategy) {
         return;
     }
     if server.started["listeners"][0]["io"] == "uring" {
-        // The accept that is armed goes by the limit that held when it was.
         assert_eq!(server.connect().get("/a.txt").text(), "a");
     }
     let mut outside = server.connect();

@@ -54,13 +54,16 @@ impl std::error::Error for Refusal {}
 /// Why that was refused. Other failures are not reported here: they will be when workers start.
 pub fn try_uring() -> Result<(), Refusal> {
     let refusal = |error: std::io::Error| error.raw_os_error().and_then(Refusal::of);
-    let enter = |mut ring: Ring| {
+    // On a thread of its own: when a ring is gone the kernel interrupts the thread that entered it, and a
+    // call of the caller's that waits with a timeout would fail with EINTR.
+    let tried = std::thread::spawn(|| {
+        let mut ring = Ring::new(SIZES)?;
         ring.enable()?;
         ring.enter(false)
-    };
-    match Ring::new(SIZES).and_then(enter).map_err(refusal) {
-        Err(Some(refusal)) => Err(refusal),
-        Ok(()) | Err(None) => Ok(()),
+    });
+    match tried.join().map(|tried| tried.map_err(refusal)) {
+        Ok(Err(Some(refusal))) => Err(refusal),
+        _ => Ok(()),
     }
 }
 
