@@ -28,6 +28,8 @@ struct Shared<T> {
 struct Queue<T> {
     state: State,
     waiting: VecDeque<T>,
+    /// Whether a piece is being worked at.
+    is_busy: bool,
 }
 
 /// ```text
@@ -51,6 +53,7 @@ impl<T: Send + 'static> Aside<T> {
         let queue = Mutex::new(Queue {
             state: State::New,
             waiting: VecDeque::new(),
+            is_busy: false,
         });
         Aside {
             name,
@@ -83,6 +86,12 @@ impl<T: Send + 'static> Aside<T> {
         self.shared.more.notify_one();
         true
     }
+
+    /// Whether everything offered so far is done.
+    pub fn is_idle(&self) -> bool {
+        let queue = self.shared.lock();
+        queue.waiting.is_empty() && !queue.is_busy
+    }
 }
 
 impl<T> Shared<T> {
@@ -97,6 +106,7 @@ impl<T> Shared<T> {
                 if queue.state == State::Closed {
                     return;
                 }
+                queue.is_busy = !queue.waiting.is_empty();
                 match queue.waiting.pop_front() {
                     Some(piece) => break piece,
                     None => queue = self.more.wait(queue).unwrap_or_else(PoisonError::into_inner),

@@ -20,6 +20,7 @@ mod pace;
 pub mod peers;
 mod recall;
 pub mod references;
+pub mod replay;
 mod service;
 mod session;
 pub mod site;

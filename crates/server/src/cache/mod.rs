@@ -14,7 +14,7 @@ mod store;
 mod structured;
 
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;
 
 pub(crate) use budget::Charge;
 pub use store::StoreCounters;

@@ -2,13 +2,16 @@
 //!
 //! The [scan](scan()) reads a page as a stream and finds what a browser fetches to show it; [`Base`]
 //! turns what it found into paths as requests resolve to. What is not of this site, what names a
-//! directory, and what goes beyond [`Limits`] is left out. Nothing here knows a cache or a file.
+//! directory, and what goes beyond [`Limits`] is left out. Nothing here knows a cache, or what a file is for.
 
 mod resolve;
 mod scan;
 
 pub use resolve::Base;
 pub use scan::scan;
+
+use runtime::fs::{File, Wait};
+use std::io::{self, Read};
 
 /// What can grow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,5 +67,28 @@ impl References {
     /// The bytes all this takes.
     pub(crate) fn footprint(&self) -> u64 {
         self.paths.iter().map(|path| OVERHEAD + path.len() as u64).sum()
+    }
+}
+
+/// An open file as a stream; reading may wait for the disk.
+#[derive(Debug)]
+pub(crate) struct Stream<'f> {
+    file: &'f File,
+    at: u64,
+}
+
+impl Stream<'_> {
+    /// From its beginning.
+    pub(crate) fn of(file: &File) -> Stream<'_> {
+        Stream { file, at: 0 }
+    }
+}
+
+impl Read for Stream<'_> {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        let got = self.file.read_at(buf, self.at, Wait::Block);
+        let got = got.map_err(io::Error::other)?;
+        self.at += got as u64;
+        Ok(got)
     }
 }

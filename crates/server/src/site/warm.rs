@@ -13,12 +13,10 @@
 use super::Shared;
 use super::load::Load;
 use crate::entry::{Answer, Content, Entry, Resource, Token};
-use crate::references::{Base, Limits, References, scan};
+use crate::references::{Base, Limits, References, Stream, scan};
 use measure::UnixTime;
 use runtime::aside::Aside;
-use runtime::fs::{self, Wait};
 use runtime::session::Job;
-use std::io::{self, Read};
 use std::sync::{Arc, Weak};
 
 /// Pages that may wait; what others embed is not loaded ahead.
@@ -110,7 +108,7 @@ impl Shared {
         let base = Base::of_page(&page.path, self.config.hidden);
         let found = match &resource.identity().content {
             Content::Memory(bytes) => scan(&bytes[..], base, &Limits::DEFAULT),
-            Content::File(file) => scan(From { file, at: 0 }, base, &Limits::DEFAULT),
+            Content::File(file) => scan(Stream::of(file), base, &Limits::DEFAULT),
         };
         Some(Arc::new(References::new(found, |path| self.hash(path))))
     }
@@ -142,19 +140,5 @@ fn held_by(entry: &Entry) -> (u64, u64) {
         })
 }
 
-/// A file as a stream.
-struct From<'f> {
-    file: &'f fs::File,
-    at: u64,
-}
-
-impl Read for From<'_> {
-    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-        let got = self
-            .file
-            .read_at(buf, self.at, Wait::Block)
-            .map_err(io::Error::other)?;
-        self.at += got as u64;
-        Ok(got)
-    }
-}
+#[cfg(test)]
+mod tests;
