@@ -22,6 +22,8 @@ pub(crate) struct Hinted {
     order: Chain,
     /// Where the entry of a name is.
     index: HashMap<u64, Slot, foldhash::fast::FixedState>,
+    /// The page used last, with the newest entry since: while that is so, another use changes nothing.
+    settled: Option<(Slot, Option<Slot>)>,
 }
 
 #[derive(Clone, Debug)]
@@ -44,6 +46,7 @@ impl Hinted {
             nodes: Vec::new(),
             order: Chain::EMPTY,
             index: HashMap::default(),
+            settled: None,
         }
     }
 
@@ -64,10 +67,13 @@ impl Hinted {
                 self.renew(slot);
             }
         }
+        let is_page = !references.is_empty();
         self.nodes[page as usize].references = references;
+        self.settled = is_page.then(|| (page, self.order.newest()));
     }
 
     fn forget(&mut self, slot: Slot) {
+        self.settled = None;
         let node = &mut self.nodes[slot as usize];
         node.references = Box::default();
         if self.index.get(&node.id) == Some(&slot) {
@@ -89,6 +95,7 @@ impl Eviction for Hinted {
         }
         self.order.push(&mut self.nodes, slot);
         self.index.insert(id, slot);
+        self.settled = None;
     }
 
     fn refer(&mut self, slot: Slot, references: &[u64]) {
@@ -97,6 +104,9 @@ impl Eviction for Hinted {
     }
 
     fn touch(&mut self, slot: Slot, _times: u32) {
+        if self.settled == Some((slot, self.order.newest())) {
+            return;
+        }
         self.renew(slot);
         self.anticipate(slot);
     }
@@ -137,6 +147,18 @@ mod tests {
         policy.insert(3, 3, 1);
         policy.touch(2, 1);
         assert_eq!(drain(&mut policy), [1, 3, 2, 0]);
+    }
+
+    #[test]
+    fn uses_of_one_page_in_a_row_cost_one() {
+        let mut policy = with(4);
+        policy.refer(0, &[1, 2]);
+        policy.touch(0, 1);
+        assert!(policy.settled.is_some());
+        policy.touch(0, 1);
+        policy.touch(3, 1);
+        policy.touch(0, 1);
+        assert_eq!(drain(&mut policy), [3, 0, 1, 2]);
     }
 
     #[test]

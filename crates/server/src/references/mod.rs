@@ -33,6 +33,41 @@ impl Limits {
     };
 }
 
+/// Scans any bytes, in pieces of any size, and checks what must hold; a fuzz target and a property test.
+///
+/// # Panics
+/// If it does not hold.
+pub fn fuzz(data: &[u8]) {
+    /// Cuts that the data decide.
+    struct Cut<'d>(&'d [u8], usize);
+    impl Read for Cut<'_> {
+        fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+            let most = buf.len().min(self.1);
+            self.0.read(&mut buf[..most])
+        }
+    }
+    let (&[options, size], page) = data.split_first_chunk().unwrap_or((&[0, 0], b""));
+    let limits = Limits {
+        references_max: 1 + usize::from(options >> 4),
+        reference_bytes_max: 8 + usize::from(options & 15) * 8,
+        page_bytes_max: 4096,
+    };
+    let base = || Base::of_page(b"/dir/page.html", false);
+    let found = scan(page, base(), &limits);
+    assert_eq!(scan(Cut(page, 1 + usize::from(size)), base(), &limits), found);
+    assert!(found.len() <= limits.references_max);
+    let mut again = Vec::new();
+    for path in &found {
+        assert!(path.len() <= limits.reference_bytes_max && path.starts_with(b"/") && !path.ends_with(b"/"));
+        let mut encoded = Vec::new();
+        crate::site::path::encode(path, &mut encoded);
+        // It is resolved, has one spelling, and names nothing hidden.
+        assert_eq!(crate::site::path::resolve(&encoded, false, &mut again), Ok(()));
+        assert_eq!(**path, *again);
+        assert_eq!(found.iter().filter(|other| *other == path).count(), 1);
+    }
+}
+
 /// The references of one page with the hashes of their paths.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct References {
