@@ -5,8 +5,8 @@
 //! What strangers put into a line is data: a field ends where its format says so, whatever is in it.
 //! This crate opens no file, knows no clock, and does not judge what was asked for or answered.
 
-mod common;
 mod json;
+mod ncsa;
 mod reader;
 mod time;
 
@@ -76,7 +76,7 @@ impl std::error::Error for Fault {}
 pub fn parse(line: &[u8]) -> Result<Record<'_>, Fault> {
     match line.first() {
         Some(b'{') => json::parse(line),
-        _ => common::parse(line),
+        _ => ncsa::parse(line),
     }
 }
 
