@@ -1,6 +1,7 @@
 //! What can be typed: every flag declared once, a file per command. Decides spelling, help and exit
 //! codes; does nothing.
 
+mod behavior;
 pub(crate) mod cache;
 mod environment;
 mod failure;

@@ -71,7 +71,7 @@ pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<(), Failure> {
     fit(&mut config, &choice, &shares);
     let log = AccessLog::open(config.access_log.as_deref(), None)?;
     let server = Arc::new(open(config.clone(), Peers::default(), log.as_ref(), flags)?);
-    let listeners = bind(&config.listen.0)?;
+    let listeners = bind(&config)?;
     server.set_about(about(&choice, None));
     let workers = start(&server, &choice, &listeners, &shares)?;
     let addresses: Vec<_> = listeners.iter().map(Listener::address).collect();
@@ -272,7 +272,10 @@ impl Operator<'_> {
         };
         let shares = Shares::of(self.descriptors, &next, &choice);
         fit(&mut next, &choice, &shares);
-        let waiting = next.needs_restart(&self.server.config());
+        let running = self.server.config();
+        let waiting = next.needs_restart(&running);
+        // Half of it is the strategy's, which goes on as it is.
+        next.behavior = running.behavior;
         let log = AccessLog::open(next.access_log.as_deref(), self.log.as_ref())?;
         self.server
             .reload(next, sink(log.as_ref()))
@@ -376,7 +379,8 @@ fn say_stopping(open: usize, grace: Duration) {
 }
 
 /// Listens on every address. `[::]` takes IPv4 too, unless `0.0.0.0` is asked for with the same port.
-fn bind(addresses: &[SocketAddr]) -> Result<Vec<Listener>, Failure> {
+fn bind(config: &Config) -> Result<Vec<Listener>, Failure> {
+    let addresses = &config.listen.0;
     let is_v4_twin = |address: &SocketAddr, other: &SocketAddr| {
         other.is_ipv4() && other.ip().is_unspecified() && other.port() == address.port()
     };
@@ -386,6 +390,7 @@ fn bind(addresses: &[SocketAddr]) -> Result<Vec<Listener>, Failure> {
             let how = Listening {
                 both_families: address.ip().is_unspecified()
                     && !addresses.iter().any(|other| is_v4_twin(address, other)),
+                no_delay: !config.behavior.nagle,
                 ..Listening::default()
             };
             Listener::bind(*address, how).map_err(|error| taken(*address, &error))

@@ -71,7 +71,7 @@ pub(super) fn run(
     fit(&mut founder.config, choice, &shares);
     let running = founder.config.clone();
     founder.check_apart(&running)?;
-    founder.listeners = bind(&config.listen.0)?;
+    founder.listeners = bind(&config)?;
     let addresses: Vec<_> = founder.listeners.iter().map(Listener::address).collect();
     founder.start()?;
     let started = Started {

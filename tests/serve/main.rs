@@ -7,6 +7,7 @@
 //! - `connections`: persistence, pipelining, half-close, bytes that nobody read
 //! - `bounds`: what happens when a limit or a timeout is reached, and that the others do not feel it
 //! - `disk`: files that change, vanish, shrink, or are no files at all; the way out of the root
+//! - `behavior`: what other servers do, switched on, singly and as presets
 //! - `operation`: configuration, signals, logs, exit codes
 //! - `hosts`: sites told apart by name, redirects, field lines for some paths
 //! - `live`: the live page, metrics, health and readiness
@@ -29,6 +30,7 @@ mod tree;
 mod wire;
 
 mod ahead;
+mod behavior;
 mod bounds;
 mod clients;
 mod connections;

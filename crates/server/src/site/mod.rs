@@ -29,6 +29,7 @@ pub use config::{OpenError, SiteConfig, Source, Symlinks};
 pub use encode::Encode;
 pub(crate) use fresh::Polls;
 pub use load::{Load, Loaded};
+pub(crate) use represent::Recipe;
 pub use view::{Lookup, View, ViewCounters};
 
 use crate::cache::{Store, StoreCounters};
@@ -40,7 +41,7 @@ use measure::{Instant, UnixTime};
 use runtime::fs::Root;
 use std::hash::{BuildHasher, Hasher};
 use std::sync::atomic::AtomicUsize;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 use tree::{Embedded, Tree};
 use warm::Warmer;
 
@@ -65,6 +66,8 @@ pub(crate) struct Shared {
     encoding: AtomicUsize,
     /// Where what pages embed is loaded; none if the policy does not want that.
     warmer: OnceLock<Warmer>,
+    /// Held while an answer is made, where that is asked for.
+    pub(crate) in_use: Mutex<()>,
 }
 
 impl Site {
@@ -108,6 +111,7 @@ impl Site {
             memory_max,
             encoding: AtomicUsize::new(0),
             warmer: OnceLock::new(),
+            in_use: Mutex::new(()),
             config,
         });
         fresh::start(&shared)?;
