@@ -1,6 +1,7 @@
 //! The one binary: dispatches to a command and turns its outcome into an exit code. It knows what
 //! commands there are and nothing about any of them.
 
+mod cache;
 mod cli;
 mod demo;
 mod serve;
@@ -12,6 +13,7 @@ fn main() -> ExitCode {
     let voice = cli.voice;
     let outcome = match cli.command {
         cli::Command::Serve(flags) => serve::run(&flags, &voice),
+        cli::Command::Cache { what } => cache::run(&what, &voice),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -13,6 +13,7 @@ use std::process::Command;
 /// `A` may depend on these crates of ours, and on no other. The binary may name all of them.
 const ARROWS: &[(&str, &[&str])] = &[
     ("measure", &[]),
+    ("accesslog", &["measure"]),
     ("http1", &["measure"]),
     ("link", &["measure"]),
     ("tcp", &["measure"]),
@@ -21,7 +22,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("runtime", &["link", "tcp", "measure"]),
     ("server", &["http1", "runtime", "measure"]),
     ("client", &["http1", "runtime", "measure"]),
-    ("load", &["client", "runtime", "measure"]),
+    ("load", &["accesslog", "client", "runtime", "measure"]),
     ("lab", &["trace", "model", "measure"]),
 ];
 

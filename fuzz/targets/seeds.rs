@@ -24,9 +24,43 @@ fn main() -> io::Result<()> {
             }
         }
     }
+    for (target, seed) in OTHERS {
+        let folder = Path::new(&corpus).join(target);
+        fs::create_dir_all(&folder)?;
+        fs::write(folder.join(format!("other-{count}")), seed)?;
+        count += 1;
+    }
     println!("{count} seeds");
     Ok(())
 }
+
+/// Seeds that are no messages.
+const OTHERS: [(&str, &str); 6] = [
+    (
+        "references",
+        "\u{f}\u{3}<base href=/x/><img src='a.png' srcset=\"b.png 1x, c.png\"><link rel=icon href=/f.ico>",
+    ),
+    (
+        "references",
+        "\u{f}\u{0}<script src=a.js>'<img src=no>'</script><!-- <img src=no> --><object data=../&amp;.svg>",
+    ),
+    (
+        "access_log",
+        "192.0.2.7 - - [06/Nov/1994:08:49:37 +0000] \"GET /a?b HTTP/1.1\" 200 1024\n",
+    ),
+    (
+        "access_log",
+        "::1 - j d [10/Oct/2000:13:55:36 -0700] \"GET /\\xc3\\\" HTTP/1.0\" 304 - \"http://a/b\" \"c\" 7\r\n",
+    ),
+    (
+        "access_log",
+        "{\"time\":\"1994-11-06T08:49:37Z\",\"peer\":\"::1\",\"method\":\"GET\",\"target\":\"/a\",\"status\":200}\n",
+    ),
+    (
+        "access_log",
+        "{\"time\":\"1994-11-06T08:49:37.5+01:00\",\"peer\":\"\\u00e4\",\"raw\":\"\",\"status\":400}\n",
+    ),
+];
 
 /// The targets a vector is a seed for, with the bytes of options each expects first.
 fn seeds(kind: &str, message: &[u8]) -> Vec<(&'static str, Vec<u8>)> {

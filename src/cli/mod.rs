@@ -2,6 +2,7 @@
 //! codes; does nothing.
 
 mod behavior;
+pub(crate) mod cache;
 mod environment;
 mod failure;
 pub(crate) mod serve;
@@ -61,6 +62,14 @@ impl Cli {
 pub(crate) enum Command {
     /// Serves a directory, or with none the site embedded in this program
     Serve(Box<serve::Flags>),
+
+    /// Says what a cache would have done with the requests of an access log
+    #[command(arg_required_else_help = true)]
+    Cache {
+        /// What to do
+        #[command(subcommand)]
+        what: cache::Command,
+    },
 }
 
 #[cfg(test)]

@@ -73,7 +73,9 @@ pub(crate) struct Flags {
     #[arg(long, value_name = "STRATEGY", env = "WEIR_IO", help_heading = "Strategy")]
     io: Option<IoKind>,
 
-    /// Which entry leaves a full cache: s3-fifo, lru, lfu [default: s3-fifo]
+    /// Which entry leaves a full cache: s3-fifo, lru, lfu, hinted (lru; what a page embeds is loaded
+    /// and kept with it), structured (a page and what it embeds enter and leave as one)
+    /// [default: s3-fifo]
     #[arg(
         long,
         value_name = "POLICY",
@@ -443,7 +445,9 @@ mod tests {
     fn config(arguments: &[&str]) -> Result<Config, String> {
         let cli =
             Cli::try_parse_from(["weir", "serve"].iter().chain(arguments)).map_err(|e| e.to_string())?;
-        let Command::Serve(flags) = cli.command;
+        let Command::Serve(flags) = cli.command else {
+            panic!("another command")
+        };
         flags.configuration().map_err(|failure| failure.to_string())
     }
 

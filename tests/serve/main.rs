@@ -1,6 +1,7 @@
 //! The black box: every test here starts the built binary, speaks to it over a real socket and looks
 //! only at what a client, an operator or the file system can see. Each test runs once per strategy.
 //!
+//! - `ahead`: what a page embeds is in memory before it is asked for
 //! - `files`: which file answers which path; redirects, listings, error pages, methods
 //! - `representations`: conditions, ranges, content codings
 //! - `connections`: persistence, pipelining, half-close, bytes that nobody read
@@ -28,6 +29,7 @@ mod process;
 mod tree;
 mod wire;
 
+mod ahead;
 mod behavior;
 mod bounds;
 mod clients;

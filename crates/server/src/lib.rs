@@ -19,6 +19,8 @@ mod media_type;
 mod pace;
 pub mod peers;
 mod recall;
+pub mod references;
+pub mod replay;
 mod service;
 mod session;
 pub mod site;

@@ -60,6 +60,11 @@ impl Chain {
         (self.oldest != NONE).then_some(self.oldest)
     }
 
+    /// The newest member.
+    pub(crate) fn newest(&self) -> Option<Slot> {
+        (self.newest != NONE).then_some(self.newest)
+    }
+
     /// Adds a slot that is in no chain as the newest.
     pub(crate) fn push<N: Linked>(&mut self, nodes: &mut [N], slot: Slot) {
         *nodes[slot as usize].link() = Link {

@@ -1,17 +1,20 @@
 //! What is kept, and what leaves first.
 //!
 //! The [`store`](Store) bounds bytes, entries and descriptors; a policy only orders. Policies see
-//! slots, hashes and sizes, never paths or content, and each has a file of its own.
+//! slots, hashes and sizes, never paths or content, and each has a file of its own. Two of them also
+//! see which hashes an entry refers to: [`hinted`] and [`structured`].
 
 mod budget;
 mod chain;
+mod hinted;
 mod lfu;
 mod lru;
 mod s3fifo;
 mod store;
+mod structured;
 
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;
 
 pub(crate) use budget::Charge;
 pub use store::StoreCounters;
@@ -21,6 +24,9 @@ use chain::Slot;
 use core::fmt;
 use core::str::FromStr;
 use measure::Bytes;
+
+/// A unit of [`structured`] may have one part in this many of the budget: one page must not be the cache.
+pub(crate) const UNIT_SHARE: u64 = 4;
 
 /// Which entry leaves when there is no room.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -32,17 +38,46 @@ pub enum Policy {
     /// S3-FIFO: new entries must prove themselves in a small queue first, so one scan evicts nothing useful.
     #[default]
     S3Fifo,
+    /// Least recently used, where a use of a page is a use of all that it embeds, which is loaded with it.
+    Hinted,
+    /// Least recently used among units: a page and what it embeds are loaded together and leave together.
+    Structured,
 }
 
 impl Policy {
     /// All of them.
-    pub const ALL: [Policy; 3] = [Policy::Lru, Policy::Lfu, Policy::S3Fifo];
+    pub const ALL: [Policy; 5] = [
+        Policy::Lru,
+        Policy::Lfu,
+        Policy::S3Fifo,
+        Policy::Hinted,
+        Policy::Structured,
+    ];
+
+    /// Whether it wants to know what pages refer to; then what they refer to is loaded with them.
+    pub const fn anticipates(self) -> bool {
+        matches!(self, Policy::Hinted | Policy::Structured)
+    }
+
     /// The name used in configuration.
     pub const fn name(self) -> &'static str {
         match self {
             Policy::Lru => "lru",
             Policy::Lfu => "lfu",
             Policy::S3Fifo => "s3-fifo",
+            Policy::Hinted => "hinted",
+            Policy::Structured => "structured",
+        }
+    }
+
+    /// A new order of eviction for a cache of this many bytes.
+    pub(crate) fn eviction(self, budget: u64) -> Box<dyn Eviction> {
+        match self {
+            Policy::Lru => Box::new(lru::Lru::new()),
+            Policy::Lfu => Box::new(lfu::Lfu::new()),
+            Policy::S3Fifo => Box::new(s3fifo::S3Fifo::new()),
+            Policy::Hinted => Box::new(hinted::Hinted::new()),
+            Policy::Structured => Box::new(structured::Structured::new(budget / UNIT_SHARE)),
         }
     }
 }
@@ -59,7 +94,11 @@ pub struct UnknownPolicy(String);
 
 impl fmt::Display for UnknownPolicy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "`{}` is no cache policy; choose lru, lfu or s3-fifo", self.0)
+        write!(
+            f,
+            "`{}` is no cache policy; choose lru, lfu, s3-fifo, hinted or structured",
+            self.0
+        )
     }
 }
 
@@ -110,6 +149,10 @@ pub(crate) trait Eviction: Send + fmt::Debug {
     /// An entry came in. `id` is the hash of its name: the same when it comes back in another slot.
     fn insert(&mut self, slot: Slot, id: u64, size: u64);
 
+    /// What an entry that just came in refers to, as hashes of names, whether or not those are in.
+    /// Called once at most, right after `insert`.
+    fn refer(&mut self, _slot: Slot, _references: &[u64]) {}
+
     /// An entry was used.
     fn touch(&mut self, slot: Slot, times: u32);
 
@@ -118,4 +161,9 @@ pub(crate) trait Eviction: Send + fmt::Debug {
 
     /// Chooses the entry to evict and forgets it. `None` if there are none.
     fn victim(&mut self) -> Option<Slot>;
+
+    /// Whether the next victims belong to the last one and are to leave now, too.
+    fn is_leaving(&self) -> bool {
+        false
+    }
 }

@@ -9,8 +9,9 @@
 
 use super::budget::{Budget, Charge};
 use super::chain::{NONE, Slot};
-use super::{CacheConfig, Eviction, Policy};
+use super::{CacheConfig, Eviction};
 use crate::entry::{Answer, Entry, Token};
+use crate::references::References;
 use crate::site::Polls;
 use hashbrown::HashTable;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -38,6 +39,7 @@ pub(crate) struct Store {
     deaths: AtomicU64,
     evictions: AtomicU64,
     turned_away: AtomicU64,
+    ahead: AtomicU64,
     changes: Box<[AtomicU64]>,
 }
 
@@ -56,6 +58,8 @@ pub struct StoreCounters {
     pub evictions: u64,
     /// Answers that were served without being kept, for want of room.
     pub turned_away: u64,
+    /// Entries loaded because a page embeds them, before anybody asked for them.
+    pub ahead: u64,
 }
 
 impl std::ops::AddAssign for StoreCounters {
@@ -66,6 +70,7 @@ impl std::ops::AddAssign for StoreCounters {
         self.descriptors += other.descriptors;
         self.evictions += other.evictions;
         self.turned_away += other.turned_away;
+        self.ahead += other.ahead;
     }
 }
 
@@ -89,7 +94,8 @@ struct Inner {
     places: Vec<Place>,
     free: Slot,
     memory: Box<dyn Eviction>,
-    descriptors: Box<dyn Eviction>,
+    /// The order of entries with descriptors; none where one order is kept of all.
+    descriptors: Option<Box<dyn Eviction>>,
     live_bytes: u64,
     live_descriptors: u64,
     live: usize,
@@ -110,6 +116,8 @@ enum State {
         entry: Arc<Entry>,
         bytes: u64,
         descriptors: u64,
+        /// Once it is known.
+        embeds: Option<Embeds>,
     },
 }
 
@@ -127,6 +135,16 @@ pub(crate) struct Draft {
     pub(crate) polls: Option<Polls>,
 }
 
+/// What left the store; to be freed after the lock is released.
+type Gone = (Arc<Entry>, Option<Embeds>);
+
+/// What an entry embeds, with what that takes.
+#[derive(Debug)]
+struct Embeds {
+    references: Arc<References>,
+    charge: Charge,
+}
+
 impl Store {
     pub(crate) fn new(config: &CacheConfig) -> Store {
         Store {
@@ -136,8 +154,9 @@ impl Store {
                 index: HashTable::new(),
                 places: Vec::new(),
                 free: NONE,
-                memory: eviction(config.policy),
-                descriptors: eviction(config.policy),
+                memory: config.policy.eviction(config.budget.0),
+                // A page and what it embeds may be of both kinds, and they are kept together.
+                descriptors: (!config.policy.anticipates()).then(|| config.policy.eviction(config.budget.0)),
                 live_bytes: 0,
                 live_descriptors: 0,
                 live: 0,
@@ -145,6 +164,7 @@ impl Store {
             deaths: AtomicU64::new(0),
             evictions: AtomicU64::new(0),
             turned_away: AtomicU64::new(0),
+            ahead: AtomicU64::new(0),
             changes: (0..CHANGE_COUNTERS).map(|_| AtomicU64::new(0)).collect(),
         }
     }
@@ -172,16 +192,17 @@ impl Store {
             // More than is over the target: when evicted entries linger in views, waiting for them
             // would stop all loads, and evicting without end would empty the cache for nothing.
             while inner.live_bytes + bytes > bytes_target || (free + freed < bytes && freed < bytes) {
-                let Some(slot) = inner.victim() else { break };
-                freed += inner.retire(slot, &mut gone);
+                let Some(bytes) = inner.evict(&mut gone) else {
+                    break;
+                };
+                freed += bytes;
             }
             let limit = self.budget.descriptors_limit();
             let target = limit - limit / HEADROOM;
             while descriptors > 0 && inner.live_descriptors + descriptors > target {
-                let Some(slot) = inner.descriptors.victim() else {
+                if inner.evict_descriptor(&mut gone).is_none() {
                     break;
-                };
-                inner.retire(slot, &mut gone);
+                }
             }
         }
         self.evicted(gone);
@@ -211,8 +232,9 @@ impl Store {
                 inner.retire(old, &mut replaced);
             }
             while inner.live >= self.entries_max {
-                let Some(slot) = inner.victim() else { break };
-                inner.retire(slot, &mut evicted);
+                if inner.evict(&mut evicted).is_none() {
+                    break;
+                }
             }
             inner.place(draft)
         };
@@ -234,10 +256,40 @@ impl Store {
             let slot = alive?;
             inner.forget(slot);
             inner.retire(slot, &mut gone);
-            inner.place(draft)
+            let entry = inner.place(draft);
+            // It is of the same content, so it embeds the same.
+            if let Some((_, known)) = gone.last_mut()
+                && let Some(embeds) = known.take()
+            {
+                *known = inner.embed(entry.token, embeds).err();
+            }
+            entry
         };
         self.bury(gone);
         Some(entry)
+    }
+
+    /// Notes what a living entry embeds, which takes what is reserved. False: it is gone, or that is known.
+    pub(crate) fn refer(&self, page: &Entry, references: &Arc<References>, charge: Charge) -> bool {
+        let embeds = Embeds {
+            references: Arc::clone(references),
+            charge,
+        };
+        // What is refused is freed after the lock is released.
+        let noted = self.lock().embed(page.token, embeds);
+        noted.is_ok()
+    }
+
+    /// Whether it is known what the entry of this path embeds.
+    pub(crate) fn is_referred(&self, page: &Entry) -> bool {
+        let inner = self.lock();
+        let slot = inner.find(page.hash, &page.path);
+        slot.is_some_and(|slot| {
+            matches!(
+                inner.places[slot as usize].state,
+                State::Taken { embeds: Some(_), .. }
+            )
+        })
     }
 
     /// Closes some of the files that are only kept; whether there were any.
@@ -247,10 +299,9 @@ impl Store {
             let mut inner = self.lock();
             let enough = inner.live_descriptors - inner.live_descriptors / 4;
             while inner.live_descriptors > 0 && inner.live_descriptors >= enough {
-                let Some(slot) = inner.descriptors.victim() else {
+                if inner.evict_descriptor(&mut gone).is_none() {
                     break;
-                };
-                inner.retire(slot, &mut gone);
+                }
             }
         }
         let any = !gone.is_empty();
@@ -341,17 +392,23 @@ impl Store {
             descriptors: self.budget.descriptors_used(),
             evictions: self.evictions.load(Ordering::Relaxed),
             turned_away: self.turned_away.load(Ordering::Relaxed),
+            ahead: self.ahead.load(Ordering::Relaxed),
         }
     }
 
+    /// An entry was loaded before anybody asked for it.
+    pub(crate) fn loaded_ahead(&self) {
+        self.ahead.fetch_add(1, Ordering::Relaxed);
+    }
+
     /// Frees what died, after the lock is released.
-    fn bury(&self, gone: Vec<Arc<Entry>>) {
+    fn bury(&self, gone: Vec<Gone>) {
         if !gone.is_empty() {
             self.deaths.fetch_add(1, Ordering::AcqRel);
         }
     }
 
-    fn evicted(&self, gone: Vec<Arc<Entry>>) {
+    fn evicted(&self, gone: Vec<Gone>) {
         self.evictions.fetch_add(gone.len() as u64, Ordering::Relaxed);
         self.bury(gone);
     }
@@ -359,14 +416,6 @@ impl Store {
     fn lock(&self) -> MutexGuard<'_, Inner> {
         // A panic elsewhere leaves at worst an entry that the index does not find.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-fn eviction(policy: Policy) -> Box<dyn Eviction> {
-    match policy {
-        Policy::Lru => Box::new(super::lru::Lru::new()),
-        Policy::Lfu => Box::new(super::lfu::Lfu::new()),
-        Policy::S3Fifo => Box::new(super::s3fifo::S3Fifo::new()),
     }
 }
 
@@ -388,17 +437,38 @@ impl Inner {
     }
 
     /// The policy that orders this entry: those with descriptors compete among themselves, as it is
-    /// descriptors they take.
+    /// descriptors they take, unless one order is kept of all.
     fn policy(&mut self, descriptors: u64) -> &mut dyn Eviction {
-        match descriptors {
-            0 => &mut *self.memory,
-            _ => &mut *self.descriptors,
+        match &mut self.descriptors {
+            Some(own) if descriptors > 0 => &mut **own,
+            _ => &mut *self.memory,
         }
     }
 
-    /// An entry the policies give up, already forgotten by them.
-    fn victim(&mut self) -> Option<Slot> {
-        self.memory.victim().or_else(|| self.descriptors.victim())
+    /// Evicts an entry, and those that leave with it, for the sake of memory. Returns their bytes.
+    fn evict(&mut self, gone: &mut Vec<Gone>) -> Option<u64> {
+        match self.memory.victim() {
+            Some(slot) => Some(self.retire_unit(slot, 0, gone)),
+            None => self.evict_descriptor(gone),
+        }
+    }
+
+    /// The same for the sake of descriptors.
+    fn evict_descriptor(&mut self, gone: &mut Vec<Gone>) -> Option<u64> {
+        let slot = self.policy(1).victim()?;
+        Some(self.retire_unit(slot, 1, gone))
+    }
+
+    /// Retires a victim and those that are to leave with it.
+    fn retire_unit(&mut self, victim: Slot, descriptors: u64, gone: &mut Vec<Gone>) -> u64 {
+        let mut freed = self.retire(victim, gone);
+        while self.policy(descriptors).is_leaving() {
+            let Some(slot) = self.policy(descriptors).victim() else {
+                break;
+            };
+            freed += self.retire(slot, gone);
+        }
+        freed
     }
 
     /// Makes the policy forget an entry that leaves for another reason than room.
@@ -409,13 +479,14 @@ impl Inner {
     }
 
     /// Takes an entry, which its policy has forgotten, out of the index; returns its bytes.
-    fn retire(&mut self, slot: Slot, gone: &mut Vec<Arc<Entry>>) -> u64 {
+    fn retire(&mut self, slot: Slot, gone: &mut Vec<Gone>) -> u64 {
         let place = &mut self.places[slot as usize];
         let next = State::Free { next: self.free };
         let State::Taken {
             entry,
             bytes,
             descriptors,
+            embeds,
         } = std::mem::replace(&mut place.state, next)
         else {
             debug_assert!(false, "a policy named a slot that holds nothing");
@@ -430,7 +501,7 @@ impl Inner {
         self.live_bytes -= bytes;
         self.live_descriptors -= descriptors;
         entry.kill();
-        gone.push(entry);
+        gone.push((entry, embeds));
         bytes
     }
 
@@ -461,6 +532,7 @@ impl Inner {
             entry: Arc::clone(&entry),
             bytes,
             descriptors,
+            embeds: None,
         };
         let Inner { index, places, .. } = self;
         index.insert_unique(entry.hash, slot, |&slot| match &places[slot as usize].state {
@@ -472,6 +544,33 @@ impl Inner {
         self.live_descriptors += descriptors;
         self.policy(descriptors).insert(slot, hash, bytes);
         entry
+    }
+
+    /// Notes what the entry in this place embeds. Gives that back if the entry is gone or it is known.
+    fn embed(&mut self, token: Token, given: Embeds) -> Result<(), Embeds> {
+        let Some(place) = self.places.get_mut(token.slot as usize) else {
+            return Err(given);
+        };
+        let State::Taken {
+            bytes,
+            descriptors,
+            embeds: embeds @ None,
+            ..
+        } = &mut place.state
+        else {
+            return Err(given);
+        };
+        if place.generation != token.generation {
+            return Err(given);
+        }
+        let more = given.charge.bytes();
+        let references = Arc::clone(&given.references);
+        let descriptors = *descriptors;
+        *bytes += more;
+        *embeds = Some(given);
+        self.live_bytes += more;
+        self.policy(descriptors).refer(token.slot, references.ids());
+        Ok(())
     }
 
     fn touch(&mut self, touch: &Touch) {

@@ -6,12 +6,12 @@ use measure::Seed;
 use rand_xoshiro::rand_core::Rng as _;
 
 /// All victims in order.
-pub(super) fn drain(policy: &mut dyn Eviction) -> Vec<Slot> {
+pub(crate) fn drain(policy: &mut dyn Eviction) -> Vec<Slot> {
     std::iter::from_fn(|| policy.victim()).collect()
 }
 
 /// Ranks drawn with probability proportional to `1 / (rank + 1)^exponent`.
-pub(super) fn zipf(population: usize, exponent: f64, seed: Seed) -> impl Iterator<Item = usize> {
+pub(crate) fn zipf(population: usize, exponent: f64, seed: Seed) -> impl Iterator<Item = usize> {
     let mut sum = 0.0;
     let cumulative: Vec<f64> = (1..=population)
         .map(|rank| {

@@ -429,6 +429,8 @@ impl Config {
                     CachePolicy::Lru => Policy::Lru,
                     CachePolicy::Lfu => Policy::Lfu,
                     CachePolicy::S3Fifo => Policy::S3Fifo,
+                    CachePolicy::Hinted => Policy::Hinted,
+                    CachePolicy::Structured => Policy::Structured,
                 },
                 budget: self.cache_size,
                 memory_file_max: match self.behavior.copies {

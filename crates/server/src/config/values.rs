@@ -56,6 +56,10 @@ pub enum CachePolicy {
     /// S3-FIFO: three queues, resistant to scans.
     #[default]
     S3Fifo,
+    /// A page served brings in and keeps what it embeds.
+    Hinted,
+    /// A page and what it embeds enter and leave as one.
+    Structured,
 }
 
 /// Format of the access log.

@@ -63,7 +63,7 @@ impl Figures {
             out,
             "\"at-ms\":{millis},\"process\":{},\"uptime-s\":{},\"strategy\":\"{}\",\"cache-policy\":\"{}\",\"sites\":{},\
              \"connections\":{},\"addresses\":{},\"cache\":{{\"entries\":{},\"bytes\":{},\"bytes-max\":{},\
-             \"descriptors\":{},\"evictions\":{},\"turned-away\":{}}},\"totals\":",
+             \"descriptors\":{},\"evictions\":{},\"turned-away\":{},\"ahead\":{}}},\"totals\":",
             self.process.map_or("null".to_owned(), |pid| pid.to_string()),
             self.uptime_secs,
             self.strategy,
@@ -77,6 +77,7 @@ impl Figures {
             self.cache.descriptors,
             self.cache.evictions,
             self.cache.turned_away,
+            self.cache.ahead,
         );
         counts(&mut out, &self.totals);
         out.push_str(",\"workers\":[");

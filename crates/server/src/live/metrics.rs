@@ -100,6 +100,11 @@ impl Collector for Gathered {
                 "Answers served without being kept, for want of room",
                 cache.turned_away,
             ),
+            (
+                "cache_ahead",
+                "Entries loaded because a page embeds them, before they were asked for",
+                cache.ahead,
+            ),
         ] {
             let encoder = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
             ConstCounter::new(value).encode(encoder)?;

@@ -119,7 +119,11 @@ impl Encode {
         let mut base = Arc::clone(entry);
         for _ in 0..OFFERS_MAX {
             match shared.store.replace(&base, self.draft(&base, &made)?) {
-                Some(entry) => return Some(entry),
+                Some(entry) => {
+                    // If it was replaced before anybody could look at what it embeds.
+                    shared.anticipate(&entry);
+                    return Some(entry);
+                }
                 None => base = shared.store.get(entry.hash, &entry.path)?,
             }
         }

@@ -46,6 +46,8 @@ pub struct Load {
     pub(crate) path: Box<[u8]>,
     pub(crate) hash: u64,
     pub(crate) wall: UnixTime,
+    /// Whether nobody has asked for it yet: then what it embeds is not loaded in turn.
+    pub(crate) is_ahead: bool,
 }
 
 /// A finished load or encoding, to be given to [`View::finish`](super::View::finish).
@@ -436,7 +438,11 @@ impl Load {
             content: found.content,
             polls,
         };
-        self.shared.store.insert(draft, snapshot)
+        let entry = self.shared.store.insert(draft, snapshot);
+        if !self.is_ahead {
+            self.shared.anticipate(&entry);
+        }
+        entry
     }
 }
 

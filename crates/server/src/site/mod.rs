@@ -9,7 +9,8 @@
 //! ```
 //!
 //! What a path may name is decided in [`path`], how an answer is found in [`load`], what is kept in
-//! [`crate::cache`], when it is no longer true in [`fresh`]. Nothing here knows a request.
+//! [`crate::cache`], when it is no longer true in [`fresh`], what is loaded before it is asked for in
+//! [`warm`]. Nothing here knows a request.
 
 pub(crate) mod config;
 mod encode;
@@ -19,6 +20,7 @@ pub(crate) mod path;
 mod represent;
 mod tree;
 mod view;
+mod warm;
 
 #[cfg(test)]
 mod tests;
@@ -39,8 +41,9 @@ use measure::{Instant, UnixTime};
 use runtime::fs::Root;
 use std::hash::{BuildHasher, Hasher};
 use std::sync::atomic::AtomicUsize;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use tree::{Embedded, Tree};
+use warm::Warmer;
 
 /// A site, opened: shared by all workers.
 #[derive(Clone, Debug)]
@@ -61,6 +64,8 @@ pub(crate) struct Shared {
     memory_max: u64,
     /// Encodings being made.
     encoding: AtomicUsize,
+    /// Where what pages embed is loaded; none if the policy does not want that.
+    warmer: OnceLock<Warmer>,
     /// Held while an answer is made, where that is asked for.
     pub(crate) in_use: Mutex<()>,
 }
@@ -105,10 +110,12 @@ impl Site {
             configured: configured.into(),
             memory_max,
             encoding: AtomicUsize::new(0),
+            warmer: OnceLock::new(),
             in_use: Mutex::new(()),
             config,
         });
         fresh::start(&shared)?;
+        warm::start(&shared);
         Ok(Site { shared })
     }
 

@@ -15,17 +15,17 @@ use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 
 /// A directory, a site over it, and one view.
-struct Fixture {
+pub(super) struct Fixture {
     dir: tempfile::TempDir,
-    site: Site,
-    view: View,
+    pub(super) site: Site,
+    pub(super) view: View,
     now: Instant,
     /// Late enough that all files count as settled.
     wall: UnixTime,
 }
 
 impl Fixture {
-    fn new(configure: impl FnOnce(&mut SiteConfig)) -> Fixture {
+    pub(super) fn new(configure: impl FnOnce(&mut SiteConfig)) -> Fixture {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path().join("root");
         std::fs::create_dir(&root).unwrap();
@@ -45,34 +45,34 @@ impl Fixture {
         }
     }
 
-    fn at(&self, rel: &str) -> PathBuf {
+    pub(super) fn at(&self, rel: &str) -> PathBuf {
         self.dir.path().join("root").join(rel)
     }
 
-    fn write(&self, rel: &str, bytes: impl AsRef<[u8]>) {
+    pub(super) fn write(&self, rel: &str, bytes: impl AsRef<[u8]>) {
         let path = self.at(rel);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         std::fs::write(path, bytes).unwrap();
     }
 
-    fn get(&mut self, path: &str) -> Arc<Entry> {
+    pub(super) fn get(&mut self, path: &str) -> Arc<Entry> {
         get(&mut self.view, path)
     }
 
-    fn turn(&mut self, after: Duration) {
+    pub(super) fn turn(&mut self, after: Duration) {
         self.now = self.now + after;
         self.view.turn(self.now, self.wall);
     }
 
     /// What a client would see: the content without coding, or a word for the rest.
-    fn see(&mut self, path: &str) -> String {
+    pub(super) fn see(&mut self, path: &str) -> String {
         show(&self.get(path))
     }
 
     /// Waits until a client would see `want`. The promise is a second; the bound allows for a machine
     /// that is busy with other things.
     #[track_caller]
-    fn becomes(&mut self, path: &str, want: &str) {
+    pub(super) fn becomes(&mut self, path: &str, want: &str) {
         let deadline = std::time::Instant::now() + Duration::from_secs(10);
         loop {
             let seen = self.see(path);
@@ -88,7 +88,7 @@ impl Fixture {
     }
 
     /// Whether the path is answered without a load.
-    fn is_kept(&mut self, path: &str) -> bool {
+    pub(super) fn is_kept(&mut self, path: &str) -> bool {
         matches!(self.view.lookup(path.as_bytes()), Lookup::Hit(_))
     }
 }

@@ -184,6 +184,7 @@ impl View {
             path: self.scratch.as_slice().into(),
             hash,
             wall: self.wall,
+            is_ahead: false,
         })
     }
 

@@ -1,6 +1,7 @@
 //! The budget is never exceeded, whatever happens in whatever order.
 
 use super::*;
+use crate::cache::Policy;
 use crate::cache::testing::zipf;
 use crate::entry::Missing;
 use crate::entry::{Content, Representation, Resource};
@@ -58,6 +59,68 @@ fn put(store: &Store, name: u16, size: u64, descriptors: u64) -> Option<(Arc<Ent
     Some((store.insert(draft, snapshot), body))
 }
 
+/// Says what a page embeds, if there is room for that.
+fn refer(store: &Store, page: &Entry, names: &[u16]) -> bool {
+    let paths = names.iter().map(|&name| path(name)).collect();
+    let number = |path: &[u8]| str::from_utf8(&path[1..]).unwrap().parse().unwrap();
+    let references = Arc::new(References::new(paths, |path| hash(number(path))));
+    let charge = store.reserve(references.footprint(), 0);
+    charge.is_some_and(|charge| store.refer(page, &references, charge))
+}
+
+#[test]
+fn what_an_entry_embeds_is_known_once_and_follows_it() {
+    for policy in [Policy::Hinted, Policy::Structured] {
+        let store = store(policy, 64 << 10, 100, 1);
+        let (page, _) = put(&store, 1, 100, 0).unwrap();
+        let before = store.counters().bytes;
+        assert!(!store.is_referred(&page) && refer(&store, &page, &[2, 3]));
+        assert!(store.is_referred(&page) && store.counters().bytes > before);
+        assert!(!refer(&store, &page, &[2]), "a second time");
+        let (old, _) = put(&store, 9, 100, 0).unwrap();
+        store.kill(hash(9), &path(9));
+        assert!(!refer(&store, &old, &[2]), "it is gone");
+        // A further coding takes the place of the page, as `Encode` does it.
+        let draft = Draft {
+            path: path(1),
+            hash: hash(1),
+            answer: Answer::Missing(Missing::Forbidden),
+            charge: store.reserve(ENTRY_OVERHEAD, 0).unwrap(),
+            content: 0,
+            polls: None,
+        };
+        let coded = store.replace(&page, draft).unwrap();
+        assert!(store.is_referred(&coded), "{policy}");
+        check(&store);
+        store.kill_where(|_| true);
+        drop((page, old, coded));
+        assert_eq!(store.counters().bytes, 0, "{policy}");
+    }
+}
+
+#[test]
+fn a_unit_leaves_as_one_for_whatever_reason_there_is_no_room() {
+    // A page with two parts, then others: the first that has to leave takes both along.
+    for (budget, entries_max, descriptors_max) in [(64 << 10, 4, 9), (64 << 10, 100, 1), (24 << 10, 100, 9)] {
+        let store = store(Policy::Structured, budget, entries_max, descriptors_max);
+        let (page, _) = put(&store, 1, 200, 0).unwrap();
+        assert!(refer(&store, &page, &[2, 3]));
+        let parts = [
+            put(&store, 2, 200, 0).unwrap().0,
+            put(&store, 3, 200, 1).unwrap().0,
+        ];
+        let mut next = 4;
+        while !page.is_dead() {
+            assert!(!parts[0].is_dead() && !parts[1].is_dead());
+            put(&store, next, 900, 1);
+            next += 1;
+            assert!(next < 100, "it never left");
+        }
+        assert!(parts[0].is_dead() && parts[1].is_dead());
+        check(&store);
+    }
+}
+
 fn check(store: &Store) {
     let inner = store.lock();
     let (mut live, mut bytes, mut descriptors) = (0, 0, 0);
@@ -66,6 +129,7 @@ fn check(store: &Store) {
             entry,
             bytes: b,
             descriptors: d,
+            ..
         } = &place.state
         {
             assert!(!entry.is_dead());
@@ -81,6 +145,7 @@ fn check(store: &Store) {
     );
     assert_eq!(inner.index.len(), live);
     assert!(live <= store.entries_max);
+    assert!(!inner.memory.is_leaving(), "a unit has left as a whole");
     assert!(bytes <= store.budget.bytes_used());
     assert!(store.budget.bytes_peak() <= store.budget.bytes_limit());
     assert!(store.budget.descriptors_used() <= store.budget.descriptors_limit());
@@ -93,6 +158,7 @@ enum Op {
         size: u64,
         descriptors: u64,
         keep: bool,
+        embeds: Option<Vec<u16>>,
     },
     Get {
         name: u16,
@@ -108,8 +174,16 @@ enum Op {
 fn op() -> impl Strategy<Value = Op> {
     let name = 0..200_u16;
     prop_oneof![
-        6 => (name.clone(), prop_oneof![0..512_u64, 0..6_000_u64], 0..2_u64, proptest::bool::weighted(0.2))
-            .prop_map(|(name, size, descriptors, keep)| Op::Put { name, size, descriptors, keep }),
+        6 => (
+            name.clone(),
+            prop_oneof![0..512_u64, 0..6_000_u64],
+            0..2_u64,
+            proptest::bool::weighted(0.2),
+            proptest::option::weighted(0.4, proptest::collection::vec(name.clone(), 0..6)),
+        )
+            .prop_map(|(name, size, descriptors, keep, embeds)| {
+                Op::Put { name, size, descriptors, keep, embeds }
+            }),
         4 => (name.clone(), 1..100_u32).prop_map(|(name, times)| Op::Get { name, times }),
         2 => name.prop_map(|name| Op::Kill { name }),
         1 => Just(Op::KillAll),
@@ -130,8 +204,11 @@ proptest! {
         let mut stale = Vec::new();
         for op in ops {
             match op {
-                Op::Put { name, size, descriptors, keep } => {
+                Op::Put { name, size, descriptors, keep, embeds } => {
                     let put = put(&store, name, size, descriptors);
+                    if let (Some((page, _)), Some(names)) = (&put, embeds) {
+                        refer(&store, page, &names);
+                    }
                     if keep {
                         held.extend(put);
                     }

@@ -1,0 +1,139 @@
+//! Access logs, read: which line says what about which request. Three formats, told apart line by
+//! line: the Common Log Format (NCSA httpd), the Combined one (Apache httpd's `mod_log_config`), and
+//! the JSON that `weir serve` writes.
+//!
+//! What strangers put into a line is data: a field ends where its format says so, whatever is in it.
+//! This crate opens no file, knows no clock, and does not judge what was asked for or answered.
+
+mod json;
+mod ncsa;
+mod reader;
+mod time;
+
+pub use reader::{Limits, Reader};
+
+use measure::{Duration, UnixTime};
+use std::borrow::Cow;
+use std::fmt;
+
+/// What one line says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Record<'a> {
+    /// When the request came.
+    pub at: UnixTime,
+    /// Who asked: an address or a name, as it stands in the line.
+    pub client: Cow<'a, [u8]>,
+    /// `Host`, where the format has it.
+    pub host: Option<Cow<'a, [u8]>>,
+    /// What was asked for; none if the server could not understand it.
+    pub request: Option<Request<'a>>,
+    /// The status of the answer.
+    pub status: u16,
+    /// Bytes of content that were sent, without the head; none if the line does not say.
+    pub body_bytes: Option<u64>,
+    /// From the request's first byte to the answer's last, where the format has it.
+    pub duration: Option<Duration>,
+    /// `Referer`, if there was one.
+    pub referer: Option<Cow<'a, [u8]>>,
+    /// `User-Agent`, if there was one.
+    pub user_agent: Option<Cow<'a, [u8]>>,
+    /// Whether the answer is known not to have reached the client whole.
+    pub is_cut: bool,
+}
+
+/// A request line that was understood.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Request<'a> {
+    /// `GET`.
+    pub method: Cow<'a, [u8]>,
+    /// The target as it was sent: with its query, percent-encoded.
+    pub target: Cow<'a, [u8]>,
+    /// `HTTP/1.1`; empty if the line has none, as HTTP/0.9.
+    pub version: Cow<'a, [u8]>,
+}
+
+/// Why a line is not understood.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// What was expected.
+    pub expected: &'static str,
+    /// Offset in the line where it was.
+    pub at: usize,
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "column {}: {} expected", self.at + 1, self.expected)
+    }
+}
+
+impl std::error::Error for Fault {}
+
+/// Reads one line, without its end.
+///
+/// # Errors
+/// What was expected, and where.
+pub fn parse(line: &[u8]) -> Result<Record<'_>, Fault> {
+    match line.first() {
+        Some(b'{') => json::parse(line),
+        _ => ncsa::parse(line),
+    }
+}
+
+/// Reads any bytes, whole and line by line, and checks what must hold; a fuzz target and a property test.
+///
+/// # Panics
+/// If it does not hold.
+pub fn fuzz(data: &[u8]) {
+    let limits = Limits { line_bytes_max: 200 };
+    let mut lines = data.split(|&b| b == b'\n').peekable();
+    let mut reader = Reader::new(data, limits);
+    let mut number = 0;
+    while let Some(read) = reader.read() {
+        let read = read.expect("memory can be read");
+        let line = lines.next().expect("a line for each that was read");
+        number += 1;
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        if line.len() < limits.line_bytes_max {
+            assert_eq!(read, parse(line));
+        } else {
+            assert!(read.is_err() || line.len() <= limits.line_bytes_max);
+        }
+        match read {
+            Ok(record) => {
+                assert!(record.at.nanos < 1_000_000_000);
+                let targets = record.request.iter().map(|request| request.target.len());
+                assert!(targets.sum::<usize>() <= line.len() && record.client.len() <= line.len());
+            }
+            Err(fault) => assert!(fault.at <= line.len()),
+        }
+        assert_eq!(reader.number(), number);
+    }
+    // Only the nothing behind the last line end is left.
+    assert!(lines.next().is_none_or(<[u8]>::is_empty) && lines.next().is_none());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn any_lines_do(
+            pieces in proptest::collection::vec(
+                prop_oneof![
+                    Just("192.0.2.7 - - "), Just("[06/Nov/1994:08:49:37 +0000] "), Just("\"GET /a HTTP/1.1\" "),
+                    Just("200 "), Just("12"), Just("-"), Just(" \"-\""), Just("\""), Just("\\"), Just("\\x4"),
+                    Just("\n"), Just("\r"), Just("{\"time\":"), Just("\"1994-11-06T08:49:37Z\","), Just("}"),
+                    Just("\"peer\":\"a\",\"status\":200"), Just("["), Just("99999999999999999999"), Just("\u{e9}")
+                ],
+                0..40,
+            ),
+            bytes in proptest::collection::vec(any::<u8>(), 0..300),
+        ) {
+            fuzz(pieces.concat().as_bytes());
+            fuzz(&bytes);
+        }
+    }
+}

@@ -1,0 +1,300 @@
+//! A line of the common or the combined format: `host ident user [time] "request" status bytes`, then
+//! perhaps `"referer" "user agent"` and whatever else a server was told to add, which is not looked at.
+
+use crate::{Fault, Record, Request, time};
+use std::borrow::Cow;
+
+pub(crate) fn parse(line: &[u8]) -> Result<Record<'_>, Fault> {
+    let mut rest = Rest { line, at: 0 };
+    let client = rest.word("who asked")?;
+    rest.word("the identity of RFC 1413")?;
+    // A user name may hold spaces, a bracket opens the time only.
+    let bracket = memchr::memmem::find(&line[rest.at..], b" [")
+        .map(|offset| rest.at + offset)
+        .ok_or(rest.fault("a time in brackets"))?;
+    rest.at = bracket + 2;
+    let end = memchr::memchr(b']', &line[rest.at..]).ok_or(rest.fault("a time in brackets"))?;
+    let at = time::common(&line[rest.at..rest.at + end]).ok_or(rest.fault("a time"))?;
+    rest.at += end + 1;
+    rest.space()?;
+    let request = request(rest.quoted("a request in quotes")?);
+    rest.space()?;
+    let status_at = rest;
+    let status = rest
+        .word("a status")
+        .ok()
+        .and_then(number)
+        .and_then(|status| u16::try_from(status).ok())
+        .filter(|status| (100..1000).contains(status))
+        .ok_or(status_at.fault("a status"))?;
+    let bytes_at = rest;
+    let body_bytes = match rest.word("a number of bytes")? {
+        b"-" => 0,
+        digits => number(digits).ok_or(bytes_at.fault("a number of bytes"))?,
+    };
+    let (referer, user_agent) = match rest.line.get(rest.at) {
+        Some(b'"') => {
+            let referer = rest.quoted("a referrer in quotes")?;
+            rest.space()?;
+            (some(referer), some(rest.quoted("a user agent in quotes")?))
+        }
+        _ => (None, None),
+    };
+    Ok(Record {
+        at,
+        client: Cow::Borrowed(client),
+        host: None,
+        request,
+        status,
+        body_bytes: Some(body_bytes),
+        duration: None,
+        referer,
+        user_agent,
+        is_cut: false,
+    })
+}
+
+/// The parts of a request line. A target may hold spaces, as what a careless client sent is logged.
+fn request(line: Cow<'_, [u8]>) -> Option<Request<'_>> {
+    let (method, target, version) = split(&line)?;
+    Some(match line {
+        Cow::Borrowed(line) => {
+            let (method, target, version) = (&line[..method], &line[target], &line[version..]);
+            Request {
+                method: method.into(),
+                target: target.into(),
+                version: version.into(),
+            }
+        }
+        Cow::Owned(ref line) => Request {
+            method: line[..method].to_vec().into(),
+            target: line[target].to_vec().into(),
+            version: line[version..].to_vec().into(),
+        },
+    })
+}
+
+/// Where the method ends, where the target is, and where the version begins.
+fn split(line: &[u8]) -> Option<(usize, std::ops::Range<usize>, usize)> {
+    let method = memchr::memchr(b' ', line).filter(|&end| end > 0)?;
+    if !line[..method]
+        .iter()
+        .all(|b| b.is_ascii_alphabetic() || b"-_".contains(b))
+    {
+        return None;
+    }
+    let last =
+        memchr::memrchr(b' ', line).filter(|&last| last > method && line[last + 1..].starts_with(b"HTTP/"));
+    let target = method + 1..last.unwrap_or(line.len());
+    (!target.is_empty()).then_some((method, target, last.map_or(line.len(), |last| last + 1)))
+}
+
+/// A field's value, if there is one.
+fn some(value: Cow<'_, [u8]>) -> Option<Cow<'_, [u8]>> {
+    (!value.is_empty() && *value != *b"-").then_some(value)
+}
+
+fn number(digits: &[u8]) -> Option<u64> {
+    // A sign is no digit, though the library takes one.
+    let is_number = digits.iter().all(u8::is_ascii_digit);
+    is_number
+        .then(|| str::from_utf8(digits).ok()?.parse().ok())
+        .flatten()
+}
+
+/// What of a line is still to be read.
+#[derive(Clone, Copy)]
+struct Rest<'a> {
+    line: &'a [u8],
+    at: usize,
+}
+
+impl<'a> Rest<'a> {
+    fn fault(&self, expected: &'static str) -> Fault {
+        Fault {
+            expected,
+            at: self.at.min(self.line.len()),
+        }
+    }
+
+    /// Up to the next space, which is passed.
+    fn word(&mut self, expected: &'static str) -> Result<&'a [u8], Fault> {
+        let rest = &self.line[self.at.min(self.line.len())..];
+        let end = memchr::memchr(b' ', rest).unwrap_or(rest.len());
+        if end == 0 {
+            return Err(self.fault(expected));
+        }
+        self.at += end;
+        if end < rest.len() {
+            self.at += 1;
+        }
+        Ok(&rest[..end])
+    }
+
+    fn space(&mut self) -> Result<(), Fault> {
+        match self.line.get(self.at) {
+            Some(b' ') => {
+                self.at += 1;
+                Ok(())
+            }
+            _ => Err(self.fault("a space")),
+        }
+    }
+
+    /// What stands between quotes, without the escapes that Apache httpd and nginx make.
+    fn quoted(&mut self, expected: &'static str) -> Result<Cow<'a, [u8]>, Fault> {
+        let inside = match self.line.get(self.at) {
+            Some(b'"') => &self.line[self.at + 1..],
+            _ => return Err(self.fault(expected)),
+        };
+        let mut from = 0;
+        let end = loop {
+            match memchr::memchr2(b'"', b'\\', &inside[from..]).map(|offset| from + offset) {
+                Some(at) if inside[at] == b'"' => break at,
+                // What is escaped ends nothing.
+                Some(at) if at + 1 < inside.len() => from = at + 2,
+                _ => return Err(self.fault(expected)),
+            }
+        };
+        self.at += end + 2;
+        Ok(plain(&inside[..end]))
+    }
+}
+
+/// The bytes that escapes stand for.
+fn plain(text: &[u8]) -> Cow<'_, [u8]> {
+    if memchr::memchr(b'\\', text).is_none() {
+        return Cow::Borrowed(text);
+    }
+    let mut out = Vec::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((&b, after)) = rest.split_first() {
+        rest = after;
+        if b != b'\\' {
+            out.push(b);
+            continue;
+        }
+        let Some((&kind, after)) = rest.split_first() else {
+            out.push(b);
+            break;
+        };
+        rest = after;
+        match kind {
+            b'n' => out.push(b'\n'),
+            b'r' => out.push(b'\r'),
+            b't' => out.push(b'\t'),
+            b'b' => out.push(8),
+            b'v' => out.push(11),
+            b'f' => out.push(12),
+            b'x' => match after {
+                [a, b, ..] if a.is_ascii_hexdigit() && b.is_ascii_hexdigit() => {
+                    let digit = |b: u8| (b as char).to_digit(16).unwrap_or(0) as u8;
+                    out.push(digit(*a) << 4 | digit(*b));
+                    rest = &after[2..];
+                }
+                _ => out.extend(b"\\x"),
+            },
+            other => out.push(other),
+        }
+    }
+    Cow::Owned(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use measure::UnixTime;
+
+    #[test]
+    fn the_common_format() {
+        let line = b"192.0.2.7 - - [06/Nov/1994:08:49:37 +0000] \"GET /a?b HTTP/1.1\" 200 1024";
+        let record = parse(line).unwrap();
+        assert_eq!(record.at, UnixTime::from_secs(784_111_777));
+        assert_eq!(
+            (&*record.client, record.status, record.body_bytes),
+            (&b"192.0.2.7"[..], 200, Some(1024))
+        );
+        let request = record.request.unwrap();
+        assert!(matches!(request.target, Cow::Borrowed(b"/a?b")));
+        assert_eq!(
+            (&*request.method, &*request.version),
+            (&b"GET"[..], &b"HTTP/1.1"[..])
+        );
+        assert_eq!((record.referer, record.user_agent), (None, None));
+    }
+
+    #[test]
+    fn the_combined_format_and_what_follows_it() {
+        let line = b"::1 - jane doe [10/Oct/2000:13:55:36 -0700] \"GET / HTTP/1.0\" 304 - \"http://a/b\" \"Mozilla (\\\"x\\\")\" 17 \"more\"";
+        let record = parse(line).unwrap();
+        assert_eq!(record.body_bytes, Some(0));
+        assert_eq!(record.referer.as_deref(), Some(&b"http://a/b"[..]));
+        assert_eq!(record.user_agent.as_deref(), Some(&b"Mozilla (\"x\")"[..]));
+    }
+
+    #[test]
+    fn request_lines_that_are_none_are_none() {
+        let of = |request: &str| {
+            let line = format!("a - - [06/Nov/1994:08:49:37 +0000] \"{request}\" 400 -");
+            parse(line.as_bytes())
+                .unwrap()
+                .request
+                .map(|r| String::from_utf8_lossy(&r.target).into_owned())
+        };
+        assert_eq!(of("GET /a b HTTP/1.1").as_deref(), Some("/a b"));
+        assert_eq!(of("GET /old").as_deref(), Some("/old"));
+        assert_eq!(of("GET /\\xc3\\xa4\\\" HTTP/1.1").as_deref(), Some("/ä\""));
+        for none in [
+            "-",
+            "",
+            "GET",
+            "\\x16\\x03\\x01",
+            "GET  HTTP/1.1",
+            "\\x16\\x03 /a HTTP/1.1",
+        ] {
+            assert_eq!(of(none), None, "{none}");
+        }
+    }
+
+    #[test]
+    fn faults_say_where() {
+        for (line, at, expected) in [
+            ("", 0, "who asked"),
+            ("a", 1, "the identity of RFC 1413"),
+            ("a - - 06/Nov/1994", 4, "a time in brackets"),
+            ("a - - [06/Nov/94] \"GET / HTTP/1.1\" 200 1", 7, "a time"),
+            (
+                "a - - [06/Nov/1994:08:49:37 +0000] GET / 200 1",
+                35,
+                "a request in quotes",
+            ),
+            (
+                "a - - [06/Nov/1994:08:49:37 +0000] \"GET / HTTP/1.1",
+                35,
+                "a request in quotes",
+            ),
+            (
+                "a - - [06/Nov/1994:08:49:37 +0000] \"GET / HTTP/1.1\" 20x 1",
+                52,
+                "a status",
+            ),
+            (
+                "a - - [06/Nov/1994:08:49:37 +0000] \"GET / HTTP/1.1\" 200 1k",
+                56,
+                "a number of bytes",
+            ),
+            (
+                "a - - [06/Nov/1994:08:49:37 +0000] \"GET / HTTP/1.1\" 200",
+                55,
+                "a number of bytes",
+            ),
+            (
+                "a - - [06/Nov/1994:08:49:37 +0000] \"GET / HTTP/1.1\" 200 +1",
+                56,
+                "a number of bytes",
+            ),
+        ] {
+            assert_eq!(parse(line.as_bytes()), Err(Fault { expected, at }), "{line}");
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! Lines of a stream, one at a time in memory that is used again. A line beyond the bound is read past
+//! and is a fault; so no log, whatever is in it, takes more memory than one line.
+
+use crate::{Fault, Record, parse};
+use std::io::{self, BufRead};
+
+/// What can grow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes of one line.
+    pub line_bytes_max: usize,
+}
+
+impl Limits {
+    /// More than any server lets a client put into a line.
+    pub const DEFAULT: Limits = Limits {
+        line_bytes_max: 64 << 10,
+    };
+}
+
+/// Reads a log.
+#[derive(Debug)]
+pub struct Reader<R> {
+    input: R,
+    limits: Limits,
+    line: Vec<u8>,
+    number: u64,
+}
+
+impl<R: BufRead> Reader<R> {
+    /// A reader of a stream of lines.
+    pub fn new(input: R, limits: Limits) -> Reader<R> {
+        Reader {
+            input,
+            limits,
+            line: Vec::new(),
+            number: 0,
+        }
+    }
+
+    /// The number of the line read last; the first is 1.
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// What the next line says; `None` at the end.
+    ///
+    /// # Errors
+    /// The stream's. A line that is not understood is no error of the stream.
+    pub fn read(&mut self) -> Option<io::Result<Result<Record<'_>, Fault>>> {
+        self.line.clear();
+        let is_whole = match self.fill() {
+            Ok(None) => return None,
+            Ok(Some(is_whole)) => is_whole,
+            Err(error) => return Some(Err(error)),
+        };
+        self.number += 1;
+        if !is_whole {
+            return Some(Ok(Err(Fault {
+                expected: "the end of a line that is not longer than any of a server",
+                at: self.limits.line_bytes_max,
+            })));
+        }
+        let line = self.line.strip_suffix(b"\r").unwrap_or(&self.line);
+        Some(Ok(parse(line)))
+    }
+
+    /// Takes the next line in; whether all of it fits. `None`: there is none.
+    fn fill(&mut self) -> io::Result<Option<bool>> {
+        let (mut is_any, mut is_whole) = (false, true);
+        loop {
+            let available = match self.input.fill_buf() {
+                Ok(available) => available,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => return Err(error),
+            };
+            if available.is_empty() {
+                return Ok(is_any.then_some(is_whole));
+            }
+            is_any = true;
+            let end = memchr::memchr(b'\n', available);
+            let piece = &available[..end.unwrap_or(available.len())];
+            let room = self.limits.line_bytes_max - self.line.len();
+            is_whole &= piece.len() <= room;
+            self.line.extend_from_slice(&piece[..piece.len().min(room)]);
+            let used = piece.len() + usize::from(end.is_some());
+            self.input.consume(used);
+            if end.is_some() {
+                return Ok(Some(is_whole));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{BufReader, Read};
+
+    #[test]
+    fn lines_are_read_however_they_come() {
+        let log = "a - - [06/Nov/1994:08:49:37 +0000] \"GET / HTTP/1.0\" 200 1\n\nnonsense\r\n\
+                   b - - [06/Nov/1994:08:49:38 +0000] \"GET /b HTTP/1.0\" 200 -";
+        for size in [1, 7, 4096] {
+            let mut reader = Reader::new(BufReader::with_capacity(size, log.as_bytes()), Limits::DEFAULT);
+            let mut seen = Vec::new();
+            while let Some(read) = reader.read() {
+                seen.push(read.unwrap().map(|record| record.client.to_vec()).map_err(|_| ()));
+            }
+            assert_eq!(seen, [Ok(b"a".to_vec()), Err(()), Err(()), Ok(b"b".to_vec())]);
+            assert_eq!(reader.number(), 4);
+        }
+    }
+
+    #[test]
+    fn a_line_without_end_takes_no_more_than_a_bound() {
+        let endless = BufReader::new(std::io::repeat(b'x').take(5 << 20));
+        let mut reader = Reader::new(endless, Limits { line_bytes_max: 100 });
+        assert!(reader.read().unwrap().unwrap().is_err());
+        assert!(reader.line.capacity() <= 200);
+        assert!(reader.read().is_none());
+    }
+
+    #[test]
+    fn a_stream_that_breaks_says_so() {
+        struct Broken;
+        impl Read for Broken {
+            fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
+                Err(io::Error::other("the disk"))
+            }
+        }
+        let mut reader = Reader::new(BufReader::new(Broken), Limits::DEFAULT);
+        assert!(reader.read().unwrap().is_err());
+    }
+}

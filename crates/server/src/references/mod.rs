@@ -1,0 +1,129 @@
+//! What a page embeds, as paths of its own site.
+//!
+//! The [scan](scan()) reads a page as a stream and finds what a browser fetches to show it; [`Base`]
+//! turns what it found into paths as requests resolve to. What is not of this site, what names a
+//! directory, and what goes beyond [`Limits`] is left out. Nothing here knows a cache, or what a file is for.
+
+mod resolve;
+mod scan;
+
+pub use resolve::Base;
+pub use scan::scan;
+
+use runtime::fs::{File, Wait};
+use std::io::{self, Read};
+
+/// What can grow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// References of one page.
+    pub references_max: usize,
+    /// Bytes of one reference, as it stands in the page and as a path.
+    pub reference_bytes_max: usize,
+    /// Bytes of a page that are looked at.
+    pub page_bytes_max: u64,
+}
+
+impl Limits {
+    /// Enough for the pages there are: a page in the HTTP Archive asks for some 70 objects of all sites.
+    pub const DEFAULT: Limits = Limits {
+        references_max: 64,
+        reference_bytes_max: 512,
+        page_bytes_max: 1 << 20,
+    };
+}
+
+/// Scans any bytes, in pieces of any size, and checks what must hold; a fuzz target and a property test.
+///
+/// # Panics
+/// If it does not hold.
+pub fn fuzz(data: &[u8]) {
+    /// Cuts that the data decide.
+    struct Cut<'d>(&'d [u8], usize);
+    impl Read for Cut<'_> {
+        fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+            let most = buf.len().min(self.1);
+            self.0.read(&mut buf[..most])
+        }
+    }
+    let (&[options, size], page) = data.split_first_chunk().unwrap_or((&[0, 0], b""));
+    let limits = Limits {
+        references_max: 1 + usize::from(options >> 4),
+        reference_bytes_max: 8 + usize::from(options & 15) * 8,
+        page_bytes_max: 4096,
+    };
+    let base = || Base::of_page(b"/dir/page.html", false);
+    let found = scan(page, base(), &limits);
+    assert_eq!(scan(Cut(page, 1 + usize::from(size)), base(), &limits), found);
+    assert!(found.len() <= limits.references_max);
+    let mut again = Vec::new();
+    for path in &found {
+        assert!(path.len() <= limits.reference_bytes_max && path.starts_with(b"/") && !path.ends_with(b"/"));
+        let mut encoded = Vec::new();
+        crate::site::path::encode(path, &mut encoded);
+        // It is resolved, has one spelling, and names nothing hidden.
+        assert_eq!(crate::site::path::resolve(&encoded, false, &mut again), Ok(()));
+        assert_eq!(**path, *again);
+        assert_eq!(found.iter().filter(|other| *other == path).count(), 1);
+    }
+}
+
+/// The references of one page with the hashes of their paths.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct References {
+    ids: Box<[u64]>,
+    paths: Box<[Box<[u8]>]>,
+}
+
+/// What one reference takes beyond its path: hash, pointer, allocation, its places in a policy.
+const OVERHEAD: u64 = 96;
+
+impl References {
+    pub(crate) fn new(paths: Vec<Box<[u8]>>, hash: impl Fn(&[u8]) -> u64) -> References {
+        References {
+            ids: paths.iter().map(|path| hash(path)).collect(),
+            paths: paths.into(),
+        }
+    }
+
+    /// The hashes of the paths, in the order in which the page names them.
+    pub(crate) fn ids(&self) -> &[u64] {
+        &self.ids
+    }
+
+    /// Hash and path of each.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (u64, &[u8])> {
+        self.ids
+            .iter()
+            .copied()
+            .zip(self.paths.iter().map(|path| &**path))
+    }
+
+    /// The bytes all this takes.
+    pub(crate) fn footprint(&self) -> u64 {
+        self.paths.iter().map(|path| OVERHEAD + path.len() as u64).sum()
+    }
+}
+
+/// An open file as a stream; reading may wait for the disk.
+#[derive(Debug)]
+pub(crate) struct Stream<'f> {
+    file: &'f File,
+    at: u64,
+}
+
+impl Stream<'_> {
+    /// From its beginning.
+    pub(crate) fn of(file: &File) -> Stream<'_> {
+        Stream { file, at: 0 }
+    }
+}
+
+impl Read for Stream<'_> {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        let got = self.file.read_at(buf, self.at, Wait::Block);
+        let got = got.map_err(io::Error::other)?;
+        self.at += got as u64;
+        Ok(got)
+    }
+}

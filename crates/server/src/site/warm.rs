@@ -1,0 +1,144 @@
+//! Ahead of the requests: what a page embeds is loaded as soon as the page is, on a thread of its own.
+//!
+//! ```text
+//!  page loaded ──▶ queue ──▶ scan ──▶ told to the policy ──▶ each part that is not held: load
+//! ```
+//!
+//! Only for a policy that anticipates. Nothing waits for it and a hit knows nothing of it. Bounded in
+//! every way: pages that wait ([`PAGES_MAX`]), bytes of a page that are looked at and references of
+//! it ([`Limits`]), and what is loaded for one page ([`PAGE_SHARE`] of the cache). What a part embeds
+//! in turn is not loaded. It stops early for a page that has left the cache meanwhile. A part that
+//! changes on disk dies as any entry does, and comes back when it is asked for.
+
+use super::Shared;
+use super::load::Load;
+use crate::entry::{Answer, Content, Entry, Resource, Token};
+use crate::references::{Base, Limits, References, Stream, scan};
+use measure::UnixTime;
+use runtime::aside::Aside;
+use runtime::session::Job;
+use std::sync::{Arc, Weak};
+
+/// Pages that may wait; what others embed is not loaded ahead.
+const PAGES_MAX: usize = 256;
+
+/// What is loaded for one page may take one part in this many of the bytes of the cache, and of its
+/// descriptors, and one load more.
+const PAGE_SHARE: u64 = crate::cache::UNIT_SHARE;
+
+/// Types of pages.
+const PAGES: [&[u8]; 2] = [b"text/html", b"application/xhtml+xml"];
+
+/// The thread that loads ahead. A page that dies while it waits is not kept alive.
+pub(super) type Warmer = Aside<Weak<Entry>>;
+
+/// Makes the thread, which starts with the first page, if the policy wants it.
+pub(super) fn start(shared: &Arc<Shared>) {
+    if !shared.config.cache.policy.anticipates() {
+        return;
+    }
+    let weak = Arc::downgrade(shared);
+    let warmer = Aside::new("weir-warm", PAGES_MAX, move |page: Weak<Entry>, wall| {
+        if let (Some(shared), Some(page)) = (weak.upgrade(), page.upgrade()) {
+            shared.warm(page, wall);
+        }
+    });
+    let unset = shared.warmer.set(warmer);
+    debug_assert!(unset.is_ok(), "a site is started once");
+}
+
+impl Shared {
+    /// A page was kept: has what it embeds loaded, unless that is known or nobody wants it.
+    pub(super) fn anticipate(&self, page: &Arc<Entry>) {
+        if let Some(warmer) = self.warmer.get()
+            && page.token != Token::NONE
+            && page_of(page).is_some()
+            && !self.store.is_referred(page)
+        {
+            warmer.offer(Arc::downgrade(page));
+        }
+    }
+
+    /// Looks what a page embeds and loads it.
+    fn warm(self: &Arc<Shared>, page: Arc<Entry>, wall: UnixTime) {
+        let Some(references) = self.look(&page) else {
+            return;
+        };
+        let Some(charge) = self.store.reserve(references.footprint(), 0) else {
+            return;
+        };
+        if !self.store.refer(&page, &references, charge) {
+            return;
+        }
+        // From here on the cache decides how long it is held.
+        drop(page);
+        let cache = &self.config.cache;
+        let (mut bytes, mut descriptors) = (0, 0);
+        for (hash, path) in references.iter() {
+            // The store forgets the references when the page leaves it.
+            let is_held = Arc::strong_count(&references) > 1;
+            let is_enough = bytes > cache.budget.0 / PAGE_SHARE
+                || descriptors > cache.descriptors_max as u64 / PAGE_SHARE;
+            if !is_held || is_enough {
+                return;
+            }
+            if self.store.get(hash, path).is_some() {
+                continue;
+            }
+            let part = Load {
+                shared: Arc::clone(self),
+                path: path.into(),
+                hash,
+                wall,
+                is_ahead: true,
+            };
+            let loaded = part.run();
+            if loaded.entry.token != Token::NONE {
+                self.store.loaded_ahead();
+                let (more, open) = held_by(&loaded.entry);
+                bytes += more;
+                descriptors += open;
+            }
+        }
+    }
+
+    /// What a page embeds. `None`: it is no page.
+    fn look(&self, page: &Entry) -> Option<Arc<References>> {
+        let resource = page_of(page)?;
+        let base = Base::of_page(&page.path, self.config.hidden);
+        let found = match &resource.identity().content {
+            Content::Memory(bytes) => scan(&bytes[..], base, &Limits::DEFAULT),
+            Content::File(file) => scan(Stream::of(file), base, &Limits::DEFAULT),
+        };
+        Some(Arc::new(References::new(found, |path| self.hash(path))))
+    }
+}
+
+/// The content of an entry that is a page.
+fn page_of(entry: &Entry) -> Option<&Resource> {
+    let Answer::Resource(resource) = &entry.answer else {
+        return None;
+    };
+    let media_type = &resource.identity().media_type;
+    PAGES
+        .iter()
+        .any(|page| media_type.starts_with(page))
+        .then_some(resource)
+}
+
+/// Bytes in memory and descriptors that an entry takes.
+fn held_by(entry: &Entry) -> (u64, u64) {
+    let Answer::Resource(resource) = &entry.answer else {
+        return (0, 0);
+    };
+    resource
+        .representations
+        .iter()
+        .fold((0, 0), |(bytes, open), one| match one.content {
+            Content::Memory(_) => (bytes + one.len, open),
+            Content::File(_) => (bytes, open + 1),
+        })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,116 @@
+//! The flags of `weir cache`: which log, which policies, how large a cache. Does nothing.
+
+use clap::{Args, Subcommand};
+use measure::Bytes;
+use server::cache::Policy;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+const EXAMPLES: &str = "\
+Examples:
+  weir cache replay access.log                       all policies, at five shares of what was asked for
+  weir cache replay access.log --root ./public       lengths and references from the files themselves
+  weir cache replay access.log --size 16MiB,64MiB,10%
+  weir cache replay access.log.1 access.log --policy s3-fifo,lru --csv > replay.csv
+  zcat access.log.*.gz | weir cache replay - --json
+  weir cache replay access.log --unit --size 100     every file counts one, beside Belady's MIN
+
+Read are the Common and Combined Log Formats and the JSON of weir serve, told apart line by line.
+Replayed are GET requests answered with 200, 206 or 304, each as one use of the whole file.
+
+Without --root the length of a file is that of the largest answer 200 to it, and a page embeds the
+pictures, styles, scripts and fonts that were asked for with it as Referer (Combined and JSON only).
+
+Bounds: \"infinite\" has room for everything; \"space-time\" and \"min\" know the future. They hold for
+policies that load on demand. hinted and structured load ahead, so they may hit more; compare loads.
+
+Exit codes: 0 done; 2 usage, or nothing in the log to replay; 4 the log cannot be read.";
+
+/// What `weir cache` can do.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Replays an access log through every cache policy, beside what none can exceed
+    #[command(after_long_help = EXAMPLES, after_help = "Examples: weir cache replay --help")]
+    Replay(Replay),
+}
+
+/// Flags of `weir cache replay`.
+#[derive(Debug, Args)]
+pub(crate) struct Replay {
+    /// Access logs, in order; - is standard input
+    #[arg(value_name = "LOG", required = true)]
+    pub(crate) logs: Vec<PathBuf>,
+
+    /// Directory that was served: what it holds decides lengths and what pages embed
+    #[arg(long, value_name = "DIR")]
+    pub(crate) root: Option<PathBuf>,
+
+    /// Size of the cache, in bytes or as a share of what was asked for; may be repeated
+    /// [default: 1%,5%,10%,25%,50%]
+    #[arg(long, value_name = "SIZE", value_delimiter = ',')]
+    pub(crate) size: Vec<Size>,
+
+    /// Policy to replay: lru, lfu, s3-fifo, hinted, structured; may be repeated [default: all]
+    #[arg(long, value_name = "POLICY", value_delimiter = ',')]
+    pub(crate) policy: Vec<Policy>,
+
+    /// Counts every file as one, so that a size is a number of files
+    #[arg(long, conflicts_with = "overhead")]
+    pub(crate) unit: bool,
+
+    /// Bytes a file takes in the cache beside its content [default: 0]
+    #[arg(long, value_name = "BYTES")]
+    pub(crate) overhead: Option<Bytes>,
+
+    /// Writes comma-separated values
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) csv: bool,
+}
+
+/// How large a cache is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Size {
+    /// So many, of bytes or of files.
+    Number(u64),
+    /// So many bytes.
+    Bytes(Bytes),
+    /// This part of all that was asked for, each once.
+    Share(f64),
+}
+
+impl FromStr for Size {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Size, String> {
+        if let Some(percent) = text.strip_suffix('%') {
+            let share = percent
+                .parse::<f64>()
+                .ok()
+                .filter(|share| (0.0..=100.0).contains(share));
+            return share
+                .map(|share| Size::Share(share / 100.0))
+                .ok_or_else(|| format!("`{text}` is no share; write 0% to 100%"));
+        }
+        if let Ok(number) = text.parse() {
+            return Ok(Size::Number(number));
+        }
+        text.parse()
+            .map(Size::Bytes)
+            .map_err(|error: measure::ParseBytesError| error.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_numbers_bytes_or_shares() {
+        assert_eq!("100".parse(), Ok(Size::Number(100)));
+        assert_eq!("64KiB".parse(), Ok(Size::Bytes(Bytes::kib(64))));
+        assert_eq!("2.5%".parse(), Ok(Size::Share(0.025)));
+        for bad in ["", "%", "101%", "-1%", "NaN%", "ten"] {
+            assert!(bad.parse::<Size>().is_err(), "{bad}");
+        }
+    }
+}
