@@ -7,10 +7,13 @@
 pub mod clock;
 mod concurrency;
 pub mod fs;
+pub mod inherit;
 mod io;
 pub mod listen;
 pub mod logfile;
 pub mod machine;
+pub mod notify;
+pub mod privilege;
 pub mod session;
 pub mod signal;
 pub mod sim;

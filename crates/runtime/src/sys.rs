@@ -6,8 +6,12 @@
     reason = "this module is the one home of unsafe; every block says why it is sound"
 )]
 
+mod accounts;
+mod descriptors;
 mod files;
 mod sockets;
 
+pub(crate) use accounts::{become_user, find_group, find_user, groups_of, set_effective_user};
+pub(crate) use descriptors::take_descriptor;
 pub(crate) use files::cached_pages;
 pub(crate) use sockets::set_tcp_defer_accept;

@@ -22,7 +22,9 @@ mod values;
 
 pub use duration::{parse_duration, show_duration};
 pub use error::ConfigError;
-pub use values::{CachePolicy, Concurrency, ErrorPages, FieldLine, IoKind, Listen, LogFormat, Workers};
+pub use values::{
+    CachePolicy, Concurrency, ErrorPages, FieldLine, IoKind, Landlock, Listen, LogFormat, User, Workers,
+};
 
 use crate::cache::{CacheConfig, Policy};
 use crate::coding::CompressConfig;
@@ -81,6 +83,11 @@ pub struct Config {
     pub access_log: Option<PathBuf>,
     /// Format of the access log.
     pub log_format: LogFormat,
+
+    /// Who the process becomes once it listens. None: who it is.
+    pub user: Option<User>,
+    /// How far the kernel confines it.
+    pub landlock: Landlock,
 
     /// See [`Limits::connections`].
     pub max_connections: u32,
@@ -150,6 +157,8 @@ impl Default for Config {
             header: Vec::new(),
             access_log: None,
             log_format: LogFormat::default(),
+            user: None,
+            landlock: Landlock::default(),
             max_connections: limits.connections,
             max_connections_per_address: limits.connections_per_address,
             max_requests_per_connection: 0,
@@ -377,6 +386,12 @@ impl Config {
         }
         if self.io != running.io {
             keys.push("io");
+        }
+        if self.user != running.user {
+            keys.push("user");
+        }
+        if self.landlock != running.landlock {
+            keys.push("landlock");
         }
         keys
     }

@@ -61,6 +61,54 @@ pub enum LogFormat {
     Json,
 }
 
+/// How far the kernel confines the process (Landlock).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Landlock {
+    /// To the folder that holds the root, so that a root which is replaced can still be read.
+    #[default]
+    Auto,
+    /// To the root itself.
+    Root,
+    /// Not at all.
+    Off,
+}
+
+/// A user, and a group if it is not to be the user's own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct User {
+    /// Name or number.
+    pub name: String,
+    /// Name or number.
+    pub group: Option<String>,
+}
+
+impl FromStr for User {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<User, String> {
+        let (name, group) = match text.split_once(':') {
+            Some((name, group)) => (name, Some(group)),
+            None => (text, None),
+        };
+        if name.is_empty() || group.is_some_and(|group| group.is_empty() || group.contains(':')) {
+            return Err(format!(
+                "`{text}` is no user; write NAME or NAME:GROUP, as in www-data:www-data"
+            ));
+        }
+        Ok(User {
+            name: name.to_owned(),
+            group: group.map(str::to_owned),
+        })
+    }
+}
+
+impl<'de> Deserialize<'de> for User {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<User, D::Error> {
+        from_text_or_number(d)
+    }
+}
+
 macro_rules! from_str {
     ($($type:ty),*) => { $(
         impl FromStr for $type {
@@ -79,7 +127,7 @@ macro_rules! from_str {
         }
     )* };
 }
-from_str!(Concurrency, IoKind, CachePolicy, LogFormat);
+from_str!(Concurrency, IoKind, CachePolicy, LogFormat, Landlock);
 
 /// Worker threads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
