@@ -12,6 +12,8 @@ fn main() -> ExitCode {
     let voice = cli.voice;
     let outcome = match cli.command {
         cli::Command::Serve(flags) => serve::run(&flags, &voice),
+        cli::Command::Completions(flags) => cli::manual::complete(&flags),
+        cli::Command::Man(flags) => cli::manual::write(&flags),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,8 +1,9 @@
 //! What can be typed: every flag declared once, a file per command. Decides spelling, help and exit
-//! codes; does nothing.
+//! codes; does nothing but say what there is.
 
 mod environment;
 mod failure;
+pub(crate) mod manual;
 pub(crate) mod serve;
 mod voice;
 
@@ -60,6 +61,12 @@ impl Cli {
 pub(crate) enum Command {
     /// Serves a directory, or with none the site embedded in this program
     Serve(Box<serve::Flags>),
+
+    /// Prints what a shell needs to complete commands and flags
+    Completions(manual::Completions),
+
+    /// Writes the manual: a page for each command
+    Man(manual::Man),
 }
 
 #[cfg(test)]

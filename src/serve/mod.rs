@@ -4,6 +4,7 @@
 //! ```text
 //!   start ──▶ RUNNING ── HUP: read again, validate ──▶ RUNNING (new, or old and a complaint)
 //!                │ ───── USR1: open the log again ───▶ RUNNING
+//!                │ ───── USR2: start the new program ─▶ RUNNING, until it serves: then DRAINING
 //!                │ TERM, INT
 //!                ▼
 //!            DRAINING ── all done, grace over, or a second TERM or INT ──▶ CLOSING THE LOG
@@ -12,28 +13,37 @@
 
 mod access_log;
 mod descriptors;
+mod manager;
 mod report;
+mod rights;
+mod sockets;
 mod strategy;
+mod upgrade;
 
 use crate::cli::serve::Flags;
 use crate::cli::{Cli, Failure, Voice};
 use crate::demo;
 use access_log::AccessLog;
 use descriptors::Shares;
+use manager::Heart;
 use measure::{Duration, Instant, Seed, UnixTime};
 use report::Started;
-use runtime::listen::{self, Listener, Listening};
+use rights::Rights;
+use runtime::inherit::{Predecessor, Program};
+use runtime::listen::Listener;
+use runtime::notify::{self, News};
 use runtime::signal::{Signal, Signals};
 use runtime::strategy::{self as drivers, Handle, Limits};
 use runtime::{clock, machine};
 use server::config::Config;
 use server::site::{OpenError, Source};
 use server::{LogSink, Server};
+use sockets::Given;
 use std::io::{self, Write};
-use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 use strategy::{Choice, choose};
+use upgrade::Upgrade;
 
 /// `Last-Modified` of the embedded site: the day it was made, so that a rebuild changes nothing.
 const DEMO_MODIFIED: UnixTime = UnixTime {
@@ -52,22 +62,46 @@ const LOG_GRACE: Duration = Duration::from_secs(1);
 /// # Errors
 /// `Usage` for a configuration that cannot be, `System` for what the system refuses.
 pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<(), Failure> {
-    let began = clock::now();
     voice.listen();
     Cli::warn_of_misspelt_variables();
-    let mut config = configuration(flags)?;
-    let choice = choose(&config, machine::usable_cores())?;
     if flags.check {
+        let config = configuration(flags)?;
+        choose(&config, machine::usable_cores())?;
         return check(config, flags, voice);
     }
+    let (mut predecessor, given) = Given::find()?;
+    let outcome = serve(flags, voice, &mut predecessor, given);
+    if let (Err(failure), Some(predecessor)) = (&outcome, predecessor) {
+        predecessor.failed(&failure.to_string());
+    }
+    outcome
+}
+
+/// Serves to the end. `predecessor` is taken once this process serves.
+fn serve(
+    flags: &Flags,
+    voice: &Voice,
+    predecessor: &mut Option<Predecessor>,
+    mut given: Given,
+) -> Result<(), Failure> {
+    let began = clock::now();
+    let mut config = configuration(flags)?;
+    let choice = choose(&config, machine::usable_cores())?;
+    let program = Program::of_this_process();
     let mut signals = Signals::take_over().map_err(|error| refused("signal handlers", &error))?;
     let shares = Shares::of(machine::raise_descriptor_limit(), &config, &choice);
     config.cache_files = shares.files;
-    let log = AccessLog::open(config.access_log.as_deref(), None)?;
-    let server = Arc::new(open(config.clone(), log.as_ref(), flags)?);
-    let listeners = bind(&config.listen.0)?;
+    let listeners = sockets::open(&config, &choice, given.take_sockets())?;
+    // Before the first thread, which would keep what this one gives up.
+    let rights = Rights::give_up(&config, flags.file(), &listeners, &program, given.confined)?;
+    let explained = |failure: Failure| failure.with(|text| rights.hint(text));
+    let log = AccessLog::open(config.access_log.as_deref(), None).map_err(explained)?;
+    let server = Arc::new(open(config.clone(), log.as_ref(), flags).map_err(explained)?);
     let workers = start(&server, &choice, &listeners, &shares)?;
-    let addresses: Vec<_> = listeners.iter().map(Listener::address).collect();
+    let confined = rights.is_confined.then(|| rights.landlock.clone());
+    let handed_over = listeners.iter().map(Listener::sockets).collect();
+    let upgrade = Upgrade::new(program, handed_over, confined);
+    let addresses = sockets::addresses(&listeners);
     // From here on only the workers hold the sockets: they close them when they drain.
     drop(listeners);
     let started = Started {
@@ -76,15 +110,24 @@ pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<(), Failure> {
         addresses: &addresses,
         embedded: config.root.is_none().then(demo_size),
         shares,
+        rights: &rights,
         took: clock::now().since(began),
     };
     announce(&started, voice);
+    match predecessor.take() {
+        // It tells the service manager, which would not believe this process yet.
+        Some(predecessor) => predecessor.ready(),
+        None => notify::tell(&[News::Ready, News::Status("serving")]),
+    }
     let mut operator = Operator {
         flags,
         server,
         log,
         earlier_logs: Vec::new(),
         descriptors: shares.total,
+        rights,
+        upgrade,
+        heart: Heart::start(notify::watchdog(), clock::now()),
     };
     let until = operator.run(&mut signals, &workers)?;
     workers.join().map_err(|error| refused("a worker", &error))?;
@@ -180,36 +223,68 @@ struct Operator<'a> {
     earlier_logs: Vec<Arc<AccessLog>>,
     /// What this process may have.
     descriptors: u64,
+    rights: Rights,
+    upgrade: Upgrade,
+    heart: Heart,
 }
 
 impl Operator<'_> {
     /// Returns when the workers have ended: the instant until which patience lasts.
     fn run(&mut self, signals: &mut Signals, workers: &Handle) -> Result<Instant, Failure> {
         loop {
-            match signals.wait(None).map_err(|error| refused("poll", &error))? {
-                Some(Signal::Stop) => return self.drain(signals, workers),
+            let patience = match self.upgrade.is_underway() {
+                true => Some(upgrade::TICK),
+                false => self.heart.patience(clock::now()),
+            };
+            let signal = signals.wait(patience).map_err(|error| refused("poll", &error))?;
+            match signal {
+                Some(Signal::Stop) => {
+                    self.upgrade.give_up("this process was told to stop");
+                    notify::tell(&[News::Stopping]);
+                    return self.drain(signals, workers);
+                }
                 Some(Signal::Reload) => self.reload(),
+                Some(Signal::Upgrade) => self.upgrade.begin(|why| self.rights.hint(why)),
                 Some(Signal::ReopenLogs) => match &self.log {
                     Some(log) => log.reopen(),
                     None => tracing::warn!("SIGUSR1: there is no access log to open again"),
                 },
                 None => {}
             }
+            if let Some(pid) = self.upgrade.look(clock::now()) {
+                tracing::info!("upgraded: process {pid} serves");
+                notify::tell(&[News::MainPid(pid), News::Ready]);
+                // Signs of life are the other's to give now.
+                self.heart = Heart::start(None, clock::now());
+                return self.drain(signals, workers);
+            }
+            self.heart.beat(clock::now());
         }
     }
 
     fn reload(&mut self) {
-        match self.try_reload() {
-            Ok(()) => {}
-            Err(failure) => tracing::error!("not reloaded, the old configuration stays: {failure}"),
-        }
+        notify::tell(&[News::Reloading]);
+        let status = match self.try_reload() {
+            Ok(()) => "serving".to_owned(),
+            Err(failure) => {
+                let why = failure.with(|text| self.rights.hint(text));
+                tracing::error!("not reloaded, the old configuration stays: {why}");
+                format!("serving; not reloaded: {why}")
+            }
+        };
+        notify::tell(&[News::Ready, News::Status(&status.replace('\n', " "))]);
     }
 
     fn try_reload(&mut self) -> Result<(), Failure> {
         let mut next = configuration(self.flags)?;
         let choice = choose(&next, machine::usable_cores())?;
         next.cache_files = Shares::of(self.descriptors, &next, &choice).files;
-        let waiting = next.needs_restart(&self.server.config());
+        let running = self.server.config();
+        let waiting = next.needs_restart(&running);
+        let new_root = next.root.as_deref().filter(|_| next.root != running.root);
+        if let Some(why) = new_root.and_then(|root| self.rights.refuse(root)) {
+            return Err(self.flags.blame_root(why));
+        }
         let log = AccessLog::open(next.access_log.as_deref(), self.log.as_ref())?;
         self.server
             .reload(next, sink(log.as_ref()))
@@ -240,7 +315,7 @@ impl Operator<'_> {
         Ok(())
     }
 
-    fn drain(&self, signals: &mut Signals, workers: &Handle) -> Result<Instant, Failure> {
+    fn drain(&mut self, signals: &mut Signals, workers: &Handle) -> Result<Instant, Failure> {
         let grace = self.server.config().grace;
         let mut until = clock::now() + grace;
         tracing::info!(
@@ -252,6 +327,7 @@ impl Operator<'_> {
             let signal = signals
                 .wait(Some(DRAIN_TICK))
                 .map_err(|error| refused("poll", &error))?;
+            self.heart.beat(clock::now());
             if signal == Some(Signal::Stop) {
                 tracing::warn!("stopping now: {} connections are cut off", workers.open());
                 workers.stop();
@@ -280,24 +356,6 @@ impl Operator<'_> {
     }
 }
 
-/// Listens on every address. `[::]` takes IPv4 too, unless `0.0.0.0` is asked for with the same port.
-fn bind(addresses: &[SocketAddr]) -> Result<Vec<Listener>, Failure> {
-    let is_v4_twin = |address: &SocketAddr, other: &SocketAddr| {
-        other.is_ipv4() && other.ip().is_unspecified() && other.port() == address.port()
-    };
-    addresses
-        .iter()
-        .map(|address| {
-            let how = Listening {
-                both_families: address.ip().is_unspecified()
-                    && !addresses.iter().any(|other| is_v4_twin(address, other)),
-                ..Listening::default()
-            };
-            Listener::bind(*address, how).map_err(|error| taken(*address, &error))
-        })
-        .collect()
-}
-
 fn unservable(error: &OpenError, flags: &Flags) -> Failure {
     match error {
         OpenError::Root(root, _) if root.is_file() => flags.blame_root(format!(
@@ -307,26 +365,6 @@ fn unservable(error: &OpenError, flags: &Flags) -> Failure {
         OpenError::Root(..) => flags.blame_root(format!("{error}; name a directory that can be read")),
         OpenError::Watch(_) => Failure::System(format!("{error}; is fs.inotify.max_user_instances reached?")),
     }
-}
-
-/// An address that cannot be had: who has it, and what to do.
-fn taken(address: SocketAddr, error: &io::Error) -> Failure {
-    let advice = match error.kind() {
-        io::ErrorKind::AddrInUse => {
-            let who = listen::owner(address)
-                .map(|owner| format!("{} (process {}) has it; ", owner.name, owner.pid))
-                .unwrap_or_default();
-            format!("{who}stop that program or choose another address with --listen ADDR:PORT")
-        }
-        io::ErrorKind::PermissionDenied => {
-            "ports below 1024 need CAP_NET_BIND_SERVICE; choose another with --listen ADDR:PORT".to_owned()
-        }
-        io::ErrorKind::AddrNotAvailable => {
-            "no interface of this machine has that address; choose another with --listen ADDR:PORT".to_owned()
-        }
-        _ => "choose another address with --listen ADDR:PORT".to_owned(),
-    };
-    Failure::System(format!("cannot listen on {address}: {error}; {advice}"))
 }
 
 fn refused(what: &str, error: &io::Error) -> Failure {

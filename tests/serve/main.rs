@@ -7,6 +7,9 @@
 //! - `bounds`: what happens when a limit or a timeout is reached, and that the others do not feel it
 //! - `disk`: files that change, vanish, shrink, or are no files at all; the way out of the root
 //! - `operation`: configuration, signals, logs, exit codes
+//! - `upgrade`: one process follows another, and no request is lost
+//! - `manager`: what a service manager passes and is told
+//! - `rights`: what the process may still do once it listens
 //! - `messages`: malformed and odd requests, and the conformance vectors
 //! - `clients`: programs people use (curl, wget, Python requests, Node fetch)
 //!
@@ -28,9 +31,12 @@ mod clients;
 mod connections;
 mod disk;
 mod files;
+mod manager;
 mod messages;
 mod operation;
 mod representations;
+mod rights;
+mod upgrade;
 
 /// Makes one test per strategy out of each named function `fn(Strategy)`.
 macro_rules! on_every_strategy {

@@ -213,9 +213,9 @@ impl Successor {
             },
             // Closed: it has ended, or is about to.
             Ok(None) => match self.child.try_wait() {
-                Ok(Some(status)) => {
-                    Progress::Failed(format!("it ended ({status}) before it served; see what it printed"))
-                }
+                Ok(Some(status)) => Progress::Failed(format!(
+                    "it ended ({status}) before it served; see what it printed"
+                )),
                 _ => Progress::Failed("it closed its standard input: it is another program".to_owned()),
             },
             Err(error) if error.kind() == ErrorKind::WouldBlock => Progress::Starting,
@@ -301,8 +301,7 @@ fn legacy(channel: &OwnedFd) -> io::Result<Legacy> {
                     let first = rustix::net::getsockname(fds.first()?).ok()?;
                     SocketAddr::try_from(first).ok()
                 };
-                let same =
-                    |of_one: &&mut (_, Vec<_>)| of_one.0 == address && place(&of_one.1) == place(&fds);
+                let same = |of_one: &&mut (_, Vec<_>)| of_one.0 == address && place(&of_one.1) == place(&fds);
                 match legacy.sockets.iter_mut().find(same) {
                     Some((_, more)) => more.extend(fds),
                     None => legacy.sockets.push((address, fds)),
@@ -401,7 +400,10 @@ mod tests {
             is_ready: false,
         };
         successor
-            .hand_over(&[one.sockets(), two.sockets(), three.sockets()], Some("to little"))
+            .hand_over(
+                &[one.sockets(), two.sockets(), three.sockets()],
+                Some("to little"),
+            )
             .unwrap();
         let legacy = legacy(&theirs).unwrap();
         let counts: Vec<_> = legacy

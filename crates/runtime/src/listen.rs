@@ -88,7 +88,10 @@ impl Listener {
         }
         let mut fds = fds.into_iter().map(Arc::new);
         let Some(fd) = fds.next() else {
-            return Err(std::io::Error::new(ErrorKind::InvalidInput, "no socket to take over"));
+            return Err(std::io::Error::new(
+                ErrorKind::InvalidInput,
+                "no socket to take over",
+            ));
         };
         let address = SocketAddr::try_from(rustix::net::getsockname(&fd)?).map_err(|_| Errno::AFNOSUPPORT)?;
         let sockets = Sockets::new(origin, &fd);
@@ -131,10 +134,7 @@ impl Listener {
     }
 
     fn sibling(&self) -> std::io::Result<Listener> {
-        let of = |fd| Listener {
-            fd,
-            ..self.clone()
-        };
+        let of = |fd| Listener { fd, ..self.clone() };
         if let Some(waiting) = self.sockets.take() {
             return Ok(of(waiting));
         }
@@ -281,7 +281,11 @@ mod tests {
         let sockets = first.sockets();
         assert_eq!(sockets.living().len(), 4, "three reserved, one opened");
         drop((first, shards));
-        assert_eq!(sockets.living().len(), 0, "whoever serves holds them, nobody else");
+        assert_eq!(
+            sockets.living().len(),
+            0,
+            "whoever serves holds them, nobody else"
+        );
     }
 
     #[test]

@@ -51,7 +51,9 @@ impl fmt::Display for AccountError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             AccountError::NoUser(name) => write!(f, "there is no user `{name}`; create it, or name another"),
-            AccountError::NoGroup(name) => write!(f, "there is no group `{name}`; create it, or name another"),
+            AccountError::NoGroup(name) => {
+                write!(f, "there is no group `{name}`; create it, or name another")
+            }
             AccountError::Database(error) => write!(f, "users and groups cannot be looked up: {error}"),
             AccountError::NotRoot(name) => write!(
                 f,
@@ -63,7 +65,10 @@ impl fmt::Display for AccountError {
                 "the kernel refuses to change the user: {error}; are CAP_SETUID and CAP_SETGID withheld?"
             ),
             AccountError::Regained(what) => {
-                write!(f, "rights given up can be had again ({what}), so nothing is served")
+                write!(
+                    f,
+                    "rights given up can be had again ({what}), so nothing is served"
+                )
             }
         }
     }
@@ -332,9 +337,7 @@ mod tests {
                 result.is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied)
             };
             assert_eq!(fs::read(reach.read[0].join("file")).unwrap(), b"site");
-            assert!(denied(
-                fs::read(reach.read[0].join("../secret/file")).map(drop)
-            ));
+            assert!(denied(fs::read(reach.read[0].join("../secret/file")).map(drop)));
             assert!(denied(fs::write(reach.read[0].join("new"), "x")));
             let append = |name: &str| {
                 fs::OpenOptions::new()

@@ -4,7 +4,7 @@
 //! byte into a pipe, which is all that may be done in one.
 
 use measure::Duration;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::low_level::pipe;
 use std::io::{self, Read};
 use std::os::unix::net::UnixStream;
@@ -18,12 +18,14 @@ pub enum Signal {
     Reload,
     /// SIGUSR1.
     ReopenLogs,
+    /// SIGUSR2.
+    Upgrade,
 }
 
 /// Signals sent to this process since this was made.
 #[derive(Debug)]
 pub struct Signals {
-    pipes: [(UnixStream, Signal); 4],
+    pipes: [(UnixStream, Signal); 5],
 }
 
 impl Signals {
@@ -45,6 +47,7 @@ impl Signals {
                 take(SIGINT, Signal::Stop)?,
                 take(SIGHUP, Signal::Reload)?,
                 take(SIGUSR1, Signal::ReopenLogs)?,
+                take(SIGUSR2, Signal::Upgrade)?,
             ],
         })
     }
@@ -95,6 +98,7 @@ mod tests {
             (SIGTERM, Signal::Stop),
             (SIGHUP, Signal::Reload),
             (SIGUSR1, Signal::ReopenLogs),
+            (SIGUSR2, Signal::Upgrade),
             (SIGINT, Signal::Stop),
         ] {
             raise(number).expect("a signal to ourselves");

@@ -16,7 +16,9 @@ pub(crate) struct Person {
 const RECORD_MAX: usize = 1 << 20;
 
 /// Calls with a larger and larger buffer until the record fits.
-fn with_room<T>(mut call: impl FnMut(&mut [libc::c_char]) -> (libc::c_int, Option<T>)) -> io::Result<Option<T>> {
+fn with_room<T>(
+    mut call: impl FnMut(&mut [libc::c_char]) -> (libc::c_int, Option<T>),
+) -> io::Result<Option<T>> {
     let mut room = vec![0; 4096];
     loop {
         match call(&mut room) {
