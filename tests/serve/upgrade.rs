@@ -45,14 +45,15 @@ impl Line {
 
     /// The start-up line of the next process.
     pub(crate) fn next_start(&mut self) -> Value {
-        let line = eventually("the new one starts", || {
+        eventually("the new one starts", || {
             let printed = self.first.stdout();
             let mut lines = printed.split_inclusive('\n').skip(self.seen);
             let line = lines.next().filter(|line| line.ends_with('\n'))?;
-            Some(line.to_owned())
-        });
-        self.seen += 1;
-        serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"))
+            self.seen += 1;
+            let said: Value = serde_json::from_str(line).expect("JSON, as asked for");
+            // One that failed says so in the same place.
+            (said["event"] == "started").then_some(said)
+        })
     }
 
     /// Stops the newest.

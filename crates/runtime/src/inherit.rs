@@ -46,6 +46,8 @@ const DESCRIPTORS_MAX: usize = 64;
 const MESSAGE_MAX: usize = 4096;
 /// What either side waits for the other while sockets are handed over.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// A process that has closed its channel and does not end is looked at this often before it is given up.
+const SILENT_LOOKS_MAX: u32 = 100;
 /// What a service manager said to the process before, and did not mean for this one.
 const NOT_INHERITED: [&str; 4] = ["LISTEN_FDS", "LISTEN_PID", "LISTEN_FDNAMES", "WATCHDOG_PID"];
 
@@ -127,6 +129,8 @@ pub struct Successor {
     child: Child,
     channel: OwnedFd,
     is_ready: bool,
+    /// How often it was looked at since it has closed the channel.
+    silent_looks: u32,
 }
 
 /// How far a successor is.
@@ -170,11 +174,14 @@ impl Successor {
             child,
             channel,
             is_ready: false,
+            silent_looks: 0,
         };
-        successor
-            .hand_over(sockets, confined)
-            .map_err(UpgradeError::HandOver)?;
-        Ok(successor)
+        match successor.hand_over(sockets, confined) {
+            // It is gone already, and how it ended tells more.
+            Err(error) if is_end(&error) => Ok(successor),
+            Err(error) => Err(UpgradeError::HandOver(error)),
+            Ok(()) => Ok(successor),
+        }
     }
 
     fn hand_over(&self, sockets: &[Sockets], confined: Option<&str>) -> io::Result<()> {
@@ -211,17 +218,31 @@ impl Successor {
                 Some(("failed", why)) => Progress::Failed(why.to_owned()),
                 _ => Progress::Failed(format!("it is another program: it said `{line}`")),
             },
-            // Closed: it has ended, or is about to.
-            Ok(None) => match self.child.try_wait() {
-                Ok(Some(status)) => Progress::Failed(format!(
-                    "it ended ({status}) before it served; see what it printed"
-                )),
-                _ => Progress::Failed("it closed its standard input: it is another program".to_owned()),
-            },
+            Ok(None) => self.look_at_the_silent(),
+            Err(error) if is_end(&error) => self.look_at_the_silent(),
             Err(error) if error.kind() == ErrorKind::WouldBlock => Progress::Starting,
             Err(error) => Progress::Failed(format!("it cannot be heard: {error}")),
         }
     }
+}
+
+impl Successor {
+    /// It has closed the channel: has ended, is about to, or is another program.
+    fn look_at_the_silent(&mut self) -> Progress {
+        self.silent_looks += 1;
+        match self.child.try_wait() {
+            Ok(Some(status)) => Progress::Failed(format!(
+                "it ended ({status}) before it served; see what it printed"
+            )),
+            Ok(None) if self.silent_looks < SILENT_LOOKS_MAX => Progress::Starting,
+            _ => Progress::Failed("it closed its standard input: it is another program".to_owned()),
+        }
+    }
+}
+
+/// Whether the peer is gone: with what was sent to it unread, or before it was sent.
+fn is_end(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::ConnectionReset | ErrorKind::BrokenPipe)
 }
 
 impl Drop for Successor {
@@ -398,6 +419,7 @@ mod tests {
             child: Command::new("true").spawn().unwrap(),
             channel: ours,
             is_ready: false,
+            silent_looks: 0,
         };
         successor
             .hand_over(
@@ -433,6 +455,7 @@ mod tests {
                 child: Command::new("true").spawn().unwrap(),
                 channel: ours,
                 is_ready: false,
+                silent_looks: 0,
             };
             assert_eq!(successor.look(), Progress::Starting);
             let predecessor = Predecessor { channel: theirs };
