@@ -1,7 +1,7 @@
 //! In-place upgrades: a new process takes the sockets of the old one, and no client notices.
 
 use crate::on_every_strategy;
-use crate::process::{Launch, Server, Strategy, eventually, signal};
+use crate::process::{Launch, Server, Strategy, eventually, signal, within};
 use crate::tree::Tree;
 use crate::wire::Connection;
 use serde_json::Value;
@@ -10,6 +10,10 @@ use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
+
+/// What the kernel may take to end a process that has nothing left to do: closing an inotify descriptor
+/// waits for a worker of the kernel that all processes share, seconds on a busy machine.
+const ENDING: Duration = Duration::from_secs(90);
 
 /// A server and those that follow it; all of them are gone when this is dropped.
 pub(crate) struct Line {
@@ -36,10 +40,10 @@ impl Line {
         self.newest = pid_of(&started);
         assert_ne!(self.newest, old);
         if old == self.first.pid() {
-            let status = eventually("the old one ends", || self.first.has_ended());
+            let status = within(ENDING, "the old one ends", || self.first.has_ended());
             assert_eq!(status.code(), Some(0), "{}", self.first.stderr());
         } else {
-            eventually("the old one ends", || has_ended(old).then_some(()));
+            within(ENDING, "the old one ends", || has_ended(old).then_some(()));
         }
     }
 
@@ -60,9 +64,9 @@ impl Line {
     pub(crate) fn stop(&mut self) {
         signal(self.newest, "TERM");
         if self.newest == self.first.pid() {
-            eventually("it ends", || self.first.has_ended());
+            within(ENDING, "it ends", || self.first.has_ended());
         } else {
-            eventually("it ends", || has_ended(self.newest).then_some(()));
+            within(ENDING, "it ends", || has_ended(self.newest).then_some(()));
         }
     }
 }
