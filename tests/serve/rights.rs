@@ -174,6 +174,12 @@ fn what_a_later_signal_would_fail_at_is_said_at_start() {
         let said = server.stderr();
         (said.contains("not reloaded") && said.contains("Permission denied")).then_some(())
     });
+    std::fs::rename(&log, tree.join("logs/access.log.1")).expect("the log");
+    server.signal("USR1");
+    eventually("the other failure", || {
+        let said = server.stderr();
+        (said.contains("again failed: Permission denied") && said.contains("let user 65534")).then_some(())
+    });
     assert_eq!(server.connect().get("/a.txt").text(), "content");
 }
 
