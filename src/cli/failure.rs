@@ -16,10 +16,15 @@ impl Failure {
     /// 0 is success, 1 a comparison that failed and 3 a run that is invalid; those are not failures
     /// of a command.
     pub(crate) fn exit_code(&self) -> ExitCode {
-        ExitCode::from(match self {
+        ExitCode::from(self.code())
+    }
+
+    /// The same as a number.
+    pub(crate) fn code(&self) -> u8 {
+        match self {
             Failure::Usage(_) => 2,
             Failure::System(_) => 4,
-        })
+        }
     }
 
     /// The same with what its text calls for added to it.

@@ -5,8 +5,8 @@ use super::Failure;
 use clap::Args;
 use measure::{Bytes, Duration};
 use server::config::{
-    CachePolicy, Concurrency, Config, ConfigError, FieldLine, IoKind, Landlock, Listen, LogFormat, User,
-    Workers, parse_duration,
+    CachePolicy, Concurrency, Config, ConfigError, FieldLine, IoKind, Landlock, Listen, LiveFor, LogFormat,
+    User, Workers, parse_duration,
 };
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -47,12 +47,15 @@ pub(crate) struct Flags {
           value_parser = Listen::parse_one, help_heading = "Strategy")]
     listen: Vec<SocketAddr>,
 
-    /// Worker threads: a number, or auto for one per usable core [default: auto]
+    /// Worker threads or processes: a number (at the most, where the load decides), or auto for what
+    /// suits the strategy: one per usable core for event loops [default: auto]
     #[arg(long, value_name = "N", env = "WEIR_WORKERS", help_heading = "Strategy")]
     workers: Option<Workers>,
 
-    /// How connections are spread: loops (an event loop per worker), loop (one), pool (threads that
-    /// block, one connection each) [default: loops]
+    /// How connections are spread: loops (an event loop per worker thread), loop (one), process-loops
+    /// (an event loop per worker process), pool (threads that block, one connection each),
+    /// thread-per-connection, thread-per-request, processes (that block, one connection each)
+    /// [default: loops]
     #[arg(
         long,
         value_name = "STRATEGY",
@@ -61,7 +64,7 @@ pub(crate) struct Flags {
     )]
     concurrency: Option<Concurrency>,
 
-    /// How bytes are moved: auto, epoll, blocking [default: auto]
+    /// How bytes are moved: auto, epoll, uring (epoll where the system refuses it), blocking [default: auto]
     #[arg(long, value_name = "STRATEGY", env = "WEIR_IO", help_heading = "Strategy")]
     io: Option<IoKind>,
 
@@ -140,6 +143,16 @@ pub(crate) struct Flags {
     #[arg(long, value_name = "NAME: VALUE", help_heading = "Files")]
     header: Vec<FieldLine>,
 
+    /// Shows a live page and metrics under /.weir/ to: nobody, local (this machine), all [default: nobody]
+    #[arg(long, value_name = "WHOM", env = "WEIR_LIVE", num_args = 0..=1, require_equals = true,
+          default_missing_value = "local", help_heading = "Operation")]
+    live: Option<LiveFor>,
+
+    /// Answers /healthz, and /readyz, which says no once the server is told to stop
+    #[arg(long, env = "WEIR_HEALTH", num_args = 0..=1, require_equals = true, default_missing_value = "true",
+          value_name = "BOOL", help_heading = "Operation")]
+    health: Option<bool>,
+
     /// Access log; - is standard output [default: none]
     #[arg(long, value_name = "FILE", env = "WEIR_ACCESS_LOG", help_heading = "Log")]
     access_log: Option<PathBuf>,
@@ -182,6 +195,24 @@ pub(crate) struct Flags {
     /// Pipelined requests answered in one turn of a connection [default: 128]
     #[arg(long, value_name = "N", env = "WEIR_MAX_PIPELINE", help_heading = "Limits")]
     max_pipeline: Option<u32>,
+
+    /// Requests of one address a second, over all its connections; beyond: 429. 0: no bound [default: 0]
+    #[arg(
+        long,
+        value_name = "N",
+        env = "WEIR_MAX_REQUEST_RATE",
+        help_heading = "Limits"
+    )]
+    max_request_rate: Option<u32>,
+
+    /// Requests of one address at once, before its rate is held against it [default: 100]
+    #[arg(
+        long,
+        value_name = "N",
+        env = "WEIR_MAX_REQUEST_BURST",
+        help_heading = "Limits"
+    )]
+    max_request_burst: Option<u32>,
 
     /// Bytes of a request head; beyond: 431 [default: 16KiB]
     #[arg(
@@ -255,6 +286,11 @@ pub(crate) struct Flags {
     /// For connections to finish what they owe when the server stops [default: 10s]
     #[arg(long, value_name = "TIME", env = "WEIR_GRACE", value_parser = parse_duration, help_heading = "Limits")]
     grace: Option<Duration>,
+
+    /// Between being told to stop and taking no more connections, with /readyz saying no [default: 0s]
+    #[arg(long, value_name = "TIME", env = "WEIR_DRAIN_DELAY", value_parser = parse_duration,
+          help_heading = "Limits")]
+    drain_delay: Option<Duration>,
 }
 
 /// `STATUS=PATH`, checked when it is put into the configuration.
@@ -316,11 +352,15 @@ impl Flags {
             symlinks,
             compress,
             precompressed,
+            live,
+            health,
             log_format,
             landlock,
             max_connections,
             max_connections_per_address,
             max_requests_per_connection,
+            max_request_rate,
+            max_request_burst,
             max_pipeline,
             max_head_size,
             max_fields,
@@ -334,6 +374,7 @@ impl Flags {
             write_timeout,
             linger_timeout,
             grace,
+            drain_delay,
         );
         if self.root.is_some() {
             config.root.clone_from(&self.root);
@@ -377,7 +418,12 @@ fn read(path: &Path) -> Result<Config, Failure> {
     let mut config =
         Config::from_toml(&text, &name).map_err(|error: ConfigError| Failure::Usage(error.to_string()))?;
     let folder = path.parent().unwrap_or(Path::new(""));
-    for inner in [&mut config.root, &mut config.access_log].into_iter().flatten() {
+    let hosts = config.host.iter_mut().map(|host| &mut host.root);
+    for inner in [&mut config.root, &mut config.access_log]
+        .into_iter()
+        .chain(hosts)
+        .flatten()
+    {
         if inner.as_os_str() != "-" {
             *inner = folder.join(&*inner);
         }
@@ -515,7 +561,8 @@ mod tests {
             .split('`')
             .skip(3)
             .step_by(2)
-            .filter(|key| *key != "root")
+            // The root is an argument, tables of tables are for files.
+            .filter(|key| !["root", "header-rule", "redirect", "host"].contains(key))
             .collect();
         keys.sort_unstable();
         let command = Cli::command();

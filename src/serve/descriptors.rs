@@ -18,8 +18,10 @@ const FILES_SHARE: u64 = 8;
 pub(crate) struct Shares {
     /// What the process may have in all.
     pub(crate) total: u64,
-    /// Connections open at once, whatever the configuration allows.
+    /// Connections open at once in one process, whatever the configuration allows.
     pub(crate) connections: u64,
+    /// Processes that have connections.
+    pub(crate) processes: u64,
     /// Files kept open.
     pub(crate) files: u32,
 }
@@ -28,17 +30,28 @@ impl Shares {
     /// Shares of `total`. However few there are, one connection and one file can be open.
     pub(crate) fn of(total: u64, config: &Config, choice: &Choice) -> Shares {
         let files = u64::from(config.cache_files).min((total / FILES_SHARE).max(1));
-        let own = OWN + PER_WORKER * choice.workers as u64;
+        let processes = if choice.is_of_processes() {
+            choice.workers as u64
+        } else {
+            1
+        };
+        let own = OWN + PER_WORKER * (choice.workers as u64 / processes);
         Shares {
             total,
             connections: total.saturating_sub(files + own).max(1),
+            processes,
             files: u32::try_from(files).unwrap_or(u32::MAX),
         }
     }
 
+    /// Connections open at once in all processes.
+    pub(crate) fn connections_in_all(&self) -> u64 {
+        self.connections.saturating_mul(self.processes)
+    }
+
     /// Whether connections are bounded by descriptors rather than by configuration.
     pub(crate) fn are_short(&self, config: &Config) -> bool {
-        self.connections < config.max_connections.into()
+        self.connections_in_all() < config.max_connections.into()
     }
 }
 

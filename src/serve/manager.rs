@@ -1,8 +1,34 @@
-//! Signs of life for a service manager that wants them (systemd's `WatchdogSec=`). Decides when the next
-//! one is due; what is said is `runtime::notify`'s.
+//! What a service manager hears of a server: that it serves, reloads, stops, is followed by another
+//! process, and signs of life if it wants them (systemd's `WatchdogSec=`). Decides the words and when the
+//! next sign is due; how they are sent is `runtime::notify`'s.
 
 use measure::{Duration, Instant};
 use runtime::notify::{self, News};
+
+/// It serves; `trouble` is why not as it was last asked to.
+pub(crate) fn serves(trouble: Option<&str>) {
+    let status = match trouble {
+        // A line of its own would be another message.
+        Some(why) => format!("serving; not reloaded: {}", why.replace('\n', " ")),
+        None => "serving".to_owned(),
+    };
+    notify::tell(&[News::Ready, News::Status(&status)]);
+}
+
+/// It reads its configuration again; [`serves`] follows in any case.
+pub(crate) fn reloading() {
+    notify::tell(&[News::Reloading]);
+}
+
+/// It takes no new connections, or soon will not.
+pub(crate) fn stopping() {
+    notify::tell(&[News::Stopping]);
+}
+
+/// That process serves from now on. Said by the one before, which the manager still believes.
+pub(crate) fn followed_by(pid: u32) {
+    notify::tell(&[News::MainPid(pid), News::Ready]);
+}
 
 /// When to say that the process is alive, if anybody wants to know.
 #[derive(Debug)]

@@ -14,6 +14,7 @@
 mod access_log;
 mod descriptors;
 mod manager;
+mod processes;
 mod report;
 mod rights;
 mod sockets;
@@ -29,15 +30,17 @@ use manager::Heart;
 use measure::{Duration, Instant, Seed, UnixTime};
 use report::Started;
 use rights::Rights;
+use runtime::herd::Member;
 use runtime::inherit::{Predecessor, Program};
 use runtime::listen::Listener;
-use runtime::notify::{self, News};
+use runtime::notify;
 use runtime::signal::{Signal, Signals};
 use runtime::strategy::{self as drivers, Handle, Limits};
 use runtime::{clock, machine};
-use server::config::Config;
+use server::config::{Concurrency, Config, IoKind, LiveFor};
+use server::peers::Peers;
 use server::site::{OpenError, Source};
-use server::{LogSink, Server};
+use server::{About, LogSink, Server};
 use sockets::Given;
 use std::io::{self, Write};
 use std::path::Path;
@@ -87,16 +90,26 @@ fn serve(
     let began = clock::now();
     let mut config = configuration(flags)?;
     let choice = choose(&config, machine::usable_cores())?;
+    if choice.is_of_processes() {
+        return processes::run(flags, voice, config, &choice, predecessor, given, began);
+    }
     let program = Program::of_this_process();
     let mut signals = Signals::take_over().map_err(|error| refused("signal handlers", &error))?;
     let shares = Shares::of(machine::raise_descriptor_limit(), &config, &choice);
-    config.cache_files = shares.files;
+    fit(&mut config, &choice, &shares);
     let listeners = sockets::open(&config, &choice, given.take_sockets())?;
     // Before the first thread, which would keep what this one gives up.
     let rights = Rights::give_up(&config, flags.file(), &listeners, &program, given.confined)?;
+    let choice = match choice.io {
+        // What root may have, the user it became may be refused.
+        IoKind::Uring => choose(&config, machine::usable_cores())?,
+        _ => choice,
+    };
     let explained = |failure: Failure| failure.with(|text| rights.hint(text));
     let log = AccessLog::open(config.access_log.as_deref(), None).map_err(explained)?;
-    let server = Arc::new(open(config.clone(), log.as_ref(), flags).map_err(explained)?);
+    let server = open(config.clone(), Peers::default(), log.as_ref(), flags).map_err(explained)?;
+    let server = Arc::new(server);
+    server.set_about(about(&choice, None));
     let workers = start(&server, &choice, &listeners, &shares)?;
     let confined = rights.is_confined.then(|| rights.landlock.clone());
     let handed_over = listeners.iter().map(Listener::sockets).collect();
@@ -117,7 +130,7 @@ fn serve(
     match predecessor.take() {
         // It tells the service manager, which would not believe this process yet.
         Some(predecessor) => predecessor.ready(),
-        None => notify::tell(&[News::Ready, News::Status("serving")]),
+        None => manager::serves(None),
     }
     let mut operator = Operator {
         flags,
@@ -126,8 +139,10 @@ fn serve(
         earlier_logs: Vec::new(),
         descriptors: shares.total,
         rights,
-        upgrade,
-        heart: Heart::start(notify::watchdog(), clock::now()),
+        role: Role::Whole {
+            upgrade: Box::new(upgrade),
+            heart: Heart::start(notify::watchdog(), clock::now()),
+        },
     };
     let until = operator.run(&mut signals, &workers)?;
     workers.join().map_err(|error| refused("a worker", &error))?;
@@ -136,9 +151,37 @@ fn serve(
     Ok(())
 }
 
+/// Makes a configuration fit what a process may have: its share of the cache where there are several.
+fn fit(config: &mut Config, choice: &Choice, shares: &Shares) {
+    let processes = shares.processes.max(1);
+    config.cache_size = measure::Bytes(config.cache_size.0 / processes);
+    config.cache_files = match u32::try_from(processes) {
+        Ok(processes) => (shares.files / processes).max(1),
+        Err(_) => 1,
+    };
+    // Instances of inotify are few (fs.inotify.max_user_instances), and those processes many.
+    config.change_events = choice.concurrency != Concurrency::Processes;
+}
+
+/// What the server shows of itself beyond what it knows.
+fn about(choice: &Choice, process: Option<u32>) -> About {
+    About {
+        strategy: format!(
+            "{} over {}, {} workers",
+            choice.concurrency, choice.io, choice.workers
+        ),
+        started: clock::wall(),
+        process,
+    }
+}
+
 /// The configuration of the flags; the embedded site brings its own error page.
 fn configuration(flags: &Flags) -> Result<Config, Failure> {
     let mut config = flags.configuration()?;
+    if config.root.is_none() && config.live == LiveFor::Nobody {
+        // The demonstration shows everything there is to see, to whoever sits at this machine.
+        config.live = LiveFor::Local;
+    }
     if config.root.is_none() && config.error_pages.is_empty() {
         let (status, page) = DEMO_NOT_FOUND;
         config.error_pages.insert(status, page).map_err(Failure::Usage)?;
@@ -149,7 +192,7 @@ fn configuration(flags: &Flags) -> Result<Config, Failure> {
 /// `--check`: everything that can be known without listening.
 fn check(config: Config, flags: &Flags, voice: &Voice) -> Result<(), Failure> {
     let root = config.root.clone();
-    open(config, None, flags)?;
+    open(config, Peers::default(), None, flags)?;
     if voice.json {
         println!(
             "{}",
@@ -164,10 +207,15 @@ fn check(config: Config, flags: &Flags, voice: &Voice) -> Result<(), Failure> {
     Ok(())
 }
 
-fn open(config: Config, log: Option<&Arc<AccessLog>>, flags: &Flags) -> Result<Server, Failure> {
+fn open(
+    config: Config,
+    peers: Peers,
+    log: Option<&Arc<AccessLog>>,
+    flags: &Flags,
+) -> Result<Server, Failure> {
     let wall = clock::wall();
     let seed = Seed(u64::from(wall.nanos) << 32 ^ wall.secs.unsigned_abs() ^ u64::from(std::process::id()));
-    Server::open(config, embedded(), sink(log), seed).map_err(|error| unservable(&error, flags))
+    Server::open_among(peers, config, embedded(), sink(log), seed).map_err(|error| unservable(&error, flags))
 }
 
 fn sink(log: Option<&Arc<AccessLog>>) -> Option<Arc<dyn LogSink>> {
@@ -195,11 +243,15 @@ fn start(
     listeners: &[Listener],
     shares: &Shares,
 ) -> Result<Handle, Failure> {
-    let limits = Limits {
+    let limits = limits(shares);
+    drivers::serve(choice.strategy()?, listeners, server, limits).map_err(|error| refused("workers", &error))
+}
+
+fn limits(shares: &Shares) -> Limits {
+    Limits {
         connections_max: usize::try_from(shares.connections).unwrap_or(usize::MAX),
         ..Limits::default()
-    };
-    drivers::serve(choice.strategy()?, listeners, server, limits).map_err(|error| refused("workers", &error))
+    }
 }
 
 /// Says what was started: to a program on standard output, to a person on standard error.
@@ -214,6 +266,31 @@ fn announce(started: &Started<'_>, voice: &Voice) {
     }
 }
 
+/// What a process that serves is to others.
+enum Role {
+    /// The whole server: a new program may follow it, and a service manager listens to it.
+    Whole { upgrade: Box<Upgrade>, heart: Heart },
+    /// One of its worker processes. Their founder says what there is to say.
+    Member(Member),
+}
+
+impl Role {
+    /// How long may be waited for a signal, if not for ever.
+    fn patience(&self, now: Instant) -> Option<Duration> {
+        match self {
+            Role::Whole { upgrade, .. } if upgrade.is_underway() => Some(upgrade::TICK),
+            Role::Whole { heart, .. } => heart.patience(now),
+            Role::Member(_) => None,
+        }
+    }
+
+    fn beat(&mut self, now: Instant) {
+        if let Role::Whole { heart, .. } = self {
+            heart.beat(now);
+        }
+    }
+}
+
 /// Does what signals ask for.
 struct Operator<'a> {
     flags: &'a Flags,
@@ -224,67 +301,95 @@ struct Operator<'a> {
     /// What this process may have.
     descriptors: u64,
     rights: Rights,
-    upgrade: Upgrade,
-    heart: Heart,
+    role: Role,
 }
 
 impl Operator<'_> {
     /// Returns when the workers have ended: the instant until which patience lasts.
     fn run(&mut self, signals: &mut Signals, workers: &Handle) -> Result<Instant, Failure> {
         loop {
-            let patience = match self.upgrade.is_underway() {
-                true => Some(upgrade::TICK),
-                false => self.heart.patience(clock::now()),
-            };
-            let signal = signals.wait(patience).map_err(|error| refused("poll", &error))?;
+            let signal = signals
+                .wait(self.role.patience(clock::now()))
+                .map_err(|error| refused("poll", &error))?;
             match signal {
                 Some(Signal::Stop) => {
-                    self.upgrade.give_up("this process was told to stop");
-                    notify::tell(&[News::Stopping]);
-                    return self.drain(signals, workers);
+                    if let Role::Whole { upgrade, .. } = &mut self.role {
+                        upgrade.give_up("this process was told to stop");
+                        manager::stopping();
+                    }
+                    let delay = self.server.config().drain_delay;
+                    return self.drain(signals, workers, delay);
                 }
-                Some(Signal::Reload) => self.reload(),
-                Some(Signal::Upgrade) => self.upgrade.begin(|why| self.rights.hint(why)),
+                Some(Signal::Reload) => {
+                    let wish = self.member().map(Member::wish);
+                    match (self.reload(), self.member(), wish) {
+                        (true, Some(member), Some(wish)) => member.has_done(wish),
+                        // The founder found it valid, so it changed since; whoever takes this one's place
+                        // has what was valid.
+                        (false, Some(_), _) => return self.drain(signals, workers, Duration::ZERO),
+                        _ => {}
+                    }
+                }
+                Some(Signal::Upgrade) => {
+                    if let Role::Whole { upgrade, .. } = &mut self.role {
+                        upgrade.begin(|why| self.rights.hint(why));
+                    }
+                }
                 Some(Signal::ReopenLogs) => match &self.log {
                     Some(log) => log.reopen(),
                     None => tracing::warn!("SIGUSR1: there is no access log to open again"),
                 },
                 None => {}
             }
-            if let Some(pid) = self.upgrade.look(clock::now()) {
-                tracing::info!("upgraded: process {pid} serves");
-                notify::tell(&[News::MainPid(pid), News::Ready]);
-                // Signs of life are the other's to give now.
-                self.heart = Heart::start(None, clock::now());
-                return self.drain(signals, workers);
+            if let Role::Whole { upgrade, heart } = &mut self.role {
+                if let Some(pid) = upgrade.look(clock::now()) {
+                    tracing::info!("upgraded: process {pid} serves");
+                    manager::followed_by(pid);
+                    // Signs of life are the other's to give now.
+                    *heart = Heart::start(None, clock::now());
+                    // Nobody is refused, as another takes the connections, so nobody needs warning.
+                    return self.drain(signals, workers, Duration::ZERO);
+                }
+                heart.beat(clock::now());
             }
-            self.heart.beat(clock::now());
         }
     }
 
-    fn reload(&mut self) {
-        notify::tell(&[News::Reloading]);
-        let status = match self.try_reload() {
-            Ok(()) => "serving".to_owned(),
-            Err(failure) => {
-                let why = failure.with(|text| self.rights.hint(text));
-                tracing::error!("not reloaded, the old configuration stays: {why}");
-                format!("serving; not reloaded: {why}")
-            }
-        };
-        notify::tell(&[News::Ready, News::Status(&status.replace('\n', " "))]);
+    fn member(&self) -> Option<&Member> {
+        match &self.role {
+            Role::Member(member) => Some(member),
+            Role::Whole { .. } => None,
+        }
+    }
+
+    /// Whether the new configuration is in force.
+    fn reload(&mut self) -> bool {
+        let is_whole = self.member().is_none();
+        if is_whole {
+            manager::reloading();
+        }
+        let outcome = self.try_reload();
+        let trouble = outcome
+            .err()
+            .map(|failure| complain_of_reload(failure, &self.rights));
+        if is_whole {
+            manager::serves(trouble.as_deref());
+        }
+        trouble.is_none()
     }
 
     fn try_reload(&mut self) -> Result<(), Failure> {
         let mut next = configuration(self.flags)?;
-        let choice = choose(&next, machine::usable_cores())?;
-        next.cache_files = Shares::of(self.descriptors, &next, &choice).files;
+        let choice = match self.member() {
+            // It goes on being what it is.
+            Some(_) => choose(&self.server.config(), machine::usable_cores())?,
+            None => choose(&next, machine::usable_cores())?,
+        };
+        let shares = Shares::of(self.descriptors, &next, &choice);
+        fit(&mut next, &choice, &shares);
         let running = self.server.config();
         let waiting = next.needs_restart(&running);
-        let new_root = next.root.as_deref().filter(|_| next.root != running.root);
-        if let Some(why) = new_root.and_then(|root| self.rights.refuse(root)) {
-            return Err(self.flags.blame_root(why));
-        }
+        self.rights.refuse_new(&next, &running, self.flags)?;
         let log = AccessLog::open(next.access_log.as_deref(), self.log.as_ref())?;
         self.server
             .reload(next, sink(log.as_ref()))
@@ -301,40 +406,63 @@ impl Operator<'_> {
         {
             unused.close();
         }
-        if waiting.is_empty() {
-            tracing::info!("reloaded");
-        } else {
-            tracing::warn!(
-                "reloaded, but {} will change at the next start only",
-                waiting.join(", ")
-            );
-        }
-        if self.flags.file().is_none() {
-            tracing::info!("there is no --config FILE, so only the files served can have changed");
+        if self.member().is_none() {
+            say_reloaded(&waiting, self.flags);
         }
         Ok(())
     }
 
-    fn drain(&mut self, signals: &mut Signals, workers: &Handle) -> Result<Instant, Failure> {
+    /// `delay`: how long connections are still taken, by a server that says it is not ready any more.
+    fn drain(
+        &mut self,
+        signals: &mut Signals,
+        workers: &Handle,
+        delay: Duration,
+    ) -> Result<Instant, Failure> {
         let grace = self.server.config().grace;
+        self.server.set_ready(false);
+        if delay > Duration::ZERO {
+            self.delay(signals, delay)?;
+        }
         let mut until = clock::now() + grace;
-        tracing::info!(
-            "stopping: {} open connections have {grace:?} to finish",
-            workers.open()
-        );
+        if self.member().is_none() {
+            say_stopping(workers.open(), grace);
+        }
         workers.drain(grace);
         while !workers.is_finished() {
             let signal = signals
                 .wait(Some(DRAIN_TICK))
                 .map_err(|error| refused("poll", &error))?;
-            self.heart.beat(clock::now());
+            self.role.beat(clock::now());
             if signal == Some(Signal::Stop) {
-                tracing::warn!("stopping now: {} connections are cut off", workers.open());
+                if self.member().is_none() {
+                    tracing::warn!("stopping now: {} connections are cut off", workers.open());
+                }
                 workers.stop();
                 until = clock::now();
             }
         }
         Ok(until)
+    }
+
+    /// Goes on as before while load balancers learn that it will not.
+    fn delay(&mut self, signals: &mut Signals, span: Duration) -> Result<(), Failure> {
+        tracing::info!("not ready any more; connections are taken for another {span:?}");
+        let until = clock::now() + span;
+        loop {
+            let now = clock::now();
+            self.role.beat(now);
+            if now >= until {
+                return Ok(());
+            }
+            let patience = [Some(until.since(now)), self.role.patience(now)];
+            let signal = signals
+                .wait(patience.into_iter().flatten().min())
+                .map_err(|error| refused("poll", &error))?;
+            if signal == Some(Signal::Stop) {
+                return Ok(());
+            }
+        }
     }
 
     /// Waits until the logs are written, at the most until patience ends or is ended by a signal:
@@ -356,6 +484,32 @@ impl Operator<'_> {
     }
 }
 
+/// Says so; returns why.
+fn complain_of_reload(failure: Failure, rights: &Rights) -> String {
+    let why = failure.with(|text| rights.hint(text)).to_string();
+    tracing::error!("not reloaded, the old configuration stays: {why}");
+    why
+}
+
+/// `waiting` are keys that cannot change while it runs.
+fn say_reloaded(waiting: &[&str], flags: &Flags) {
+    if waiting.is_empty() {
+        tracing::info!("reloaded");
+    } else {
+        tracing::warn!(
+            "reloaded, but {} will change at the next start only",
+            waiting.join(", ")
+        );
+    }
+    if flags.file().is_none() {
+        tracing::info!("there is no --config FILE, so only the files served can have changed");
+    }
+}
+
+fn say_stopping(open: usize, grace: Duration) {
+    tracing::info!("stopping: {open} open connections have {grace:?} to finish");
+}
+
 fn unservable(error: &OpenError, flags: &Flags) -> Failure {
     match error {
         OpenError::Root(root, _) if root.is_file() => flags.blame_root(format!(
@@ -363,6 +517,7 @@ fn unservable(error: &OpenError, flags: &Flags) -> Failure {
             root.display()
         )),
         OpenError::Root(..) => flags.blame_root(format!("{error}; name a directory that can be read")),
+        OpenError::Hosts(_) => Failure::Usage(error.to_string()),
         OpenError::Watch(_) => Failure::System(format!("{error}; is fs.inotify.max_user_instances reached?")),
     }
 }

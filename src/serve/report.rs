@@ -80,7 +80,9 @@ impl Started<'_> {
 
     /// Connections that can be open at once.
     fn connections(&self) -> u64 {
-        self.shares.connections.min(self.config.max_connections.into())
+        self.shares
+            .connections_in_all()
+            .min(self.config.max_connections.into())
     }
 
     /// A few lines for a person. `color` sets the labels off.

@@ -5,6 +5,7 @@
 //! the rights that stay, also at start: what works then works at every reload.
 
 use crate::cli::Failure;
+use crate::cli::serve::Flags;
 use runtime::inherit::Program;
 use runtime::listen::Listener;
 use runtime::privilege::{self, Account, AccountError, Reach};
@@ -87,12 +88,28 @@ impl Rights {
         Ok(rights)
     }
 
-    /// Why a root that is new since the start cannot be served, if it is out of reach. Only reading it
+    /// Refuses roots that `next` has and `running` does not, if they are out of reach. Only reading them
     /// tells: a directory can be opened, and looked through, without leave to read anything in it.
-    pub(crate) fn refuse(&self, root: &Path) -> Option<String> {
-        let error = std::fs::read_dir(root).err().filter(|_| self.is_confined)?;
-        (error.kind() == ErrorKind::PermissionDenied)
-            .then(|| format!("cannot serve `{}`: {error}", root.display()))
+    ///
+    /// # Errors
+    /// `Usage`, naming the first such root.
+    pub(crate) fn refuse_new(&self, next: &Config, running: &Config, flags: &Flags) -> Result<(), Failure> {
+        if !self.is_confined {
+            return Ok(());
+        }
+        let known: Vec<&Path> = roots(running).collect();
+        for root in roots(next).filter(|root| !known.contains(root)) {
+            if let Err(error) = std::fs::read_dir(root)
+                && error.kind() == ErrorKind::PermissionDenied
+            {
+                let why = format!("cannot serve `{}`: {error}", root.display());
+                return Err(match next.root.as_deref() == Some(root) {
+                    true => flags.blame_root(why),
+                    false => Failure::Usage(why),
+                });
+            }
+        }
+        Ok(())
     }
 
     /// One line about the user.
@@ -196,7 +213,7 @@ fn reach(
     program: &Program,
 ) -> Reach {
     let mut read = BTreeSet::new();
-    if let Some(root) = &config.root {
+    for root in roots(config) {
         match how {
             Landlock::Root => read.extend(std::path::absolute(root)),
             Landlock::Auto | Landlock::Off => read.extend(around(root)),
@@ -228,6 +245,12 @@ fn reach(
         write,
         ports,
     }
+}
+
+/// The folders that are served: of the top level, and of every host that has its own.
+fn roots(config: &Config) -> impl Iterator<Item = &Path> {
+    let own = config.host.iter().filter_map(|host| host.root.as_deref());
+    config.root.as_deref().into_iter().chain(own)
 }
 
 /// Folders below which a root, or a program, stays reachable when it is replaced: by another of its

@@ -120,11 +120,17 @@ impl Given {
     }
 }
 
-/// Sockets that a strategy has for each address.
+/// Sockets that a strategy has for each address, whatever moves its bytes: only loops that are threads have
+/// one each. Other threads share one, and processes do so that what is queued outlives one of them.
 fn queues(choice: &Choice) -> usize {
     match choice.concurrency {
         Concurrency::Loops => choice.workers,
-        Concurrency::Loop | Concurrency::Pool => 1,
+        Concurrency::Loop
+        | Concurrency::ProcessLoops
+        | Concurrency::Pool
+        | Concurrency::ThreadPerConnection
+        | Concurrency::ThreadPerRequest
+        | Concurrency::Processes => 1,
     }
 }
 

@@ -221,7 +221,7 @@ fn methods_are_known_allowed_or_neither(strategy: Strategy) {
     }
     for target in ["/a.txt", "*"] {
         let options = connection.request("OPTIONS", target, &[]);
-        assert!(matches!(options.status, 200 | 204), "{}", options.status);
+        assert_eq!(options.status, 204, "{target}");
         let allow = options.must("Allow");
         for method in ["GET", "HEAD", "OPTIONS"] {
             assert!(allow.split(", ").any(|known| known == method), "{allow}");

@@ -296,6 +296,10 @@ fn a_reload_takes_what_is_valid_and_keeps_the_rest(strategy: Strategy) {
     eventually("the new configuration", || {
         (server.connect().get("/a.txt").must("X-Version") == "2").then_some(())
     });
+    // Where there are several processes, it is said when all have it.
+    eventually("all have it", || {
+        server.stderr().contains("reloaded").then_some(())
+    });
     assert_eq!(server.connect().get("/docs/").status, 200);
     // The old connection is served, under the old or the new.
     if let Some(answer) = old

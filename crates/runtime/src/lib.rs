@@ -7,6 +7,7 @@
 pub mod clock;
 mod concurrency;
 pub mod fs;
+pub mod herd;
 pub mod inherit;
 mod io;
 pub mod listen;
@@ -15,6 +16,7 @@ pub mod machine;
 pub mod notify;
 pub mod privilege;
 pub mod session;
+pub mod shared;
 pub mod signal;
 pub mod sim;
 pub mod strategy;
@@ -22,5 +24,6 @@ mod sys;
 mod timer;
 #[cfg(test)]
 mod toy;
+pub mod world;
 
 pub use session::{Action, Body, Context, Event, FileRange, Job, Service, Session, Tx};

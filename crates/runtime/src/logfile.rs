@@ -244,7 +244,7 @@ impl Sink {
             Sink::File(file) => !file.metadata()?.file_type().is_file(),
             Sink::Stdout(_) | Sink::Stderr(_) => true,
         };
-        for mut piece in bytes.chunks(if may_wait { PIECE } else { usize::MAX }) {
+        for mut piece in Pieces(bytes, if may_wait { PIECE } else { usize::MAX }) {
             while !piece.is_empty() {
                 if abandoned.load(Ordering::Relaxed) {
                     return Ok(());
@@ -280,6 +280,26 @@ impl Sink {
     }
 }
 
+/// Parts of this length at the most that end where lines do, as far as lines are not longer: a pipe takes
+/// each as a whole, so that several processes can write to one and every line stays a line.
+struct Pieces<'a>(&'a [u8], usize);
+
+impl<'a> Iterator for Pieces<'a> {
+    type Item = &'a [u8];
+
+    fn next(&mut self) -> Option<&'a [u8]> {
+        let Pieces(left, most) = self;
+        if left.is_empty() {
+            return None;
+        }
+        let window = &left[..left.len().min(*most)];
+        let line_end = window.iter().rposition(|byte| *byte == b'\n').map(|at| at + 1);
+        let (piece, rest) = left.split_at(line_end.unwrap_or(window.len()));
+        *left = rest;
+        Some(piece)
+    }
+}
+
 impl AsFd for Sink {
     fn as_fd(&self) -> BorrowedFd<'_> {
         match self {
@@ -309,6 +329,15 @@ mod tests {
         finish(&log);
         let wanted: String = (0..1000).map(|line| format!("{line}\n")).collect();
         assert_eq!(std::fs::read_to_string(path).unwrap(), wanted);
+    }
+
+    #[test]
+    fn pieces_end_where_lines_do() {
+        let pieces = |text: &'static str| -> Vec<&[u8]> { Pieces(text.as_bytes(), 4).collect() };
+        assert_eq!(pieces("a\nb\nc\n"), [&b"a\nb\n"[..], b"c\n"]);
+        assert_eq!(pieces("abc\nd\n"), [&b"abc\n"[..], b"d\n"]);
+        assert_eq!(pieces("longer\nd"), [&b"long"[..], b"er\n", b"d"]);
+        assert_eq!(pieces(""), [&b""[..]; 0]);
     }
 
     #[test]

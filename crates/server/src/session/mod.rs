@@ -29,6 +29,7 @@ mod serve;
 use crate::access_log::{Cut, Slot};
 use crate::context::{Cx, Work};
 use crate::limits::Limits;
+use crate::pace::Pace;
 use http1::server::Connection;
 use measure::{Duration, Instant};
 use multipart::Multipart;
@@ -53,6 +54,8 @@ pub struct Session {
     slot: Slot,
     /// Requests so far.
     requests: u32,
+    /// Where its address stands, if requests are bounded by rate.
+    pace: Option<Pace>,
 }
 
 /// Where a connection stands.
@@ -129,6 +132,8 @@ struct Wait {
     stage: Stage,
     /// The state it was given in: after a reload its find is for this request only.
     generation: u64,
+    /// The site it is of.
+    site: usize,
     /// Input behind the request.
     rest: Vec<u8>,
 }
@@ -142,7 +147,7 @@ struct Parts {
 
 impl Session {
     /// A connection from `peer` that must say something until `deadline`.
-    pub(crate) fn new(peer: IpAddr, deadline: Instant) -> Session {
+    pub(crate) fn new(peer: IpAddr, deadline: Instant, pace: Option<Pace>) -> Session {
         Session {
             http: Connection::new(),
             phase: Phase::Idle,
@@ -152,6 +157,7 @@ impl Session {
             draining: false,
             slot: Slot::NONE,
             requests: 0,
+            pace,
         }
     }
 

@@ -264,10 +264,11 @@ impl Load {
         };
         let coded = bodies.len() > 1 || !makeable.is_empty();
         let last_modified = represent::last_modified(modified, self.wall);
+        let configured = self.shared.configured_for(&self.path, &[b"/", rel].concat());
         let lines = Lines {
             last_modified: Some(last_modified),
             vary: coded.then_some("Accept-Encoding"),
-            configured: &self.shared.configured,
+            configured: &configured,
             media_type: &media_type,
         };
         let mut found = Found {
@@ -290,7 +291,12 @@ impl Load {
                 body.len,
             ));
         }
-        found.answer = Answer::Resource(Resource::new(Some(last_modified), representations, &makeable));
+        found.answer = Answer::Resource(Resource::new(
+            Some(last_modified),
+            representations,
+            &makeable,
+            configured,
+        ));
         Ok(found)
     }
 
@@ -359,12 +365,13 @@ impl Load {
             keep: true,
             linked,
         };
+        let configured = self.shared.configured_for(&self.path, &self.path);
         let mut resource = |essence, text: Vec<u8>| {
             let media_type = MediaType::of_essence(essence, Some("utf-8"), &[]);
             let lines = Lines {
                 last_modified: None,
                 vary: Some("Accept"),
-                configured: &self.shared.configured,
+                configured: &configured,
                 media_type: &media_type,
             };
             let len = text.len() as u64;
@@ -375,7 +382,7 @@ impl Load {
             found.content += body.reserved;
             found.keep &= body.keep;
             let one = represent::representation(&lines, Coding::Identity, body.etag, body.content, len);
-            Resource::new(None, vec![one], &[])
+            Resource::new(None, vec![one], &[], configured.clone())
         };
         let html = resource("text/html", html);
         let json = resource("application/json", json);
@@ -424,7 +431,17 @@ impl Shared {
             Answer::Redirect(location) => location.len() as u64,
             Answer::Missing(_) => 0,
         };
-        let bytes = ENTRY_OVERHEAD + path.len() as u64 + texts;
+        let configured = match answer {
+            Answer::Resource(resource) => &resource.configured,
+            Answer::Listing(listing) => &listing.html.configured,
+            Answer::Redirect(_) | Answer::Missing(_) => &self.configured,
+        };
+        // Lines that all answers have are held once, those of rules with each entry.
+        let own = match configured.as_ptr() == self.configured.as_ptr() {
+            true => 0,
+            false => configured.len() as u64,
+        };
+        let bytes = ENTRY_OVERHEAD + path.len() as u64 + texts + own;
         let mut charge = self.store.reserve(bytes, files.len() as u64)?;
         charge.attach(files);
         Some(charge)
