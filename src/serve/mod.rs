@@ -317,7 +317,11 @@ impl Operator<'_> {
                         upgrade.give_up("this process was told to stop");
                         manager::stopping();
                     }
-                    let delay = self.server.config().drain_delay;
+                    let delay = match self.member() {
+                        // It is one too many; the others take its connections.
+                        Some(member) if !member.are_all_leaving() => Duration::ZERO,
+                        _ => self.server.config().drain_delay,
+                    };
                     return self.drain(signals, workers, delay);
                 }
                 Some(Signal::Reload) => {

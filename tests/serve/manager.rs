@@ -1,5 +1,6 @@
 //! A service manager, played by the test: sockets are passed, news comes back.
 
+use crate::on_every_strategy;
 use crate::process::{Launch, Server, Strategy};
 use crate::tree::Tree;
 use crate::upgrade::Line;
@@ -33,18 +34,17 @@ impl Manager {
     }
 }
 
-fn launch(tree: &Tree, manager: &Manager) -> Launch {
-    Launch::new(Strategy::LOOPS)
+fn launch(strategy: Strategy, tree: &Tree, manager: &Manager) -> Launch {
+    Launch::new(strategy)
         .root(&tree.join("site"))
         .env("NOTIFY_SOCKET", &manager.path)
 }
 
-#[test]
-fn it_is_told_of_start_reload_and_stop() {
+fn it_is_told_of_start_reload_and_stop(strategy: Strategy) {
     let tree = Tree::with(&[("site/a.txt", "a")]);
     let manager = Manager::new(&tree);
     let config = tree.write("weir.toml", "listing = false\n");
-    let mut server = launch(&tree, &manager)
+    let mut server = launch(strategy, &tree, &manager)
         .args(["--config".as_ref(), config.as_os_str()])
         .start();
     assert_eq!(manager.hears(), ["READY=1", "STATUS=serving"]);
@@ -75,7 +75,7 @@ fn it_is_told_of_start_reload_and_stop() {
 fn it_is_told_who_serves_after_an_upgrade() {
     let tree = Tree::with(&[("site/a.txt", "a")]);
     let manager = Manager::new(&tree);
-    let mut line = Line::of(launch(&tree, &manager).start());
+    let mut line = Line::of(launch(Strategy::LOOPS, &tree, &manager).start());
     assert_eq!(manager.hears(), ["READY=1", "STATUS=serving"]);
     line.upgrade();
     assert_eq!(
@@ -115,23 +115,44 @@ fn signs_of_life_are_given_and_outlive_an_upgrade() {
     line.stop();
 }
 
+fn signs_of_life_are_given_while_it_serves_and_while_it_waits_to_stop(strategy: Strategy) {
+    let tree = Tree::with(&[("site/a.txt", "a")]);
+    let manager = Manager::new(&tree);
+    let start = "export WATCHDOG_USEC=100000 WATCHDOG_PID=$$";
+    let mut server = Launch::wrapped(strategy, start)
+        .root(&tree.join("site"))
+        .args(["--drain-delay", "1h"])
+        .env("NOTIFY_SOCKET", &manager.path)
+        .start();
+    assert_eq!(manager.hears()[0], "READY=1");
+    let three = || {
+        for _ in 0..3 {
+            assert_eq!(manager.hears(), ["WATCHDOG=1"]);
+        }
+    };
+    three();
+    server.signal("TERM");
+    while manager.hears() != ["STOPPING=1"] {}
+    three();
+    assert_eq!(server.stop(), 0, "a second signal ends the delay");
+}
+
 /// A server on this socket, passed as systemd does. The shell puts it in its place and has the number of
 /// the process before there is one.
-fn activated(socket: &TcpListener, tree: &Tree) -> Server {
+fn activated(strategy: Strategy, socket: &TcpListener, tree: &Tree) -> Server {
     let start = "exec 3<&0 </dev/null && export LISTEN_PID=$$ LISTEN_FDS=1 LISTEN_FDNAMES=web";
     let socket = OwnedFd::from(socket.try_clone().expect("a descriptor"));
-    Launch::wrapped(Strategy::LOOPS, start)
+    Launch::wrapped(strategy, start)
         .root(tree.path())
         .stdin(socket)
         .start()
 }
 
-#[test]
-fn passed_sockets_are_served_and_outlive_the_process() {
+fn passed_sockets_are_served_and_outlive_the_process(strategy: Strategy) {
     let tree = Tree::with(&[("a.txt", "content")]);
     let socket = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = socket.local_addr().expect("an address");
-    let mut server = activated(&socket, &tree);
+    let mut server = activated(strategy, &socket, &tree);
     assert_eq!(server.address, address, "not where --listen says");
     for _ in 0..20 {
         assert_eq!(Connection::open(address).get("/a.txt").text(), "content");
@@ -139,12 +160,20 @@ fn passed_sockets_are_served_and_outlive_the_process() {
     assert_eq!(server.stop(), 0);
     // Nobody serves now, and still nobody is refused: the socket belongs to the manager.
     let early = TcpStream::connect(address).expect("not refused");
-    let mut line = Line::of(activated(&socket, &tree));
+    let mut line = Line::of(activated(strategy, &socket, &tree));
     assert_eq!(Connection::over(early).get("/a.txt").text(), "content");
-    line.upgrade();
-    assert_eq!(Connection::open(address).get("/a.txt").text(), "content");
+    if !strategy.is_of_processes() {
+        line.upgrade();
+        assert_eq!(Connection::open(address).get("/a.txt").text(), "content");
+    }
     line.stop();
 }
+
+on_every_strategy!(
+    it_is_told_of_start_reload_and_stop,
+    signs_of_life_are_given_while_it_serves_and_while_it_waits_to_stop,
+    passed_sockets_are_served_and_outlive_the_process,
+);
 
 #[test]
 fn what_was_passed_to_another_process_is_left_alone() {

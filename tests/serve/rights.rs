@@ -1,6 +1,7 @@
 //! What the process may still do once it listens: users, programs it could start, files, ports.
 
-use crate::process::{Launch, Strategy, eventually, signal};
+use crate::on_every_strategy;
+use crate::process::{Launch, Server, Strategy, eventually, signal};
 use crate::tree::Tree;
 use crate::upgrade::{Line, more, under_load};
 use std::net::TcpListener;
@@ -58,8 +59,7 @@ fn low_port() -> Option<String> {
         .find(|address| TcpListener::bind(address).is_ok())
 }
 
-#[test]
-fn root_is_given_up_for_good_and_everything_still_works() {
+fn root_is_given_up_for_good_and_everything_still_works(strategy: Strategy) {
     let tree = Tree::with(&[("site/a.txt", "content"), ("logs/keep", "")]);
     if skipped(&tree) {
         return;
@@ -73,14 +73,15 @@ fn root_is_given_up_for_good_and_everything_still_works() {
     let config = tree.write(
         "weir.toml",
         format!(
-            "root = 'site'\nlisten = '{address}'\nworkers = 2\nuser = '{USER}'\naccess-log = 'logs/access.log'\n"
+            "root = 'site'\nlisten = '{address}'\nuser = '{USER}'\naccess-log = 'logs/access.log'\n\
+             workers = {}\nconcurrency = '{}'\nio = '{}'\n",
+            strategy.workers, strategy.concurrency, strategy.io
         ),
     );
     let launch = Launch::file(Path::new(env!("CARGO_BIN_EXE_weir")));
     let server = launch.args(["--config".as_ref(), config.as_os_str()]).start();
     let mut line = Line::of(server);
-    let check = |line: &Line| {
-        let pid = line.newest;
+    let check_one = |pid: u32| {
         for field in ["Uid", "Gid"] {
             assert_eq!(status(pid, field), vec![NOBODY.to_string(); 4], "{field}");
         }
@@ -98,6 +99,16 @@ fn root_is_given_up_for_good_and_everything_still_works() {
                 "{text}"
             );
         }
+    };
+    let check = |line: &Line| {
+        let is_first = line.newest == line.first.pid();
+        let all = if is_first {
+            line.first.pids()
+        } else {
+            vec![line.newest]
+        };
+        assert_eq!(all.len() > 1, strategy.is_of_processes());
+        all.into_iter().for_each(check_one);
         assert_eq!(line.first.connect().get("/a.txt").text(), "content");
     };
     check(&line);
@@ -110,6 +121,10 @@ fn root_is_given_up_for_good_and_everything_still_works() {
     eventually("the reload", || {
         line.first.stderr().contains("reloaded").then_some(())
     });
+    if strategy.is_of_processes() {
+        assert_eq!(line.first.stop(), 0);
+        return;
+    }
     // So does an upgrade: the port that cannot be bound any more is handed over.
     let address = line.first.address;
     under_load(address, "content", |answered| {
@@ -121,6 +136,102 @@ fn root_is_given_up_for_good_and_everything_still_works() {
     check(&line);
     line.stop();
 }
+
+/// Two sites far apart, in a file beside neither.
+fn two_sites(second: &str) -> String {
+    format!(
+        r#"
+root = "../one/site"
+health = true
+access-log = "../logs/access.log"
+error-pages = {{ 404 = "/lost.html" }}
+[[host]]
+names = ["two.test"]
+root = "../{second}"
+error-pages = {{ 404 = "/missing.html" }}
+"#
+    )
+}
+
+fn everything_works_with_little_in_reach(strategy: Strategy) {
+    let tree = Tree::with(&[
+        ("one/site/a.txt", "one"),
+        ("one/site/lost.html", "not in one"),
+        ("two/site/a.txt", "two"),
+        ("two/site/missing.html", "not in two"),
+        ("two/next/a.txt", "next"),
+        ("three/site/a.txt", "three"),
+        ("logs/keep", ""),
+        ("etc/weir.toml", &two_sites("two/site")),
+    ]);
+    let config = tree.join("etc/weir.toml");
+    let mut server = Launch::new(strategy)
+        .args(["--config".as_ref(), config.as_os_str()])
+        .start();
+    let said = server.started["rights"]["landlock"].to_string();
+    for folder in ["one", "two", "logs", "etc"] {
+        if !said.contains("no Landlock") {
+            assert!(said.contains(folder), "{folder} is not in {said}");
+        }
+    }
+    let get = |server: &Server, host: &str, path: &str| {
+        let mut connection = server.connect();
+        connection.send(format!(
+            "GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n"
+        ));
+        let answer = connection.receive("GET");
+        (answer.status, answer.text())
+    };
+    let found = |text: &str| (200, text.to_owned());
+    assert_eq!(get(&server, "one.test", "/a.txt"), found("one"));
+    assert_eq!(get(&server, "two.test", "/a.txt"), found("two"));
+    assert_eq!(get(&server, "one.test", "/b"), (404, "not in one".to_owned()));
+    assert_eq!(get(&server, "two.test", "/b"), (404, "not in two".to_owned()));
+    assert_eq!(get(&server, "two.test", "/readyz").0, 200);
+    // What changes on disk is seen, with the log away in between.
+    let log = tree.join("logs/access.log");
+    eventually("lines are written", || {
+        std::fs::read_to_string(&log)
+            .is_ok_and(|text| text.lines().count() >= 5)
+            .then_some(())
+    });
+    std::fs::rename(&log, tree.join("logs/access.log.1")).expect("the log");
+    server.signal("USR1");
+    eventually("the log is made anew", || log.exists().then_some(()));
+    tree.replace("two/site/a.txt", "changed");
+    eventually("the change", || {
+        (get(&server, "two.test", "/a.txt") == found("changed")).then_some(())
+    });
+    eventually("the new log is written", || {
+        std::fs::read_to_string(&log)
+            .is_ok_and(|text| !text.is_empty())
+            .then_some(())
+    });
+    // A host's root may move, as far as the kernel lets it.
+    tree.replace("etc/weir.toml", two_sites("two/next"));
+    server.signal("HUP");
+    eventually("the other root", || {
+        (get(&server, "two.test", "/a.txt") == found("next")).then_some(())
+    });
+    if said.contains("no Landlock") {
+        println!("skipped: {said}");
+        return;
+    }
+    tree.replace("etc/weir.toml", two_sites("three/site"));
+    server.signal("HUP");
+    eventually("a refusal that says what to do", || {
+        let said = server.stderr();
+        (said.contains("not reloaded") && said.contains("three/site") && said.contains("--landlock=off"))
+            .then_some(())
+    });
+    assert_eq!(get(&server, "two.test", "/a.txt"), found("next"));
+    assert_eq!(server.stop(), 0);
+}
+
+on_every_strategy!(
+    root_is_given_up_for_good_and_everything_still_works,
+    everything_works_with_little_in_reach,
+);
 
 #[test]
 fn what_cannot_be_is_said() {

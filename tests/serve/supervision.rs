@@ -142,7 +142,11 @@ fn many_processes_write_whole_lines_to_one_log(strategy: Strategy) {
 #[test]
 fn idle_processes_come_and_go_with_the_load() {
     let tree = tree();
-    let server = Server::of(Strategy::PROCESSES, tree.path());
+    // Whoever leaves alone has nobody to warn.
+    let server = Launch::new(Strategy::PROCESSES)
+        .root(tree.path())
+        .args(["--drain-delay", "1h"])
+        .start();
     assert_eq!(workers(&server).len(), 5, "as many as Apache 1.3 kept idle");
     let mut held: Vec<Connection> = (0..16).map(|_| server.connect()).collect();
     for connection in &mut held {

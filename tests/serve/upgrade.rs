@@ -165,6 +165,9 @@ pub(crate) fn more(answered: &AtomicU64, count: u64) {
 }
 
 fn no_request_fails_while_upgrading_twice(strategy: Strategy) {
+    if strategy.is_of_processes() {
+        return;
+    }
     let tree = Tree::with(&[("a.txt", "content")]);
     let mut line = Line::of(Server::of(strategy, tree.path()));
     let address = line.first.address;
@@ -184,6 +187,9 @@ fn no_request_fails_while_upgrading_twice(strategy: Strategy) {
 
 /// The kernel has such connections in a listener's queues, half of them not even as connections.
 fn who_connected_before_and_speaks_later_is_answered(strategy: Strategy) {
+    if strategy.is_of_processes() {
+        return;
+    }
     let tree = Tree::with(&[("a.txt", "content")]);
     let mut line = Line::of(Server::of(strategy, tree.path()));
     let address = line.first.address;
@@ -197,31 +203,141 @@ fn who_connected_before_and_speaks_later_is_answered(strategy: Strategy) {
     line.stop();
 }
 
+/// Whoever is left of the old one says that he is not ready, and waits for no load balancer to notice.
+fn the_old_one_is_not_ready_and_does_not_linger(strategy: Strategy) {
+    if strategy.is_of_processes() {
+        return;
+    }
+    let tree = Tree::with(&[("a.txt", "content")]);
+    let launch = Launch::new(strategy).root(tree.path());
+    let mut line = Line::of(launch.args(["--health", "--drain-delay", "1h"]).start());
+    let mut speaking = line.first.connect();
+    assert_eq!(speaking.get("/readyz").status, 200);
+    speaking.send("GET /readyz HTTP/1.1\r\n");
+    signal(line.newest, "USR2");
+    line.newest = pid_of(&line.next_start());
+    eventually("the old one leaves", || {
+        line.first.stderr().contains("stopping").then_some(())
+    });
+    // Until it has closed its sockets, the old one still takes some.
+    eventually("the new one says that it is ready", || {
+        (line.first.connect().get("/readyz").status == 200).then_some(())
+    });
+    speaking.send("Host: x\r\n\r\n");
+    assert_eq!(speaking.receive("GET").status, 503, "of the old one");
+    let status = within(ENDING, "the old one ends", || line.first.has_ended());
+    assert_eq!(status.code(), Some(0), "{}", line.first.stderr());
+    // A second signal ends the delay that is due now.
+    signal(line.newest, "TERM");
+    line.stop();
+}
+
+fn worker_processes_are_not_followed_and_go_on(strategy: Strategy) {
+    if !strategy.is_of_processes() {
+        return;
+    }
+    let tree = Tree::with(&[("a.txt", "content")]);
+    let mut server = Server::of(strategy, tree.path());
+    let before = server.pids();
+    server.signal("USR2");
+    let said = eventually("a complaint", || {
+        let said = server.stderr();
+        said.contains("not upgraded").then_some(said)
+    });
+    assert!(
+        said.contains("worker processes") && said.contains(strategy.concurrency) && said.contains("restart"),
+        "{said}"
+    );
+    for &member in &before[1..] {
+        signal(member, "USR2");
+    }
+    for _ in 0..8 {
+        assert_eq!(server.connect().get("/a.txt").text(), "content");
+    }
+    server.signal("HUP");
+    eventually("all have reloaded", || {
+        server.stderr().contains("reloaded").then_some(())
+    });
+    let after = server.pids();
+    assert!(
+        before.iter().all(|pid| after.contains(pid)),
+        "{before:?} became {after:?}"
+    );
+    assert_eq!(server.stderr().matches("not upgraded").count(), 1);
+    assert_eq!(server.stop(), 0);
+}
+
 on_every_strategy!(
     no_request_fails_while_upgrading_twice,
     who_connected_before_and_speaks_later_is_answered,
+    the_old_one_is_not_ready_and_does_not_linger,
+    worker_processes_are_not_followed_and_go_on,
 );
 
 fn configured(tree: &Tree, workers: u32) {
-    let text = format!("root = 'site'\nlisten = '127.0.0.1:0'\nworkers = {workers}\nconcurrency = 'loops'\n");
+    configured_as(tree, "loops", "auto", workers);
+}
+
+fn configured_as(tree: &Tree, concurrency: &str, io: &str, workers: u32) {
+    let text = format!(
+        "root = 'site'\nlisten = '127.0.0.1:0'\nworkers = {workers}\nconcurrency = '{concurrency}'\nio = '{io}'\n"
+    );
     tree.replace("weir.toml", text);
+}
+
+/// A server of whatever its configuration says, and those that follow it.
+fn line_of(tree: &Tree) -> Line {
+    let launch = Launch::file(Path::new(env!("CARGO_BIN_EXE_weir")));
+    let config = tree.join("weir.toml");
+    Line::of(launch.args(["--config".as_ref(), config.as_os_str()]).start())
 }
 
 #[test]
 fn the_number_of_workers_may_change() {
+    let ways = [Strategy::LOOPS, Strategy::LOOPS_URING];
+    for Strategy { concurrency, io, .. } in ways.into_iter().filter(|way| way.is_possible()) {
+        let tree = Tree::with(&[("site/a.txt", "content")]);
+        configured_as(&tree, concurrency, io, 4);
+        let mut line = line_of(&tree);
+        under_load(line.first.address, "content", |answered| {
+            for workers in [1, 3, 4] {
+                configured_as(&tree, concurrency, io, workers);
+                line.upgrade();
+                more(answered, 200);
+            }
+        });
+        line.stop();
+    }
+}
+
+/// Each kind holds its sockets in a way of its own, and takes over what another held.
+#[test]
+fn the_kind_of_server_may_change() {
     let tree = Tree::with(&[("site/a.txt", "content")]);
-    configured(&tree, 4);
-    let launch = Launch::file(Path::new(env!("CARGO_BIN_EXE_weir")))
-        .args(["--config".as_ref(), tree.join("weir.toml").as_os_str()]);
-    let mut line = Line::of(launch.start());
-    under_load(line.first.address, "content", |answered| {
-        for workers in [1, 3, 4] {
-            configured(&tree, workers);
-            line.upgrade();
-            more(answered, 200);
-        }
-    });
-    line.stop();
+    let ways = [
+        Strategy::LOOPS,
+        Strategy::POOL,
+        Strategy::LOOPS_URING,
+        Strategy::PER_CONNECTION,
+        Strategy::ONE_LOOP,
+        Strategy::LOOPS,
+    ];
+    let set = |way: Strategy| {
+        let workers = u32::try_from(way.workers).expect("a few");
+        configured_as(&tree, way.concurrency, way.io, workers);
+    };
+    for last in [Strategy::PROCESS_LOOPS, Strategy::PROCESSES] {
+        set(Strategy::PER_REQUEST);
+        let mut line = line_of(&tree);
+        under_load(line.first.address, "content", |answered| {
+            for way in ways.into_iter().chain([last]).filter(|way| way.is_possible()) {
+                set(way);
+                line.upgrade();
+                more(answered, 100);
+            }
+        });
+        line.stop();
+    }
 }
 
 #[test]

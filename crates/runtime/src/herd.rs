@@ -57,6 +57,8 @@ const READY: usize = 0;
 const OPEN: usize = 1;
 /// The last wish of the founder's that it has fulfilled.
 const DONE: usize = 2;
+/// In the founder's part: 1 once all are to go.
+const ENDING: usize = 3;
 
 /// How many members there are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -408,7 +410,10 @@ impl Herd {
     /// Asks all members for something; [`Herd::have_done`] says when they have all reloaded. Members forked
     /// from now on are asked nothing: they begin with what this process has.
     pub fn ask(&mut self, what: Signal) {
-        self.stopping |= what == Signal::Stop;
+        if what == Signal::Stop {
+            self.stopping = true;
+            founders(&self.board)[ENDING].store(1, Ordering::Relaxed);
+        }
         if what == Signal::Reload {
             wish_word(&self.board).fetch_add(1, Ordering::Relaxed);
         }
@@ -498,6 +503,11 @@ impl Member {
         wish(&self.board)
     }
 
+    /// Whether all members are to go, and not this one alone.
+    pub fn are_all_leaving(&self) -> bool {
+        founders(&self.board)[ENDING].load(Ordering::Relaxed) > 0
+    }
+
     /// Says that this wish is fulfilled.
     pub fn has_done(&self, wish: u64) {
         self.own()[DONE].store(wish, Ordering::Relaxed);
@@ -543,8 +553,13 @@ impl Seat {
     }
 }
 
+/// The part of the board that is the founder's.
+fn founders(board: &Words) -> &[AtomicU64] {
+    &board.get()[board.get().len() - WORDS..]
+}
+
 fn wish_word(board: &Words) -> &AtomicU64 {
-    &board.get()[board.get().len() - WORDS + DONE]
+    &founders(board)[DONE]
 }
 
 fn wish(board: &Words) -> u64 {
