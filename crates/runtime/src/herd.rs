@@ -12,8 +12,10 @@
 //! the founder never has a second thread (looked at before each fork), which is why it serves nothing
 //! itself, and fetches its signals instead of having handlers, whose pipes its members would share.
 //!
-//! A member dies with its founder: the kernel sends it SIGTERM (`PR_SET_PDEATHSIG`). It ignores SIGINT,
-//! which a terminal sends to all of them; only the founder decides. How many members are kept idle follows
+//! A member dies with its founder: the kernel sends it SIGTERM (`PR_SET_PDEATHSIG`). Otherwise only the founder
+//! decides. A terminal sends SIGINT to all of them and a service manager SIGTERM (`KillMode=control-group`),
+//! which would count twice and cut connections off; so members ignore the former, and heed the others only
+//! as often as the board says that the founder sent them. How many members are kept idle follows
 //! Apache 1.3 (`MinSpareServers`, `MaxSpareServers`), as does what each serves: see `strategy`. Refuses to
 //! know what a member does.
 
@@ -57,8 +59,8 @@ const READY: usize = 0;
 const OPEN: usize = 1;
 /// The last wish of the founder's that it has fulfilled.
 const DONE: usize = 2;
-/// In the founder's part: 1 once all are to go.
-const ENDING: usize = 3;
+/// How often the founder told it to stop; in the founder's own part, how often it told all.
+const STOPS: usize = 3;
 
 /// How many members there are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -171,7 +173,8 @@ impl Herd {
         let founder = rustix::process::getpid();
         let Some(pid) = sys::fork()? else {
             drop(read);
-            let _ = leave_with(founder).and_then(|()| sys::unblock(&FETCHED));
+            // What else is sent to all of them must not end it before it has told.
+            let _ = leave_with(founder).and_then(|()| sys::unblock(&[libc::SIGTERM]));
             // The end of the pipe says that nothing more comes, so what came must be known to be whole.
             let mut told = work();
             told.push(b'.');
@@ -290,10 +293,10 @@ impl Herd {
             .filter(idle)
             .find(|number| !open(*number));
         if let Some(number) = last
-            && let Slot::Taken { pid, leaving, .. } = &mut self.slots[number]
+            && let Slot::Taken { leaving, .. } = &mut self.slots[number]
         {
             *leaving = true;
-            tell(*pid, Signal::Stop);
+            self.tell(number, Signal::Stop);
         }
     }
 
@@ -412,14 +415,32 @@ impl Herd {
     pub fn ask(&mut self, what: Signal) {
         if what == Signal::Stop {
             self.stopping = true;
-            founders(&self.board)[ENDING].store(1, Ordering::Relaxed);
+            founders(&self.board)[STOPS].fetch_add(1, Ordering::Relaxed);
         }
         if what == Signal::Reload {
             wish_word(&self.board).fetch_add(1, Ordering::Relaxed);
         }
-        for pid in self.members() {
-            tell(pid, what);
+        for number in self.numbers() {
+            self.tell(number, what);
         }
+    }
+
+    fn tell(&self, number: usize, what: Signal) {
+        let Slot::Taken { pid, .. } = self.slots[number] else {
+            return;
+        };
+        let signal = match what {
+            Signal::Stop => {
+                self.board.get()[number * WORDS + STOPS].fetch_add(1, Ordering::Relaxed);
+                rustix::process::Signal::TERM
+            }
+            Signal::Reload => rustix::process::Signal::HUP,
+            Signal::ReopenLogs => rustix::process::Signal::USR1,
+            // No member is followed by another program; it blocks this one.
+            Signal::Upgrade => rustix::process::Signal::USR2,
+        };
+        // Fails only for one that has ended already.
+        let _ = kill_process(pid, signal);
     }
 
     /// Whether all members have reloaded as often as they were asked to.
@@ -487,9 +508,24 @@ impl Member {
     /// # Errors
     /// What the system says to pipes and handlers.
     pub fn signals(&self) -> io::Result<Signals> {
-        let signals = Signals::take_over_from_founder()?;
+        let (member, mut stops) = (self.clone(), 0);
+        let signals = Signals::take_over_from_founder(move |signal| member.heeds(signal, &mut stops))?;
         sys::unblock(&[libc::SIGTERM, libc::SIGHUP, libc::SIGUSR1])?;
         Ok(signals)
+    }
+
+    /// Whether its founder sent this one, after so many stops of his.
+    fn heeds(&self, signal: Signal, stops: &mut u64) -> bool {
+        let is_orphan = rustix::process::getppid() != Some(self.founder);
+        match signal {
+            Signal::Stop if self.own()[STOPS].load(Ordering::Relaxed) > *stops => {
+                *stops += 1;
+                true
+            }
+            Signal::Stop => is_orphan,
+            Signal::Reload => self.own()[DONE].load(Ordering::Relaxed) < self.wish(),
+            Signal::ReopenLogs | Signal::Upgrade => true,
+        }
     }
 
     /// Says that it serves.
@@ -505,7 +541,7 @@ impl Member {
 
     /// Whether all members are to go, and not this one alone.
     pub fn are_all_leaving(&self) -> bool {
-        founders(&self.board)[ENDING].load(Ordering::Relaxed) > 0
+        founders(&self.board)[STOPS].load(Ordering::Relaxed) > 0
     }
 
     /// Says that this wish is fulfilled.
@@ -574,18 +610,6 @@ fn leave_with(founder: Pid) -> io::Result<()> {
         true => Ok(()),
         false => Err(io::ErrorKind::NotFound.into()),
     }
-}
-
-fn tell(pid: Pid, what: Signal) {
-    let signal = match what {
-        Signal::Stop => rustix::process::Signal::TERM,
-        Signal::Reload => rustix::process::Signal::HUP,
-        Signal::ReopenLogs => rustix::process::Signal::USR1,
-        // No member is followed by another program; it blocks this one.
-        Signal::Upgrade => rustix::process::Signal::USR2,
-    };
-    // Fails only for one that has ended already.
-    let _ = kill_process(pid, signal);
 }
 
 #[cfg(test)]
@@ -665,9 +689,33 @@ mod tests {
         }
         for member in &members {
             assert!(!herd.have_done());
+            assert!(member.heeds(Signal::Reload, &mut 0));
             member.has_done(member.wish());
+            assert!(!member.heeds(Signal::Reload, &mut 0), "nobody asked again");
         }
         assert!(herd.have_done());
+    }
+
+    #[test]
+    fn a_member_heeds_as_many_stops_as_its_founder_sent() {
+        let herd = herd(Size::Fixed(1), 1, 0);
+        let founder = rustix::process::getppid().unwrap();
+        let member = |founder| Member {
+            number: 0,
+            board: herd.board.clone(),
+            common: herd.common.clone(),
+            min_idle: 0,
+            founder,
+        };
+        let mut stops = 0;
+        let told = &herd.board.get()[STOPS];
+        let mut heeds = |founder| member(founder).heeds(Signal::Stop, &mut stops);
+        assert!(!heeds(founder), "it was somebody else");
+        told.store(1, Ordering::Relaxed);
+        assert!(heeds(founder) && !heeds(founder));
+        told.store(2, Ordering::Relaxed);
+        assert!(heeds(founder) && !heeds(founder));
+        assert!(heeds(rustix::process::getpid()), "its founder is gone");
     }
 
     #[test]

@@ -476,6 +476,8 @@ impl Uring {
         self.ring.close(socket.fd);
     }
 
+    /// Cancels what accepts, and nothing more: a shutdown(2) would end the listener for the process it was
+    /// handed to as well.
     fn stop_listening(&mut self) {
         for (at, listener) in self.listeners.iter_mut().enumerate() {
             if matches!(listener.accept, Accept::One | Accept::All) {

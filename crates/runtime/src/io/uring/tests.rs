@@ -216,6 +216,31 @@ fn what_waits_at_the_end_is_taken_when_the_worker_asks_unasked() {
     assert_eq!(taken, 5, "the armed accept may have had one of them");
 }
 
+/// An upgrade hands the very socket to another process, here played by a duplicate of it.
+#[test]
+fn a_listener_that_was_handed_over_outlives_stopping() {
+    for room in [0, usize::MAX] {
+        let listener = listener();
+        let Some(mut uring) = ring(&listener, SIZES, room) else {
+            return;
+        };
+        let theirs = listener.fd().try_clone().unwrap();
+        let _before = connect(&listener);
+        let _ = accept(&mut uring);
+        uring.submit(Op::StopListening);
+        let _after: Vec<TcpStream> = (0..5).map(|_| connect(&listener)).collect();
+        let mut done = Vec::new();
+        uring.wait(Some(Instant::ZERO), &mut done).unwrap();
+        assert!(done.is_empty(), "what comes later is not for this one");
+        drop(uring);
+        let late = connect(&listener);
+        for _ in 0..6 {
+            rustix::net::accept(&theirs).unwrap();
+        }
+        drop(late);
+    }
+}
+
 #[test]
 fn dropped_it_lets_go_of_everything() {
     let listener = listener();
