@@ -97,7 +97,7 @@ fn serve(
     let mut signals = Signals::take_over().map_err(|error| refused("signal handlers", &error))?;
     let shares = Shares::of(machine::raise_descriptor_limit(), &config, &choice);
     fit(&mut config, &choice, &shares);
-    let listeners = sockets::open(&config, &choice, given.take_sockets())?;
+    let listeners = sockets::open(&config, &choice, &mut given)?;
     // Before the first thread, which would keep what this one gives up.
     let rights = Rights::give_up(&config, flags.file(), &listeners, &program, given.confined)?;
     let choice = match choice.io {
@@ -106,6 +106,7 @@ fn serve(
         _ => choice,
     };
     let explained = |failure: Failure| failure.with(|text| rights.hint(text));
+    rights.refuse(&config, flags).map_err(explained)?;
     let log = AccessLog::open(config.access_log.as_deref(), None).map_err(explained)?;
     let server = open(config.clone(), Peers::default(), log.as_ref(), flags).map_err(explained)?;
     let server = Arc::new(server);

@@ -73,7 +73,7 @@ pub(super) fn run(
         _ => ADDRESSES,
     });
     let herd = Herd::new(size(choice), common_len).map_err(|error| refused("signals", &error))?;
-    let listeners = sockets::open(&config, choice, given.take_sockets())?;
+    let listeners = sockets::open(&config, choice, &mut given)?;
     let addresses = sockets::addresses(&listeners);
     // Before the first member, which would keep what this process gives up.
     let program = Program::of_this_process();
@@ -94,8 +94,9 @@ pub(super) fn run(
     };
     fit(&mut founder.config, choice, &shares);
     let running = founder.config.clone();
-    founder
-        .check_apart(&running)
+    rights
+        .refuse(&running, flags)
+        .and_then(|()| founder.check_apart(&running))
         .map_err(|failure| failure.with(|text| rights.hint(text)))?;
     founder.start()?;
     let started = Started {

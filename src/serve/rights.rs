@@ -11,7 +11,6 @@ use runtime::listen::Listener;
 use runtime::privilege::{self, Account, AccountError, Reach};
 use server::config::{Config, Landlock};
 use std::collections::BTreeSet;
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 /// What the system and a program started for an upgrade need: read.
@@ -88,8 +87,7 @@ impl Rights {
         Ok(rights)
     }
 
-    /// Refuses roots that `next` has and `running` does not, if they are out of reach. Only reading them
-    /// tells: a directory can be opened, and looked through, without leave to read anything in it.
+    /// Refuses roots that are out of reach: those which `running` does not have.
     ///
     /// # Errors
     /// `Usage`, naming the first such root.
@@ -99,9 +97,7 @@ impl Rights {
         }
         let known: Vec<&Path> = roots(running).collect();
         for root in roots(next).filter(|root| !known.contains(root)) {
-            if let Err(error) = std::fs::read_dir(root)
-                && error.kind() == ErrorKind::PermissionDenied
-            {
+            if let Some(error) = privilege::beyond_reach(root) {
                 let why = format!("cannot serve `{}`: {error}", root.display());
                 return Err(match next.root.as_deref() == Some(root) {
                     true => flags.blame_root(why),
@@ -110,6 +106,14 @@ impl Rights {
             }
         }
         Ok(())
+    }
+
+    /// Refuses all roots that are out of reach: of a process that has the reach of the one before it.
+    ///
+    /// # Errors
+    /// As [`Rights::refuse_new`].
+    pub(crate) fn refuse(&self, config: &Config, flags: &Flags) -> Result<(), Failure> {
+        self.refuse_new(config, &Config::default(), flags)
     }
 
     /// One line about the user.

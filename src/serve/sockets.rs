@@ -51,16 +51,13 @@ impl Given {
 }
 
 /// Listens: on what a service manager passed, if it passed anything; else on every configured address,
-/// with the sockets of the process before where it had that address too.
+/// with the sockets of the process before where it had that address too. Takes the sockets out of `given`.
 ///
 /// # Errors
 /// `System`, naming the address, who has it, and what to do.
-pub(crate) fn open(
-    config: &Config,
-    choice: &Choice,
-    given: Vec<(Option<SocketAddr>, Vec<OwnedFd>)>,
-) -> Result<Vec<Listener>, Failure> {
-    let (passed, mut bound): (Vec<_>, Vec<_>) = given.into_iter().partition(|(asked, _)| asked.is_none());
+pub(crate) fn open(config: &Config, choice: &Choice, given: &mut Given) -> Result<Vec<Listener>, Failure> {
+    let sockets = std::mem::take(&mut given.sockets);
+    let (passed, mut bound): (Vec<_>, Vec<_>) = sockets.into_iter().partition(|(asked, _)| asked.is_none());
     if !passed.is_empty() {
         if config.listen != Listen::default() {
             tracing::info!("`listen` is not used: the service manager says where");
@@ -80,7 +77,7 @@ pub(crate) fn open(
             both_families: takes_both(address, &config.listen.0),
             ..Listening::default()
         };
-        let taken = |error: &io::Error| taken(address, error);
+        let taken = |error: &io::Error| taken(address, error, given.confined.is_some());
         let Some(at) = bound.iter().position(|(asked, _)| *asked == Some(address)) else {
             let listener = Listener::bind(address, how).map_err(|error| taken(&error))?;
             listener.reserve(queues).map_err(|error| taken(&error))?;
@@ -113,13 +110,6 @@ pub(crate) fn addresses(listeners: &[Listener]) -> Vec<SocketAddr> {
         .collect()
 }
 
-impl Given {
-    /// The sockets, each with the address that was asked for.
-    pub(crate) fn take_sockets(&mut self) -> Vec<(Option<SocketAddr>, Vec<OwnedFd>)> {
-        std::mem::take(&mut self.sockets)
-    }
-}
-
 /// Sockets that a strategy has for each address, whatever moves its bytes: only loops that are threads have
 /// one each. Other threads share one, and processes do so that what is queued outlives one of them.
 fn queues(choice: &Choice) -> usize {
@@ -148,13 +138,18 @@ fn not_taken(from: &str, error: &io::Error) -> Failure {
 }
 
 /// An address that cannot be had: who has it, and what to do.
-fn taken(address: SocketAddr, error: &io::Error) -> Failure {
+fn taken(address: SocketAddr, error: &io::Error, is_confined: bool) -> Failure {
     let advice = match error.kind() {
         io::ErrorKind::AddrInUse => {
             let who = listen::owner(address)
                 .map(|owner| format!("{} (process {}) has it; ", owner.name, owner.pid))
                 .unwrap_or_default();
             format!("{who}stop that program or choose another address with --listen ADDR:PORT")
+        }
+        io::ErrorKind::PermissionDenied if is_confined => {
+            "the process before this one was confined to its own ports (Landlock), and so is this one; \
+             another port needs a restart"
+                .to_owned()
         }
         io::ErrorKind::PermissionDenied => {
             "ports below 1024 need CAP_NET_BIND_SERVICE; choose another with --listen ADDR:PORT".to_owned()

@@ -346,6 +346,62 @@ fn files_elsewhere_are_out_of_reach() {
 }
 
 #[test]
+fn what_follows_a_confined_process_cannot_reach_more() {
+    let tree = Tree::with(&[("here/site/a.txt", "content"), ("elsewhere/site/a.txt", "other")]);
+    let config = |root: &str, listen: &str, host: &str| {
+        let text = format!("root = '{root}'\nlisten = [{listen}]\n{host}");
+        tree.replace("here/weir.toml", text);
+    };
+    config("site", "'127.0.0.1:0'", "");
+    let file = tree.join("here/weir.toml");
+    let launch = Launch::file(Path::new(env!("CARGO_BIN_EXE_weir")));
+    let mut line = Line::of(launch.args(["--config".as_ref(), file.as_os_str()]).start());
+    let said = line.first.started["rights"]["landlock"].to_string();
+    let version = said.strip_prefix("\"Landlock ").and_then(|rest| {
+        rest.split(|c: char| !c.is_ascii_digit())
+            .next()?
+            .parse::<u32>()
+            .ok()
+    });
+    let Some(version) = version else {
+        println!("skipped: {said}");
+        return;
+    };
+    let mut complained = 0;
+    let mut fails_with = |line: &Line, words: &[&str]| {
+        signal(line.newest, "USR2");
+        complained += 1;
+        let said = eventually("the complaint", || {
+            let said = line.first.stderr();
+            (said.matches("not upgraded").count() == complained).then_some(said)
+        });
+        let last = said.lines().rfind(|line| line.contains("not upgraded"));
+        for word in words {
+            assert!(
+                last.is_some_and(|last| last.contains(word)),
+                "{word} is not in {last:?}"
+            );
+        }
+        assert_eq!(line.first.connect().get("/a.txt").text(), "content");
+    };
+    config("../elsewhere/site", "'127.0.0.1:0'", "");
+    fails_with(&line, &["elsewhere/site", "Permission denied", "--landlock=off"]);
+    let host = "[[host]]\nnames = ['x.test']\nroot = '../elsewhere/site'\n";
+    config("site", "'127.0.0.1:0'", host);
+    fails_with(&line, &["elsewhere/site", "Permission denied", "--landlock=off"]);
+    if version >= 4 {
+        let free = TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr());
+        let another = free.expect("a free port");
+        config("site", &format!("'127.0.0.1:0', '{another}'"), "");
+        fails_with(&line, &[&another.to_string(), "confined", "restart"]);
+    }
+    config("site", "'127.0.0.1:0'", "");
+    line.upgrade();
+    assert_eq!(line.first.connect().get("/a.txt").text(), "content");
+    line.stop();
+}
+
+#[test]
 fn a_root_that_is_replaced_stays_within_reach() {
     let tree = Tree::with(&[("releases/1/a.txt", "one"), ("releases/2/a.txt", "two")]);
     tree.link("current", "releases/1");

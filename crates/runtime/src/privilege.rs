@@ -281,6 +281,18 @@ fn enforce(
     rules.restrict_self()
 }
 
+/// The kernel's refusal to read a directory that the user of this process may read: it is beyond what the
+/// process is confined to. Asking is the only way to know, as a process may be confined by the one before
+/// it; and opening the directory would not tell, as that is granted without leave to read anything in it.
+pub fn beyond_reach(directory: &Path) -> Option<io::Error> {
+    let refusal = std::fs::read_dir(directory)
+        .err()
+        .filter(|error| error.kind() == io::ErrorKind::PermissionDenied)?;
+    // Landlock has no say in this one.
+    let may = rustix::fs::access(directory, rustix::fs::Access::READ_OK).is_ok();
+    may.then_some(refusal)
+}
+
 /// Whether `path`, or its folder while it does not exist, can be written by this process as it is now:
 /// what an access log must still be after a rotation.
 pub fn can_make(path: &Path) -> bool {
@@ -338,6 +350,8 @@ mod tests {
             };
             assert_eq!(fs::read(reach.read[0].join("file")).unwrap(), b"site");
             assert!(denied(fs::read(reach.read[0].join("../secret/file")).map(drop)));
+            assert!(beyond_reach(&reach.read[0]).is_none() && beyond_reach(&reach.read[1]).is_none());
+            assert!(beyond_reach(&reach.read[0].join("../secret")).is_some());
             assert!(denied(fs::write(reach.read[0].join("new"), "x")));
             let append = |name: &str| {
                 fs::OpenOptions::new()
