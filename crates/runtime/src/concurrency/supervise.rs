@@ -13,6 +13,7 @@ use crate::clock;
 use measure::Duration;
 use std::os::fd::OwnedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Who worked this long did not die of how it was started.
@@ -78,6 +79,7 @@ pub(crate) fn supervise(
             more => (PAUSE * (1 << (more - 1).min(10))).min(PAUSE_MAX),
         };
         deaths += 1;
+        together.replaced.fetch_add(1, Ordering::Relaxed);
         if together.may_complain(now) {
             tracing::error!(
                 "thread {name} died ({why}): its connections are lost, another takes its place{}",

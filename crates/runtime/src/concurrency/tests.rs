@@ -331,6 +331,14 @@ fn a_worker_that_panics_is_replaced_and_its_connections_give_their_places_back()
         }
         drop(victim);
         server.until("all places to be free", || server.handle().open() == 0);
+        // One that dies while all ends is a failure of the whole.
+        let lives_shortly = matches!(
+            server.strategy.concurrency(),
+            Concurrency::ThreadPerConnection | Concurrency::ThreadPerRequest
+        );
+        server.until("the dead to be replaced", || {
+            lives_shortly || server.handle().replaced() == 3
+        });
         assert!(!server.handle().is_finished());
     });
 }

@@ -60,6 +60,8 @@ pub(crate) struct Bounds {
 pub(crate) struct Together {
     /// Connections open now. Written per connection, never per request.
     pub(crate) open: AtomicUsize,
+    /// Workers that died and were replaced.
+    pub(crate) replaced: AtomicU64,
     /// Nanoseconds of the instant before which a failing accept is not written to the log again.
     complained_until: AtomicU64,
     /// Where other processes see how many are open.

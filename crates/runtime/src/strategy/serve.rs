@@ -112,6 +112,11 @@ impl Handle {
         self.together.open.load(Ordering::Relaxed)
     }
 
+    /// Worker threads that died and were replaced.
+    pub fn replaced(&self) -> u64 {
+        self.together.replaced.load(Ordering::Relaxed)
+    }
+
     /// What each worker counted.
     pub fn counts(&self) -> impl Iterator<Item = Counts> {
         self.counters.iter().map(|counters| Counts::of(counters))
