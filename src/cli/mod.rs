@@ -1,6 +1,7 @@
 //! What can be typed: every flag declared once, a file per command. Decides spelling, help and exit
 //! codes; does nothing but say what there is.
 
+mod behavior;
 mod environment;
 mod failure;
 pub(crate) mod manual;

@@ -2,11 +2,12 @@
 //! a flag beats its variable (clap's work), which beats the file, which beats the default.
 
 use super::Failure;
+use super::behavior::BehaviorFlags;
 use clap::Args;
 use measure::{Bytes, Duration};
 use server::config::{
     CachePolicy, Concurrency, Config, ConfigError, FieldLine, IoKind, Landlock, Listen, LiveFor, LogFormat,
-    User, Workers, parse_duration,
+    Preset, User, Workers, parse_duration,
 };
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -41,6 +42,11 @@ pub(crate) struct Flags {
     /// Validates the configuration and stops
     #[arg(long)]
     pub(crate) check: bool,
+
+    /// Acts as a server the documents measured: apache-1.3, phttpd, java-server, zeus, enterprise, jaws-baseline,
+    /// jaws; other flags and keys beat it [default: none]
+    #[arg(long, value_name = "SERVER", env = "WEIR_PRESET", help_heading = "Strategy")]
+    preset: Option<Preset>,
 
     /// Address to listen on; may be repeated. Port 0: a free one [default: 127.0.0.1:8080]
     #[arg(long, short, value_name = "ADDR:PORT", env = "WEIR_LISTEN", value_delimiter = ',',
@@ -291,6 +297,9 @@ pub(crate) struct Flags {
     #[arg(long, value_name = "TIME", env = "WEIR_DRAIN_DELAY", value_parser = parse_duration,
           help_heading = "Limits")]
     drain_delay: Option<Duration>,
+
+    #[command(flatten)]
+    behavior: BehaviorFlags,
 }
 
 /// `STATUS=PATH`, checked when it is put into the configuration.
@@ -307,8 +316,9 @@ impl Flags {
     /// `Usage`, naming file, line and key, or the flag.
     pub(crate) fn configuration(&self) -> Result<Config, Failure> {
         let mut config = match &self.config {
-            None => Config::default(),
-            Some(path) => read(path)?,
+            None => Config::from_toml_on(self.preset, "", "--preset")
+                .map_err(|error| Failure::Usage(error.to_string()))?,
+            Some(path) => read(path, self.preset)?,
         };
         self.override_in(&mut config).map_err(Failure::Usage)?;
         config
@@ -376,6 +386,7 @@ impl Flags {
             grace,
             drain_delay,
         );
+        self.behavior.override_in(&mut config.behavior);
         if self.root.is_some() {
             config.root.clone_from(&self.root);
         }
@@ -408,15 +419,15 @@ impl Flags {
 }
 
 /// Reads a file; relative paths in it are relative to its folder.
-fn read(path: &Path) -> Result<Config, Failure> {
+fn read(path: &Path, preset: Option<Preset>) -> Result<Config, Failure> {
     let name = path.display().to_string();
     let text = std::fs::read_to_string(path).map_err(|error| {
         Failure::Usage(format!(
             "cannot read the configuration `{name}`: {error}; check the path given with --config"
         ))
     })?;
-    let mut config =
-        Config::from_toml(&text, &name).map_err(|error: ConfigError| Failure::Usage(error.to_string()))?;
+    let mut config = Config::from_toml_on(preset, &text, &name)
+        .map_err(|error: ConfigError| Failure::Usage(error.to_string()))?;
     let folder = path.parent().unwrap_or(Path::new(""));
     let hosts = config.host.iter_mut().map(|host| &mut host.root);
     for inner in [&mut config.root, &mut config.access_log]
@@ -553,17 +564,15 @@ mod tests {
     /// Keys of the file and long names of flags are one vocabulary.
     #[test]
     fn every_key_is_a_flag_and_every_flag_a_key() {
-        let text = toml::from_str::<Config>("no-such-key = 1")
-            .expect_err("an unknown key")
-            .message()
-            .to_owned();
-        let mut keys: Vec<&str> = text
-            .split('`')
-            .skip(3)
-            .step_by(2)
-            // The root is an argument, tables of tables are for files.
-            .filter(|key| !["root", "header-rule", "redirect", "host"].contains(key))
-            .collect();
+        let known = |file: &str| {
+            let error = toml::from_str::<Config>(file).expect_err("an unknown key");
+            let keys = error.message().split('`').skip(3).step_by(2);
+            keys.map(str::to_owned).collect::<Vec<_>>()
+        };
+        let mut keys = known("no-such-key = 1");
+        // The root is an argument, tables of tables are for files, and one table has flags of its own.
+        keys.retain(|key| !["root", "header-rule", "redirect", "host", "behavior"].contains(&key.as_str()));
+        keys.extend(known("[behavior]\nno-such-key = 1"));
         keys.sort_unstable();
         let command = Cli::command();
         let serve = command.find_subcommand("serve").expect("a command");

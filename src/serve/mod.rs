@@ -395,6 +395,8 @@ impl Operator<'_> {
         let running = self.server.config();
         let waiting = next.needs_restart(&running);
         self.rights.refuse_new(&next, &running, self.flags)?;
+        // Half of it is the strategy's, which goes on as it is.
+        next.behavior = running.behavior;
         let log = AccessLog::open(next.access_log.as_deref(), self.log.as_ref())?;
         self.server
             .reload(next, sink(log.as_ref()))

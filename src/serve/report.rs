@@ -49,6 +49,8 @@ impl Started<'_> {
             "pid": std::process::id(),
             "listeners": listeners,
             "root": config.root,
+            "preset": config.preset,
+            "behavior": config.switched_on(),
             "cache": {
                 "policy": config.cache_policy.to_string(),
                 "bytes": config.cache_size.0,
@@ -130,6 +132,11 @@ impl Started<'_> {
             "",
             &format!("{:<9} {why_workers}", format!("{} {noun}", choice.workers)),
         );
+        let on = config.switched_on();
+        let preset = config.preset.map(|preset| format!("as {preset}"));
+        if let Some(first) = preset.or_else(|| (!on.is_empty()).then(|| "compared".to_owned())) {
+            line("", &format!("{first}: {}", on.join(", ")));
+        }
         line(
             "cache",
             &format!(

@@ -56,16 +56,21 @@ impl Given {
 /// # Errors
 /// `System`, naming the address, who has it, and what to do.
 pub(crate) fn open(config: &Config, choice: &Choice, given: &mut Given) -> Result<Vec<Listener>, Failure> {
+    let no_delay = !config.behavior.nagle;
     let sockets = std::mem::take(&mut given.sockets);
     let (passed, mut bound): (Vec<_>, Vec<_>) = sockets.into_iter().partition(|(asked, _)| asked.is_none());
     if !passed.is_empty() {
         if config.listen != Listen::default() {
             tracing::info!("`listen` is not used: the service manager says where");
         }
+        let how = Listening {
+            no_delay,
+            ..Listening::default()
+        };
         return passed
             .into_iter()
             .map(|(_, sockets)| {
-                Listener::adopt(Origin::Passed, sockets, Listening::default())
+                Listener::adopt(Origin::Passed, sockets, how)
                     .map_err(|error| not_taken("the service manager", &error))
             })
             .collect();
@@ -75,6 +80,7 @@ pub(crate) fn open(config: &Config, choice: &Choice, given: &mut Given) -> Resul
     for &address in &config.listen.0 {
         let how = Listening {
             both_families: takes_both(address, &config.listen.0),
+            no_delay,
             ..Listening::default()
         };
         let taken = |error: &io::Error| taken(address, error, given.confined.is_some());

@@ -1,8 +1,8 @@
 //! Which strategy a configuration means on this machine, and why. Decides; starts nothing.
 
 use crate::cli::Failure;
-use runtime::strategy::{Refusal, Strategy, combinations, try_uring};
-use server::config::{Concurrency, Config, IoKind, Workers};
+use runtime::strategy::{Manner, Refusal, Strategy, Writing, combinations, try_uring};
+use server::config::{Behavior, Concurrency, Config, IoKind, Workers};
 use std::num::NonZeroUsize;
 
 /// Workers that wait for one client each, per usable core: most of the time they do nothing, so there must
@@ -20,6 +20,8 @@ pub(crate) struct Choice {
     /// Never `Auto`.
     pub(crate) io: IoKind,
     pub(crate) workers: usize,
+    /// How it goes about its work.
+    pub(crate) manner: Manner,
     /// The reason of each of the three, in this order.
     pub(crate) why: [String; 3],
 }
@@ -119,8 +121,25 @@ fn choose_where(
         concurrency,
         io,
         workers,
+        manner: manner(&config.behavior),
         why: [why_concurrency.to_owned(), why_io, why_workers],
     })
+}
+
+/// What of a behavior is the strategy's part; the rest is the server's.
+fn manner(behavior: &Behavior) -> Manner {
+    Manner {
+        writing: Writing {
+            split_head: behavior.split_head,
+            most: match usize::try_from(behavior.write_size.0) {
+                Ok(0) | Err(_) => usize::MAX,
+                Ok(most) => most,
+            },
+            copies: behavior.copies,
+        },
+        fresh_clock: behavior.fresh_date,
+        accept_lock: behavior.accept_lock,
+    }
 }
 
 /// The I/O strategies this one can use, the best first.
@@ -146,7 +165,9 @@ impl Choice {
         let concurrency = self.concurrency.to_string().parse().map_err(usage)?;
         let io = self.io.to_string().parse().map_err(usage)?;
         let workers = NonZeroUsize::new(self.workers).unwrap_or(NonZeroUsize::MIN);
-        Strategy::new(concurrency, io, workers).map_err(usage)
+        Strategy::new(concurrency, io, workers)
+            .and_then(|strategy| strategy.in_manner(self.manner))
+            .map_err(usage)
     }
 
     /// The reasons in one line.

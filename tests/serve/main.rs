@@ -6,6 +6,7 @@
 //! - `connections`: persistence, pipelining, half-close, bytes that nobody read
 //! - `bounds`: what happens when a limit or a timeout is reached, and that the others do not feel it
 //! - `disk`: files that change, vanish, shrink, or are no files at all; the way out of the root
+//! - `behavior`: what other servers do, switched on, singly and as presets
 //! - `operation`: configuration, signals, logs, exit codes
 //! - `upgrade`: one process follows another, and no request is lost
 //! - `manager`: what a service manager passes and is told
@@ -30,6 +31,7 @@ mod process;
 mod tree;
 mod wire;
 
+mod behavior;
 mod bounds;
 mod clients;
 mod connections;

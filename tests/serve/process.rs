@@ -120,6 +120,16 @@ impl Launch {
         Launch::wrapped(strategy, "")
     }
 
+    /// `weir serve` on a free port of loopback, with nothing said of its strategy.
+    pub(crate) fn bare() -> Launch {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
+        command.args(["serve", "--json", "--listen", "127.0.0.1:0"]);
+        Launch {
+            command,
+            stdin: Stdio::null(),
+        }
+    }
+
     /// The same, started by a shell after `before` (`ulimit -n 64`, say).
     pub(crate) fn wrapped(strategy: Strategy, before: &str) -> Launch {
         let binary = env!("CARGO_BIN_EXE_weir");

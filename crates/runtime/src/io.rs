@@ -18,11 +18,13 @@ pub(crate) mod epoll;
 pub(crate) mod refusal;
 mod socket;
 pub(crate) mod table;
+pub(crate) mod turnstile;
 pub(crate) mod uring;
 
 pub(crate) use socket::accept;
 
 use crate::session::{Body, FileRange, Loss, Tx};
+use crate::strategy::Writing;
 use measure::{Instant, UnixTime};
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
@@ -67,13 +69,15 @@ pub(crate) struct Out {
     pub(crate) head_sent: usize,
     /// Bytes that went and that no completion has told of yet.
     pub(crate) unreported: u64,
+    /// How it is cut into calls.
+    pub(crate) writing: Writing,
 }
 
 impl Out {
     /// Holds what a session writes in one turn before it must wait (32 KiB), and an answer over.
     pub(crate) const HEAD_CAPACITY: usize = 40 << 10;
 
-    pub(crate) fn new() -> Box<Out> {
+    pub(crate) fn new(writing: Writing) -> Box<Out> {
         let tx = Tx {
             head: Vec::with_capacity(Out::HEAD_CAPACITY),
             body: None,
@@ -82,6 +86,7 @@ impl Out {
             tx,
             head_sent: 0,
             unreported: 0,
+            writing,
         })
     }
 

@@ -33,6 +33,8 @@ pub struct Listening {
     /// `[::]` takes IPv4 connections too. Otherwise it means IPv6 only, so that `0.0.0.0` can have the
     /// same port.
     pub both_families: bool,
+    /// Small segments leave at once (`TCP_NODELAY`), in place of Nagle's algorithm (RFC 896).
+    pub no_delay: bool,
 }
 
 impl Default for Listening {
@@ -41,6 +43,7 @@ impl Default for Listening {
             backlog: 4096,
             defer_accept: true,
             both_families: false,
+            no_delay: true,
         }
     }
 }
@@ -180,7 +183,7 @@ impl Listener {
         if address.is_ipv6() {
             sockopt::set_ipv6_v6only(&fd, !how.both_families)?;
         }
-        sockopt::set_tcp_nodelay(&fd, true)?;
+        sockopt::set_tcp_nodelay(&fd, how.no_delay)?;
         if how.defer_accept {
             // An optimization: where it is refused, the first receive merely finds nothing.
             let _ = sys::set_tcp_defer_accept(fd.as_fd(), 1);
@@ -227,7 +230,7 @@ fn adopt_one(fd: &OwnedFd, how: Listening) -> std::io::Result<()> {
     }
     rustix::io::ioctl_fionbio(fd, true)?;
     rustix::io::fcntl_setfd(fd, rustix::io::FdFlags::CLOEXEC)?;
-    sockopt::set_tcp_nodelay(fd, true)?;
+    sockopt::set_tcp_nodelay(fd, how.no_delay)?;
     if how.defer_accept {
         // As when it is bound: an optimization.
         let _ = sys::set_tcp_defer_accept(fd.as_fd(), 1);
@@ -261,6 +264,22 @@ mod tests {
         assert_eq!(used, 3);
         let error = bind(&first.address().to_string()).unwrap_err();
         assert_eq!(error.kind(), std::io::ErrorKind::AddrInUse);
+    }
+
+    #[test]
+    fn accepted_sockets_inherit_whether_small_segments_wait() {
+        for no_delay in [true, false] {
+            let how = Listening {
+                no_delay,
+                defer_accept: false,
+                ..Listening::default()
+            };
+            let listener = Listener::bind("127.0.0.1:0".parse().unwrap(), how).unwrap();
+            let _client = std::net::TcpStream::connect(listener.address()).unwrap();
+            assert!(readable(&listener));
+            let (accepted, _) = crate::io::accept(listener.fd()).unwrap().unwrap();
+            assert_eq!(sockopt::tcp_nodelay(&accepted), Ok(no_delay));
+        }
     }
 
     fn readable(listener: &Listener) -> bool {

@@ -30,6 +30,7 @@ mod network;
 use crate::concurrency::offload::Hands;
 use crate::concurrency::worker::{Bounds, Control, Counters, Together, Worker};
 use crate::session::{Service, Session};
+use crate::strategy::Manner;
 use crossbeam_utils::CachePadded;
 use measure::{Duration, Instant, UnixTime};
 pub use network::Client;
@@ -69,6 +70,7 @@ impl<V: Service> Sim<V> {
             connections_max: 10_000,
             linger_bytes_max: 256 << 10,
             tick: Duration::from_millis(1),
+            manner: Manner::default(),
         };
         let worker = Worker::new(
             0,

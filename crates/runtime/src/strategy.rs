@@ -2,11 +2,13 @@
 //!
 //! A strategy is a value: it is parsed, compared and printed here and started by [`serve()`].
 
+mod manner;
 mod per_connection;
 mod per_request;
 mod serve;
 
 pub use crate::io::refusal::{Refusal, try_uring};
+pub use manner::{Manner, Writing};
 pub use serve::{Counts, Handle, Limits, serve, serve_as};
 use std::fmt;
 use std::num::NonZeroUsize;
@@ -158,6 +160,7 @@ pub struct Strategy {
     io: Io,
     workers: NonZeroUsize,
     pinned: bool,
+    manner: Manner,
 }
 
 impl Strategy {
@@ -183,6 +186,7 @@ impl Strategy {
             io,
             workers,
             pinned: false,
+            manner: Manner::default(),
         })
     }
 
@@ -190,6 +194,15 @@ impl Strategy {
     #[must_use]
     pub fn pinned(self, pinned: bool) -> Strategy {
         Strategy { pinned, ..self }
+    }
+
+    /// Goes about it like this.
+    ///
+    /// # Errors
+    /// If the strategy cannot; the text names which can.
+    pub fn in_manner(self, manner: Manner) -> Result<Strategy, StrategyError> {
+        manner.check(self.concurrency, self.io)?;
+        Ok(Strategy { manner, ..self })
     }
 
     /// How connections are spread over threads.

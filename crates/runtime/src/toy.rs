@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
-pub(crate) const IDLE: Duration = Duration::from_secs(5);
+pub(crate) const IDLE: Duration = Duration::from_secs(20);
 
 /// What happened, for tests to look at.
 #[derive(Debug, Default)]

@@ -44,6 +44,12 @@ impl Clock {
         self.now = now;
     }
 
+    /// The same, formatting the second whether it is another or not.
+    pub fn set_anew(&mut self, now: UnixTime) {
+        self.format(now);
+        self.now = now;
+    }
+
     #[cold]
     fn format(&mut self, now: UnixTime) {
         let http = http1::date::format(now);

@@ -95,6 +95,22 @@ impl Cx {
     }
 }
 
+impl Cx {
+    /// Hands the log each finished line by itself.
+    #[cold]
+    pub(crate) fn flush_each(&mut self, now: Instant) {
+        let Some(log) = &self.state.log else { return };
+        if self.journal.wake().is_none() {
+            return;
+        }
+        let lines = self.journal.take(Vec::new());
+        for line in lines.split_inclusive(|b| *b == b'\n') {
+            let (_, dropped) = log.write(line.to_vec(), now);
+            self.counters.log_dropped.add(dropped);
+        }
+    }
+}
+
 impl Drop for Cx {
     /// A worker that ends hands over what it has logged and counted: nothing is lost at shutdown.
     fn drop(&mut self) {
@@ -117,7 +133,10 @@ impl Context for Cx {
 
     #[inline]
     fn turn(&mut self, now: Instant, wall: UnixTime) {
-        self.clock.set(wall);
+        match self.state.config.behavior.fresh_date {
+            false => self.clock.set(wall),
+            true => self.clock.set_anew(wall),
+        }
         self.latest.begin(now, self.state.is_timed);
         if self.hub.generation.load(Ordering::Relaxed) != self.generation {
             self.take_state(now, wall);

@@ -5,13 +5,14 @@
 
 use crate::cache::{Charge, Draft};
 use crate::site::Polls;
+use crate::site::Recipe;
 use crate::site::path::is_plain;
 use bytes::Bytes;
 use http1::coding::Coding;
 use measure::UnixTime;
 use runtime::fs;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::{Arc, Mutex};
 
 /// What a path resolves to.
 #[derive(Debug)]
@@ -28,6 +29,8 @@ pub struct Entry {
     /// The answer to give.
     pub answer: Answer,
     polls: Option<Polls>,
+    /// Held while an answer is made of it, where that is asked for ([`crate::config::CacheLock::Entry`]).
+    pub(crate) in_use: Mutex<()>,
     // Last, so that a file of the answer is let go of before its descriptor is counted.
     _charge: Option<Charge>,
 }
@@ -59,6 +62,7 @@ impl Entry {
             size: answer.size(),
             answer,
             polls: None,
+            in_use: Mutex::new(()),
             _charge: None,
         }
     }
@@ -74,6 +78,7 @@ impl Entry {
             size: draft.answer.size(),
             answer: draft.answer,
             polls: draft.polls,
+            in_use: Mutex::new(()),
             _charge: Some(draft.charge),
         }
     }
@@ -151,6 +156,8 @@ pub struct Resource {
     makeable: AtomicU8,
     /// Configured field lines, each with its CRLF, that every representation has.
     pub(crate) configured: Bytes,
+    /// What its heads are composed of, where that is done for each answer.
+    pub(crate) recipe: Option<Arc<Recipe>>,
 }
 
 impl Resource {
@@ -168,7 +175,13 @@ impl Resource {
             representations,
             makeable: AtomicU8::new(bits),
             configured,
+            recipe: None,
         }
+    }
+
+    /// The same, with what its heads are composed of.
+    pub(crate) fn composed_of(self, recipe: Option<Arc<Recipe>>) -> Resource {
+        Resource { recipe, ..self }
     }
 
     /// The representation in this coding, if there is one now.

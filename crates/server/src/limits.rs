@@ -40,6 +40,8 @@ pub struct Limits {
     pub header_timeout: Duration,
     /// Between an answer and the first byte of the next request. Beyond: a silent close.
     pub idle_timeout: Duration,
+    /// As `idle_timeout`, once there was an answer, if that is shorter.
+    pub early_close: Option<Duration>,
     /// For a request body, on top of the time `body_rate` grants. Beyond: 408 and close.
     pub body_timeout: Duration,
     /// Without a single byte of an answer being taken by the peer. Beyond: abort.
@@ -86,6 +88,7 @@ impl Default for Limits {
             ranges: 16,
             header_timeout: Duration::from_secs(20),
             idle_timeout: Duration::from_secs(65),
+            early_close: None,
             body_timeout: Duration::from_secs(20),
             write_timeout: Duration::from_secs(30),
             linger_timeout: Duration::from_secs(5),

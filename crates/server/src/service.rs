@@ -44,6 +44,10 @@ pub(crate) struct State {
     pub(crate) is_timed: bool,
     /// What an address may ask for; none without a bound.
     pub(crate) rate: Option<Rate>,
+    /// Whether heads met before are answered again without being looked at.
+    pub(crate) recalls: bool,
+    /// Content of up to this length is copied behind the head.
+    pub(crate) copied_max: u64,
 }
 
 impl State {
@@ -69,6 +73,11 @@ impl State {
         State {
             rate: Rate::new(limits.request_rate, limits.request_burst),
             is_timed: shown_to != LiveFor::Nobody,
+            copied_max: match config.behavior.split_head {
+                true => 0,
+                false => Limits::COPIED_BODY,
+            },
+            recalls: config.behavior.allows_recall(),
             mounts,
             config,
             limits,

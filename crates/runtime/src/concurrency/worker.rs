@@ -23,6 +23,7 @@ use crate::herd::Seat;
 use crate::io::table::Table;
 use crate::io::{Backend, Done, Id, Op, Out};
 use crate::session::{Action, Context, Event, Job, JobOf, Loss, Service, Session};
+use crate::strategy::Manner;
 use crate::timer::Wheel;
 use measure::{Duration, Instant};
 use std::collections::HashMap;
@@ -53,6 +54,8 @@ pub(crate) struct Bounds {
     pub(crate) linger_bytes_max: u32,
     /// Grain of deadlines.
     pub(crate) tick: Duration,
+    /// How it goes about its work.
+    pub(crate) manner: Manner,
 }
 
 /// What workers of one strategy share.
@@ -317,7 +320,7 @@ impl<V: Service, B: Backend> Worker<V, B> {
             counters,
             control,
             now,
-            out: Out::new(),
+            out: Out::new(bounds.manner.writing),
             spare: Vec::new(),
             done: Vec::new(),
             again: Vec::new(),
@@ -677,6 +680,10 @@ impl<V: Service, B: Backend> Worker<V, B> {
                         return self.close(id);
                     }
                 }
+                if self.bounds.manner.fresh_clock {
+                    self.now = self.backend.now();
+                    self.cx.turn(self.now, self.backend.wall());
+                }
                 conn.session.handle(
                     &mut self.cx,
                     Event::Bytes(buf.filled()),
@@ -772,7 +779,8 @@ impl<V: Service, B: Backend> Worker<V, B> {
             if let Action::Wait(job) = action {
                 self.held.insert(id.index, job);
             }
-            let empty = self.spare.pop().unwrap_or_else(Out::new);
+            let writing = self.bounds.manner.writing;
+            let empty = self.spare.pop().unwrap_or_else(|| Out::new(writing));
             let out = std::mem::replace(&mut self.out, empty);
             return self.submit(id, Op::Send { id, out });
         }

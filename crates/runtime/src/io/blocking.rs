@@ -12,6 +12,7 @@
 //! Reading a file's cold pages simply takes its time here: nobody else waits for this thread.
 
 use super::socket::{self, Disk, Pushed, Received};
+use super::turnstile::Turnstile;
 use super::{Backend, Buf, Done, Id, Op, Out};
 use crate::clock;
 use measure::{Instant, UnixTime};
@@ -103,6 +104,7 @@ pub(crate) struct Blocking {
     door: Arc<Door>,
     /// Empty once this thread accepts no more; the last thread's closing closes them.
     listeners: Vec<Arc<OwnedFd>>,
+    turnstile: Turnstile,
     /// Where the kernel says that a connection waits, if there is no lead: listeners and the bell.
     queue: Option<OwnedFd>,
     generation: u32,
@@ -117,10 +119,11 @@ pub(crate) struct Blocking {
 }
 
 impl Blocking {
-    pub(crate) fn new(door: Arc<Door>, listeners: Vec<Arc<OwnedFd>>) -> Blocking {
+    pub(crate) fn new(door: Arc<Door>, listeners: Vec<Arc<OwnedFd>>, turnstile: Turnstile) -> Blocking {
         Blocking {
             door,
             listeners,
+            turnstile,
             queue: None,
             generation: 0,
             connection: None,
@@ -138,6 +141,7 @@ impl Blocking {
     pub(crate) fn among_processes(
         door: Arc<Door>,
         listeners: Vec<Arc<OwnedFd>>,
+        turnstile: Turnstile,
     ) -> std::io::Result<Blocking> {
         let queue = epoll::create(CreateFlags::CLOEXEC)?;
         epoll::add(
@@ -150,7 +154,7 @@ impl Blocking {
             let flags = EventFlags::IN | EventFlags::EXCLUSIVE;
             epoll::add(&queue, &**listener, EventData::new_u64(at as u64), flags)?;
         }
-        let mut blocking = Blocking::new(door, listeners);
+        let mut blocking = Blocking::new(door, listeners, turnstile);
         blocking.queue = Some(queue);
         Ok(blocking)
     }
@@ -174,7 +178,7 @@ impl Blocking {
             self.told = false;
             return None;
         }
-        let accepted = socket::accept(self.listeners.get(listener)?);
+        let accepted = self.turnstile.accept(self.listeners.get(listener)?);
         self.pass_on();
         // A worker that cannot accept for now pauses and tries again by itself.
         self.told = accepted.is_err();

@@ -17,6 +17,7 @@
 
 use super::socket::{self, Disk, Pushed, Received};
 use super::table::Table;
+use super::turnstile::Turnstile;
 use super::{Backend, Buf, Done, Id, Op, Out};
 use crate::clock;
 use crate::session::Loss;
@@ -99,6 +100,7 @@ pub(crate) struct Epoll {
     /// When the timer goes off.
     timer_at: Instant,
     listeners: Vec<Arc<OwnedFd>>,
+    turnstile: Turnstile,
     sockets: Table<Socket>,
     /// Sends that had their share of the last turn.
     again: Vec<Id>,
@@ -109,11 +111,15 @@ pub(crate) struct Epoll {
 }
 
 impl Epoll {
-    /// A back end that accepts from these listeners.
+    /// A back end that accepts from these listeners, through this turnstile.
     ///
     /// # Errors
     /// What the system says to new descriptors.
-    pub(crate) fn new(listeners: Vec<Arc<OwnedFd>>, wake: &Waker) -> std::io::Result<Epoll> {
+    pub(crate) fn new(
+        listeners: Vec<Arc<OwnedFd>>,
+        turnstile: Turnstile,
+        wake: &Waker,
+    ) -> std::io::Result<Epoll> {
         let epoll = epoll::create(CreateFlags::CLOEXEC)?;
         let wake = Arc::clone(&wake.0);
         let timer = rustix::time::timerfd_create(
@@ -138,6 +144,7 @@ impl Epoll {
             timer,
             timer_at: NEVER,
             listeners,
+            turnstile,
             sockets: Table::new(),
             again: Vec::new(),
             bufs: Vec::new(),
@@ -161,7 +168,7 @@ impl Epoll {
     }
 
     fn accept(&mut self, listener: usize) -> Option<Done> {
-        match socket::accept(self.listeners.get(listener)?) {
+        match self.turnstile.accept(self.listeners.get(listener)?) {
             Ok(None) => None,
             Ok(Some((fd, peer))) => {
                 let id = self.sockets.insert(Socket {

@@ -1,7 +1,9 @@
 //! Receiving and sending on one socket without waiting: what epoll and the blocking back end share.
 
 use super::{Buf, Out};
+use crate::fs::{ReadError, Wait};
 use crate::session::{Body, FileRange, Loss};
+use crate::strategy::Writing;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, SocketFlags};
 use std::io::IoSlice;
@@ -13,6 +15,9 @@ use std::sync::Arc;
 const FILE_CHUNK: u64 = 1 << 20;
 /// Bytes one connection may send before the others have their turn.
 const SEND_MAX: u64 = 4 << 20;
+
+/// Bytes of a file copied at once, where files are copied.
+const COPY_CHUNK: u64 = 64 << 10;
 
 /// What a receive found.
 #[derive(Debug)]
@@ -95,23 +100,23 @@ pub(super) enum Disk {
 #[inline]
 pub(super) fn push(fd: &OwnedFd, out: &mut Out, disk: Disk) -> Pushed {
     loop {
-        let head = out.head_left();
+        let Writing { split_head, most, .. } = out.writing;
+        let head = cut(out.head_left(), most);
         let sent = match &out.tx.body {
             None if head.is_empty() => return Pushed::All,
             None => rustix::net::send(fd, head, SendFlags::NOSIGNAL),
             Some(Body::Bytes(body)) => match (head.is_empty(), body.is_empty()) {
                 (true, true) => return Pushed::All,
-                (true, false) => rustix::net::send(fd, body, SendFlags::NOSIGNAL),
+                (true, false) => rustix::net::send(fd, cut(body, most), SendFlags::NOSIGNAL),
+                (false, _) if split_head => rustix::net::send(fd, head, SendFlags::NOSIGNAL),
                 (false, _) => {
-                    let pieces = [IoSlice::new(head), IoSlice::new(body)];
+                    let pieces = [IoSlice::new(head), IoSlice::new(cut(body, most - head.len()))];
                     let mut control = SendAncillaryBuffer::default();
                     rustix::net::sendmsg(fd, &pieces, &mut control, SendFlags::NOSIGNAL)
                 }
             },
-            Some(Body::File(range)) if head.is_empty() || range.len == 0 => {
-                if head.is_empty() {
-                    return push_file(fd, out, disk);
-                }
+            Some(Body::File(_)) if head.is_empty() => return push_file(fd, out, disk),
+            Some(Body::File(range)) if range.len == 0 || split_head => {
                 rustix::net::send(fd, head, SendFlags::NOSIGNAL)
             }
             // MORE: the first bytes of the file join the head's segment.
@@ -138,7 +143,11 @@ fn push_file(fd: &OwnedFd, out: &mut Out, mut disk: Disk) -> Pushed {
         if share == 0 {
             return Pushed::Enough;
         }
-        let chunk = range.len.min(FILE_CHUNK).min(share);
+        let chunk = match out.writing.copies {
+            true => range.len.min(COPY_CHUNK).min(share),
+            false => range.len.min(FILE_CHUNK).min(share),
+        };
+        let chunk = chunk.min(out.writing.most as u64);
         match disk {
             Disk::Ask if !range.file.is_resident(range.offset, chunk) => {
                 return Pushed::Cold(FileRange {
@@ -151,7 +160,17 @@ fn push_file(fd: &OwnedFd, out: &mut Out, mut disk: Disk) -> Pushed {
             Disk::Ask | Disk::Wait => {}
         }
         let mut offset = range.offset;
-        match rustix::fs::sendfile(fd, range.file.as_fd(), Some(&mut offset), chunk as usize) {
+        let sent = if out.writing.copies {
+            match range.file.read_all(offset, chunk as usize, Wait::Block) {
+                Ok(bytes) if bytes.is_empty() => Ok(0),
+                Ok(bytes) => rustix::net::send(fd, &bytes, SendFlags::NOSIGNAL),
+                Err(ReadError::WouldBlock) => return Pushed::Lost(Loss::File(Errno::AGAIN.raw_os_error())),
+                Err(ReadError::Io(errno)) => return Pushed::Lost(Loss::File(errno)),
+            }
+        } else {
+            rustix::fs::sendfile(fd, range.file.as_fd(), Some(&mut offset), chunk as usize)
+        };
+        match sent {
             // The file was cut while it was being sent.
             Ok(0) => return Pushed::Lost(Loss::File(0)),
             Ok(n) => {
@@ -166,11 +185,85 @@ fn push_file(fd: &OwnedFd, out: &mut Out, mut disk: Disk) -> Pushed {
     }
 }
 
+/// The first `most` bytes.
+#[inline]
+fn cut(bytes: &[u8], most: usize) -> &[u8] {
+    bytes.get(..most).unwrap_or(bytes)
+}
+
 /// Gives back the memory that a blocked connection does not need: it keeps what is unsent.
 pub(super) fn shrink(out: &mut Out) {
     let left = out.head_left();
     if out.tx.head.capacity() > 2 * left.len() + 64 {
         out.tx.head = left.to_vec();
         out.head_sent = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bytes::Bytes;
+    use rustix::net::{AddressFamily, SocketType};
+
+    /// What each call sent: on these sockets calls do not run together.
+    fn calls(writing: Writing, body: Option<Body>) -> Vec<Vec<u8>> {
+        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+        let (near, far) =
+            rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).unwrap();
+        let mut out = Out::new(writing);
+        out.tx.head.extend_from_slice(b"the head, ");
+        out.tx.body = body;
+        assert!(matches!(push(&near, &mut out, Disk::Wait), Pushed::All));
+        assert!(out.is_sent());
+        drop(near);
+        let mut calls = Vec::new();
+        let mut buf = Buf::new();
+        while let Received::Bytes { .. } = receive(&far, &mut buf) {
+            calls.push(buf.filled().to_vec());
+        }
+        calls
+    }
+
+    fn lengths(writing: Writing, body: &Body) -> Vec<usize> {
+        let calls = calls(writing, Some(body.clone()));
+        assert_eq!(calls.concat(), b"the head, and the body that follows it");
+        calls.iter().map(Vec::len).collect()
+    }
+
+    #[test]
+    fn output_is_cut_as_it_is_to_be() {
+        let free = Writing::default();
+        let split = Writing {
+            split_head: true,
+            ..free
+        };
+        let small = Writing { most: 8, ..free };
+        let memory = Body::Bytes(Bytes::from_static(b"and the body that follows it"));
+        assert_eq!(lengths(free, &memory), [38]);
+        assert_eq!(lengths(split, &memory), [10, 28]);
+        assert_eq!(lengths(small, &memory), [8, 8, 8, 8, 6]);
+        let folder = std::env::temp_dir().join(format!("weir-socket-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        std::fs::write(folder.join("body"), "and the body that follows it").unwrap();
+        let how = crate::fs::How {
+            symlinks: crate::fs::Symlinks::Refuse,
+            wait: Wait::Block,
+        };
+        let root = crate::fs::Root::open(&folder).unwrap();
+        let file = Arc::new(root.open_file(b"body", how).unwrap());
+        let file = Body::File(FileRange {
+            file,
+            offset: 0,
+            len: 28,
+        });
+        for copies in [true, false] {
+            let of_file = |writing| lengths(Writing { copies, ..writing }, &file);
+            assert_eq!(of_file(free), [10, 28]);
+            assert_eq!(of_file(split), [10, 28]);
+            assert_eq!(of_file(small), [8, 2, 8, 8, 8, 4]);
+        }
+        std::fs::remove_dir_all(folder).unwrap();
+        assert_eq!(calls(small, None), [&b"the head"[..], b", "]);
     }
 }

@@ -376,14 +376,15 @@ impl Uring {
         if out.is_sent() {
             return Some(Done::Sent { id, out });
         }
-        if matches!(out.tx.body, Some(Body::File(_))) {
-            return self.send_file(id, out, disk);
+        if matches!(out.tx.body, Some(Body::File(_))) || !out.writing.is_free() {
+            return self.send_here(id, out, disk);
         }
         socket.output = Output::Flying(self.ring.send(socket.fd.as_fd(), token(id), out));
         None
     }
 
-    fn send_file(&mut self, id: Id, mut out: Box<Out>, disk: Disk) -> Option<Done> {
+    /// Sends with calls of this thread: what a file holds, or what is to be cut in a certain way.
+    fn send_here(&mut self, id: Id, mut out: Box<Out>, disk: Disk) -> Option<Done> {
         let socket = self.sockets.get_mut(id)?;
         let pushed = socket::push(&socket.fd, &mut out, disk);
         let bytes = match pushed {

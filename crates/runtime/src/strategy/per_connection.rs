@@ -14,9 +14,10 @@ use super::{Concurrency, Strategy};
 use crate::clock;
 use crate::concurrency::offload::Hands;
 use crate::concurrency::supervise::{Listeners, supervise};
-use crate::concurrency::worker::{Arrival, Control, Counters, Together, Worker};
+use crate::concurrency::worker::{Arrival, Bounds, Control, Counters, Together, Worker};
 use crate::io::accept;
 use crate::io::blocking::{Blocking, Door};
+use crate::io::turnstile::Turnstile;
 use crate::listen::Listener;
 use crate::session::Service;
 use crossbeam_utils::CachePadded;
@@ -82,7 +83,7 @@ impl Drop for Place {
 struct Common<V> {
     service: Arc<V>,
     door: Arc<Door>,
-    limits: Limits,
+    bounds: Bounds,
     together: Arc<Together>,
     control: Arc<Control>,
     counters: Arc<CachePadded<Counters>>,
@@ -118,7 +119,7 @@ pub(super) fn start<V: Service>(
     let common = Arc::new(Common {
         service: Arc::clone(service),
         door,
-        limits,
+        bounds: strategy.bounds(limits),
         together: Arc::clone(&handle.together),
         control: Arc::clone(&handle.control),
         counters: Arc::default(),
@@ -151,7 +152,7 @@ fn accept_all<V: Service>(
     let mut shut = vec![false; sockets.len()];
     loop {
         let now = clock::now();
-        if crowd.max == common.limits.connections_max && *crowd.lock() >= crowd.max {
+        if crowd.max == common.bounds.connections_max && *crowd.lock() >= crowd.max {
             common.complain(
                 "as many are open as the descriptors of this process allow (ulimit -n)",
                 None,
@@ -241,9 +242,9 @@ impl<V: Service> Common<V> {
         let mut worker = Worker::new(
             usize::try_from(number).unwrap_or_default(),
             Arc::clone(&self.service),
-            Blocking::new(Arc::clone(&self.door), Vec::new()),
+            Blocking::new(Arc::clone(&self.door), Vec::new(), Turnstile::Open),
             Hands::Own,
-            self.limits.bounds(),
+            self.bounds,
             Arc::clone(&self.together),
             Arc::clone(&own),
             Arc::clone(&self.control),

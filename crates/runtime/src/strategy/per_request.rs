@@ -17,9 +17,10 @@ use crate::concurrency::front::{Front, Offer, Returns};
 use crate::concurrency::offload::{Crew, Hands, Inbox};
 use crate::concurrency::one_context::OneContext;
 use crate::concurrency::supervise::{Listeners, supervise};
-use crate::concurrency::worker::{Arrival, Control, Counters, Parcel, Together, Worker};
+use crate::concurrency::worker::{Arrival, Bounds, Control, Counters, Parcel, Together, Worker};
 use crate::io::blocking::{Blocking, Door};
 use crate::io::epoll::{Epoll, Waker};
+use crate::io::turnstile::Turnstile;
 use crate::listen::Listener;
 use crate::session::Service;
 use crossbeam_utils::CachePadded;
@@ -30,7 +31,7 @@ use std::sync::{Arc, PoisonError};
 struct Common<V> {
     service: Arc<V>,
     door: Arc<Door>,
-    limits: Limits,
+    bounds: Bounds,
     together: Arc<Together>,
     control: Arc<Control>,
     counters: Arc<CachePadded<Counters>>,
@@ -57,7 +58,7 @@ pub(super) fn start<V: Service>(
     let common = Arc::new(Common {
         service: OneContext::new(Arc::clone(service)),
         door,
-        limits,
+        bounds: strategy.bounds(limits),
         together: Arc::clone(&handle.together),
         control: Arc::clone(&handle.control),
         counters: Arc::default(),
@@ -68,7 +69,7 @@ pub(super) fn start<V: Service>(
     let sockets = Listeners::keep(listeners.iter().map(|one| Arc::clone(one.fd())).collect());
     handle.listeners.push(Arc::clone(&sockets));
     let count = listeners.len();
-    let mut first = Some(Epoll::new(sockets.get(), &waker)?);
+    let mut first = Some(Epoll::new(sockets.get(), Turnstile::Open, &waker)?);
     let wake = |waker: &Waker| {
         let waker = waker.clone();
         move || waker.wake()
@@ -77,7 +78,7 @@ pub(super) fn start<V: Service>(
     let life = move || {
         let backend = match first.take() {
             Some(made) => made,
-            None => Epoll::new(sockets.get(), &waker)?,
+            None => Epoll::new(sockets.get(), Turnstile::Open, &waker)?,
         };
         // A new one each time: what was being done for another worker's connections is not wanted.
         let inbox = Inbox::new(wake(&waker));
@@ -86,7 +87,7 @@ pub(super) fn start<V: Service>(
             Arc::clone(&common.service),
             backend.telling_only(),
             Hands::Crew(crew.hand(inbox)),
-            common.limits.bounds(),
+            common.bounds,
             Arc::clone(&common.together),
             Arc::clone(&own),
             Arc::clone(&common.control),
@@ -136,9 +137,9 @@ impl<V: Service> Common<V> {
         let mut worker = Worker::new(
             0,
             Arc::clone(&self.service),
-            Blocking::new(Arc::clone(&self.door), Vec::new()),
+            Blocking::new(Arc::clone(&self.door), Vec::new(), Turnstile::Open),
             Hands::Own,
-            self.limits.bounds(),
+            self.bounds,
             Arc::clone(&self.together),
             Arc::clone(&own),
             Arc::clone(&self.control),

@@ -9,6 +9,7 @@ use crate::herd::Member;
 use crate::io::Backend;
 use crate::io::blocking::{Blocking, Door};
 use crate::io::epoll::{Epoll, Waker};
+use crate::io::turnstile::Turnstile;
 use crate::io::uring::{self, Uring};
 use crate::listen::Listener;
 use crate::machine;
@@ -261,6 +262,7 @@ fn start_loops<V: Service>(
     handle.queue_depth = Box::new(move || depth.upgrade().map_or(0, |crew| crew.depth()));
     // Sockets of its own would go with a process that dies, and whoever waits at them.
     let own = strategy.concurrency == Concurrency::Loops;
+    let turnstile = strategy.turnstile();
     for (number, sockets) in sockets(listeners, strategy.workers(), own)?
         .into_iter()
         .enumerate()
@@ -292,7 +294,8 @@ fn start_loops<V: Service>(
             };
             spawn(handle, plan, service, sockets, parts)?;
         } else {
-            let parts = move |sockets| Ok((Epoll::new(sockets, &waker)?, hands()));
+            let turnstile = turnstile.clone();
+            let parts = move |sockets| Ok((Epoll::new(sockets, turnstile.clone(), &waker)?, hands()));
             spawn(handle, plan, service, sockets, parts)?;
         }
     }
@@ -321,6 +324,7 @@ fn start_pool<V: Service>(
     service: &Arc<V>,
     limits: Limits,
 ) -> std::io::Result<()> {
+    let turnstile = strategy.turnstile();
     let door = Door::new()?;
     let bell = Arc::clone(&door);
     handle.wakers.push(Box::new(move || bell.ring()));
@@ -328,12 +332,12 @@ fn start_pool<V: Service>(
         .into_iter()
         .enumerate()
     {
-        let door = Arc::clone(&door);
+        let (door, turnstile) = (Arc::clone(&door), turnstile.clone());
         let parts = move |sockets: Vec<Arc<OwnedFd>>| {
-            let door = Arc::clone(&door);
+            let (door, turnstile) = (Arc::clone(&door), turnstile.clone());
             let backend = match strategy.concurrency {
-                Concurrency::Processes => Blocking::among_processes(door, sockets)?,
-                _ => Blocking::new(door, sockets),
+                Concurrency::Processes => Blocking::among_processes(door, sockets, turnstile)?,
+                _ => Blocking::new(door, sockets, turnstile),
             };
             Ok((backend, Hands::Own))
         };
@@ -359,13 +363,23 @@ struct Plan {
 /// Grain of deadlines: a timeout may come this much late.
 const TICK: Duration = Duration::from_millis(250);
 
-impl Limits {
-    /// The part of a worker.
-    pub(super) fn bounds(self) -> Bounds {
+impl Strategy {
+    /// What holds for a worker within these limits.
+    pub(super) fn bounds(self, limits: Limits) -> Bounds {
         Bounds {
-            connections_max: self.connections_max,
-            linger_bytes_max: u32::try_from(self.linger_max.0).unwrap_or(u32::MAX),
+            connections_max: limits.connections_max,
+            linger_bytes_max: u32::try_from(limits.linger_max.0).unwrap_or(u32::MAX),
             tick: TICK,
+            manner: self.manner,
+        }
+    }
+
+    /// What its workers accept through.
+    fn turnstile(self) -> Turnstile {
+        match self.manner.accept_lock {
+            false => Turnstile::Open,
+            true if self.concurrency.is_of_processes() => Turnstile::Processes,
+            true => Turnstile::Threads(Arc::default()),
         }
     }
 }
@@ -379,7 +393,7 @@ fn spawn<V: Service, B: Backend + Send + 'static>(
     sockets: Vec<Arc<OwnedFd>>,
     mut parts: impl FnMut(Vec<Arc<OwnedFd>>) -> std::io::Result<(B, Hands<JobOf<V::Session>>)> + Send + 'static,
 ) -> std::io::Result<()> {
-    let bounds = plan.limits.bounds();
+    let bounds = plan.strategy.bounds(plan.limits);
     let counters = Arc::new(CachePadded::new(Counters::default()));
     let shared = (
         Arc::clone(&handle.together),

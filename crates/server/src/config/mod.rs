@@ -16,19 +16,23 @@
 //! 5xx = "/errors/sorry.html"
 //! ```
 
+mod behavior;
 mod duration;
 mod error;
 mod header_rule;
 mod host;
 mod pattern;
+mod preset;
 mod redirect;
 mod values;
 
+pub use behavior::{Behavior, CacheLock, FileName, LookupTime};
 pub use duration::{parse_duration, show_duration};
 pub use error::ConfigError;
 pub use header_rule::HeaderRule;
 pub use host::{Host, HostName};
 pub use pattern::PathPattern;
+pub use preset::Preset;
 pub use redirect::Redirect;
 pub use values::{
     CachePolicy, Concurrency, ErrorPages, FieldLine, IoKind, Landlock, Listen, LiveFor, LogFormat, User,
@@ -47,6 +51,8 @@ use std::path::PathBuf;
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub struct Config {
+    /// The server of the documents to be, beneath what else is said.
+    pub preset: Option<Preset>,
     /// The directory to serve. None: the embedded site.
     pub root: Option<PathBuf>,
     /// Addresses to listen on: one text or a list.
@@ -160,6 +166,9 @@ pub struct Config {
     #[serde(deserialize_with = "values::duration")]
     pub drain_delay: Duration,
 
+    /// What other servers do, to be measured.
+    pub behavior: Behavior,
+
     /// Whether the kernel is asked to tell of changes on disk. Not read from the file: whoever starts many
     /// processes decides it, as instances of inotify are few.
     #[serde(skip)]
@@ -170,6 +179,7 @@ impl Default for Config {
     fn default() -> Config {
         let limits = Limits::default();
         Config {
+            preset: None,
             root: None,
             listen: Listen::default(),
             workers: Workers::Auto,
@@ -216,6 +226,7 @@ impl Default for Config {
             linger_timeout: limits.linger_timeout,
             grace: limits.grace,
             drain_delay: Duration::ZERO,
+            behavior: Behavior::default(),
             change_events: true,
         }
     }
@@ -227,7 +238,22 @@ impl Config {
     /// # Errors
     /// The first problem, with file, line, key and the nearest valid key or value.
     pub fn from_toml(text: &str, name: &str) -> Result<Config, ConfigError> {
-        let config: Config = toml::from_str(text).map_err(|e| ConfigError::from_toml(&e, text, name))?;
+        Config::from_toml_on(None, text, name)
+    }
+
+    /// The same, on top of a preset: this one if there is one, else the file's own.
+    ///
+    /// # Errors
+    /// As [`Config::from_toml`].
+    pub fn from_toml_on(preset: Option<Preset>, text: &str, name: &str) -> Result<Config, ConfigError> {
+        let wrong = |e: &toml::de::Error| ConfigError::from_toml(e, text, name);
+        let mut config: Config = toml::from_str(text).map_err(|e| wrong(&e))?;
+        if let Some(preset) = preset.or(config.preset) {
+            let above = text.parse::<toml::Table>().map_err(|e| wrong(&e))?;
+            let below = preset.text().parse::<toml::Table>().map_err(|e| wrong(&e))?;
+            config = preset::on_top(above, below).try_into().map_err(|e| wrong(&e))?;
+            config.preset = Some(preset);
+        }
         config.validate().map_err(|e| e.locate(text, name))?;
         Ok(config)
     }
@@ -336,6 +362,7 @@ impl Config {
                 "an index is a file name without `/`, as in \"index.html\"",
             ));
         }
+        self.behavior.validate()?;
         if let Some(page) = &self.spa_fallback {
             values::site_path(page).map_err(|why| ConfigError::invalid("spa-fallback", why))?;
         }
@@ -367,6 +394,7 @@ impl Config {
             ranges: self.max_ranges,
             header_timeout: self.header_timeout,
             idle_timeout: self.idle_timeout,
+            early_close: (!self.behavior.early_close.is_zero()).then_some(self.behavior.early_close),
             body_timeout: self.body_timeout,
             write_timeout: self.write_timeout,
             linger_timeout: self.linger_timeout,
@@ -402,12 +430,16 @@ impl Config {
                     CachePolicy::S3Fifo => Policy::S3Fifo,
                 },
                 budget: self.cache_size,
-                memory_file_max: self.cache_file_size,
+                memory_file_max: match self.behavior.copies {
+                    true => Bytes(0),
+                    false => self.cache_file_size,
+                },
                 descriptors_max: self.cache_files as usize,
                 ..defaults.cache
             },
             fields: fields.collect(),
             change_events: self.change_events,
+            behavior: self.behavior.clone(),
             field_rules: self.header_rule.clone(),
             ..defaults
         }
@@ -428,6 +460,7 @@ impl Config {
         parts(self) == parts(other)
             && (&self.root, &self.index) == (&other.root, &other.index)
             && (&self.header, &self.header_rule) == (&other.header, &other.header_rule)
+            && self.behavior == other.behavior
     }
 
     /// Keys that differ from `running` and take effect only at the next start.
@@ -450,6 +483,9 @@ impl Config {
         }
         if self.landlock != running.landlock {
             keys.push("landlock");
+        }
+        if self.behavior != running.behavior {
+            keys.push("behavior");
         }
         keys
     }

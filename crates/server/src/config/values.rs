@@ -132,25 +132,28 @@ pub enum LiveFor {
     All,
 }
 
-macro_rules! from_str {
+/// Values written as one word: read and shown as serde has them.
+macro_rules! text_values {
     ($($type:ty),*) => { $(
-        impl FromStr for $type {
+        impl core::str::FromStr for $type {
             type Err = String;
 
             fn from_str(text: &str) -> Result<$type, String> {
-                let de = de::value::StrDeserializer::<de::value::Error>::new(text);
-                <$type>::deserialize(de).map_err(|e| e.to_string())
+                use serde::de::value::{Error, StrDeserializer};
+                <$type as serde::Deserialize>::deserialize(StrDeserializer::<Error>::new(text)).map_err(|e| e.to_string())
             }
         }
 
-        impl fmt::Display for $type {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                self.serialize(f)
+        impl core::fmt::Display for $type {
+            fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+                serde::Serialize::serialize(self, f)
             }
         }
     )* };
 }
-from_str!(Concurrency, IoKind, CachePolicy, LogFormat, Landlock, LiveFor);
+pub(super) use text_values;
+
+text_values!(Concurrency, IoKind, CachePolicy, LogFormat, Landlock, LiveFor);
 
 /// Worker threads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

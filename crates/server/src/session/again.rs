@@ -27,6 +27,7 @@ impl Session {
     ) -> Option<&'b [u8]> {
         self.count(cx);
         let Cx {
+            state,
             recall,
             views,
             clock,
@@ -53,7 +54,13 @@ impl Session {
         out.extend_from_slice(persistence.line());
         out.extend_from_slice(b"\r\n");
         let head_len = (out.len() - start) as u32;
-        content(tx, &representation.content, 0, representation.len);
+        content(
+            tx,
+            &representation.content,
+            0,
+            representation.len,
+            state.copied_max,
+        );
         counters.hits.add(1);
         counters.answered(200);
         if let Some(view) = views.get_mut(known.site) {

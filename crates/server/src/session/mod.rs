@@ -208,6 +208,9 @@ impl Session {
     fn tally(&mut self, cx: &mut Cx, now: Instant) {
         let tally = cx.journal.sent(&mut self.slot, now);
         cx.counters.bytes_sent.add(tally.bytes);
+        if cx.state.config.behavior.log_each {
+            cx.flush_each(now);
+        }
     }
 
     /// Output was sent that something follows.
@@ -250,7 +253,9 @@ impl Session {
             self.phase = Phase::Closed;
         } else {
             self.phase = Phase::Idle;
-            self.deadline = now + cx.state.limits.idle_timeout;
+            let limits = &cx.state.limits;
+            let early = limits.early_close.filter(|_| self.requests > 0);
+            self.deadline = now + early.map_or(limits.idle_timeout, |early| early.min(limits.idle_timeout));
         }
     }
 

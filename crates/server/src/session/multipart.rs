@@ -2,6 +2,7 @@
 //! turn refers to one body.
 
 use crate::entry::Content;
+use crate::limits::Limits;
 use crate::session::reply;
 use http1::range::{self, ByteRange};
 use runtime::Tx;
@@ -50,7 +51,7 @@ impl Multipart {
     pub(super) fn write(&mut self, tx: &mut Tx) -> bool {
         while let Some(range) = self.ranges.next() {
             self.framing().part(range, &mut tx.head);
-            reply::content(tx, &self.content, range.first, range.len());
+            reply::content(tx, &self.content, range.first, range.len(), Limits::COPIED_BODY);
             if tx.body.is_some() {
                 return false;
             }

@@ -11,7 +11,7 @@ use crate::access_log::{self, Journal, RequestLine, Slot};
 use crate::clock::Clock;
 use crate::config::Redirect;
 use crate::counters::Counters;
-use crate::entry::{Content, Representation};
+use crate::entry::{Content, Representation, Resource};
 use crate::error_page::{self, ErrorPage};
 use crate::handler::Made;
 use crate::limits::Limits;
@@ -72,15 +72,22 @@ pub(super) struct Reply<'x, 'a, 'b, 's> {
     pub(super) settled: Option<usize>,
     /// Field lines this answer has beyond its own.
     pub(super) also: &'static [u8],
+    /// Content of up to this length is copied behind the head.
+    pub(super) copied_max: u64,
 }
 
 impl Reply<'_, '_, '_, '_> {
     /// 200 with everything.
     #[inline]
-    pub(super) fn whole(&mut self, representation: &Representation) {
-        let len = representation.len;
-        let write = |out: &mut Vec<u8>| out.extend_from_slice(&representation.head_200);
-        self.answer(200, len, write, |tx| content(tx, &representation.content, 0, len));
+    pub(super) fn whole(&mut self, resource: &Resource, representation: &Representation) {
+        let (len, copied_max) = (representation.len, self.copied_max);
+        let write = |out: &mut Vec<u8>| match &resource.recipe {
+            None => out.extend_from_slice(&representation.head_200),
+            Some(recipe) => recipe.head_200(representation, out),
+        };
+        self.answer(200, len, write, |tx| {
+            content(tx, &representation.content, 0, len, copied_max);
+        });
     }
 
     /// 304, with the fields a 200 would have had that a cache updates (RFC 9110 section 15.4.5).
@@ -103,8 +110,9 @@ impl Reply<'_, '_, '_, '_> {
             out.extend_from_slice(b"\r\n");
             response::content_length(out, range.len());
         };
+        let copied_max = self.copied_max;
         self.answer(206, range.len(), write, |tx| {
-            content(tx, &representation.content, range.first, range.len());
+            content(tx, &representation.content, range.first, range.len(), copied_max);
         });
     }
 
@@ -177,7 +185,13 @@ impl Reply<'_, '_, '_, '_> {
             response::content_length(out, len);
         };
         self.answer(made.status.as_u16(), len, write, |tx| {
-            content(tx, &Content::Memory(made.content.clone()), 0, len);
+            content(
+                tx,
+                &Content::Memory(made.content.clone()),
+                0,
+                len,
+                Limits::COPIED_BODY,
+            );
         });
     }
 
@@ -223,8 +237,9 @@ impl Reply<'_, '_, '_, '_> {
             out.extend_from_slice(&page.fields[page.content_fields..]);
             response::content_length(out, page.len);
         };
+        let copied_max = self.copied_max;
         self.answer(failure.status.as_u16(), page.len, write, |tx| {
-            content(tx, &page.content, 0, page.len);
+            content(tx, &page.content, 0, page.len, copied_max);
         });
     }
 
@@ -331,14 +346,15 @@ fn page_fields(out: &mut Vec<u8>, page: &ErrorPage) {
     response::content_length(out, page.len() as u64);
 }
 
-/// Appends `len` bytes of content from `offset`: copied if few, referenced if many.
+/// Appends `len` bytes of content from `offset`: copied if they are in memory and no more than `copied_max`,
+/// else referenced.
 #[inline]
-pub(super) fn content(tx: &mut Tx, content: &Content, offset: u64, len: u64) {
+pub(super) fn content(tx: &mut Tx, content: &Content, offset: u64, len: u64, copied_max: u64) {
     match content {
         _ if len == 0 => {}
         Content::Memory(bytes) => {
             let range = offset as usize..(offset + len) as usize;
-            if len <= Limits::COPIED_BODY {
+            if len <= copied_max {
                 tx.head.extend_from_slice(&bytes[range]);
             } else {
                 tx.body = Some(Body::Bytes(bytes.slice(range)));

@@ -16,7 +16,7 @@ use super::Session;
 use super::accept;
 use super::multipart::Multipart;
 use super::reply::{Extra, Reply};
-use crate::config::Config;
+use crate::config::{CacheLock, Config};
 use crate::context::{Cx, Work};
 use crate::entry::{Answer, Entry, Missing, Representation, Resource};
 use crate::handler::Ask;
@@ -33,7 +33,7 @@ use http1::range::{self, Selection};
 use http1::status::Status;
 use measure::Instant;
 use runtime::Tx;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// What an answer is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -273,6 +273,7 @@ impl Session {
             asked,
             settled: None,
             also: b"",
+            copied_max: state.copied_max,
         };
         if let (Start::Request, Some(head)) = (start, asked.head())
             && let Some(path) = head.target.path()
@@ -295,6 +296,9 @@ impl Session {
             reply.page(Failure::of_missing(Missing::Unavailable));
             return Outcome::Answered;
         };
+        let cache_lock = here.config.behavior.cache_lock;
+        let shared = (cache_lock == CacheLock::Whole).then(|| view.shared());
+        let _held = shared.as_ref().map(|shared| hold(&shared.in_use));
         let mut given: Option<&Arc<Entry>> = None;
         let (mut path, mut stage): (&[u8], Stage) = match start {
             Start::Request => match first(asked, &mut reply, here) {
@@ -337,7 +341,10 @@ impl Session {
                     }
                 },
             };
-            match step(entry, stage, &mut reply, here) {
+            let entry_held = (cache_lock == CacheLock::Entry).then(|| hold(&entry.in_use));
+            let stepped = step(entry, stage, &mut reply, here);
+            drop(entry_held);
+            match stepped {
                 Step::Done(outcome) => {
                     if let (Some(representation), Some(head)) = (reply.settled, asked.head()) {
                         recall.saw(head, asked.bytes(), entry, representation, site);
@@ -363,6 +370,11 @@ impl Session {
             }
         }
     }
+}
+
+/// Takes a lock. One that a panic left is as good as any: it guards nothing that could be half done.
+fn hold(lock: &Mutex<()>) -> MutexGuard<'_, ()> {
+    lock.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// What holds for the site a request is for.
@@ -568,10 +580,10 @@ fn found<'p>(
     };
     match conditional::evaluate(head.method, &head.fields, &validators, reply.clock.now()) {
         Verdict::Proceed { range: true } if head.method == Method::Get && head.fields.has(Name::Range) => {
-            part(representation, head.range(), reply, here)
+            part(resource, representation, head.range(), reply, here)
         }
         Verdict::Proceed { .. } => {
-            reply.whole(representation);
+            reply.whole(resource, representation);
             if let Stage::Target = stage {
                 let same = |r: &Representation| std::ptr::eq(r, representation);
                 reply.settled = resource.representations.iter().position(same);
@@ -589,6 +601,7 @@ fn found<'p>(
 /// Answers a request with `Range`.
 #[cold]
 fn part<'p>(
+    resource: &Resource,
     representation: &Representation,
     range: Option<&[u8]>,
     reply: &mut Reply<'_, '_, '_, '_>,
@@ -606,7 +619,7 @@ fn part<'p>(
                 Some(multipart) => Outcome::Parts(multipart),
             });
         }
-        Selection::Whole | Selection::Many(_) => reply.whole(representation),
+        Selection::Whole | Selection::Many(_) => reply.whole(resource, representation),
         Selection::Unsatisfiable => {
             let failure = Failure {
                 extra: Extra::Whole(representation.len),

@@ -54,6 +54,7 @@ impl Session {
                 return self.depart(cx, tx, Then::Input(input), now);
             }
             if self.pace.is_none()
+                && cx.state.recalls
                 && let Some(found) = cx.recall.find(rest)
                 && self.http.receive_again(found.version, found.persistent)
             {

@@ -2,7 +2,7 @@
 
 use crate::cache::CacheConfig;
 use crate::coding::CompressConfig;
-use crate::config::{ConfigError, HeaderRule};
+use crate::config::{Behavior, ConfigError, HeaderRule};
 use core::fmt;
 use measure::UnixTime;
 use std::path::PathBuf;
@@ -36,6 +36,8 @@ pub struct SiteConfig {
     pub charset: Option<String>,
     /// Whether the kernel is asked to tell of changes; else what is cached is looked at twice a second.
     pub change_events: bool,
+    /// What other servers do, to be measured.
+    pub behavior: Behavior,
 }
 
 impl SiteConfig {
@@ -55,6 +57,7 @@ impl SiteConfig {
             field_rules: Vec::new(),
             charset: Some("utf-8".to_owned()),
             change_events: true,
+            behavior: Behavior::default(),
         }
     }
 }

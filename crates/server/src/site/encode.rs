@@ -170,12 +170,13 @@ impl Encode {
                 _ => 0,
             })
             .sum();
-        let answer = Answer::Resource(Resource::new(
+        let resource = Resource::new(
             old.last_modified,
             representations,
             &old.makeable(),
             old.configured.clone(),
-        ));
+        );
+        let answer = Answer::Resource(resource.composed_of(old.recipe.clone()));
         let charge = shared.charge(&base.path, &answer, &files)?;
         Some(Draft {
             path: base.path.clone(),

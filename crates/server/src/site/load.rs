@@ -13,10 +13,11 @@
 //! costs a few microseconds and is always true, and a flood of wrong paths has nothing to evict.
 
 use super::path;
-use super::represent::{self, Body, Lines};
+use super::represent::{self, Body, Lines, Recipe};
 use super::tree::Opened;
 use super::{Polls, Shared};
 use crate::cache::{Charge, Draft, ENTRY_OVERHEAD, Snapshot};
+use crate::config::LookupTime;
 use crate::entry::{Answer, Entry, Listing, Missing, Resource};
 use crate::listing;
 use crate::media_type::MediaType;
@@ -72,7 +73,9 @@ impl Job for Load {
 
     fn run(self) -> Loaded {
         // Whoever waited in the same queue before may have loaded it.
-        if let Some(entry) = self.shared.store.get(self.hash, &self.path) {
+        if self.shared.keeps()
+            && let Some(entry) = self.shared.store.get(self.hash, &self.path)
+        {
             return Loaded { entry };
         }
         let entry = match self.attempt(Wait::Block) {
@@ -129,6 +132,13 @@ struct Found {
 
 impl Load {
     fn attempt(&self, wait: Wait) -> Result<Arc<Entry>, Blocked> {
+        if !self.shared.keeps() {
+            return match self.try_ancestors(wait).and_then(|()| self.locate(wait)) {
+                Ok(found) => Ok(Arc::new(Entry::new(found.answer))),
+                Err(Stop::Blocked) => Err(Blocked),
+                Err(Stop::Missing(missing)) => Ok(self.missing(missing)),
+            };
+        }
         let directory = path::directory(&self.path);
         // In this order nothing is missed: watch, remember the state, look, compare when inserting.
         let Some(watched) = self.shared.watch(directory, wait) else {
@@ -160,6 +170,22 @@ impl Load {
             Err(Stop::Blocked) => Err(Blocked),
             Err(Stop::Missing(missing)) => Ok(self.missing(missing)),
         }
+    }
+
+    /// Tries to open the configured file in each directory down to the requested one. Whether it is there
+    /// makes no difference.
+    fn try_ancestors(&self, wait: Wait) -> Result<(), Stop> {
+        let Some(name) = &self.shared.config.behavior.ancestor_file else {
+            return Ok(());
+        };
+        let slashes = self.path.iter().enumerate().filter(|(_, b)| **b == b'/');
+        for (at, _) in slashes {
+            let file = join(self.path.get(1..at).unwrap_or_default(), name.as_bytes());
+            if let Err(OpenError::WouldBlock) = self.shared.open(&file, wait) {
+                return Err(Stop::Blocked);
+            }
+        }
+        Ok(())
     }
 
     fn missing(&self, missing: Missing) -> Arc<Entry> {
@@ -256,7 +282,10 @@ impl Load {
         let len = bodies[0].1.len;
         let makeable = match &config.compress {
             Some(compress)
-                if bodies.len() == 1 && media_type.compressible && len <= self.shared.store.largest() =>
+                if bodies.len() == 1
+                    && media_type.compressible
+                    && len <= self.shared.store.largest()
+                    && self.shared.keeps() =>
             {
                 compress.codings(len)
             }
@@ -270,6 +299,10 @@ impl Load {
             vary: coded.then_some("Accept-Encoding"),
             configured: &configured,
             media_type: &media_type,
+        };
+        let recipe = match config.behavior.fresh_head {
+            true => Some(Arc::new(Recipe::of(&lines, &configured))),
+            false => None,
         };
         let mut found = Found {
             answer: Answer::Missing(Missing::NotFound),
@@ -291,12 +324,8 @@ impl Load {
                 body.len,
             ));
         }
-        found.answer = Answer::Resource(Resource::new(
-            Some(last_modified),
-            representations,
-            &makeable,
-            configured,
-        ));
+        let resource = Resource::new(Some(last_modified), representations, &makeable, configured);
+        found.answer = Answer::Resource(resource.composed_of(recipe));
         Ok(found)
     }
 
@@ -310,7 +339,7 @@ impl Load {
             Opened::Directory { .. } => return Err(Stop::Missing(Missing::NotFound)),
         };
         let mut reads = 0;
-        while file.meta().len <= represent::HASHED_MAX.max(self.shared.memory_max) {
+        while self.shared.keeps() && file.meta().len <= represent::HASHED_MAX.max(self.shared.memory_max) {
             let len = file.meta().len;
             let room = match len <= self.shared.memory_max {
                 true => self.shared.store.reserve(len, 0),
@@ -412,6 +441,11 @@ impl Load {
 }
 
 impl Shared {
+    /// Whether what is found is kept at all.
+    pub(super) fn keeps(&self) -> bool {
+        self.config.behavior.lookup == LookupTime::Cached
+    }
+
     /// Opens a path; when descriptors are short, closes some that are only kept and tries once more.
     fn open(&self, rel: &[u8], wait: Wait) -> Result<Opened, OpenError> {
         match self.tree.open(rel, wait) {

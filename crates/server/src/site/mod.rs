@@ -27,6 +27,7 @@ pub use config::{OpenError, SiteConfig, Source, Symlinks};
 pub use encode::Encode;
 pub(crate) use fresh::Polls;
 pub use load::{Load, Loaded};
+pub(crate) use represent::Recipe;
 pub use view::{Lookup, View, ViewCounters};
 
 use crate::cache::{Store, StoreCounters};
@@ -37,8 +38,8 @@ use fresh::Freshness;
 use measure::{Instant, UnixTime};
 use runtime::fs::Root;
 use std::hash::{BuildHasher, Hasher};
-use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
+use std::sync::{Arc, Mutex};
 use tree::{Embedded, Tree};
 
 /// A site, opened: shared by all workers.
@@ -60,6 +61,8 @@ pub(crate) struct Shared {
     memory_max: u64,
     /// Encodings being made.
     encoding: AtomicUsize,
+    /// Held while an answer is made, where that is asked for.
+    pub(crate) in_use: Mutex<()>,
 }
 
 impl Site {
@@ -102,6 +105,7 @@ impl Site {
             configured: configured.into(),
             memory_max,
             encoding: AtomicUsize::new(0),
+            in_use: Mutex::new(()),
             config,
         });
         fresh::start(&shared)?;

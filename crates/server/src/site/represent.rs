@@ -40,33 +40,11 @@ pub(crate) fn representation(
     len: u64,
 ) -> Representation {
     let mut fields = Vec::with_capacity(256);
-    line(&mut fields, "ETag", &etag);
-    if let Some(modified) = lines.last_modified {
-        line(&mut fields, "Last-Modified", &http1::date::format(modified));
-    }
-    if let Some(vary) = lines.vary {
-        line(&mut fields, "Vary", vary.as_bytes());
-    }
-    line(&mut fields, "Accept-Ranges", b"bytes");
-    fields.extend_from_slice(lines.configured);
-    let content_fields = fields.len();
-    line(&mut fields, "Content-Type", &lines.media_type.value);
-    match (coding, lines.media_type.inherent_coding) {
-        (Coding::Identity, None) => {}
-        (Coding::Identity, Some(inherent)) => line(&mut fields, "Content-Encoding", inherent.as_bytes()),
-        (coding, _) => line(&mut fields, "Content-Encoding", coding.name().as_bytes()),
-    }
-    if lines.media_type.nosniff {
-        line(&mut fields, "X-Content-Type-Options", b"nosniff");
-    }
+    let content_fields = lines.write(coding, &etag, &mut fields);
     let mut head = Vec::with_capacity(fields.len() + 48);
-    head.extend_from_slice(b"HTTP/1.1 200 OK\r\n");
+    head.extend_from_slice(OK);
     head.extend_from_slice(&fields);
-    line(
-        &mut head,
-        "Content-Length",
-        itoa::Buffer::new().format(len).as_bytes(),
-    );
+    content_length(&mut head, len);
     Representation {
         coding,
         etag,
@@ -77,6 +55,72 @@ pub(crate) fn representation(
         media_type: lines.media_type.value.clone(),
         content,
     }
+}
+
+impl Lines<'_> {
+    /// Appends the field lines of a representation with this coding and tag; where its own lines begin.
+    fn write(&self, coding: Coding, etag: &[u8], fields: &mut Vec<u8>) -> usize {
+        line(fields, "ETag", etag);
+        if let Some(modified) = self.last_modified {
+            line(fields, "Last-Modified", &http1::date::format(modified));
+        }
+        if let Some(vary) = self.vary {
+            line(fields, "Vary", vary.as_bytes());
+        }
+        line(fields, "Accept-Ranges", b"bytes");
+        fields.extend_from_slice(self.configured);
+        let content_fields = fields.len();
+        line(fields, "Content-Type", &self.media_type.value);
+        match (coding, self.media_type.inherent_coding) {
+            (Coding::Identity, None) => {}
+            (Coding::Identity, Some(inherent)) => line(fields, "Content-Encoding", inherent.as_bytes()),
+            (coding, _) => line(fields, "Content-Encoding", coding.name().as_bytes()),
+        }
+        if self.media_type.nosniff {
+            line(fields, "X-Content-Type-Options", b"nosniff");
+        }
+        content_fields
+    }
+}
+
+/// The lines of a resource as a value: what heads are composed of for each answer, where that is asked for.
+#[derive(Clone, Debug)]
+pub(crate) struct Recipe {
+    pub(crate) last_modified: Option<UnixTime>,
+    pub(crate) vary: Option<&'static str>,
+    pub(crate) configured: Bytes,
+    pub(crate) media_type: MediaType,
+}
+
+impl Recipe {
+    pub(crate) fn of(lines: &Lines<'_>, configured: &Bytes) -> Recipe {
+        Recipe {
+            last_modified: lines.last_modified,
+            vary: lines.vary,
+            configured: configured.clone(),
+            media_type: lines.media_type.clone(),
+        }
+    }
+
+    /// Appends what [`Representation::head_200`] holds, composed anew.
+    pub(crate) fn head_200(&self, representation: &Representation, out: &mut Vec<u8>) {
+        let lines = Lines {
+            last_modified: self.last_modified,
+            vary: self.vary,
+            configured: &self.configured,
+            media_type: &self.media_type,
+        };
+        out.extend_from_slice(OK);
+        lines.write(representation.coding, &representation.etag, out);
+        content_length(out, representation.len);
+    }
+}
+
+/// The first line of a 200.
+const OK: &[u8] = b"HTTP/1.1 200 OK\r\n";
+
+fn content_length(out: &mut Vec<u8>, len: u64) {
+    line(out, "Content-Length", itoa::Buffer::new().format(len).as_bytes());
 }
 
 /// Appends `name: value` and CRLF.
@@ -207,6 +251,29 @@ mod tests {
         assert_eq!(&r.fields[r.content_fields..][..13], b"Content-Type:");
         let head = [b"HTTP/1.1 200 OK\r\n", &r.fields[..], b"Content-Length: 5\r\n"].concat();
         assert_eq!(*r.head_200, head[..]);
+    }
+
+    #[test]
+    fn a_head_composed_anew_is_the_one_that_was_kept() {
+        for (name, coding) in [
+            ("a.html", Coding::Gzip),
+            ("a.svgz", Coding::Identity),
+            ("a.txt", Coding::Identity),
+        ] {
+            let media_type = MediaType::of(name.as_bytes(), Some("utf-8"), &[]);
+            let configured = Bytes::from_static(b"Cache-Control: no-cache\r\n");
+            let lines = Lines {
+                last_modified: Some(UnixTime::from_secs(784_111_777)),
+                vary: Some("Accept-Encoding"),
+                configured: &configured,
+                media_type: &media_type,
+            };
+            let body = Body::memory(Bytes::from_static(b"hello"), coding, 0, true);
+            let kept = representation(&lines, coding, body.etag, body.content, body.len);
+            let mut anew = Vec::new();
+            Recipe::of(&lines, &configured).head_200(&kept, &mut anew);
+            assert_eq!(anew, *kept.head_200);
+        }
     }
 
     #[test]

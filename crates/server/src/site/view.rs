@@ -172,7 +172,9 @@ impl View {
         if let Some(bucket) = self.find(hash, &self.scratch) {
             return self.hit(bucket);
         }
-        if let Some(entry) = self.shared.store.get(hash, &self.scratch) {
+        if self.shared.keeps()
+            && let Some(entry) = self.shared.store.get(hash, &self.scratch)
+        {
             let bucket = self.remember(entry);
             return self.hit(bucket);
         }
@@ -286,6 +288,11 @@ impl View {
     }
 
     /// What was counted so far.
+    pub(crate) fn shared(&self) -> Arc<Shared> {
+        Arc::clone(&self.shared)
+    }
+
+    /// What it counted.
     pub fn counters(&self) -> ViewCounters {
         self.counters
     }

@@ -3,6 +3,7 @@
 
 use super::*;
 use crate::listen::{Listener as Listening, Listening as How};
+use crate::strategy::Writing;
 use std::io::{Read, Write};
 use std::net::{Shutdown as Half, TcpStream};
 
@@ -287,7 +288,7 @@ fn dropped_it_lets_go_of_everything() {
     let _ = told(&mut uring);
     let second = accept(&mut uring);
     assert!(uring.submit(Op::Recv { id: first }).is_none());
-    let mut out = Out::new();
+    let mut out = Out::new(Writing::default());
     out.tx.body = Some(Body::Bytes(vec![7; 50_000_000].into()));
     assert!(uring.submit(Op::Send { id: second, out }).is_none());
     wait_for(&mut uring, |done| {

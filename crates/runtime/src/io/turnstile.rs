@@ -1,0 +1,69 @@
+//! A lock around accept, as servers of document 002 had: Apache and Zeus between their processes, Enterprise
+//! between its threads. Weir needs none; this is for measuring what it costs.
+//!
+//! Between threads it is a mutex. Between processes it is an advisory lock on the listening socket itself, as
+//! they had it on a file: the kernel lets go of it when its holder dies.
+
+use super::socket;
+use rustix::fs::{FlockOperation, fcntl_lock};
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Lets one worker at a time accept.
+#[derive(Clone, Debug)]
+pub(crate) enum Turnstile {
+    /// Everybody at once.
+    Open,
+    /// One thread of those that share it.
+    Threads(Arc<Mutex<()>>),
+    /// One process of those that share the listener.
+    Processes,
+}
+
+impl Turnstile {
+    /// Takes a waiting connection, as [`socket::accept`] does.
+    pub(crate) fn accept(&self, listener: &OwnedFd) -> Result<Option<(OwnedFd, SocketAddr)>, i32> {
+        match self {
+            Turnstile::Open => socket::accept(listener),
+            Turnstile::Threads(lock) => {
+                let _through = lock.lock().unwrap_or_else(PoisonError::into_inner);
+                socket::accept(listener)
+            }
+            Turnstile::Processes => {
+                fcntl_lock(listener, FlockOperation::LockExclusive).map_err(|e| e.raw_os_error())?;
+                let accepted = socket::accept(listener);
+                // Fails only for a descriptor that is none.
+                let _ = fcntl_lock(listener, FlockOperation::Unlock);
+                accepted
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::listen::{Listener, Listening};
+
+    #[test]
+    fn each_kind_lets_a_connection_through_once() {
+        let listener = Listener::bind("127.0.0.1:0".parse().unwrap(), Listening::default()).unwrap();
+        for turnstile in [
+            Turnstile::Open,
+            Turnstile::Threads(Arc::default()),
+            Turnstile::Processes,
+        ] {
+            let client = std::net::TcpStream::connect(listener.address()).unwrap();
+            std::io::Write::write_all(&mut &client, b"x").unwrap();
+            let accepted = loop {
+                // With deferred accept the connection is there when its first byte is.
+                if let Some(accepted) = turnstile.accept(listener.fd()).unwrap() {
+                    break accepted;
+                }
+            };
+            assert_eq!(accepted.1, client.local_addr().unwrap());
+            assert!(turnstile.accept(listener.fd()).unwrap().is_none());
+        }
+    }
+}
