@@ -14,6 +14,8 @@ fn main() -> ExitCode {
     let outcome = match cli.command {
         cli::Command::Serve(flags) => serve::run(&flags, &voice),
         cli::Command::Cache { what } => cache::run(&what, &voice),
+        cli::Command::Completions(flags) => cli::manual::complete(&flags),
+        cli::Command::Man(flags) => cli::manual::write(&flags),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -271,7 +271,13 @@ fn documents_link_to_files_that_exist() {
 #[test]
 fn commands_in_documents_exist() {
     let mut faults = Vec::new();
-    for name in ["README.md", "CONTRIBUTING.md", "ARCHITECTURE.md", "docs/serve.md"] {
+    for name in [
+        "README.md",
+        "CONTRIBUTING.md",
+        "ARCHITECTURE.md",
+        "docs/serve.md",
+        "docs/deploy.md",
+    ] {
         let text = fs::read_to_string(root().join(name)).unwrap_or_else(|error| panic!("{name}: {error}"));
         for command in text
             .lines()
@@ -312,6 +318,41 @@ fn commands_in_documents_exist() {
                     faults.push(format!("{name}: `{command}`: `{flag}` is not in its --help"));
                 }
             }
+        }
+    }
+    report(faults);
+}
+
+/// Every flag in the example units and manifests is one the program knows, and every file of
+/// configuration in them is valid.
+#[test]
+fn examples_of_deployment_use_what_there_is() {
+    let known = help(&["serve"]);
+    let mut faults = Vec::new();
+    for (path, text) in texts().filter(|(path, _)| path.starts_with("deploy")) {
+        let lines = text.lines().map(str::trim).filter(|line| !line.starts_with('#'));
+        for word in lines.flat_map(str::split_whitespace) {
+            if word.starts_with("--") && word.len() > 3 && !known.contains(word) {
+                faults.push(format!("{}: `{word}` is no flag of weir serve", path.display()));
+            }
+        }
+        let Some((_, block)) = text.split_once("weir.toml: |\n") else {
+            continue;
+        };
+        let toml: Vec<&str> = block.lines().map(str::trim).collect();
+        // Its root lies in an image that is not here.
+        let toml = toml.join("\n").replace("root = ", "#");
+        let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join("deployed.toml");
+        fs::write(&file, toml).expect("a file below target/");
+        let arguments = ["serve", "--check", "--config"];
+        let output = Command::new(env!("CARGO_BIN_EXE_weir"))
+            .args(arguments)
+            .arg(&file)
+            .output();
+        let output = output.expect("the binary cargo just built");
+        if !output.status.success() {
+            let why = String::from_utf8_lossy(&output.stderr);
+            faults.push(format!("{}: {why}", path.display()));
         }
     }
     report(faults);

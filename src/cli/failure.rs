@@ -27,6 +27,15 @@ impl Failure {
         }
     }
 
+    /// The same with what its text calls for added to it.
+    pub(crate) fn with(self, addition: impl FnOnce(&str) -> String) -> Failure {
+        let longer = |text: String| format!("{text}{}", addition(&text));
+        match self {
+            Failure::Usage(text) => Failure::Usage(longer(text)),
+            Failure::System(text) => Failure::System(longer(text)),
+        }
+    }
+
     /// One word for machines.
     pub(crate) fn kind(&self) -> &'static str {
         match self {

@@ -1,10 +1,11 @@
 //! What can be typed: every flag declared once, a file per command. Decides spelling, help and exit
-//! codes; does nothing.
+//! codes; does nothing but say what there is.
 
 mod behavior;
 pub(crate) mod cache;
 mod environment;
 mod failure;
+pub(crate) mod manual;
 pub(crate) mod serve;
 mod voice;
 
@@ -70,6 +71,12 @@ pub(crate) enum Command {
         #[command(subcommand)]
         what: cache::Command,
     },
+
+    /// Prints what a shell needs to complete commands and flags
+    Completions(manual::Completions),
+
+    /// Writes the manual: a page for each command
+    Man(manual::Man),
 }
 
 #[cfg(test)]

@@ -6,8 +6,8 @@ use super::behavior::BehaviorFlags;
 use clap::Args;
 use measure::{Bytes, Duration};
 use server::config::{
-    CachePolicy, Concurrency, Config, ConfigError, FieldLine, IoKind, Listen, LiveFor, LogFormat, Preset,
-    Workers, parse_duration,
+    CachePolicy, Concurrency, Config, ConfigError, FieldLine, IoKind, Landlock, Listen, LiveFor, LogFormat,
+    Preset, User, Workers, parse_duration,
 };
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -24,7 +24,8 @@ Every flag can stand in the file under its long name, and in the environment as 
 name in capitals (WEIR_CACHE_SIZE=256MiB). A flag beats the environment, which beats the file.
 
 Signals: TERM and INT finish what is owed, then stop (a second one stops at once); HUP reads the
-configuration again and keeps the old one if it is invalid; USR1 opens the access log again.";
+configuration again and keeps the old one if it is invalid; USR1 opens the access log again; USR2
+starts the program anew, hands it the listening sockets, and stops when it serves.";
 
 /// Flags of `weir serve`. None where nothing was said.
 #[derive(Debug, Args)]
@@ -172,6 +173,15 @@ pub(crate) struct Flags {
     #[arg(long, env = "WEIR_LOG_TCP", num_args = 0..=1, require_equals = true, default_missing_value = "true",
           value_name = "BOOL", help_heading = "Log")]
     log_tcp: Option<bool>,
+
+    /// User, and group if not its own, to become once every address is bound; needs root [default: none]
+    #[arg(long, value_name = "NAME[:GROUP]", env = "WEIR_USER", help_heading = "Rights")]
+    user: Option<User>,
+
+    /// What the kernel lets the process read of the file system: auto (the folder that holds the root),
+    /// root (nothing beside it, so it cannot be replaced), off (what its user may) [default: auto]
+    #[arg(long, value_name = "REACH", env = "WEIR_LANDLOCK", help_heading = "Rights")]
+    landlock: Option<Landlock>,
 
     /// Open connections in all [default: 65536]
     #[arg(long, value_name = "N", env = "WEIR_MAX_CONNECTIONS", help_heading = "Limits")]
@@ -363,6 +373,7 @@ impl Flags {
             health,
             log_format,
             log_tcp,
+            landlock,
             max_connections,
             max_connections_per_address,
             max_requests_per_connection,
@@ -389,6 +400,9 @@ impl Flags {
         }
         if self.access_log.is_some() {
             config.access_log.clone_from(&self.access_log);
+        }
+        if self.user.is_some() {
+            config.user.clone_from(&self.user);
         }
         if self.spa_fallback.is_some() {
             config.spa_fallback.clone_from(&self.spa_fallback);
@@ -446,7 +460,7 @@ mod tests {
         let cli =
             Cli::try_parse_from(["weir", "serve"].iter().chain(arguments)).map_err(|e| e.to_string())?;
         let Command::Serve(flags) = cli.command else {
-            panic!("another command")
+            return Err("another command".to_owned());
         };
         flags.configuration().map_err(|failure| failure.to_string())
     }
@@ -485,6 +499,10 @@ mod tests {
             "-",
             "--log-format",
             "json",
+            "--user",
+            "www:web",
+            "--landlock",
+            "root",
             "--idle-timeout",
             "1m30s",
             "--header",
@@ -494,7 +512,8 @@ mod tests {
         let file = Config::from_toml(
             "root = 'site'\nlisten = [':80', '[::1]:81']\nworkers = 3\nconcurrency = 'pool'\nio = 'blocking'\n\
              cache-policy = 'lru'\ncache-size = '1.5MiB'\nlisting = true\nsymlinks = false\n\
-             spa-fallback = '/index.html'\naccess-log = '-'\nlog-format = 'json'\nidle-timeout = '1m30s'\n\
+             spa-fallback = '/index.html'\naccess-log = '-'\nlog-format = 'json'\nuser = 'www:web'\n\
+             landlock = 'root'\nidle-timeout = '1m30s'\n\
              header = ['X-Frame-Options: DENY']\n[error-pages]\n404 = '/404.html'\n5xx = '/sorry.html'\n",
             "weir.toml",
         )

@@ -4,6 +4,7 @@
 //! ```text
 //!   start ──▶ RUNNING ── HUP: read again, validate ──▶ RUNNING (new, or old and a complaint)
 //!                │ ───── USR1: open the log again ───▶ RUNNING
+//!                │ ───── USR2: start the new program ─▶ RUNNING, until it serves: then DRAINING
 //!                │ TERM, INT
 //!                ▼
 //!            DRAINING ── all done, grace over, or a second TERM or INT ──▶ CLOSING THE LOG
@@ -12,31 +13,40 @@
 
 mod access_log;
 mod descriptors;
+mod manager;
 mod processes;
 mod report;
+mod rights;
+mod sockets;
 mod strategy;
+mod upgrade;
 
 use crate::cli::serve::Flags;
 use crate::cli::{Cli, Failure, Voice};
 use crate::demo;
 use access_log::AccessLog;
 use descriptors::Shares;
+use manager::Heart;
 use measure::{Duration, Instant, Seed, UnixTime};
 use report::Started;
+use rights::Rights;
 use runtime::herd::Member;
-use runtime::listen::{self, Listener, Listening};
+use runtime::inherit::{Predecessor, Program};
+use runtime::listen::Listener;
+use runtime::notify;
 use runtime::signal::{Signal, Signals};
 use runtime::strategy::{self as drivers, Handle, Limits};
 use runtime::{clock, machine};
-use server::config::{Concurrency, Config, LiveFor};
+use server::config::{Concurrency, Config, IoKind, LiveFor};
 use server::peers::Peers;
 use server::site::{OpenError, Source};
 use server::{About, LogSink, Server};
+use sockets::Given;
 use std::io::{self, Write};
-use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 use strategy::{Choice, choose};
+use upgrade::Upgrade;
 
 /// `Last-Modified` of the embedded site: the day it was made, so that a rebuild changes nothing.
 const DEMO_MODIFIED: UnixTime = UnixTime {
@@ -55,26 +65,57 @@ const LOG_GRACE: Duration = Duration::from_secs(1);
 /// # Errors
 /// `Usage` for a configuration that cannot be, `System` for what the system refuses.
 pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<(), Failure> {
-    let began = clock::now();
     voice.listen();
     Cli::warn_of_misspelt_variables();
-    let mut config = configuration(flags)?;
-    let choice = choose(&config, machine::usable_cores())?;
     if flags.check {
+        let config = configuration(flags)?;
+        choose(&config, machine::usable_cores())?;
         return check(config, flags, voice);
     }
-    if choice.is_of_processes() {
-        return processes::run(flags, voice, config, &choice, began);
+    let (mut predecessor, given) = Given::find()?;
+    let outcome = serve(flags, voice, &mut predecessor, given);
+    if let (Err(failure), Some(predecessor)) = (&outcome, predecessor) {
+        predecessor.failed(&failure.to_string());
     }
+    outcome
+}
+
+/// Serves to the end. `predecessor` is taken once this process serves.
+fn serve(
+    flags: &Flags,
+    voice: &Voice,
+    predecessor: &mut Option<Predecessor>,
+    mut given: Given,
+) -> Result<(), Failure> {
+    let began = clock::now();
+    let mut config = configuration(flags)?;
+    let choice = choose(&config, machine::usable_cores())?;
+    if choice.is_of_processes() {
+        return processes::run(flags, voice, config, &choice, predecessor, given, began);
+    }
+    let program = Program::of_this_process();
     let mut signals = Signals::take_over().map_err(|error| refused("signal handlers", &error))?;
     let shares = Shares::of(machine::raise_descriptor_limit(), &config, &choice);
     fit(&mut config, &choice, &shares);
-    let log = AccessLog::open(config.access_log.as_deref(), None)?;
-    let server = Arc::new(open(config.clone(), Peers::default(), log.as_ref(), flags)?);
-    let listeners = bind(&config)?;
+    let listeners = sockets::open(&config, &choice, &mut given)?;
+    // Before the first thread, which would keep what this one gives up.
+    let rights = Rights::give_up(&config, flags.file(), &listeners, &program, given.confined)?;
+    let choice = match choice.io {
+        // What root may have, the user it became may be refused.
+        IoKind::Uring => choose(&config, machine::usable_cores())?,
+        _ => choice,
+    };
+    let explained = |failure: Failure| failure.with(|text| rights.hint(text));
+    rights.refuse(&config, flags).map_err(explained)?;
+    let log = AccessLog::open(config.access_log.as_deref(), None).map_err(explained)?;
+    let server = open(config.clone(), Peers::default(), log.as_ref(), flags).map_err(explained)?;
+    let server = Arc::new(server);
     server.set_about(about(&choice, None));
     let workers = start(&server, &choice, &listeners, &shares)?;
-    let addresses: Vec<_> = listeners.iter().map(Listener::address).collect();
+    let confined = rights.is_confined.then(|| rights.landlock.clone());
+    let handed_over = listeners.iter().map(Listener::sockets).collect();
+    let upgrade = Upgrade::new(program, handed_over, confined);
+    let addresses = sockets::addresses(&listeners);
     // From here on only the workers hold the sockets: they close them when they drain.
     drop(listeners);
     let started = Started {
@@ -83,16 +124,26 @@ pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<(), Failure> {
         addresses: &addresses,
         embedded: config.root.is_none().then(demo_size),
         shares,
+        rights: &rights,
         took: clock::now().since(began),
     };
     announce(&started, voice);
+    match predecessor.take() {
+        // It tells the service manager, which would not believe this process yet.
+        Some(predecessor) => predecessor.ready(),
+        None => manager::serves(None),
+    }
     let mut operator = Operator {
         flags,
         server,
         log,
         earlier_logs: Vec::new(),
         descriptors: shares.total,
-        member: None,
+        rights,
+        role: Role::Whole {
+            upgrade: Box::new(upgrade),
+            heart: Heart::start(notify::watchdog(), clock::now()),
+        },
     };
     let until = operator.run(&mut signals, &workers)?;
     workers.join().map_err(|error| refused("a worker", &error))?;
@@ -216,6 +267,31 @@ fn announce(started: &Started<'_>, voice: &Voice) {
     }
 }
 
+/// What a process that serves is to others.
+enum Role {
+    /// The whole server: a new program may follow it, and a service manager listens to it.
+    Whole { upgrade: Box<Upgrade>, heart: Heart },
+    /// One of its worker processes. Their founder says what there is to say.
+    Member(Member),
+}
+
+impl Role {
+    /// How long may be waited for a signal, if not for ever.
+    fn patience(&self, now: Instant) -> Option<Duration> {
+        match self {
+            Role::Whole { upgrade, .. } if upgrade.is_underway() => Some(upgrade::TICK),
+            Role::Whole { heart, .. } => heart.patience(now),
+            Role::Member(_) => None,
+        }
+    }
+
+    fn beat(&mut self, now: Instant) {
+        if let Role::Whole { heart, .. } = self {
+            heart.beat(now);
+        }
+    }
+}
+
 /// Does what signals ask for.
 struct Operator<'a> {
     flags: &'a Flags,
@@ -225,24 +301,43 @@ struct Operator<'a> {
     earlier_logs: Vec<Arc<AccessLog>>,
     /// What this process may have.
     descriptors: u64,
-    /// If this is a worker process: its founder then says what there is to say.
-    member: Option<Member>,
+    rights: Rights,
+    role: Role,
 }
 
 impl Operator<'_> {
     /// Returns when the workers have ended: the instant until which patience lasts.
     fn run(&mut self, signals: &mut Signals, workers: &Handle) -> Result<Instant, Failure> {
         loop {
-            match signals.wait(None).map_err(|error| refused("poll", &error))? {
-                Some(Signal::Stop) => return self.drain(signals, workers),
+            let signal = signals
+                .wait(self.role.patience(clock::now()))
+                .map_err(|error| refused("poll", &error))?;
+            match signal {
+                Some(Signal::Stop) => {
+                    if let Role::Whole { upgrade, .. } = &mut self.role {
+                        upgrade.give_up("this process was told to stop");
+                        manager::stopping();
+                    }
+                    let delay = match self.member() {
+                        // It is one too many; the others take its connections.
+                        Some(member) if !member.are_all_leaving() => Duration::ZERO,
+                        _ => self.server.config().drain_delay,
+                    };
+                    return self.drain(signals, workers, delay);
+                }
                 Some(Signal::Reload) => {
-                    let wish = self.member.as_ref().map(Member::wish);
-                    match (self.reload(), &self.member, wish) {
+                    let wish = self.member().map(Member::wish);
+                    match (self.reload(), self.member(), wish) {
                         (true, Some(member), Some(wish)) => member.has_done(wish),
                         // The founder found it valid, so it changed since; whoever takes this one's place
                         // has what was valid.
-                        (false, Some(_), _) => return self.drain(signals, workers),
+                        (false, Some(_), _) => return self.drain(signals, workers, Duration::ZERO),
                         _ => {}
+                    }
+                }
+                Some(Signal::Upgrade) => {
+                    if let Role::Whole { upgrade, .. } = &mut self.role {
+                        upgrade.begin(|why| self.rights.hint(why));
                     }
                 }
                 Some(Signal::ReopenLogs) => match &self.log {
@@ -251,21 +346,46 @@ impl Operator<'_> {
                 },
                 None => {}
             }
+            if let Role::Whole { upgrade, heart } = &mut self.role {
+                if let Some(pid) = upgrade.look(clock::now()) {
+                    tracing::info!("upgraded: process {pid} serves");
+                    manager::followed_by(pid);
+                    // Signs of life are the other's to give now.
+                    *heart = Heart::start(None, clock::now());
+                    // Nobody is refused, as another takes the connections, so nobody needs warning.
+                    return self.drain(signals, workers, Duration::ZERO);
+                }
+                heart.beat(clock::now());
+            }
+        }
+    }
+
+    fn member(&self) -> Option<&Member> {
+        match &self.role {
+            Role::Member(member) => Some(member),
+            Role::Whole { .. } => None,
         }
     }
 
     /// Whether the new configuration is in force.
     fn reload(&mut self) -> bool {
-        let outcome = self.try_reload();
-        if let Err(failure) = &outcome {
-            complain_of_reload(failure);
+        let is_whole = self.member().is_none();
+        if is_whole {
+            manager::reloading();
         }
-        outcome.is_ok()
+        let outcome = self.try_reload();
+        let trouble = outcome
+            .err()
+            .map(|failure| complain_of_reload(failure, &self.rights));
+        if is_whole {
+            manager::serves(trouble.as_deref());
+        }
+        trouble.is_none()
     }
 
     fn try_reload(&mut self) -> Result<(), Failure> {
         let mut next = configuration(self.flags)?;
-        let choice = match &self.member {
+        let choice = match self.member() {
             // It goes on being what it is.
             Some(_) => choose(&self.server.config(), machine::usable_cores())?,
             None => choose(&next, machine::usable_cores())?,
@@ -274,6 +394,7 @@ impl Operator<'_> {
         fit(&mut next, &choice, &shares);
         let running = self.server.config();
         let waiting = next.needs_restart(&running);
+        self.rights.refuse_new(&next, &running, self.flags)?;
         // Half of it is the strategy's, which goes on as it is.
         next.behavior = running.behavior;
         let log = AccessLog::open(next.access_log.as_deref(), self.log.as_ref())?;
@@ -292,32 +413,26 @@ impl Operator<'_> {
         {
             unused.close();
         }
-        if self.member.is_none() {
+        if self.member().is_none() {
             say_reloaded(&waiting, self.flags);
         }
         Ok(())
     }
 
-    fn drain(&self, signals: &mut Signals, workers: &Handle) -> Result<Instant, Failure> {
-        let Config {
-            grace, drain_delay, ..
-        } = self.server.config();
+    /// `delay`: how long connections are still taken, by a server that says it is not ready any more.
+    fn drain(
+        &mut self,
+        signals: &mut Signals,
+        workers: &Handle,
+        delay: Duration,
+    ) -> Result<Instant, Failure> {
+        let grace = self.server.config().grace;
         self.server.set_ready(false);
-        if drain_delay > Duration::ZERO {
-            tracing::info!("not ready any more; connections are taken for another {drain_delay:?}");
-            let until = clock::now() + drain_delay;
-            while clock::now() < until {
-                let left = until.since(clock::now());
-                let signal = signals
-                    .wait(Some(left))
-                    .map_err(|error| refused("poll", &error))?;
-                if signal == Some(Signal::Stop) {
-                    break;
-                }
-            }
+        if delay > Duration::ZERO {
+            self.delay(signals, delay)?;
         }
         let mut until = clock::now() + grace;
-        if self.member.is_none() {
+        if self.member().is_none() {
             say_stopping(workers.open(), grace);
         }
         workers.drain(grace);
@@ -325,8 +440,9 @@ impl Operator<'_> {
             let signal = signals
                 .wait(Some(DRAIN_TICK))
                 .map_err(|error| refused("poll", &error))?;
+            self.role.beat(clock::now());
             if signal == Some(Signal::Stop) {
-                if self.member.is_none() {
+                if self.member().is_none() {
                     tracing::warn!("stopping now: {} connections are cut off", workers.open());
                 }
                 workers.stop();
@@ -334,6 +450,26 @@ impl Operator<'_> {
             }
         }
         Ok(until)
+    }
+
+    /// Goes on as before while load balancers learn that it will not.
+    fn delay(&mut self, signals: &mut Signals, span: Duration) -> Result<(), Failure> {
+        tracing::info!("not ready any more; connections are taken for another {span:?}");
+        let until = clock::now() + span;
+        loop {
+            let now = clock::now();
+            self.role.beat(now);
+            if now >= until {
+                return Ok(());
+            }
+            let patience = [Some(until.since(now)), self.role.patience(now)];
+            let signal = signals
+                .wait(patience.into_iter().flatten().min())
+                .map_err(|error| refused("poll", &error))?;
+            if signal == Some(Signal::Stop) {
+                return Ok(());
+            }
+        }
     }
 
     /// Waits until the logs are written, at the most until patience ends or is ended by a signal:
@@ -355,8 +491,11 @@ impl Operator<'_> {
     }
 }
 
-fn complain_of_reload(failure: &Failure) {
-    tracing::error!("not reloaded, the old configuration stays: {failure}");
+/// Says so; returns why.
+fn complain_of_reload(failure: Failure, rights: &Rights) -> String {
+    let why = failure.with(|text| rights.hint(text)).to_string();
+    tracing::error!("not reloaded, the old configuration stays: {why}");
+    why
 }
 
 /// `waiting` are keys that cannot change while it runs.
@@ -378,26 +517,6 @@ fn say_stopping(open: usize, grace: Duration) {
     tracing::info!("stopping: {open} open connections have {grace:?} to finish");
 }
 
-/// Listens on every address. `[::]` takes IPv4 too, unless `0.0.0.0` is asked for with the same port.
-fn bind(config: &Config) -> Result<Vec<Listener>, Failure> {
-    let addresses = &config.listen.0;
-    let is_v4_twin = |address: &SocketAddr, other: &SocketAddr| {
-        other.is_ipv4() && other.ip().is_unspecified() && other.port() == address.port()
-    };
-    addresses
-        .iter()
-        .map(|address| {
-            let how = Listening {
-                both_families: address.ip().is_unspecified()
-                    && !addresses.iter().any(|other| is_v4_twin(address, other)),
-                no_delay: !config.behavior.nagle,
-                ..Listening::default()
-            };
-            Listener::bind(*address, how).map_err(|error| taken(*address, &error))
-        })
-        .collect()
-}
-
 fn unservable(error: &OpenError, flags: &Flags) -> Failure {
     match error {
         OpenError::Root(root, _) if root.is_file() => flags.blame_root(format!(
@@ -408,26 +527,6 @@ fn unservable(error: &OpenError, flags: &Flags) -> Failure {
         OpenError::Hosts(_) => Failure::Usage(error.to_string()),
         OpenError::Watch(_) => Failure::System(format!("{error}; is fs.inotify.max_user_instances reached?")),
     }
-}
-
-/// An address that cannot be had: who has it, and what to do.
-fn taken(address: SocketAddr, error: &io::Error) -> Failure {
-    let advice = match error.kind() {
-        io::ErrorKind::AddrInUse => {
-            let who = listen::owner(address)
-                .map(|owner| format!("{} (process {}) has it; ", owner.name, owner.pid))
-                .unwrap_or_default();
-            format!("{who}stop that program or choose another address with --listen ADDR:PORT")
-        }
-        io::ErrorKind::PermissionDenied => {
-            "ports below 1024 need CAP_NET_BIND_SERVICE; choose another with --listen ADDR:PORT".to_owned()
-        }
-        io::ErrorKind::AddrNotAvailable => {
-            "no interface of this machine has that address; choose another with --listen ADDR:PORT".to_owned()
-        }
-        _ => "choose another address with --listen ADDR:PORT".to_owned(),
-    };
-    Failure::System(format!("cannot listen on {address}: {error}; {advice}"))
 }
 
 fn refused(what: &str, error: &io::Error) -> Failure {

@@ -2,26 +2,40 @@
 //! member does.
 //!
 //! ```text
-//!   founder:  check apart ─▶ bind ─▶ fork ─▶ all ready: say so ─▶ RUNNING ── TERM, INT ──▶ DRAINING ─▶ end
-//!                                              ▲                    │ HUP: check apart, then members reload
-//!                                              └── one died: fork ──┘
+//!   founder:  listen ─▶ give rights up ─▶ check apart ─▶ fork ─▶ all ready: say so ─▶ RUNNING
+//!
+//!             RUNNING ── one died ─▶ fork ─▶ RUNNING
+//!                │ ───── HUP: check apart, then members reload ─▶ RUNNING (new, or old and a complaint)
+//!                │ ───── USR2: a complaint ─▶ RUNNING
+//!                │ TERM, INT
+//!                ▼
+//!             DRAINING ── all gone, or killed after their time ─▶ end
 //!   member:   open log and site ─▶ workers ─▶ ready ─▶ what signals ask for (the same as without founder)
 //! ```
 //! Whatever needs a thread or may go wrong (a site, a log) is opened in a process apart before members do
-//! it, so that its failure is told once and an invalid configuration reaches nobody.
+//! it, so that its failure is told once and an invalid configuration reaches nobody. It is opened with the
+//! rights that members have.
+//!
+//! A server of this kind can follow another in place, and cannot be followed so: a new founder and the old
+//! one's members would have to agree on who may have how many connections.
 
 use super::descriptors::Shares;
+use super::manager::{self, Heart};
 use super::report::Started;
+use super::rights::Rights;
+use super::sockets::{self, Given};
 use super::strategy::{Choice, choose};
 use super::{
-    AccessLog, LOG_GRACE, Operator, about, announce, bind, complain_of_reload, configuration, demo_size, fit,
+    AccessLog, LOG_GRACE, Operator, Role, about, announce, complain_of_reload, configuration, demo_size, fit,
     limits, open, refused, say_reloaded, say_stopping,
 };
 use crate::cli::serve::Flags;
 use crate::cli::{Failure, Voice};
 use measure::{Duration, Instant};
 use runtime::herd::{Herd, Member, News, Size};
+use runtime::inherit::{Predecessor, Program};
 use runtime::listen::Listener;
+use runtime::notify;
 use runtime::signal::Signal;
 use runtime::strategy as drivers;
 use runtime::{clock, machine};
@@ -40,7 +54,7 @@ const DEATHS_AT_START: u32 = 5;
 /// What members may need beyond their grace before they are ended.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Runs the command to its end.
+/// Runs the command to its end. `predecessor` is taken once all members serve.
 ///
 /// # Errors
 /// As `serve::run`.
@@ -49,6 +63,8 @@ pub(super) fn run(
     voice: &Voice,
     config: Config,
     choice: &Choice,
+    predecessor: &mut Option<Predecessor>,
+    mut given: Given,
     began: Instant,
 ) -> Result<(), Failure> {
     let shares = Shares::of(machine::raise_descriptor_limit(), &config, choice);
@@ -57,6 +73,11 @@ pub(super) fn run(
         _ => ADDRESSES,
     });
     let herd = Herd::new(size(choice), common_len).map_err(|error| refused("signals", &error))?;
+    let listeners = sockets::open(&config, choice, &mut given)?;
+    let addresses = sockets::addresses(&listeners);
+    // Before the first member, which would keep what this process gives up.
+    let program = Program::of_this_process();
+    let rights = Rights::give_up(&config, flags.file(), &listeners, &program, given.confined)?;
     let mut founder = Founder {
         flags,
         voice,
@@ -64,15 +85,19 @@ pub(super) fn run(
         shares,
         common_len,
         config: config.clone(),
-        listeners: Vec::new(),
+        rights: rights.clone(),
+        predecessor,
+        listeners,
         herd,
         reloading: None,
+        heart: Heart::start(notify::watchdog(), clock::now()),
     };
     fit(&mut founder.config, choice, &shares);
     let running = founder.config.clone();
-    founder.check_apart(&running)?;
-    founder.listeners = bind(&config)?;
-    let addresses: Vec<_> = founder.listeners.iter().map(Listener::address).collect();
+    rights
+        .refuse(&running, flags)
+        .and_then(|()| founder.check_apart(&running))
+        .map_err(|failure| failure.with(|text| rights.hint(text)))?;
     founder.start()?;
     let started = Started {
         config: &config,
@@ -80,9 +105,15 @@ pub(super) fn run(
         addresses: &addresses,
         embedded: config.root.is_none().then(demo_size),
         shares,
+        rights: &rights,
         took: clock::now().since(began),
     };
     announce(&started, voice);
+    match founder.predecessor.take() {
+        // It tells the service manager, which would not believe this process yet.
+        Some(predecessor) => predecessor.ready(),
+        None => manager::serves(None),
+    }
     founder.attend()?;
     tracing::info!("stopped");
     Ok(())
@@ -110,10 +141,14 @@ struct Founder<'a> {
     common_len: usize,
     /// What members have, or are about to.
     config: Config,
+    rights: Rights,
+    /// Until all members serve.
+    predecessor: &'a mut Option<Predecessor>,
     listeners: Vec<Listener>,
     herd: Herd,
     /// Keys that cannot change while it runs, to be told when all members have reloaded.
     reloading: Option<Vec<&'static str>>,
+    heart: Heart,
 }
 
 impl Founder<'_> {
@@ -155,6 +190,8 @@ impl Founder<'_> {
             shares,
             common_len,
             config,
+            rights,
+            predecessor,
             listeners,
             herd,
             ..
@@ -162,9 +199,16 @@ impl Founder<'_> {
         let mut life = |member: Member| {
             // The copy's: the founder keeps its own.
             let listeners = std::mem::take(listeners);
+            drop(predecessor.take());
             let number = member.number();
             let peers = Peers::from(Among::new(member.common().clone(), *common_len, number));
-            match live(member, flags, choice, shares, config.clone(), peers, listeners) {
+            let work = Work {
+                config: config.clone(),
+                rights: rights.clone(),
+                peers,
+                listeners,
+            };
+            match live(member, flags, choice, shares, work) {
                 Ok(()) => 0,
                 Err(failure) => {
                     if voice.reports() {
@@ -208,14 +252,28 @@ impl Founder<'_> {
             self.tend()?;
             if self.reloading.is_some() && self.herd.have_done() {
                 say_reloaded(&self.reloading.take().unwrap_or_default(), self.flags);
+                manager::serves(None);
             }
-            match self.wait(None)? {
-                News::Wanted(Signal::Stop) => return self.drain(),
+            let patience = self.heart.patience(clock::now());
+            let news = self.wait(patience)?;
+            self.heart.beat(clock::now());
+            match news {
+                News::Wanted(Signal::Stop) => {
+                    manager::stopping();
+                    return self.drain();
+                }
                 News::Wanted(Signal::Reload) => {
+                    manager::reloading();
                     if let Err(failure) = self.reload() {
-                        complain_of_reload(&failure);
+                        let why = complain_of_reload(failure, &self.rights);
+                        manager::serves(Some(&why));
                     }
                 }
+                News::Wanted(Signal::Upgrade) => tracing::error!(
+                    "not upgraded, this process goes on: SIGUSR2 is not for a server with worker processes \
+                     (--concurrency {}); restart it to run the new program",
+                    self.choice.concurrency
+                ),
                 News::Wanted(Signal::ReopenLogs) => match &self.config.access_log {
                     Some(_) => self.herd.ask(Signal::ReopenLogs),
                     None => tracing::warn!("SIGUSR1: there is no access log to open again"),
@@ -230,6 +288,7 @@ impl Founder<'_> {
         choose(&next, machine::usable_cores())?;
         let shares = Shares::of(self.shares.total, &next, self.choice);
         fit(&mut next, self.choice, &shares);
+        self.rights.refuse_new(&next, &self.config, self.flags)?;
         self.check_apart(&next)?;
         let waiting = next.needs_restart(&self.config);
         self.config = Config {
@@ -237,6 +296,8 @@ impl Founder<'_> {
             workers: self.config.workers,
             concurrency: self.config.concurrency,
             io: self.config.io,
+            user: self.config.user.clone(),
+            landlock: self.config.landlock,
             ..next
         };
         self.reloading = Some(waiting);
@@ -254,7 +315,11 @@ impl Founder<'_> {
         say_stopping(usize::try_from(self.herd.open()).unwrap_or(usize::MAX), grace);
         self.herd.ask(Signal::Stop);
         while self.herd.members().next().is_some() {
-            match self.wait(Some(until.since(clock::now())))? {
+            let left = Some(until.since(clock::now()));
+            let patience = [left, self.heart.patience(clock::now())];
+            let news = self.wait(patience.into_iter().flatten().min())?;
+            self.heart.beat(clock::now());
+            match news {
                 News::Wanted(Signal::Stop) => {
                     tracing::warn!("stopping now: {} connections are cut off", self.herd.open());
                     self.herd.ask(Signal::Stop);
@@ -272,16 +337,22 @@ impl Founder<'_> {
     }
 }
 
-/// What a member does.
-fn live(
-    member: Member,
-    flags: &Flags,
-    choice: &Choice,
-    shares: &Shares,
+/// What a member has to work with.
+struct Work {
     config: Config,
+    rights: Rights,
     peers: Peers,
     listeners: Vec<Listener>,
-) -> Result<(), Failure> {
+}
+
+/// What a member does.
+fn live(member: Member, flags: &Flags, choice: &Choice, shares: &Shares, work: Work) -> Result<(), Failure> {
+    let Work {
+        config,
+        rights,
+        peers,
+        listeners,
+    } = work;
     let mut signals = member
         .signals()
         .map_err(|error| refused("signal handlers", &error))?;
@@ -298,7 +369,8 @@ fn live(
         log,
         earlier_logs: Vec::new(),
         descriptors: shares.total,
-        member: Some(member),
+        rights,
+        role: Role::Member(member),
     };
     let until = operator.run(&mut signals, &workers)?;
     workers.join().map_err(|error| refused("a worker", &error))?;

@@ -2,6 +2,7 @@
 //! layout; every fact is given.
 
 use super::descriptors::Shares;
+use super::rights::Rights;
 use super::strategy::Choice;
 use measure::Duration;
 use serde_json::{Value, json};
@@ -18,6 +19,7 @@ pub(crate) struct Started<'a> {
     /// Files and bytes of the embedded site, if that is what is served.
     pub(crate) embedded: Option<(usize, usize)>,
     pub(crate) shares: Shares,
+    pub(crate) rights: &'a Rights,
     pub(crate) took: Duration,
 }
 
@@ -54,6 +56,13 @@ impl Started<'_> {
                 "bytes": config.cache_size.0,
                 "file-bytes": config.cache_file_size.0,
                 "files": self.shares.files,
+            },
+            "rights": {
+                "user": self.rights.uid,
+                "group": self.rights.gid,
+                "name": self.rights.name,
+                "no-new-privileges": true,
+                "landlock": self.rights.landlock,
             },
             "access-log": config.access_log,
             "log-format": config.log_format.to_string(),
@@ -163,6 +172,8 @@ impl Started<'_> {
             None => line("log", "none (--access-log FILE)"),
             Some(path) => line("log", &format!("{} ({})", path.display(), config.log_format)),
         }
+        line("rights", &self.rights.user());
+        line("", &self.rights.landlock);
         line(
             "ready",
             &format!(
@@ -212,6 +223,13 @@ mod tests {
             addresses: &addresses,
             embedded: Some((16, 175_000)),
             shares: Shares::of(20_000, config, &choice),
+            rights: &Rights {
+                uid: 33,
+                gid: 33,
+                name: Some("www".to_owned()),
+                landlock: "Landlock 6: reads nothing; writes nothing; binds 80".to_owned(),
+                is_confined: true,
+            },
             took: Duration::from_millis(3),
         };
         assert_eq!(started.json()["listeners"][1]["url"], "http://localhost:80/");
@@ -233,6 +251,8 @@ weir {} serves the site embedded in this program (16 files, 170 KiB)
   limits    17,932 connections (of 65,536 configured: 20,000 descriptors, ulimit -n), 16,384 per address
             head 16 KiB in 20s, idle 65s, a reader that takes nothing 30s
   log       none (--access-log FILE)
+  rights    user www (33:33), and nothing it starts can have more
+            Landlock 6: reads nothing; writes nothing; binds 80
   ready     after 3 ms; Ctrl-C stops, finishing what is owed within 10s
 ",
             env!("CARGO_PKG_VERSION")

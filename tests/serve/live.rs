@@ -4,6 +4,7 @@ use crate::on_every_strategy;
 use crate::process::{Launch, Strategy, eventually};
 use crate::tree::Tree;
 use serde_json::Value;
+use std::path::Path;
 
 fn the_live_page_is_for_those_it_is_meant_for(strategy: Strategy) {
     let tree = Tree::with(&[("a.txt", "a"), (".weir/live.json", "a file of the site")]);
@@ -115,6 +116,34 @@ fn readiness_ends_before_connections_are_refused(strategy: Strategy) {
         "and takes connections"
     );
     assert_eq!(server.stop(), 0, "a second signal ends the delay");
+}
+
+/// The text of a file of the project.
+fn example(name: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy").join(name);
+    std::fs::read_to_string(path).expect("an example")
+}
+
+#[test]
+fn the_example_for_kubernetes_answers_its_own_probes() {
+    let map = example("kubernetes/configmap.yaml");
+    let (_, indented) = map.split_once("weir.toml: |\n").expect("the configuration");
+    let lines: Vec<&str> = indented.lines().map(str::trim_start).collect();
+    let tree = Tree::with(&[("site/a.txt", "a"), ("weir.toml", &lines.join("\n"))]);
+    let config = tree.join("weir.toml");
+    let server = Launch::new(Strategy::LOOPS)
+        .root(&tree.join("site"))
+        .args(["--config".as_ref(), config.as_os_str()])
+        .start();
+    let deployment = example("kubernetes/deployment.yaml");
+    let probes: Vec<&str> = deployment
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix("path: "))
+        .collect();
+    assert!(probes.contains(&"/readyz") && probes.len() == 3, "{probes:?}");
+    for path in probes {
+        assert_eq!(server.connect().get(path).status, 200, "{path}");
+    }
 }
 
 on_every_strategy!(

@@ -9,6 +9,9 @@
 //! - `disk`: files that change, vanish, shrink, or are no files at all; the way out of the root
 //! - `behavior`: what other servers do, switched on, singly and as presets
 //! - `operation`: configuration, signals, logs, exit codes
+//! - `upgrade`: one process follows another, and no request is lost
+//! - `manager`: what a service manager passes and is told
+//! - `rights`: what the process may still do once it listens
 //! - `hosts`: sites told apart by name, redirects, field lines for some paths
 //! - `live`: the live page, metrics, health and readiness
 //! - `supervision`: workers that die, processes that must not be left behind
@@ -38,10 +41,13 @@ mod disk;
 mod files;
 mod hosts;
 mod live;
+mod manager;
 mod messages;
 mod operation;
 mod representations;
+mod rights;
 mod supervision;
+mod upgrade;
 mod uring;
 
 /// Makes one test per strategy out of each named function `fn(Strategy)`.

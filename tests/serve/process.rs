@@ -111,6 +111,7 @@ pub(crate) struct Server {
 /// `weir serve` with everything a test wants, before it starts.
 pub(crate) struct Launch {
     command: Command,
+    stdin: Stdio,
 }
 
 impl Launch {
@@ -123,7 +124,10 @@ impl Launch {
     pub(crate) fn bare() -> Launch {
         let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
         command.args(["serve", "--json", "--listen", "127.0.0.1:0"]);
-        Launch { command }
+        Launch {
+            command,
+            stdin: Stdio::null(),
+        }
     }
 
     /// The same, started by a shell after `before` (`ulimit -n 64`, say).
@@ -140,7 +144,32 @@ impl Launch {
             .args(["serve", "--json", "--listen", "127.0.0.1:0"])
             .args(["--concurrency", strategy.concurrency, "--io", strategy.io])
             .args(["--workers", &strategy.workers.to_string()]);
-        Launch { command }
+        Launch {
+            command,
+            stdin: Stdio::null(),
+        }
+    }
+
+    /// `weir serve` started as this file, of whatever strategy its configuration says.
+    pub(crate) fn file(binary: &Path) -> Launch {
+        let mut command = Command::new(binary);
+        command.args(["serve", "--json"]);
+        Launch {
+            command,
+            stdin: Stdio::null(),
+        }
+    }
+
+    /// Lets everybody execute a file.
+    pub(crate) fn executable(file: &Path) {
+        use std::os::unix::fs::PermissionsExt;
+        std::fs::set_permissions(file, std::fs::Permissions::from_mode(0o755)).expect("our own file");
+    }
+
+    /// With this as its standard input.
+    pub(crate) fn stdin(mut self, stdin: impl Into<Stdio>) -> Launch {
+        self.stdin = stdin.into();
+        self
     }
 
     pub(crate) fn args<S: AsRef<std::ffi::OsStr>>(mut self, args: impl IntoIterator<Item = S>) -> Launch {
@@ -162,7 +191,7 @@ impl Launch {
         let mut child = self
             .command
             .env("NO_COLOR", "1")
-            .stdin(Stdio::null())
+            .stdin(self.stdin)
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
@@ -259,11 +288,7 @@ impl Server {
 
     /// Sends a signal by name (`TERM`, `HUP`).
     pub(crate) fn signal(&self, name: &str) {
-        let status = Command::new("kill")
-            .args([format!("-{name}"), self.pid().to_string()])
-            .status()
-            .expect("kill(1)");
-        assert!(status.success(), "kill -{name}");
+        signal(self.pid(), name);
     }
 
     /// Whether it ended already.
@@ -320,6 +345,15 @@ impl Drop for Server {
             eprintln!("--- stderr of the server:\n{}", self.stderr());
         }
     }
+}
+
+/// Sends a signal by name to a process.
+pub(crate) fn signal(pid: u32, name: &str) {
+    let status = Command::new("kill")
+        .args([format!("-{name}"), pid.to_string()])
+        .status()
+        .expect("kill(1)");
+    assert!(status.success(), "kill -{name} {pid}");
 }
 
 /// Asks again and again until there is an answer; the one place where tests wait for a condition.

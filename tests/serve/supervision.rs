@@ -1,7 +1,7 @@
 //! Workers that die are replaced, neighbors feel nothing, and no process is left behind.
 
 use crate::on_every_strategy;
-use crate::process::{Launch, Server, Strategy, eventually};
+use crate::process::{Launch, Server, Strategy, eventually, signal};
 use crate::tree::Tree;
 use crate::wire::Connection;
 use std::process::Command;
@@ -93,6 +93,53 @@ fn places_of_the_dead_are_free_again(strategy: Strategy) {
     }
 }
 
+/// Service managers send what they send to all processes of a service.
+fn only_the_founder_is_obeyed_and_once(strategy: Strategy) {
+    const LARGE: usize = 24 << 20;
+    if !strategy.is_of_processes() {
+        return;
+    }
+    let tree = Tree::with(&[("site/a.txt", "a"), ("weir.toml", "root = 'site'\n")]);
+    tree.write("site/large", vec![b'x'; LARGE]);
+    let config = tree.join("weir.toml");
+    let mut server = Launch::new(strategy)
+        .args(["--config".as_ref(), config.as_os_str()])
+        .args(["--grace", "60s"])
+        .start();
+    let mut owed = server.connect();
+    owed.send(crate::wire::head("GET", "/large", &[]));
+    let members = workers(&server);
+    tree.replace("weir.toml", "no-such-key = 1\n");
+    for name in ["HUP", "TERM", "TERM", "INT", "USR2"] {
+        members.iter().for_each(|&member| signal(member, name));
+    }
+    for _ in 0..8 {
+        assert_eq!(server.connect().get("/a.txt").text(), "a");
+    }
+    let now = workers(&server);
+    assert!(
+        members.iter().all(|pid| now.contains(pid)),
+        "{members:?} became {now:?}"
+    );
+    for _ in 0..2 {
+        members.iter().for_each(|&member| signal(member, "TERM"));
+    }
+    server.signal("TERM");
+    eventually("it stops", || server.stderr().contains("stopping").then_some(()));
+    let still = workers(&server);
+    for _ in 0..2 {
+        // Those without a connection may have ended.
+        let status = Command::new("kill")
+            .arg("-TERM")
+            .args(still.iter().map(u32::to_string))
+            .output();
+        status.expect("kill(1)");
+    }
+    assert_eq!(owed.receive("GET").body.len(), LARGE, "what is owed is finished");
+    assert_eq!(server.wait(), 0);
+    assert!(!server.stderr().contains("cut off"), "{}", server.stderr());
+}
+
 fn a_founder_that_is_killed_leaves_nobody_behind(strategy: Strategy) {
     let tree = tree();
     let server = Server::of(strategy, tree.path());
@@ -142,7 +189,11 @@ fn many_processes_write_whole_lines_to_one_log(strategy: Strategy) {
 #[test]
 fn idle_processes_come_and_go_with_the_load() {
     let tree = tree();
-    let server = Server::of(Strategy::PROCESSES, tree.path());
+    // Whoever leaves alone has nobody to warn.
+    let server = Launch::new(Strategy::PROCESSES)
+        .root(tree.path())
+        .args(["--drain-delay", "1h"])
+        .start();
     assert_eq!(workers(&server).len(), 5, "as many as Apache 1.3 kept idle");
     let mut held: Vec<Connection> = (0..16).map(|_| server.connect()).collect();
     for connection in &mut held {
@@ -161,6 +212,7 @@ fn idle_processes_come_and_go_with_the_load() {
 on_every_strategy!(
     a_killed_worker_process_is_replaced,
     places_of_the_dead_are_free_again,
+    only_the_founder_is_obeyed_and_once,
     a_founder_that_is_killed_leaves_nobody_behind,
     many_processes_write_whole_lines_to_one_log,
 );

@@ -2,7 +2,7 @@
 //! wants.
 //!
 //! ```text
-//!            fork             ready (SIGUSR2)
+//!            fork             ready (SIGURG)
 //!   VACANT ───────▶ STARTING ───────────────▶ RUNNING ◀──▶ busy, idle (seen on the board)
 //!     ▲                 │ died                  │ died, or told to go
 //!     └── soon, or after a pause that doubles ──┘
@@ -12,8 +12,10 @@
 //! the founder never has a second thread (looked at before each fork), which is why it serves nothing
 //! itself, and fetches its signals instead of having handlers, whose pipes its members would share.
 //!
-//! A member dies with its founder: the kernel sends it SIGTERM (`PR_SET_PDEATHSIG`). It ignores SIGINT,
-//! which a terminal sends to all of them; only the founder decides. How many members are kept idle follows
+//! A member dies with its founder: the kernel sends it SIGTERM (`PR_SET_PDEATHSIG`). Otherwise only the founder
+//! decides. A terminal sends SIGINT to all of them and a service manager SIGTERM (`KillMode=control-group`),
+//! which would count twice and cut connections off; so members ignore the former, and heed the others only
+//! as often as the board says that the founder sent them. How many members are kept idle follows
 //! Apache 1.3 (`MinSpareServers`, `MaxSpareServers`), as does what each serves: see `strategy`. Refuses to
 //! know what a member does.
 
@@ -27,16 +29,17 @@ use std::io::{self, Read, Write};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Signals the founder fetches.
-const FETCHED: [i32; 6] = [
+const FETCHED: [i32; 7] = [
     libc::SIGTERM,
     libc::SIGINT,
     libc::SIGHUP,
     libc::SIGUSR1,
+    libc::SIGUSR2,
     libc::SIGCHLD,
     NEWS,
 ];
-/// A member has news on the board.
-const NEWS: i32 = libc::SIGUSR2;
+/// A member has news on the board. Nobody sends this by hand, and who does not expect it ignores it.
+const NEWS: i32 = libc::SIGURG;
 /// A member that lived this long did not die of how it was started.
 const SETTLED: Duration = Duration::from_secs(5);
 /// The pause after a second death in a row; it doubles with each further one.
@@ -56,6 +59,8 @@ const READY: usize = 0;
 const OPEN: usize = 1;
 /// The last wish of the founder's that it has fulfilled.
 const DONE: usize = 2;
+/// How often the founder told it to stop; in the founder's own part, how often it told all.
+const STOPS: usize = 3;
 
 /// How many members there are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -168,7 +173,8 @@ impl Herd {
         let founder = rustix::process::getpid();
         let Some(pid) = sys::fork()? else {
             drop(read);
-            let _ = leave_with(founder).and_then(|()| sys::unblock(&FETCHED));
+            // What else is sent to all of them must not end it before it has told.
+            let _ = leave_with(founder).and_then(|()| sys::unblock(&[libc::SIGTERM]));
             // The end of the pipe says that nothing more comes, so what came must be known to be whole.
             let mut told = work();
             told.push(b'.');
@@ -287,10 +293,10 @@ impl Herd {
             .filter(idle)
             .find(|number| !open(*number));
         if let Some(number) = last
-            && let Slot::Taken { pid, leaving, .. } = &mut self.slots[number]
+            && let Slot::Taken { leaving, .. } = &mut self.slots[number]
         {
             *leaving = true;
-            tell(*pid, Signal::Stop);
+            self.tell(number, Signal::Stop);
         }
     }
 
@@ -321,6 +327,7 @@ impl Herd {
             libc::SIGTERM | libc::SIGINT => News::Wanted(Signal::Stop),
             libc::SIGHUP => News::Wanted(Signal::Reload),
             libc::SIGUSR1 => News::Wanted(Signal::ReopenLogs),
+            libc::SIGUSR2 => News::Wanted(Signal::Upgrade),
             libc::SIGCHLD => {
                 self.reap()?;
                 News::Changed
@@ -406,13 +413,34 @@ impl Herd {
     /// Asks all members for something; [`Herd::have_done`] says when they have all reloaded. Members forked
     /// from now on are asked nothing: they begin with what this process has.
     pub fn ask(&mut self, what: Signal) {
-        self.stopping |= what == Signal::Stop;
+        if what == Signal::Stop {
+            self.stopping = true;
+            founders(&self.board)[STOPS].fetch_add(1, Ordering::Relaxed);
+        }
         if what == Signal::Reload {
             wish_word(&self.board).fetch_add(1, Ordering::Relaxed);
         }
-        for pid in self.members() {
-            tell(pid, what);
+        for number in self.numbers() {
+            self.tell(number, what);
         }
+    }
+
+    fn tell(&self, number: usize, what: Signal) {
+        let Slot::Taken { pid, .. } = self.slots[number] else {
+            return;
+        };
+        let signal = match what {
+            Signal::Stop => {
+                self.board.get()[number * WORDS + STOPS].fetch_add(1, Ordering::Relaxed);
+                rustix::process::Signal::TERM
+            }
+            Signal::Reload => rustix::process::Signal::HUP,
+            Signal::ReopenLogs => rustix::process::Signal::USR1,
+            // No member is followed by another program; it blocks this one.
+            Signal::Upgrade => rustix::process::Signal::USR2,
+        };
+        // Fails only for one that has ended already.
+        let _ = kill_process(pid, signal);
     }
 
     /// Whether all members have reloaded as often as they were asked to.
@@ -480,9 +508,24 @@ impl Member {
     /// # Errors
     /// What the system says to pipes and handlers.
     pub fn signals(&self) -> io::Result<Signals> {
-        let signals = Signals::take_over_from_founder()?;
+        let (member, mut stops) = (self.clone(), 0);
+        let signals = Signals::take_over_from_founder(move |signal| member.heeds(signal, &mut stops))?;
         sys::unblock(&[libc::SIGTERM, libc::SIGHUP, libc::SIGUSR1])?;
         Ok(signals)
+    }
+
+    /// Whether its founder sent this one, after so many stops of his.
+    fn heeds(&self, signal: Signal, stops: &mut u64) -> bool {
+        let is_orphan = rustix::process::getppid() != Some(self.founder);
+        match signal {
+            Signal::Stop if self.own()[STOPS].load(Ordering::Relaxed) > *stops => {
+                *stops += 1;
+                true
+            }
+            Signal::Stop => is_orphan,
+            Signal::Reload => self.own()[DONE].load(Ordering::Relaxed) < self.wish(),
+            Signal::ReopenLogs | Signal::Upgrade => true,
+        }
     }
 
     /// Says that it serves.
@@ -494,6 +537,11 @@ impl Member {
     /// The number of the founder's last wish; to be looked up before it is fulfilled.
     pub fn wish(&self) -> u64 {
         wish(&self.board)
+    }
+
+    /// Whether all members are to go, and not this one alone.
+    pub fn are_all_leaving(&self) -> bool {
+        founders(&self.board)[STOPS].load(Ordering::Relaxed) > 0
     }
 
     /// Says that this wish is fulfilled.
@@ -513,7 +561,7 @@ impl Member {
     fn news(&self) {
         // Otherwise the founder is no more, and its number perhaps another's.
         if rustix::process::getppid() == Some(self.founder) {
-            let _ = kill_process(self.founder, rustix::process::Signal::USR2);
+            let _ = kill_process(self.founder, rustix::process::Signal::URG);
         }
     }
 
@@ -541,8 +589,13 @@ impl Seat {
     }
 }
 
+/// The part of the board that is the founder's.
+fn founders(board: &Words) -> &[AtomicU64] {
+    &board.get()[board.get().len() - WORDS..]
+}
+
 fn wish_word(board: &Words) -> &AtomicU64 {
-    &board.get()[board.get().len() - WORDS + DONE]
+    &founders(board)[DONE]
 }
 
 fn wish(board: &Words) -> u64 {
@@ -557,16 +610,6 @@ fn leave_with(founder: Pid) -> io::Result<()> {
         true => Ok(()),
         false => Err(io::ErrorKind::NotFound.into()),
     }
-}
-
-fn tell(pid: Pid, what: Signal) {
-    let signal = match what {
-        Signal::Stop => rustix::process::Signal::TERM,
-        Signal::Reload => rustix::process::Signal::HUP,
-        Signal::ReopenLogs => rustix::process::Signal::USR1,
-    };
-    // Fails only for one that has ended already.
-    let _ = kill_process(pid, signal);
 }
 
 #[cfg(test)]
@@ -646,9 +689,33 @@ mod tests {
         }
         for member in &members {
             assert!(!herd.have_done());
+            assert!(member.heeds(Signal::Reload, &mut 0));
             member.has_done(member.wish());
+            assert!(!member.heeds(Signal::Reload, &mut 0), "nobody asked again");
         }
         assert!(herd.have_done());
+    }
+
+    #[test]
+    fn a_member_heeds_as_many_stops_as_its_founder_sent() {
+        let herd = herd(Size::Fixed(1), 1, 0);
+        let founder = rustix::process::getppid().unwrap();
+        let member = |founder| Member {
+            number: 0,
+            board: herd.board.clone(),
+            common: herd.common.clone(),
+            min_idle: 0,
+            founder,
+        };
+        let mut stops = 0;
+        let told = &herd.board.get()[STOPS];
+        let mut heeds = |founder| member(founder).heeds(Signal::Stop, &mut stops);
+        assert!(!heeds(founder), "it was somebody else");
+        told.store(1, Ordering::Relaxed);
+        assert!(heeds(founder) && !heeds(founder));
+        told.store(2, Ordering::Relaxed);
+        assert!(heeds(founder) && !heeds(founder));
+        assert!(heeds(rustix::process::getpid()), "its founder is gone");
     }
 
     #[test]

@@ -142,7 +142,8 @@ pub(crate) enum Op {
     /// Take a waiting connection from this listener. At once: `Accepted`, `AcceptFailed`, or `None`
     /// when no connection waits (then `Incoming` tells of the next).
     Accept { listener: usize },
-    /// Take listeners out of service and close them.
+    /// Take listeners out of service and close them, at once or when [`Backend::is_listening`] ends. Until then
+    /// `Incoming` may still tell of connections.
     StopListening,
     /// Receive what arrives: `Recv`, `Eof` or `Failed`.
     Recv { id: Id },
@@ -212,6 +213,11 @@ pub(crate) trait Backend {
     /// # Errors
     /// Only such as make going on impossible.
     fn wait(&mut self, until: Option<Instant>, done: &mut Vec<Done>) -> std::io::Result<Instant>;
+
+    /// Whether connections may still come although it was asked to stop listening.
+    fn is_listening(&self) -> bool {
+        false
+    }
 
     /// Takes back the buffer of a receive.
     fn recycle(&mut self, buf: Buf);

@@ -1,15 +1,22 @@
 //! Listening sockets, with the options every strategy wants.
 //!
 //! Accepted sockets inherit `TCP_NODELAY`, so it is set once here and not per connection.
+//!
+//! One address may have several sockets, each with a queue of its own (`SO_REUSEPORT`). Closing one of
+//! them loses what the kernel has queued on it or is still shaking hands with, so a process that is to
+//! be followed by another hands over all of them: [`Listener::sockets`] knows those that live.
 
 mod owner;
+mod sockets;
 
 pub use owner::{Owner, owner};
+pub use sockets::{Origin, Sockets};
 
 use crate::sys;
 use rustix::io::Errno;
 use rustix::net::sockopt;
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
+use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
@@ -59,6 +66,7 @@ pub struct Listener {
     fd: Arc<OwnedFd>,
     address: SocketAddr,
     how: Listening,
+    sockets: Sockets,
 }
 
 impl Listener {
@@ -70,20 +78,97 @@ impl Listener {
         Listener::open(address, how, Port::Own)
     }
 
+    /// Takes over sockets that listen on one address already: one that a service manager made, or those
+    /// of the process before this one. There must be at least one. With [`Origin::Bound`] further ones
+    /// may join them (see [`Listener::shards`]).
+    ///
+    /// # Errors
+    /// `InvalidInput` for a descriptor that is no listening TCP socket, and what the system says to
+    /// setting its options.
+    pub fn adopt(origin: Origin, fds: Vec<OwnedFd>, how: Listening) -> std::io::Result<Listener> {
+        for fd in &fds {
+            adopt_one(fd, how)?;
+        }
+        let mut fds = fds.into_iter().map(Arc::new);
+        let Some(fd) = fds.next() else {
+            return Err(std::io::Error::new(
+                ErrorKind::InvalidInput,
+                "no socket to take over",
+            ));
+        };
+        let address = SocketAddr::try_from(rustix::net::getsockname(&fd)?).map_err(|_| Errno::AFNOSUPPORT)?;
+        let sockets = Sockets::new(origin, &fd);
+        fds.for_each(|further| sockets.put(further));
+        Ok(Listener {
+            fd,
+            address,
+            how,
+            sockets,
+        })
+    }
+
+    /// Opens the sockets that [`Listener::shards`] of this count will want, while this process still may.
+    ///
+    /// # Errors
+    /// As [`Listener::bind`].
+    pub fn reserve(&self, count: usize) -> std::io::Result<()> {
+        while self.sockets.may_grow() && self.sockets.waiting() + 1 < count {
+            let further = Listener::open(self.address, self.how, Port::OfAnother)?;
+            self.sockets.put(further.fd);
+        }
+        Ok(())
+    }
+
     /// `count` sockets on this address, the first of them this one, each with its own queue: the kernel
     /// spreads connections over them, and workers that accept share no lock (`SO_REUSEPORT`).
+    ///
+    /// Those that are reserved come first. A socket of a service manager stays the only one, so that
+    /// what it has queued survives this process: then all are this one. So they are where this process
+    /// has given up the rights it bound the address with.
     ///
     /// # Errors
     /// As [`Listener::bind`].
     pub fn shards(&self, count: usize) -> std::io::Result<Vec<Listener>> {
         let mut shards = vec![self.clone()];
         while shards.len() < count {
-            shards.push(Listener::open(self.address, self.how, Port::OfAnother)?);
+            shards.push(self.sibling()?);
         }
         Ok(shards)
     }
 
-    fn open(address: SocketAddr, how: Listening, port: Port) -> std::io::Result<Listener> {
+    fn sibling(&self) -> std::io::Result<Listener> {
+        let of = |fd| Listener { fd, ..self.clone() };
+        if let Some(waiting) = self.sockets.take() {
+            return Ok(of(waiting));
+        }
+        if !self.sockets.may_grow() {
+            return Ok(self.clone());
+        }
+        match Listener::open(self.address, self.how, Port::OfAnother) {
+            Ok(opened) => {
+                self.sockets.joined(&opened.fd);
+                Ok(of(opened.fd))
+            }
+            // The kernel lets only the user who opened the first socket open others beside it.
+            Err(error) if matches!(error.kind(), ErrorKind::PermissionDenied | ErrorKind::AddrInUse) => {
+                tracing::warn!(
+                    "no further socket may be opened on {} ({error}): workers share one",
+                    self.address
+                );
+                Ok(self.clone())
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The sockets of this address, for whoever hands them over to another process. Keeps none of them
+    /// open, those aside that wait for [`Listener::shards`].
+    pub fn sockets(&self) -> Sockets {
+        self.sockets.clone()
+    }
+
+    fn open(asked: SocketAddr, how: Listening, port: Port) -> std::io::Result<Listener> {
+        let address = asked;
         let family = match address {
             SocketAddr::V4(_) => AddressFamily::INET,
             SocketAddr::V6(_) => AddressFamily::INET6,
@@ -109,10 +194,13 @@ impl Listener {
         sockopt::set_socket_reuseport(&fd, true)?;
         rustix::net::listen(&fd, i32::try_from(how.backlog).unwrap_or(i32::MAX))?;
         let address = SocketAddr::try_from(rustix::net::getsockname(&fd)?).map_err(|_| Errno::AFNOSUPPORT)?;
+        let fd = Arc::new(fd);
+        let sockets = Sockets::new(Origin::Bound(asked), &fd);
         Ok(Listener {
-            fd: Arc::new(fd),
+            fd,
             address,
             how,
+            sockets,
         })
     }
 
@@ -124,6 +212,30 @@ impl Listener {
     pub(crate) fn fd(&self) -> &Arc<OwnedFd> {
         &self.fd
     }
+}
+
+/// Gives a socket that another program opened what every listener of ours has.
+fn adopt_one(fd: &OwnedFd, how: Listening) -> std::io::Result<()> {
+    let is_ours = sockopt::socket_type(fd)? == SocketType::STREAM
+        && matches!(
+            sockopt::socket_domain(fd)?,
+            AddressFamily::INET | AddressFamily::INET6
+        )
+        && sockopt::socket_acceptconn(fd)?;
+    if !is_ours {
+        return Err(std::io::Error::new(
+            ErrorKind::InvalidInput,
+            "it is no listening TCP socket",
+        ));
+    }
+    rustix::io::ioctl_fionbio(fd, true)?;
+    rustix::io::fcntl_setfd(fd, rustix::io::FdFlags::CLOEXEC)?;
+    sockopt::set_tcp_nodelay(fd, how.no_delay)?;
+    if how.defer_accept {
+        // As when it is bound: an optimization.
+        let _ = sys::set_tcp_defer_accept(fd.as_fd(), 1);
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -177,6 +289,72 @@ mod tests {
             tv_nsec: 0,
         };
         poll(&mut [PollFd::new(listener.fd(), PollFlags::IN)], Some(&second)) == Ok(1)
+    }
+
+    #[test]
+    fn what_is_reserved_is_used_first_and_nothing_is_lost_sight_of() {
+        let first = bind("127.0.0.1:0").unwrap();
+        first.reserve(3).unwrap();
+        assert_eq!(first.sockets().living().len(), 3);
+        let shards = first.shards(4).unwrap();
+        let sockets = first.sockets();
+        assert_eq!(sockets.living().len(), 4, "three reserved, one opened");
+        drop((first, shards));
+        assert_eq!(
+            sockets.living().len(),
+            0,
+            "whoever serves holds them, nobody else"
+        );
+    }
+
+    #[test]
+    fn sockets_are_taken_over_with_what_is_queued_on_them() {
+        let first = bind("127.0.0.1:0").unwrap();
+        let address = first.address();
+        let shards = first.shards(2).unwrap();
+        let copies: Vec<OwnedFd> = first
+            .sockets()
+            .living()
+            .iter()
+            .map(|fd| fd.try_clone().unwrap())
+            .collect();
+        let clients: Vec<_> = (0..64)
+            .map(|_| std::net::TcpStream::connect(address).unwrap())
+            .collect();
+        for client in &clients {
+            std::io::Write::write_all(&mut &*client, b"x").unwrap();
+        }
+        drop((first, shards));
+        let next = Listener::adopt(Origin::Bound(address), copies, Listening::default()).unwrap();
+        assert_eq!(next.address(), address);
+        let shards = next.shards(3).unwrap();
+        let mut accepted = 0;
+        for shard in &shards {
+            while let Ok(_connection) = rustix::net::accept(shard.fd()) {
+                accepted += 1;
+            }
+        }
+        assert_eq!(accepted, clients.len());
+        assert_eq!(next.sockets().living().len(), 3);
+    }
+
+    #[test]
+    fn a_socket_of_a_service_manager_stays_the_only_one() {
+        let theirs = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let kept = OwnedFd::from(theirs.try_clone().unwrap());
+        let ours = Listener::adopt(Origin::Passed, vec![kept], Listening::default()).unwrap();
+        ours.reserve(4).unwrap();
+        let shards = ours.shards(4).unwrap();
+        assert_eq!(shards.len(), 4);
+        assert!(shards.iter().all(|shard| Arc::ptr_eq(shard.fd(), ours.fd())));
+        assert_eq!(ours.sockets().living().len(), 1);
+    }
+
+    #[test]
+    fn what_does_not_listen_is_refused() {
+        let (one, _other) = std::os::unix::net::UnixStream::pair().unwrap();
+        let error = Listener::adopt(Origin::Passed, vec![one.into()], Listening::default()).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidInput);
     }
 
     #[test]

@@ -195,8 +195,10 @@ impl Shared {
                 complained = false;
                 *sink = open(&self.target).unwrap_or_else(|error| {
                     tracing::error!(
-                        "opening {} again failed: {error}; log lines go to standard error",
-                        self.name()
+                        "opening {} again failed: {error}; let user {} write it, or create it for that user, \
+                         and open it again; until then log lines go to standard error",
+                        self.name(),
+                        rustix::process::geteuid().as_raw()
                     );
                     Sink::Stderr(std::io::stderr())
                 });

@@ -4,7 +4,7 @@
 //! byte into a pipe, which is all that may be done in one.
 
 use measure::Duration;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::low_level::pipe;
 use std::io::{self, Read};
 use std::os::unix::net::UnixStream;
@@ -18,12 +18,22 @@ pub enum Signal {
     Reload,
     /// SIGUSR1.
     ReopenLogs,
+    /// SIGUSR2.
+    Upgrade,
 }
 
 /// Signals sent to this process since this was made.
-#[derive(Debug)]
 pub struct Signals {
     pipes: Vec<(UnixStream, Signal)>,
+    heeds: Box<dyn FnMut(Signal) -> bool + Send>,
+}
+
+impl std::fmt::Debug for Signals {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Signals")
+            .field("pipes", &self.pipes)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Signals {
@@ -32,24 +42,31 @@ impl Signals {
     /// # Errors
     /// What the system says to pipes and handlers.
     pub fn take_over() -> io::Result<Signals> {
-        Signals::of(&[
+        let all = [
             (SIGTERM, Signal::Stop),
             (SIGINT, Signal::Stop),
             (SIGHUP, Signal::Reload),
             (SIGUSR1, Signal::ReopenLogs),
-        ])
+            (SIGUSR2, Signal::Upgrade),
+        ];
+        Signals::of(&all, Box::new(|_| true))
     }
 
-    /// The same for a worker process, which leaves SIGINT to its founder: a terminal sends it to both.
-    pub(crate) fn take_over_from_founder() -> io::Result<Signals> {
-        Signals::of(&[
+    /// The same for a worker process, which leaves SIGINT to its founder: a terminal sends it to both. SIGUSR2
+    /// is its founder's too, which keeps it blocked in all members. `heeds` tells which of the others are its
+    /// founder's; the rest is as if it had not been sent.
+    pub(crate) fn take_over_from_founder(
+        heeds: impl FnMut(Signal) -> bool + Send + 'static,
+    ) -> io::Result<Signals> {
+        let some = [
             (SIGTERM, Signal::Stop),
             (SIGHUP, Signal::Reload),
             (SIGUSR1, Signal::ReopenLogs),
-        ])
+        ];
+        Signals::of(&some, Box::new(heeds))
     }
 
-    fn of(meanings: &[(i32, Signal)]) -> io::Result<Signals> {
+    fn of(meanings: &[(i32, Signal)], heeds: Box<dyn FnMut(Signal) -> bool + Send>) -> io::Result<Signals> {
         let take = |&(number, meaning): &(i32, Signal)| {
             let (read, write) = UnixStream::pair()?;
             read.set_nonblocking(true)?;
@@ -59,10 +76,11 @@ impl Signals {
         };
         Ok(Signals {
             pipes: meanings.iter().map(take).collect::<io::Result<_>>()?,
+            heeds,
         })
     }
 
-    /// The next signal, or none within this time.
+    /// The next signal, or none within this time. None may come earlier, too.
     ///
     /// # Errors
     /// What `poll` says, interruptions aside.
@@ -90,7 +108,7 @@ impl Signals {
         for ((read, meaning), is_ready) in self.pipes.iter_mut().zip(ready) {
             // One byte is one signal, so that a second SIGTERM is told from the first.
             if is_ready && matches!(read.read(&mut [0]), Ok(1)) {
-                return Ok(Some(*meaning));
+                return Ok(Some(*meaning).filter(|meaning| (self.heeds)(*meaning)));
             }
         }
         Ok(None)
@@ -112,6 +130,7 @@ mod tests {
             (SIGTERM, Signal::Stop),
             (SIGHUP, Signal::Reload),
             (SIGUSR1, Signal::ReopenLogs),
+            (SIGUSR2, Signal::Upgrade),
             (SIGINT, Signal::Stop),
         ] {
             raise(number).expect("a signal to ourselves");

@@ -7,6 +7,8 @@
     reason = "this module is the one home of unsafe; every block says why it is sound"
 )]
 
+mod accounts;
+mod descriptors;
 mod files;
 mod memory;
 mod process;
@@ -14,6 +16,8 @@ mod provided;
 mod ring;
 mod sockets;
 
+pub(crate) use accounts::{become_user, find_group, find_user, groups_of, set_effective_user};
+pub(crate) use descriptors::take_descriptor;
 pub(crate) use files::cached_pages;
 pub(crate) use memory::SharedWords;
 pub(crate) use process::{block, fork, next_signal, unblock};

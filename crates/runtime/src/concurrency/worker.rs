@@ -225,8 +225,11 @@ pub(crate) enum Arrival<S> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stopping {
     No,
-    /// Listeners are closed; what the last turn brought in is still being looked at.
-    Listening,
+    /// Listeners are being closed; what the last turns brought in is still being looked at. So many connections
+    /// had been accepted before.
+    Listening {
+        accepted: u64,
+    },
     /// Everyone was told.
     Drained,
 }
@@ -515,7 +518,7 @@ impl<V: Service, B: Backend> Worker<V, B> {
             || !self.arrivals.is_empty()
             || !self.finished.is_empty()
             || (!self.waiting.is_empty() && self.accept_paused_until.is_none())
-            || self.stopping == Stopping::Listening
+            || matches!(self.stopping, Stopping::Listening { .. })
             || (self.control.is_draining() && self.stopping == Stopping::No)
     }
 
@@ -1047,6 +1050,7 @@ impl<V: Service, B: Backend> Worker<V, B> {
 
     /// Goes through the steps of stopping; called every turn once that was asked for.
     fn drain(&mut self) {
+        let accepted = self.counters.accepted.load(Ordering::Relaxed);
         match self.stopping {
             Stopping::No => {
                 // Whoever waits in the backlog was told by the kernel that he is connected: he is
@@ -1058,9 +1062,16 @@ impl<V: Service, B: Backend> Worker<V, B> {
                 self.accept_paused_until = None;
                 self.waiting.clear();
                 let _ = self.backend.submit(Op::StopListening);
-                self.stopping = Stopping::Listening;
+                let accepted = self.counters.accepted.load(Ordering::Relaxed);
+                self.stopping = Stopping::Listening { accepted };
             }
-            Stopping::Listening => {
+            // Each turn that brings connections in is followed by one that sees what they have said.
+            Stopping::Listening { accepted: before }
+                if self.now < self.control.until() && (accepted > before || self.backend.is_listening()) =>
+            {
+                self.stopping = Stopping::Listening { accepted };
+            }
+            Stopping::Listening { .. } => {
                 // One more turn has passed, so bytes that had arrived by then have been seen.
                 self.stopping = Stopping::Drained;
                 self.for_each(|worker, id| worker.tell_aside(id, Event::Drain));

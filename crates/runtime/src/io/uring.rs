@@ -24,7 +24,8 @@
 //! **Accepting** is armed once per listener, too. The kernel then accepts all that wait at one go, so while
 //! fewer places are left than one go can bring, connections are accepted one at a time instead: the limits
 //! hold as they do with epoll. A failed accept ends the arming, and nothing is armed again before the
-//! worker asks, which after a lack of descriptors it does ten times a second.
+//! worker asks, which after a lack of descriptors it does ten times a second. A listener is left in two steps,
+//! as the kernel goes on telling a cancelled accept of connections until its last completion.
 
 use super::epoll::Waker;
 use super::socket::{self, Disk, Pushed};
@@ -122,6 +123,10 @@ enum Accept {
     All,
     /// Cancelled; its last completion is still to come.
     Ending,
+    /// The same, and none follows it.
+    Leaving,
+    /// Out of service.
+    Gone,
 }
 
 #[derive(Debug)]
@@ -260,6 +265,7 @@ impl Uring {
 
     fn accepted(&mut self, at: usize, result: Result<OwnedFd, i32>, more: bool, done: &mut Vec<Done>) {
         let listener = &mut self.listeners[at];
+        let is_leaving = listener.accept == Accept::Leaving;
         if !more {
             listener.accept = Accept::Off;
         }
@@ -268,6 +274,10 @@ impl Uring {
             Err(libc::ECANCELED | libc::EAGAIN | libc::EINTR) => {}
             Err(errno) => listener.failed = Some(errno),
         }
+        if is_leaving && !more {
+            self.leave(at);
+        }
+        let listener = &mut self.listeners[at];
         if listener.accepted.is_empty() && listener.failed.is_none() {
             if !listener.told {
                 self.arm(at);
@@ -477,17 +487,35 @@ impl Uring {
         self.ring.close(socket.fd);
     }
 
+    /// Cancels what accepts, and nothing more: a shutdown(2) would end the listener for the process it was
+    /// handed to as well.
     fn stop_listening(&mut self) {
-        for (at, listener) in self.listeners.iter_mut().enumerate() {
-            if matches!(listener.accept, Accept::One | Accept::All) {
-                listener.accept = Accept::Ending;
-                self.ring.cancel_accept(at as u64);
+        for at in 0..self.listeners.len() {
+            let listener = &mut self.listeners[at];
+            match listener.accept {
+                Accept::Off => self.leave(at),
+                Accept::Ending => listener.accept = Accept::Leaving,
+                Accept::One | Accept::All => {
+                    listener.accept = Accept::Leaving;
+                    self.ring.cancel_accept(at as u64);
+                }
+                Accept::Leaving | Accept::Gone => {}
             }
         }
-        // Before the descriptors are closed, whose numbers somebody else may get.
-        self.ring.submit();
-        for listener in &mut self.listeners {
-            listener.fd = None;
+    }
+
+    /// Takes what waits, and then the listener out of service. Of all that accept from a listener the kernel
+    /// tells one of each connection, and that may have been this one while it was being cancelled: another
+    /// process that has the listener would not hear of it before the next comes.
+    fn leave(&mut self, at: usize) {
+        let room = (self.room)();
+        let listener = &mut self.listeners[at];
+        listener.accept = Accept::Gone;
+        let Some(fd) = listener.fd.take() else { return };
+        while listener.accepted.len() < room
+            && let Ok(Some((waiting, _))) = socket::accept(&fd)
+        {
+            listener.accepted.push_back(waiting);
         }
     }
 
@@ -563,6 +591,12 @@ impl Backend for Uring {
         done.extend(self.again.drain(..).map(|id| Done::Ready { id }));
         self.now = clock::now();
         Ok(self.now)
+    }
+
+    fn is_listening(&self) -> bool {
+        self.listeners
+            .iter()
+            .any(|listener| listener.accept == Accept::Leaving)
     }
 
     #[inline]

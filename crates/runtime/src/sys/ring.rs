@@ -322,7 +322,7 @@ impl Ring {
     }
 
     /// Hands what is queued to the kernel. What it refuses for now stays queued.
-    pub(crate) fn submit(&mut self) {
+    fn submit(&mut self) {
         // Its errors are of the moment: no memory, or completions that must be seen first.
         let _ = self.call(0, EnterFlags::empty());
     }

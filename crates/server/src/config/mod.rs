@@ -35,7 +35,8 @@ pub use pattern::PathPattern;
 pub use preset::Preset;
 pub use redirect::Redirect;
 pub use values::{
-    CachePolicy, Concurrency, ErrorPages, FieldLine, IoKind, Listen, LiveFor, LogFormat, Workers,
+    CachePolicy, Concurrency, ErrorPages, FieldLine, IoKind, Landlock, Listen, LiveFor, LogFormat, User,
+    Workers,
 };
 
 use crate::cache::{CacheConfig, Policy};
@@ -110,6 +111,11 @@ pub struct Config {
     pub log_format: LogFormat,
     /// Whether each line says how the path to the client was; in JSON only.
     pub log_tcp: bool,
+
+    /// Who the process becomes once it listens. None: who it is.
+    pub user: Option<User>,
+    /// How far the kernel confines it.
+    pub landlock: Landlock,
 
     /// See [`Limits::connections`].
     pub max_connections: u32,
@@ -202,6 +208,8 @@ impl Default for Config {
             access_log: None,
             log_format: LogFormat::default(),
             log_tcp: false,
+            user: None,
+            landlock: Landlock::default(),
             max_connections: limits.connections,
             max_connections_per_address: limits.connections_per_address,
             max_requests_per_connection: 0,
@@ -480,6 +488,12 @@ impl Config {
         }
         if self.io != running.io {
             keys.push("io");
+        }
+        if self.user != running.user {
+            keys.push("user");
+        }
+        if self.landlock != running.landlock {
+            keys.push("landlock");
         }
         if self.behavior != running.behavior {
             keys.push("behavior");

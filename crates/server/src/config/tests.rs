@@ -149,3 +149,21 @@ fn flags_read_the_same_values() {
     assert_eq!(pages.page(451), Some("/e.html"));
     assert!("200=/e.html".parse::<ErrorPages>().is_err());
 }
+
+#[test]
+fn a_user_is_a_name_and_perhaps_a_group() {
+    let user = |text: &str| Config::from_toml(text, "weir.toml").map(|config| config.user);
+    let named = |name: &str, group: Option<&str>| {
+        Ok(Some(User {
+            name: name.to_owned(),
+            group: group.map(str::to_owned),
+        }))
+    };
+    assert_eq!(user("user = 'www'"), named("www", None));
+    assert_eq!(user("user = 'www:web'"), named("www", Some("web")));
+    assert_eq!(user("user = 33"), named("33", None));
+    for odd in ["user = ''", "user = ':web'", "user = 'www:'", "user = 'a:b:c'"] {
+        let error = user(odd).expect_err("no user").to_string();
+        assert!(error.contains("NAME:GROUP"), "{odd}: {error}");
+    }
+}

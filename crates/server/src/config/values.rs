@@ -75,6 +75,54 @@ pub enum LogFormat {
     Json,
 }
 
+/// How far the kernel confines the process (Landlock).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Landlock {
+    /// To the folder that holds the root, so that a root which is replaced can still be read.
+    #[default]
+    Auto,
+    /// To the root itself.
+    Root,
+    /// Not at all.
+    Off,
+}
+
+/// A user, and a group if it is not to be the user's own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct User {
+    /// Name or number.
+    pub name: String,
+    /// Name or number.
+    pub group: Option<String>,
+}
+
+impl FromStr for User {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<User, String> {
+        let (name, group) = match text.split_once(':') {
+            Some((name, group)) => (name, Some(group)),
+            None => (text, None),
+        };
+        if name.is_empty() || group.is_some_and(|group| group.is_empty() || group.contains(':')) {
+            return Err(format!(
+                "`{text}` is no user; write NAME or NAME:GROUP, as in www-data:www-data"
+            ));
+        }
+        Ok(User {
+            name: name.to_owned(),
+            group: group.map(str::to_owned),
+        })
+    }
+}
+
+impl<'de> Deserialize<'de> for User {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<User, D::Error> {
+        from_text_or_number(d)
+    }
+}
+
 /// Who may see the live page.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -109,7 +157,7 @@ macro_rules! text_values {
 }
 pub(super) use text_values;
 
-text_values!(Concurrency, IoKind, CachePolicy, LogFormat, LiveFor);
+text_values!(Concurrency, IoKind, CachePolicy, LogFormat, Landlock, LiveFor);
 
 /// Worker threads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -217,6 +217,66 @@ fn what_waits_at_the_end_is_taken_when_the_worker_asks_unasked() {
     assert_eq!(taken, 5, "the armed accept may have had one of them");
 }
 
+/// Turns until it has left its listeners; how many connections it took meanwhile.
+fn leave(uring: &mut Uring) -> usize {
+    let start = std::time::Instant::now();
+    let mut done = Vec::new();
+    uring.submit(Op::StopListening);
+    while uring.is_listening() {
+        uring.wait(Some(Instant::ZERO), &mut done).unwrap();
+        assert!(start.elapsed() < PATIENCE, "it never leaves");
+    }
+    let mut taken = 0;
+    while told(uring) {
+        taken += 1;
+    }
+    taken
+}
+
+/// An upgrade hands the very socket to another process, here played by a duplicate of it.
+#[test]
+fn a_listener_that_was_handed_over_outlives_stopping() {
+    for room in [1, usize::MAX] {
+        let listener = listener();
+        let Some(mut uring) = ring(&listener, SIZES, room) else {
+            return;
+        };
+        let theirs = listener.fd().try_clone().unwrap();
+        let _before = connect(&listener);
+        let _ = accept(&mut uring);
+        assert_eq!(leave(&mut uring), 0);
+        let _after: Vec<TcpStream> = (0..5).map(|_| connect(&listener)).collect();
+        let mut done = Vec::new();
+        uring.wait(Some(Instant::ZERO), &mut done).unwrap();
+        assert!(done.is_empty(), "what comes later is not for this one");
+        drop(uring);
+        let _late = connect(&listener);
+        for _ in 0..6 {
+            rustix::net::accept(&theirs).unwrap();
+        }
+    }
+}
+
+/// The kernel wakes one of those that accept. Were it the one that leaves, nobody would take the connection.
+#[test]
+fn a_connection_that_comes_while_leaving_is_lost_to_nobody() {
+    for room in [1, usize::MAX] {
+        let listener = listener();
+        let (Some(mut old), Some(mut new)) = (ring(&listener, SIZES, room), ring(&listener, SIZES, room))
+        else {
+            return;
+        };
+        let mut done = Vec::new();
+        old.wait(Some(Instant::ZERO), &mut done).unwrap();
+        new.wait(Some(Instant::ZERO), &mut done).unwrap();
+        assert!(done.is_empty());
+        let _client = connect(&listener);
+        if leave(&mut old) == 0 {
+            let _ = accept(&mut new);
+        }
+    }
+}
+
 #[test]
 fn dropped_it_lets_go_of_everything() {
     let listener = listener();

@@ -1,0 +1,501 @@
+//! One process follows another without a connection being refused: the running one starts the new one
+//! and hands its listening sockets over; only when the new one says that it serves does the old one go.
+//!
+//! ```text
+//!   old                                                new
+//!    │ socketpair; spawn with one end as its stdin      │
+//!    ├── socket ADDRESS + descriptors (SCM_RIGHTS) ────▶│ adopts them, starts its workers
+//!    ├── confined WORDS, if it is ────────────────────▶ │
+//!    ├── end ─────────────────────────────────────────▶ │
+//!    │◀─────────────────────────── ready | failed WHY ──┤
+//!    │ drains                                           │ has the sockets alone
+//! ```
+//! The sockets themselves change hands, each with its queue and its half-done handshakes, so nothing is
+//! lost with `SO_REUSEPORT` either. They travel over a socketpair and not as inherited numbers
+//! (`LISTEN_FDS`): every descriptor stays close-on-exec, so a program that turns out to be another one
+//! gets none; nothing has to run between fork and exec, where hardly anything may; and the same channel
+//! carries the answer, and the news of a death. The end is the new process's standard input, and it
+//! believes it only if the kernel says that the process its environment names made it (`SO_PEERCRED`):
+//! a variable that leaks to a grandchild means nothing.
+//!
+//! Decides how sockets travel and when the new process counts as started. Refuses to know what is
+//! served, and when to upgrade.
+
+use crate::listen::{Origin, Sockets};
+use rustix::io::Errno;
+use rustix::net::sockopt::{self, Timeout};
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recvmsg, sendmsg, socketpair,
+};
+use std::ffi::OsString;
+use std::io::{self, ErrorKind, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+/// The variable that tells a process which one it follows.
+const VARIABLE: &str = "WEIR_UPGRADE_FROM";
+/// Descriptors in one message; the kernel takes 253.
+const DESCRIPTORS_MAX: usize = 64;
+/// Bytes of one message: an address or a sentence.
+const MESSAGE_MAX: usize = 4096;
+/// What either side waits for the other while sockets are handed over.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// A process that has closed its channel and does not end is looked at this often before it is given up.
+const SILENT_LOOKS_MAX: u32 = 100;
+/// What a service manager said to the process before, and did not mean for this one.
+const NOT_INHERITED: [&str; 4] = ["LISTEN_FDS", "LISTEN_PID", "LISTEN_FDNAMES", "WATCHDOG_PID"];
+
+/// The program of this process, as it was started: to be resolved anew when it is started again.
+#[derive(Clone, Debug)]
+pub struct Program {
+    path: PathBuf,
+    arguments: Vec<OsString>,
+}
+
+impl Program {
+    /// Finds out at start, while the file is still the one that runs.
+    pub fn of_this_process() -> Program {
+        let mut arguments = std::env::args_os();
+        let typed = arguments.next().map(PathBuf::from).unwrap_or_default();
+        let running = std::env::current_exe().unwrap_or_else(|_| typed.clone());
+        let folders = std::env::var_os("PATH").unwrap_or_default();
+        Program {
+            path: as_started(&typed, &running, std::env::split_paths(&folders)),
+            arguments: arguments.collect(),
+        }
+    }
+
+    /// Where the next process will be started from.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+/// The path that was typed, absolute but with its links unresolved, if it names the running file; else
+/// that file's own.
+fn as_started(typed: &Path, running: &Path, mut folders: impl Iterator<Item = PathBuf>) -> PathBuf {
+    let is_it = |path: &Path| {
+        let identity = |path: &Path| path.metadata().map(|meta| (meta.dev(), meta.ino())).ok();
+        identity(path).is_some_and(|found| Some(found) == identity(running))
+    };
+    let found = if typed.components().count() > 1 || typed.is_absolute() {
+        std::path::absolute(typed).ok().filter(|path| is_it(path))
+    } else {
+        folders.find_map(|folder| Some(folder.join(typed)).filter(|path| is_it(path)))
+    };
+    found.unwrap_or_else(|| running.to_owned())
+}
+
+/// Why there is no successor.
+#[derive(Debug)]
+pub enum UpgradeError {
+    /// The first process of a container or machine: when it ends, all others are ended.
+    FirstProcess,
+    /// The program could not be started.
+    Start(PathBuf, io::Error),
+    /// It was started, but the sockets could not be handed to it.
+    HandOver(io::Error),
+}
+
+impl std::fmt::Display for UpgradeError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            UpgradeError::FirstProcess => f.write_str(
+                "this is process 1, and its container ends with it; replace the container instead",
+            ),
+            UpgradeError::Start(path, error) => {
+                write!(
+                    f,
+                    "cannot start `{}`: {error}; is the new program in its place?",
+                    path.display()
+                )
+            }
+            UpgradeError::HandOver(error) => write!(f, "the new program does not take the sockets: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for UpgradeError {}
+
+/// The process that is to follow this one. Dropped before it is ready, it is ended.
+#[derive(Debug)]
+pub struct Successor {
+    child: Child,
+    channel: OwnedFd,
+    is_ready: bool,
+    /// How often it was looked at since it has closed the channel.
+    silent_looks: u32,
+}
+
+/// How far a successor is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// Nothing heard yet.
+    Starting,
+    /// It serves.
+    Ready,
+    /// It will not serve, and why.
+    Failed(String),
+}
+
+impl Successor {
+    /// Starts the program with these sockets. `confined` says what the kernel will let the new process do
+    /// because it lets this one do no more.
+    ///
+    /// # Errors
+    /// Why it was not started, or does not take the sockets; it is ended then.
+    pub fn start(
+        program: &Program,
+        sockets: &[Sockets],
+        confined: Option<&str>,
+    ) -> Result<Successor, UpgradeError> {
+        if std::process::id() == 1 {
+            return Err(UpgradeError::FirstProcess);
+        }
+        let start = |error: io::Error| UpgradeError::Start(program.path.clone(), error);
+        let (channel, theirs) = pair().map_err(start)?;
+        let mut command = Command::new(&program.path);
+        command
+            .args(&program.arguments)
+            .env(VARIABLE, std::process::id().to_string());
+        for name in NOT_INHERITED {
+            command.env_remove(name);
+        }
+        let child = command.stdin(Stdio::from(theirs)).spawn().map_err(start)?;
+        // Dropped, it holds the other end of the channel, and an end must not outlive its process.
+        drop(command);
+        let successor = Successor {
+            child,
+            channel,
+            is_ready: false,
+            silent_looks: 0,
+        };
+        match successor.hand_over(sockets, confined) {
+            // It is gone already, and how it ended tells more.
+            Err(error) if is_end(&error) => Ok(successor),
+            Err(error) => Err(UpgradeError::HandOver(error)),
+            Ok(()) => Ok(successor),
+        }
+    }
+
+    fn hand_over(&self, sockets: &[Sockets], confined: Option<&str>) -> io::Result<()> {
+        for of_one in sockets {
+            let line = match of_one.origin() {
+                Origin::Bound(address) | Origin::Surplus(address) => format!("socket {address}"),
+                Origin::Passed => "passed".to_owned(),
+            };
+            for some in of_one.living().chunks(DESCRIPTORS_MAX) {
+                let fds: Vec<BorrowedFd<'_>> = some.iter().map(AsFd::as_fd).collect();
+                send(&self.channel, &line, &fds)?;
+            }
+        }
+        if let Some(words) = confined {
+            send(&self.channel, &format!("confined {words}"), &[])?;
+        }
+        send(&self.channel, "end", &[])
+    }
+
+    /// Its process.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// How far it is, without waiting.
+    pub fn look(&mut self) -> Progress {
+        let flags = RecvFlags::DONTWAIT;
+        match receive(&self.channel, flags) {
+            Ok(Some((line, _))) => match line.split_once(' ') {
+                None if line == "ready" => {
+                    self.is_ready = true;
+                    Progress::Ready
+                }
+                Some(("failed", why)) => Progress::Failed(why.to_owned()),
+                _ => Progress::Failed(format!("it is another program: it said `{line}`")),
+            },
+            Ok(None) => self.look_at_the_silent(),
+            Err(error) if is_end(&error) => self.look_at_the_silent(),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => Progress::Starting,
+            Err(error) => Progress::Failed(format!("it cannot be heard: {error}")),
+        }
+    }
+}
+
+impl Successor {
+    /// It has closed the channel: has ended, is about to, or is another program.
+    fn look_at_the_silent(&mut self) -> Progress {
+        self.silent_looks += 1;
+        match self.child.try_wait() {
+            Ok(Some(status)) => Progress::Failed(format!(
+                "it ended ({status}) before it served; see what it printed"
+            )),
+            Ok(None) if self.silent_looks < SILENT_LOOKS_MAX => Progress::Starting,
+            _ => Progress::Failed("it closed its standard input: it is another program".to_owned()),
+        }
+    }
+}
+
+/// Whether the peer is gone: with what was sent to it unread, or before it was sent.
+fn is_end(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::ConnectionReset | ErrorKind::BrokenPipe)
+}
+
+impl Drop for Successor {
+    fn drop(&mut self) {
+        if !self.is_ready {
+            // It may have ended by itself.
+            let _ = self.child.kill();
+            let _ = self.child.wait();
+        }
+    }
+}
+
+/// The process that this one follows, and waits for it to serve.
+#[derive(Debug)]
+pub struct Predecessor {
+    channel: OwnedFd,
+}
+
+/// What it leaves.
+#[derive(Debug, Default)]
+pub struct Legacy {
+    /// Sockets, each address with all of its own. None for those of a service manager.
+    pub sockets: Vec<(Option<SocketAddr>, Vec<OwnedFd>)>,
+    /// What the kernel lets this process do because it let that one do no more, if it is confined.
+    pub confined: Option<String>,
+}
+
+impl Predecessor {
+    /// The process that started this one to be followed by it, if there is one, and what it leaves. To
+    /// be called first of all: standard input is the channel until then, and nothing afterwards.
+    ///
+    /// # Errors
+    /// It is there but does not say what it leaves.
+    pub fn find() -> io::Result<Option<(Predecessor, Legacy)>> {
+        let named = std::env::var(VARIABLE).ok().and_then(|text| text.parse().ok());
+        let Some(pid) = named else { return Ok(None) };
+        let stdin = rustix::stdio::stdin();
+        let made_by = sockopt::socket_peercred(stdin).map(|peer| peer.pid.as_raw_nonzero().get());
+        if made_by != Ok(pid) {
+            return Ok(None);
+        }
+        let channel = rustix::io::fcntl_dupfd_cloexec(stdin, 3)?;
+        let nothing = std::fs::File::open("/dev/null")?;
+        rustix::stdio::dup2_stdin(&nothing)?;
+        let legacy = legacy(&channel)?;
+        Ok(Some((Predecessor { channel }, legacy)))
+    }
+
+    /// This process serves; the other may go. If it is gone already, that is as good.
+    pub fn ready(self) {
+        let _ = send(&self.channel, "ready", &[]);
+    }
+
+    /// This process gives up; the other goes on, and says why.
+    pub fn failed(self, why: &str) {
+        let mut line = format!("failed {why}");
+        let end = line.floor_char_boundary(MESSAGE_MAX);
+        line.truncate(end);
+        let _ = send(&self.channel, &line, &[]);
+    }
+}
+
+fn legacy(channel: &OwnedFd) -> io::Result<Legacy> {
+    let mut legacy = Legacy::default();
+    loop {
+        let Some((line, fds)) = receive(channel, RecvFlags::empty())? else {
+            return Err(ErrorKind::UnexpectedEof.into());
+        };
+        let odd = || io::Error::new(ErrorKind::InvalidData, format!("it said `{line}`"));
+        match line.split_once(' ') {
+            None if line == "end" => return Ok(legacy),
+            None if line == "passed" => legacy.sockets.push((None, fds)),
+            Some(("socket", address)) => {
+                let address = Some(address.parse().map_err(|_| odd())?);
+                // Port 0 may have been asked for twice: two addresses, which stay apart.
+                let place = |fds: &[OwnedFd]| {
+                    let first = rustix::net::getsockname(fds.first()?).ok()?;
+                    SocketAddr::try_from(first).ok()
+                };
+                let same = |of_one: &&mut (_, Vec<_>)| of_one.0 == address && place(&of_one.1) == place(&fds);
+                match legacy.sockets.iter_mut().find(same) {
+                    Some((_, more)) => more.extend(fds),
+                    None => legacy.sockets.push((address, fds)),
+                }
+            }
+            Some(("confined", words)) => legacy.confined = Some(words.to_owned()),
+            _ => return Err(odd()),
+        }
+    }
+}
+
+/// A channel that keeps messages apart and waits for a stuck peer only so long.
+fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
+    let (one, other) = socketpair(
+        AddressFamily::UNIX,
+        SocketType::SEQPACKET,
+        SocketFlags::CLOEXEC,
+        None,
+    )?;
+    for end in [&one, &other] {
+        sockopt::set_socket_timeout(end, Timeout::Send, Some(PATIENCE))?;
+        sockopt::set_socket_timeout(end, Timeout::Recv, Some(PATIENCE))?;
+    }
+    Ok((one, other))
+}
+
+fn send(channel: &OwnedFd, line: &str, fds: &[BorrowedFd<'_>]) -> io::Result<()> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    if !fds.is_empty() {
+        let fits = control.push(SendAncillaryMessage::ScmRights(fds));
+        debug_assert!(fits, "no more than DESCRIPTORS_MAX");
+    }
+    loop {
+        match sendmsg(
+            channel,
+            &[IoSlice::new(line.as_bytes())],
+            &mut control,
+            SendFlags::NOSIGNAL,
+        ) {
+            Err(Errno::INTR) => {}
+            sent => return Ok(sent.map(drop)?),
+        }
+    }
+}
+
+/// A message and its descriptors; none when the peer has closed.
+fn receive(channel: &OwnedFd, flags: RecvFlags) -> io::Result<Option<(String, Vec<OwnedFd>)>> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let mut bytes = [0; MESSAGE_MAX];
+    let message = loop {
+        match recvmsg(
+            channel,
+            &mut [IoSliceMut::new(&mut bytes)],
+            &mut control,
+            flags | RecvFlags::CMSG_CLOEXEC,
+        ) {
+            Err(Errno::INTR) => {}
+            received => break received?,
+        }
+    };
+    let mut fds = Vec::new();
+    for part in control.drain() {
+        if let RecvAncillaryMessage::ScmRights(some) = part {
+            fds.extend(some);
+        }
+    }
+    if message.flags.contains(ReturnFlags::CTRUNC) {
+        return Err(io::Error::new(
+            ErrorKind::InvalidData,
+            "descriptors were lost on the way; is their limit (ulimit -n) reached?",
+        ));
+    }
+    if message.bytes == 0 {
+        return Ok(None);
+    }
+    let text = String::from_utf8_lossy(&bytes[..message.bytes]).into_owned();
+    Ok(Some((text, fds)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::listen::{Listener, Listening};
+
+    #[test]
+    fn sockets_arrive_with_their_addresses() {
+        let bind = |address: &str| Listener::bind(address.parse().unwrap(), Listening::default()).unwrap();
+        let (one, two, three) = (bind("127.0.0.1:0"), bind("127.0.0.2:0"), bind("127.0.0.1:0"));
+        one.reserve(DESCRIPTORS_MAX + 3).unwrap();
+        let (ours, theirs) = pair().unwrap();
+        let successor = Successor {
+            child: Command::new("true").spawn().unwrap(),
+            channel: ours,
+            is_ready: false,
+            silent_looks: 0,
+        };
+        successor
+            .hand_over(
+                &[one.sockets(), two.sockets(), three.sockets()],
+                Some("to little"),
+            )
+            .unwrap();
+        let legacy = legacy(&theirs).unwrap();
+        let counts: Vec<_> = legacy
+            .sockets
+            .iter()
+            .map(|(address, fds)| (address.unwrap().to_string(), fds.len()))
+            .collect();
+        assert_eq!(
+            counts,
+            [
+                ("127.0.0.1:0".to_owned(), DESCRIPTORS_MAX + 3),
+                ("127.0.0.2:0".to_owned(), 1),
+                ("127.0.0.1:0".to_owned(), 1),
+            ]
+        );
+        assert_eq!(legacy.confined.as_deref(), Some("to little"));
+        let (asked, fds) = legacy.sockets.into_iter().next().unwrap();
+        let adopted = Listener::adopt(Origin::Bound(asked.unwrap()), fds, Listening::default()).unwrap();
+        assert_eq!(adopted.address(), one.address());
+    }
+
+    #[test]
+    fn a_successor_is_ready_or_says_why_not() {
+        let look = |said: Option<&str>| {
+            let (ours, theirs) = pair().unwrap();
+            let mut successor = Successor {
+                child: Command::new("true").spawn().unwrap(),
+                channel: ours,
+                is_ready: false,
+                silent_looks: 0,
+            };
+            assert_eq!(successor.look(), Progress::Starting);
+            let predecessor = Predecessor { channel: theirs };
+            match said {
+                Some("ready") => predecessor.ready(),
+                Some(why) => predecessor.failed(why),
+                None => {
+                    successor.child.wait().unwrap();
+                    drop(predecessor);
+                }
+            }
+            successor.look()
+        };
+        assert_eq!(look(Some("ready")), Progress::Ready);
+        assert_eq!(
+            look(Some("no such root")),
+            Progress::Failed("no such root".to_owned())
+        );
+        let Progress::Failed(why) = look(None) else {
+            panic!("it ended")
+        };
+        assert!(why.contains("exit status: 0"), "{why}");
+        let long = "ö".repeat(MESSAGE_MAX);
+        let Progress::Failed(why) = look(Some(&long)) else {
+            panic!("it failed")
+        };
+        assert!(long.starts_with(&why));
+    }
+
+    #[test]
+    fn the_path_that_was_typed_is_kept() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        std::fs::write(at("weir-1"), "one").unwrap();
+        std::os::unix::fs::symlink("weir-1", at("weir")).unwrap();
+        let folders = || [at("nowhere"), dir.path().to_owned()].into_iter();
+        let running = at("weir-1");
+        assert_eq!(as_started(&at("weir"), &running, folders()), at("weir"));
+        assert_eq!(as_started(Path::new("weir"), &running, folders()), at("weir"));
+        assert_eq!(as_started(Path::new("a lie"), &running, folders()), running);
+        assert_eq!(as_started(Path::new("/bin/sh"), &running, folders()), running);
+    }
+}

@@ -1,0 +1,377 @@
+//! Giving up what a server does not need once it listens: the rights of root, the chance to gain any,
+//! and most of the file system.
+//!
+//! ```text
+//!   root, listening ── become_account ──▶ user ── no_new_privileges ──▶ ── confine ──▶ Landlock
+//!                      verified: no way back     execve grants nothing    what is not named is denied
+//! ```
+//! The last two hold for the calling thread and those it starts, so all of this comes before any
+//! other thread. Decides how rights are given up and how that is verified; refuses to know which paths
+//! a server needs. Landlock: <https://docs.kernel.org/userspace-api/landlock.html>.
+
+use crate::sys;
+use landlock::{
+    ABI, Access, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible, LandlockStatus, NetPort,
+    PathBeneath, PathFd, RestrictionStatus, Ruleset, RulesetAttr, RulesetCreatedAttr, RulesetError,
+    RulesetStatus, Scope,
+};
+use std::ffi::CString;
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// A user and group to be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Account {
+    /// The user's name, or its number if it was given as one.
+    pub name: String,
+    uid: u32,
+    gid: u32,
+    groups: Vec<u32>,
+}
+
+/// Why this process does not become somebody.
+#[derive(Debug)]
+pub enum AccountError {
+    /// No such user.
+    NoUser(String),
+    /// No such group.
+    NoGroup(String),
+    /// The databases of users and groups cannot be asked.
+    Database(io::Error),
+    /// Only root can become another user.
+    NotRoot(String),
+    /// The kernel refused.
+    Refused(io::Error),
+    /// It was done, and could be undone: `what` was still possible.
+    Regained(&'static str),
+}
+
+impl fmt::Display for AccountError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            AccountError::NoUser(name) => write!(f, "there is no user `{name}`; create it, or name another"),
+            AccountError::NoGroup(name) => {
+                write!(f, "there is no group `{name}`; create it, or name another")
+            }
+            AccountError::Database(error) => write!(f, "users and groups cannot be looked up: {error}"),
+            AccountError::NotRoot(name) => write!(
+                f,
+                "only root can become `{name}`, and this is user {}; start it as root or leave the user out",
+                rustix::process::geteuid().as_raw()
+            ),
+            AccountError::Refused(error) => write!(
+                f,
+                "the kernel refuses to change the user: {error}; are CAP_SETUID and CAP_SETGID withheld?"
+            ),
+            AccountError::Regained(what) => {
+                write!(
+                    f,
+                    "rights given up can be had again ({what}), so nothing is served"
+                )
+            }
+        }
+    }
+}
+
+impl std::error::Error for AccountError {}
+
+impl Account {
+    /// The user `user` and, if none is named, its own group; names or numbers. It keeps its further
+    /// groups.
+    ///
+    /// # Errors
+    /// They do not exist, or cannot be looked up.
+    pub fn find(user: &str, group: Option<&str>) -> Result<Account, AccountError> {
+        let text = |name: &str| CString::new(name).map_err(|_| AccountError::NoUser(name.to_owned()));
+        let person = sys::find_user(&text(user)?).map_err(AccountError::Database)?;
+        let (uid, own_gid, known) = match (person, user.parse::<u32>()) {
+            (Some(person), _) => (person.uid, Some(person.gid), Some(person.name)),
+            // A number needs no entry: containers run as users that no database knows.
+            (None, Ok(uid)) => (uid, None, None),
+            (None, Err(_)) => return Err(AccountError::NoUser(user.to_owned())),
+        };
+        let gid = match (group, own_gid) {
+            (None, Some(gid)) => gid,
+            (None, None) => uid,
+            (Some(group), _) => match (sys::find_group(&text(group)?), group.parse::<u32>()) {
+                (Ok(Some(gid)), _) | (Ok(None), Ok(gid)) => gid,
+                (Ok(None), Err(_)) => return Err(AccountError::NoGroup(group.to_owned())),
+                (Err(error), _) => return Err(AccountError::Database(error)),
+            },
+        };
+        let groups = match known {
+            Some(name) => sys::groups_of(&name, gid).map_err(AccountError::Database)?,
+            None => vec![gid],
+        };
+        Ok(Account {
+            name: user.to_owned(),
+            uid,
+            gid,
+            groups,
+        })
+    }
+
+    /// Its user number.
+    pub fn uid(&self) -> u32 {
+        self.uid
+    }
+
+    /// Its group number.
+    pub fn gid(&self) -> u32 {
+        self.gid
+    }
+
+    /// Whether this process is that user and group already.
+    pub fn is_current(&self) -> bool {
+        let (uid, gid) = current();
+        (uid, gid) == (self.uid, self.gid)
+    }
+}
+
+/// The effective user and group numbers of this process.
+pub fn current() -> (u32, u32) {
+    (
+        rustix::process::geteuid().as_raw(),
+        rustix::process::getegid().as_raw(),
+    )
+}
+
+/// Becomes that user for good, and tries whether there is a way back: another user number, or any
+/// capability that is still held.
+///
+/// # Errors
+/// It may not, or there is a way back. In both cases this process must not go on.
+pub fn become_account(account: &Account) -> Result<(), AccountError> {
+    if !account.is_current() {
+        if rustix::process::geteuid().as_raw() != 0 {
+            return Err(AccountError::NotRoot(account.name.clone()));
+        }
+        sys::become_user(account.uid, account.gid, &account.groups).map_err(AccountError::Refused)?;
+    }
+    if account.uid == 0 {
+        return Ok(());
+    }
+    if !account.is_current() {
+        return Err(AccountError::Regained("the numbers did not change"));
+    }
+    let is_root_again = [
+        sys::become_user(0, 0, &[0]).is_ok(),
+        sys::set_effective_user(0).is_ok(),
+        rustix::process::geteuid().is_root(),
+    ];
+    if is_root_again.contains(&true) {
+        return Err(AccountError::Regained("it could become root again"));
+    }
+    let held = rustix::thread::capabilities(None).map_err(|errno| AccountError::Refused(errno.into()))?;
+    let kept = held.permitted | held.effective;
+    // A service manager may have given one on purpose; changing the user is what must not be among them.
+    let way_back = rustix::thread::CapabilitySet::SETUID
+        | rustix::thread::CapabilitySet::SETGID
+        | rustix::thread::CapabilitySet::SYS_ADMIN
+        | rustix::thread::CapabilitySet::SYS_PTRACE;
+    if kept.intersects(way_back) {
+        return Err(AccountError::Regained("it still has capabilities"));
+    }
+    Ok(())
+}
+
+/// From now on no program that this process starts can have more rights than it has, set-user-ID or not.
+///
+/// # Errors
+/// The kernel is older than Linux 3.5.
+pub fn no_new_privileges() -> io::Result<()> {
+    Ok(rustix::thread::set_no_new_privs(true)?)
+}
+
+/// What a confined process can still reach. Directories include everything beneath them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Reach {
+    /// Read.
+    pub read: Vec<PathBuf>,
+    /// Read and executed, or loaded by a program.
+    pub execute: Vec<PathBuf>,
+    /// Files in these can be made and written.
+    pub write: Vec<PathBuf>,
+    /// TCP ports that can be bound.
+    pub ports: Vec<u16>,
+}
+
+/// How much of a [`Reach`] the kernel enforces.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Confinement {
+    /// Everything this program asks for: the version of the interface.
+    Full(i32),
+    /// What this kernel knows of it, by the version of its interface.
+    Partial(i32),
+    /// Nothing, and why.
+    None(&'static str),
+}
+
+impl fmt::Display for Confinement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Confinement::Full(version) => write!(f, "Landlock {version}"),
+            Confinement::Partial(version) => write!(f, "Landlock {version}, as far as this kernel knows it"),
+            Confinement::None(why) => write!(f, "no Landlock: {why}"),
+        }
+    }
+}
+
+/// The version of the interface this is written against: files, devices, TCP ports, signals.
+const INTERFACE: ABI = ABI::V6;
+
+/// Denies this thread and all it will start what is not within `reach`: other files, other ports,
+/// connecting to anybody over TCP, signals to processes outside. Paths that do not exist are left out.
+/// As much as the kernel knows of that is in force; programs started later are confined too.
+///
+/// # Errors
+/// The kernel knows Landlock and refuses it still.
+pub fn confine(reach: &Reach) -> io::Result<Confinement> {
+    let read = AccessFs::ReadFile | AccessFs::ReadDir;
+    let write = AccessFs::WriteFile | AccessFs::MakeReg;
+    let status = enforce(
+        reach,
+        &[
+            (&reach.read, read),
+            (&reach.execute, read | AccessFs::Execute),
+            (&reach.write, write),
+        ],
+    )
+    .map_err(io::Error::other)?;
+    let version = match status.landlock {
+        LandlockStatus::NotEnabled => return Ok(Confinement::None("this kernel has it switched off")),
+        LandlockStatus::NotImplemented => return Ok(Confinement::None("this kernel does not know it")),
+        LandlockStatus::Available { effective_abi, .. } => effective_abi as i32,
+    };
+    Ok(match status.ruleset {
+        RulesetStatus::FullyEnforced => Confinement::Full(version),
+        RulesetStatus::PartiallyEnforced => Confinement::Partial(version),
+        RulesetStatus::NotEnforced => Confinement::None("this kernel refuses it"),
+    })
+}
+
+fn enforce(
+    reach: &Reach,
+    paths: &[(&Vec<PathBuf>, BitFlags<AccessFs>)],
+) -> Result<RestrictionStatus, RulesetError> {
+    let mut rules = Ruleset::default()
+        .set_compatibility(CompatLevel::BestEffort)
+        .handle_access(AccessFs::from_all(INTERFACE))?
+        .handle_access(AccessNet::from_all(INTERFACE))?
+        .scope(Scope::Signal)?
+        .create()?;
+    for &(some, access) in paths {
+        for path in some {
+            // What is not there cannot be reached anyway, and a pipe needs no leave.
+            let Ok(fd) = PathFd::new(path) else { continue };
+            let access = if path.is_dir() {
+                access
+            } else {
+                access & AccessFs::from_file(INTERFACE)
+            };
+            if let Err(error) = (&mut rules).add_rule(PathBeneath::new(fd, access)) {
+                tracing::debug!("no leave for {}: {error}", path.display());
+            }
+        }
+    }
+    for &port in &reach.ports {
+        rules = rules.add_rule(NetPort::new(port, AccessNet::BindTcp))?;
+    }
+    rules.restrict_self()
+}
+
+/// The kernel's refusal to read a directory that the user of this process may read: it is beyond what the
+/// process is confined to. Asking is the only way to know, as a process may be confined by the one before
+/// it; and opening the directory would not tell, as that is granted without leave to read anything in it.
+pub fn beyond_reach(directory: &Path) -> Option<io::Error> {
+    let refusal = std::fs::read_dir(directory)
+        .err()
+        .filter(|error| error.kind() == io::ErrorKind::PermissionDenied)?;
+    // Landlock has no say in this one.
+    let may = rustix::fs::access(directory, rustix::fs::Access::READ_OK).is_ok();
+    may.then_some(refusal)
+}
+
+/// Whether `path`, or its folder while it does not exist, can be written by this process as it is now:
+/// what an access log must still be after a rotation.
+pub fn can_make(path: &Path) -> bool {
+    let folder = path
+        .parent()
+        .filter(|folder| !folder.as_os_str().is_empty())
+        .unwrap_or(Path::new("."));
+    let access = rustix::fs::Access::WRITE_OK | rustix::fs::Access::EXEC_OK;
+    rustix::fs::access(folder, access).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    #[test]
+    fn accounts_are_names_or_numbers() {
+        let root = Account::find("root", None).expect("every system has root");
+        assert_eq!((root.uid(), root.gid()), (0, 0));
+        let number = Account::find("4711", Some("4712")).expect("a number needs no entry");
+        assert_eq!((number.uid(), number.gid()), (4711, 4712));
+        assert_eq!(number.groups, [4712]);
+        let error = Account::find("nobody-of-that-name", None).expect_err("no such user");
+        assert!(error.to_string().contains("`nobody-of-that-name`"), "{error}");
+        let error = Account::find("root", Some("no-such-group")).expect_err("no such group");
+        assert!(error.to_string().contains("`no-such-group`"), "{error}");
+    }
+
+    #[test]
+    fn what_is_not_within_reach_is_denied() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        for name in ["site", "logs", "secret"] {
+            fs::create_dir(at(name)).unwrap();
+            fs::write(at(name).join("file"), name).unwrap();
+        }
+        let reach = Reach {
+            read: vec![at("site"), at("missing")],
+            write: vec![at("logs")],
+            ..Reach::default()
+        };
+        let outside = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = outside.local_addr().unwrap();
+        // It holds for a thread and its children, so a thread of its own is given up for it.
+        let checked = std::thread::spawn(move || {
+            no_new_privileges().unwrap();
+            let confinement = confine(&reach).unwrap();
+            let version = match confinement {
+                Confinement::None(why) => return Some(why),
+                Confinement::Full(version) | Confinement::Partial(version) => version,
+            };
+            let denied = |result: io::Result<()>| {
+                result.is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied)
+            };
+            assert_eq!(fs::read(reach.read[0].join("file")).unwrap(), b"site");
+            assert!(denied(fs::read(reach.read[0].join("../secret/file")).map(drop)));
+            assert!(beyond_reach(&reach.read[0]).is_none() && beyond_reach(&reach.read[1]).is_none());
+            assert!(beyond_reach(&reach.read[0].join("../secret")).is_some());
+            assert!(denied(fs::write(reach.read[0].join("new"), "x")));
+            let append = |name: &str| {
+                fs::OpenOptions::new()
+                    .create(true)
+                    .append(true)
+                    .open(reach.write[0].join(name))
+                    .map(drop)
+            };
+            append("file").unwrap();
+            append("new").unwrap();
+            if version >= 4 {
+                assert!(denied(std::net::TcpStream::connect(address).map(drop)));
+                assert!(denied(std::net::TcpListener::bind("127.0.0.1:0").map(drop)));
+            }
+            None
+        })
+        .join()
+        .unwrap();
+        if let Some(why) = checked {
+            println!("skipped: {why}");
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! Calls about users and groups: looking them up where the system keeps them (NSS), and becoming one.
+
+use std::ffi::{CStr, CString};
+use std::io;
+use std::mem::MaybeUninit;
+
+/// A user as the system knows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Person {
+    pub(crate) name: CString,
+    pub(crate) uid: u32,
+    pub(crate) gid: u32,
+}
+
+/// What one record of the user or group database may take at the most: a group may have many members.
+const RECORD_MAX: usize = 1 << 20;
+
+/// Calls with a larger and larger buffer until the record fits.
+fn with_room<T>(
+    mut call: impl FnMut(&mut [libc::c_char]) -> (libc::c_int, Option<T>),
+) -> io::Result<Option<T>> {
+    let mut room = vec![0; 4096];
+    loop {
+        match call(&mut room) {
+            (libc::ERANGE, _) if room.len() < RECORD_MAX => room.resize(room.len() * 4, 0),
+            (libc::EINTR, _) => {}
+            // Some databases report what is not there as an error.
+            (0 | libc::ENOENT | libc::ESRCH, found) => return Ok(found),
+            (errno, _) => return Err(io::Error::from_raw_os_error(errno)),
+        }
+    }
+}
+
+/// The user of this name, `None` if there is none.
+pub(crate) fn find_user(name: &CStr) -> io::Result<Option<Person>> {
+    with_room(|room| {
+        let mut record = MaybeUninit::<libc::passwd>::uninit();
+        let mut found = std::ptr::null_mut();
+        // SAFETY: all pointers are to live values that outlive the call, and `room` is as long as said.
+        let errno = unsafe {
+            libc::getpwnam_r(
+                name.as_ptr(),
+                record.as_mut_ptr(),
+                room.as_mut_ptr(),
+                room.len(),
+                &raw mut found,
+            )
+        };
+        let person = (errno == 0 && !found.is_null()).then(|| {
+            // SAFETY: the call succeeded and `found` is not null, so `record` is filled in; its name
+            // points into `room`, which is borrowed until the copy is made.
+            let (record, name) = unsafe {
+                let record = record.assume_init();
+                (record, CStr::from_ptr(record.pw_name))
+            };
+            Person {
+                name: name.to_owned(),
+                uid: record.pw_uid,
+                gid: record.pw_gid,
+            }
+        });
+        (errno, person)
+    })
+}
+
+/// The number of the group of this name, `None` if there is none.
+pub(crate) fn find_group(name: &CStr) -> io::Result<Option<u32>> {
+    with_room(|room| {
+        let mut record = MaybeUninit::<libc::group>::uninit();
+        let mut found = std::ptr::null_mut();
+        // SAFETY: as for `find_user`.
+        let errno = unsafe {
+            libc::getgrnam_r(
+                name.as_ptr(),
+                record.as_mut_ptr(),
+                room.as_mut_ptr(),
+                room.len(),
+                &raw mut found,
+            )
+        };
+        // SAFETY: the call succeeded and found something, so `record` is filled in.
+        let gid = (errno == 0 && !found.is_null()).then(|| unsafe { record.assume_init() }.gr_gid);
+        (errno, gid)
+    })
+}
+
+/// All groups of a user, `gid` among them.
+pub(crate) fn groups_of(name: &CStr, gid: u32) -> io::Result<Vec<u32>> {
+    let mut groups = vec![0; 64];
+    loop {
+        let mut count = libc::c_int::try_from(groups.len()).unwrap_or(libc::c_int::MAX);
+        // SAFETY: `groups` has room for `count` numbers, and both outlive the call.
+        let rc = unsafe { libc::getgrouplist(name.as_ptr(), gid, groups.as_mut_ptr(), &raw mut count) };
+        let wanted = usize::try_from(count).unwrap_or(0);
+        if rc >= 0 {
+            groups.truncate(wanted);
+            return Ok(groups);
+        }
+        // The kernel takes 65,536 groups.
+        if groups.len() > 1 << 16 {
+            return Err(io::ErrorKind::OutOfMemory.into());
+        }
+        groups.resize(wanted.max(groups.len() * 2), 0);
+    }
+}
+
+/// Makes every thread of this process that user, for good: real, effective and saved numbers. The C
+/// library does it for all threads, which the bare system calls do not.
+pub(crate) fn become_user(uid: u32, gid: u32, groups: &[u32]) -> io::Result<()> {
+    // SAFETY: the pointer and length describe `groups`, which outlives the call.
+    done(unsafe { libc::setgroups(groups.len(), groups.as_ptr()) })?;
+    // SAFETY: takes numbers only.
+    done(unsafe { libc::setresgid(gid, gid, gid) })?;
+    // SAFETY: takes numbers only.
+    done(unsafe { libc::setresuid(uid, uid, uid) })
+}
+
+/// Makes this the effective user of every thread, which is allowed to whoever has kept it in reserve.
+pub(crate) fn set_effective_user(uid: u32) -> io::Result<()> {
+    // SAFETY: takes a number only.
+    done(unsafe { libc::seteuid(uid) })
+}
+
+fn done(rc: libc::c_int) -> io::Result<()> {
+    if rc == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}

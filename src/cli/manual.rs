@@ -1,0 +1,116 @@
+//! Shell completions and manual pages, made of the same declaration as `--help`, so that none of the
+//! three can say something else than the others.
+
+use super::{Cli, Failure};
+use clap::Args;
+use clap_complete::Shell;
+use std::io::{self, Write};
+use std::path::PathBuf;
+
+/// Flags of `weir completions`.
+#[derive(Debug, Args)]
+pub(crate) struct Completions {
+    /// For which shell
+    shell: Shell,
+}
+
+/// Flags of `weir man`.
+#[derive(Debug, Args)]
+pub(crate) struct Man {
+    /// Directory for the pages: weir.1 and one for each command
+    #[arg(value_name = "DIR")]
+    directory: PathBuf,
+}
+
+/// Prints the completions to standard output.
+///
+/// # Errors
+/// `System`, if nobody takes them.
+pub(crate) fn complete(flags: &Completions) -> Result<(), Failure> {
+    let script = completions(flags.shell);
+    let mut out = io::stdout().lock();
+    out.write_all(&script)
+        .and_then(|()| out.flush())
+        .map_err(|error| Failure::System(format!("standard output: {error}")))
+}
+
+fn completions(shell: Shell) -> Vec<u8> {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Cli::declaration(), "weir", &mut script);
+    script
+}
+
+/// Writes the pages.
+///
+/// # Errors
+/// `System`, if the directory cannot be written to.
+pub(crate) fn write(flags: &Man) -> Result<(), Failure> {
+    clap_mangen::generate_to(Cli::declaration(), &flags.directory).map_err(|error| {
+        Failure::System(format!(
+            "cannot write the manual to `{}`: {error}; name a directory that exists and can be written",
+            flags.directory.display()
+        ))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::ValueEnum;
+
+    /// Every command with the long names of its flags.
+    fn declared() -> Vec<(String, Vec<String>)> {
+        let mut declaration = Cli::declaration();
+        declaration.build();
+        declaration
+            .get_subcommands()
+            .filter(|command| command.get_name() != "help")
+            .map(|command| {
+                let flags = command.get_arguments().filter_map(|flag| flag.get_long());
+                (command.get_name().to_owned(), flags.map(str::to_owned).collect())
+            })
+            .collect()
+    }
+
+    #[test]
+    fn completions_know_every_command_and_flag() {
+        for shell in [
+            Shell::Bash,
+            Shell::Zsh,
+            Shell::Fish,
+            Shell::Elvish,
+            Shell::PowerShell,
+        ] {
+            assert!(Shell::value_variants().contains(&shell));
+            let script = String::from_utf8(completions(shell)).expect("text");
+            for (command, flags) in declared() {
+                assert!(script.contains(&command), "{shell}: {command}");
+                for flag in flags {
+                    assert!(script.contains(&flag), "{shell}: {command} --{flag}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn every_command_has_a_page_with_every_flag() {
+        let directory = std::env::temp_dir().join(format!("weir-man-{}", std::process::id()));
+        std::fs::create_dir_all(&directory).expect("a folder");
+        write(&Man {
+            directory: directory.clone(),
+        })
+        .expect("pages");
+        for (command, flags) in declared() {
+            let page = std::fs::read_to_string(directory.join(format!("weir-{command}.1"))).expect("a page");
+            let page = page.replace("\\-", "-");
+            for flag in flags.iter().filter(|flag| *flag != "help" && *flag != "version") {
+                assert!(page.contains(&format!("--{flag}")), "{command}: --{flag}");
+            }
+        }
+        let page = std::fs::read_to_string(directory.join("weir-serve.1")).expect("a page");
+        assert!(page.contains("WEIR_CACHE_SIZE"), "variables are in the manual");
+        std::fs::remove_dir_all(&directory).expect("our own folder");
+        let error = write(&Man { directory }).expect_err("it is gone");
+        assert!(error.to_string().contains("directory"), "{error}");
+    }
+}

@@ -1,0 +1,322 @@
+//! What the process may still do once it listens, and how that is said. Decides which files a server
+//! needs; `runtime::privilege` gives the rest up.
+//!
+//! Everything that is opened later (the root, the log, the configuration at a reload) is opened with
+//! the rights that stay, also at start: what works then works at every reload.
+
+use crate::cli::Failure;
+use crate::cli::serve::Flags;
+use runtime::inherit::Program;
+use runtime::listen::Listener;
+use runtime::privilege::{self, Account, AccountError, Reach};
+use server::config::{Config, Landlock};
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+/// What the system and a program started for an upgrade need: read.
+const SYSTEM_READ: [&str; 7] = [
+    "/proc",
+    "/sys/fs/cgroup",
+    "/etc/passwd",
+    "/etc/group",
+    "/etc/nsswitch.conf",
+    "/etc/ld.so.cache",
+    "/dev/null",
+];
+/// The same: loaded and executed.
+const SYSTEM_EXECUTE: [&str; 4] = ["/lib", "/lib64", "/usr/lib", "/usr/lib64"];
+
+/// What is in force.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Rights {
+    pub(crate) uid: u32,
+    pub(crate) gid: u32,
+    /// The user's name, if one was asked for.
+    pub(crate) name: Option<String>,
+    /// How the kernel confines the process, or why it does not.
+    pub(crate) landlock: String,
+    /// Whether it does.
+    pub(crate) is_confined: bool,
+}
+
+impl Rights {
+    /// Gives up all that is not needed from now on. There must be no other thread yet.
+    ///
+    /// # Errors
+    /// `Usage` for a user that is not there or cannot be become, `System` where the kernel refuses.
+    pub(crate) fn give_up(
+        config: &Config,
+        file: Option<&Path>,
+        listeners: &[Listener],
+        program: &Program,
+        inherited: Option<String>,
+    ) -> Result<Rights, Failure> {
+        if let Some(user) = &config.user {
+            let refused = |error: AccountError| {
+                let text = format!("`user`: {error}");
+                match error {
+                    AccountError::NoUser(_) | AccountError::NoGroup(_) | AccountError::NotRoot(_) => {
+                        Failure::Usage(text)
+                    }
+                    _ => Failure::System(text),
+                }
+            };
+            let account = Account::find(&user.name, user.group.as_deref()).map_err(refused)?;
+            privilege::become_account(&account).map_err(refused)?;
+        }
+        privilege::no_new_privileges().map_err(|error| {
+            Failure::System(format!(
+                "no_new_privs: {error}; the kernel is too old, nothing is served"
+            ))
+        })?;
+        let (landlock, is_confined) = match (inherited, config.landlock) {
+            // It cannot be widened, and every further layer counts against a limit of 16.
+            (Some(words), _) => (words, true),
+            (None, Landlock::Off) => ("no Landlock: switched off".to_owned(), false),
+            (None, how) => confine(&reach(config, how, file, listeners, program)),
+        };
+        let (uid, gid) = privilege::current();
+        let rights = Rights {
+            uid,
+            gid,
+            name: config.user.as_ref().map(|user| user.name.clone()),
+            landlock,
+            is_confined,
+        };
+        rights.warn_of_what_will_fail(config, file);
+        Ok(rights)
+    }
+
+    /// Refuses roots that are out of reach: those which `running` does not have.
+    ///
+    /// # Errors
+    /// `Usage`, naming the first such root.
+    pub(crate) fn refuse_new(&self, next: &Config, running: &Config, flags: &Flags) -> Result<(), Failure> {
+        if !self.is_confined {
+            return Ok(());
+        }
+        let known: Vec<&Path> = roots(running).collect();
+        for root in roots(next).filter(|root| !known.contains(root)) {
+            if let Some(error) = privilege::beyond_reach(root) {
+                let why = format!("cannot serve `{}`: {error}", root.display());
+                return Err(match next.root.as_deref() == Some(root) {
+                    true => flags.blame_root(why),
+                    false => Failure::Usage(why),
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// Refuses all roots that are out of reach: of a process that has the reach of the one before it.
+    ///
+    /// # Errors
+    /// As [`Rights::refuse_new`].
+    pub(crate) fn refuse(&self, config: &Config, flags: &Flags) -> Result<(), Failure> {
+        self.refuse_new(config, &Config::default(), flags)
+    }
+
+    /// One line about the user.
+    pub(crate) fn user(&self) -> String {
+        let numbers = format!("{}:{}", self.uid, self.gid);
+        match &self.name {
+            Some(name) => format!("user {name} ({numbers}), and nothing it starts can have more"),
+            None if self.uid == 0 => {
+                format!("user root ({numbers}); --user NAME gives that up once it listens")
+            }
+            None => format!("user {numbers}, and nothing it starts can have more"),
+        }
+    }
+
+    /// What to add to a failure that the rights may be the reason of.
+    pub(crate) fn hint(&self, failure: &str) -> String {
+        if !failure.contains("Permission denied") {
+            return String::new();
+        }
+        let confined = if self.is_confined {
+            format!(
+                ", and {}: what lies elsewhere can be reached after a restart, or with --landlock=off",
+                self.landlock
+            )
+        } else {
+            String::new()
+        };
+        format!(" (this is user {}:{}{confined})", self.uid, self.gid)
+    }
+
+    /// Points out at start what a signal would find out later.
+    fn warn_of_what_will_fail(&self, config: &Config, file: Option<&Path>) {
+        if self.name.is_none() {
+            return;
+        }
+        if let Some(file) = file
+            && let Err(error) = std::fs::read_to_string(file)
+        {
+            tracing::warn!(
+                "SIGHUP will fail: `{}` cannot be read any more: {error}{}; let its group be {}",
+                file.display(),
+                self.hint(&error.to_string()),
+                self.gid
+            );
+        }
+        let log = config.access_log.as_deref();
+        if let Some(log) = log.filter(|log| *log != Path::new("-") && !log.starts_with("/dev"))
+            && !privilege::can_make(log)
+        {
+            tracing::warn!(
+                "SIGUSR1 will find `{}` only if the rotation creates it: user {} may not make files in its \
+                 folder",
+                log.display(),
+                self.uid
+            );
+        }
+    }
+}
+
+fn confine(reach: &Reach) -> (String, bool) {
+    match privilege::confine(reach) {
+        Ok(privilege::Confinement::None(why)) => (format!("no Landlock: {why}"), false),
+        Ok(version) => (format!("{version}: {}", words(reach)), true),
+        Err(error) => (format!("no Landlock: {error}"), false),
+    }
+}
+
+/// The reach in words, without what every process has.
+fn words(reach: &Reach) -> String {
+    let own = |paths: &[PathBuf]| {
+        let shown: Vec<String> = paths
+            .iter()
+            .filter(|path| !SYSTEM_READ.iter().any(|other| Path::new(other) == *path))
+            .map(|path| path.display().to_string())
+            .collect();
+        if shown.is_empty() {
+            "nothing".to_owned()
+        } else {
+            shown.join(", ")
+        }
+    };
+    let ports: Vec<String> = reach.ports.iter().map(u16::to_string).collect();
+    format!(
+        "reads {}; writes {}; binds {}",
+        own(&reach.read),
+        own(&reach.write),
+        if ports.is_empty() {
+            "nothing".to_owned()
+        } else {
+            ports.join(", ")
+        }
+    )
+}
+
+/// What a server of this configuration needs.
+fn reach(
+    config: &Config,
+    how: Landlock,
+    file: Option<&Path>,
+    listeners: &[Listener],
+    program: &Program,
+) -> Reach {
+    let mut read = BTreeSet::new();
+    for root in roots(config) {
+        match how {
+            Landlock::Root => read.extend(std::path::absolute(root)),
+            Landlock::Auto | Landlock::Off => read.extend(around(root)),
+        }
+    }
+    // Editors and Kubernetes replace the file, so its folder is what stays.
+    read.extend(file.map(folder));
+    let mut read: Vec<PathBuf> = read.into_iter().collect();
+    read.extend(SYSTEM_READ.map(PathBuf::from));
+    let mut execute: Vec<PathBuf> = SYSTEM_EXECUTE.map(PathBuf::from).into();
+    execute.extend(around(program.path()));
+    let log = config.access_log.as_deref().filter(|log| *log != Path::new("-"));
+    let write = log.map(|log| {
+        // A device or a pipe is itself meant, not what lies beside it.
+        let is_special = log.exists() && !log.is_file();
+        if is_special { log.to_owned() } else { folder(log) }
+    });
+    let mut write: Vec<PathBuf> = write.into_iter().collect();
+    write.push("/dev/null".into());
+    let mut ports: Vec<u16> = listeners
+        .iter()
+        .map(|listener| listener.address().port())
+        .collect();
+    ports.sort_unstable();
+    ports.dedup();
+    Reach {
+        read,
+        execute,
+        write,
+        ports,
+    }
+}
+
+/// The folders that are served: of the top level, and of every host that has its own.
+fn roots(config: &Config) -> impl Iterator<Item = &Path> {
+    let own = config.host.iter().filter_map(|host| host.root.as_deref());
+    config.root.as_deref().into_iter().chain(own)
+}
+
+/// Folders below which a root, or a program, stays reachable when it is replaced: by another of its
+/// name, or by pointing a link on its path elsewhere.
+fn around(path: &Path) -> BTreeSet<PathBuf> {
+    let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let holder = |path: &Path| match path.parent() {
+        // The whole file system would be no bound at all.
+        Some(parent) if parent.parent().is_some() => parent.to_owned(),
+        _ => path.to_owned(),
+    };
+    let mut found = BTreeSet::from([holder(&path)]);
+    for prefix in path.ancestors() {
+        if prefix.is_symlink()
+            && let Ok(target) = prefix.canonicalize()
+        {
+            found.insert(holder(&target));
+        }
+    }
+    found
+}
+
+/// The folder that holds a file.
+fn folder(file: &Path) -> PathBuf {
+    let file = std::path::absolute(file).unwrap_or_else(|_| file.to_owned());
+    file.parent().unwrap_or(Path::new("/")).to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_root_can_be_replaced_within_reach() {
+        let base = std::env::temp_dir().join(format!("weir-rights-{}", std::process::id()));
+        let at = |name: &str| base.join(name);
+        std::fs::create_dir_all(at("releases/1")).expect("a folder");
+        std::fs::create_dir_all(at("plain")).expect("a folder");
+        std::os::unix::fs::symlink("releases/1", at("current")).expect("a link");
+        let base_real = base.canonicalize().expect("it is there");
+        assert_eq!(around(&at("plain")), BTreeSet::from([base.clone()]));
+        assert_eq!(
+            around(&at("current")),
+            BTreeSet::from([base.clone(), base_real.join("releases")])
+        );
+        assert_eq!(around(Path::new("/srv")), BTreeSet::from(["/srv".into()]));
+        std::fs::remove_dir_all(&base).expect("our own folder");
+    }
+
+    #[test]
+    fn only_what_rights_can_be_the_reason_of_is_explained() {
+        let rights = Rights {
+            uid: 33,
+            gid: 34,
+            name: Some("www".to_owned()),
+            landlock: "Landlock 6: reads /srv".to_owned(),
+            is_confined: true,
+        };
+        assert_eq!(rights.hint("it is a file"), "");
+        let hint = rights.hint("cannot open `/x`: Permission denied (os error 13)");
+        for word in ["33:34", "reads /srv", "restart", "--landlock=off"] {
+            assert!(hint.contains(word), "{hint}");
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! Where the listening sockets come from: a service manager, the process before this one, or the
+//! configuration. Decides which of them are used; how a socket is opened or taken over is `runtime`'s.
+
+use super::strategy::Choice;
+use crate::cli::Failure;
+use runtime::inherit::{Legacy, Predecessor};
+use runtime::listen::{self, Listener, Listening, Origin};
+use runtime::notify;
+use server::config::{Concurrency, Config, Listen};
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+
+/// What was there before this process began.
+#[derive(Debug, Default)]
+pub(crate) struct Given {
+    /// Each with the address that was asked for, or none if a service manager opened it.
+    sockets: Vec<(Option<SocketAddr>, Vec<OwnedFd>)>,
+    /// What the kernel keeps this process from, because it kept the one before from it.
+    pub(crate) confined: Option<String>,
+}
+
+impl Given {
+    /// Looks for a process to follow and for sockets of a service manager. To be called first of all.
+    ///
+    /// # Errors
+    /// `System`, if there is one and it cannot be understood.
+    pub(crate) fn find() -> Result<(Option<Predecessor>, Given), Failure> {
+        let before = Predecessor::find().map_err(|error| {
+            Failure::System(format!(
+                "the process before does not hand over its sockets: {error}"
+            ))
+        })?;
+        if let Some((predecessor, Legacy { sockets, confined })) = before {
+            return Ok((Some(predecessor), Given { sockets, confined }));
+        }
+        let passed = notify::passed_sockets().map_err(|error| {
+            Failure::System(format!(
+                "LISTEN_FDS says that sockets were passed, and they cannot be taken: {error}"
+            ))
+        })?;
+        let sockets = passed.into_iter().map(|(_, socket)| (None, vec![socket]));
+        Ok((
+            None,
+            Given {
+                sockets: sockets.collect(),
+                confined: None,
+            },
+        ))
+    }
+}
+
+/// Listens: on what a service manager passed, if it passed anything; else on every configured address,
+/// with the sockets of the process before where it had that address too. Takes the sockets out of `given`.
+///
+/// # Errors
+/// `System`, naming the address, who has it, and what to do.
+pub(crate) fn open(config: &Config, choice: &Choice, given: &mut Given) -> Result<Vec<Listener>, Failure> {
+    let no_delay = !config.behavior.nagle;
+    let sockets = std::mem::take(&mut given.sockets);
+    let (passed, mut bound): (Vec<_>, Vec<_>) = sockets.into_iter().partition(|(asked, _)| asked.is_none());
+    if !passed.is_empty() {
+        if config.listen != Listen::default() {
+            tracing::info!("`listen` is not used: the service manager says where");
+        }
+        let how = Listening {
+            no_delay,
+            ..Listening::default()
+        };
+        return passed
+            .into_iter()
+            .map(|(_, sockets)| {
+                Listener::adopt(Origin::Passed, sockets, how)
+                    .map_err(|error| not_taken("the service manager", &error))
+            })
+            .collect();
+    }
+    let queues = queues(choice);
+    let mut listeners = Vec::new();
+    for &address in &config.listen.0 {
+        let how = Listening {
+            both_families: takes_both(address, &config.listen.0),
+            no_delay,
+            ..Listening::default()
+        };
+        let taken = |error: &io::Error| taken(address, error, given.confined.is_some());
+        let Some(at) = bound.iter().position(|(asked, _)| *asked == Some(address)) else {
+            let listener = Listener::bind(address, how).map_err(|error| taken(&error))?;
+            listener.reserve(queues).map_err(|error| taken(&error))?;
+            listeners.push(listener);
+            continue;
+        };
+        let (_, sockets) = bound.swap_remove(at);
+        let mut sockets = sockets.into_iter().peekable();
+        let mut origin = Origin::Bound(address);
+        // Every socket gets somebody who accepts, however many workers there are now.
+        while sockets.peek().is_some() {
+            let some = sockets.by_ref().take(queues).collect();
+            let adopted = Listener::adopt(origin, some, how);
+            let listener = adopted.map_err(|error| not_taken("the process before", &error))?;
+            // Where this process may not, workers share what there is.
+            let _ = listener.reserve(queues);
+            listeners.push(listener);
+            origin = Origin::Surplus(address);
+        }
+    }
+    Ok(listeners)
+}
+
+/// The addresses listened on, each once.
+pub(crate) fn addresses(listeners: &[Listener]) -> Vec<SocketAddr> {
+    listeners
+        .iter()
+        .filter(|listener| !matches!(listener.sockets().origin(), Origin::Surplus(_)))
+        .map(Listener::address)
+        .collect()
+}
+
+/// Sockets that a strategy has for each address, whatever moves its bytes: only loops that are threads have
+/// one each. Other threads share one, and processes do so that what is queued outlives one of them.
+fn queues(choice: &Choice) -> usize {
+    match choice.concurrency {
+        Concurrency::Loops => choice.workers,
+        Concurrency::Loop
+        | Concurrency::ProcessLoops
+        | Concurrency::Pool
+        | Concurrency::ThreadPerConnection
+        | Concurrency::ThreadPerRequest
+        | Concurrency::Processes => 1,
+    }
+}
+
+/// `[::]` takes IPv4 too, unless `0.0.0.0` is asked for with the same port.
+fn takes_both(address: SocketAddr, all: &[SocketAddr]) -> bool {
+    let is_v4_twin =
+        |other: &SocketAddr| other.is_ipv4() && other.ip().is_unspecified() && other.port() == address.port();
+    address.ip().is_unspecified() && !all.iter().any(is_v4_twin)
+}
+
+fn not_taken(from: &str, error: &io::Error) -> Failure {
+    Failure::System(format!(
+        "a socket of {from} cannot be taken over: {error}; pass sockets that listen on TCP (ListenStream=)"
+    ))
+}
+
+/// An address that cannot be had: who has it, and what to do.
+fn taken(address: SocketAddr, error: &io::Error, is_confined: bool) -> Failure {
+    let advice = match error.kind() {
+        io::ErrorKind::AddrInUse => {
+            let who = listen::owner(address)
+                .map(|owner| format!("{} (process {}) has it; ", owner.name, owner.pid))
+                .unwrap_or_default();
+            format!("{who}stop that program or choose another address with --listen ADDR:PORT")
+        }
+        io::ErrorKind::PermissionDenied if is_confined => {
+            "the process before this one was confined to its own ports (Landlock), and so is this one; \
+             another port needs a restart"
+                .to_owned()
+        }
+        io::ErrorKind::PermissionDenied => {
+            "ports below 1024 need CAP_NET_BIND_SERVICE; choose another with --listen ADDR:PORT".to_owned()
+        }
+        io::ErrorKind::AddrNotAvailable => {
+            "no interface of this machine has that address; choose another with --listen ADDR:PORT".to_owned()
+        }
+        _ => "choose another address with --listen ADDR:PORT".to_owned(),
+    };
+    Failure::System(format!("cannot listen on {address}: {error}; {advice}"))
+}

@@ -1,0 +1,418 @@
+//! What the process may still do once it listens: users, programs it could start, files, ports.
+
+use crate::on_every_strategy;
+use crate::process::{Launch, Server, Strategy, eventually, signal};
+use crate::tree::Tree;
+use crate::upgrade::{Line, more, under_load};
+use std::net::TcpListener;
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::path::Path;
+
+/// A user and group that no system gives rights to; numbers need no entry.
+const NOBODY: u32 = 65_534;
+const USER: &str = "65534:65534";
+
+/// Fields of `/proc/PID/status`.
+fn status(pid: u32, field: &str) -> Vec<String> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("a running process");
+    let line = text
+        .lines()
+        .find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
+    line.unwrap_or_default()
+        .split_whitespace()
+        .map(str::to_owned)
+        .collect()
+}
+
+fn is_root() -> bool {
+    status(std::process::id(), "Uid")
+        .first()
+        .is_some_and(|uid| uid == "0")
+}
+
+/// Whether everybody may look into the folders above the tests' own.
+fn is_open_to_all(path: &Path) -> bool {
+    path.ancestors().skip(1).all(|folder| {
+        let mode = folder.metadata().map(|meta| meta.permissions().mode());
+        mode.is_ok_and(|mode| mode & 0o001 != 0)
+    })
+}
+
+/// Says why a test cannot run here.
+fn skipped(tree: &Tree) -> bool {
+    if !is_root() {
+        println!("skipped: only root can become somebody else");
+        return true;
+    }
+    if !is_open_to_all(tree.path()) {
+        println!("skipped: {} is not open to every user", tree.path().display());
+        return true;
+    }
+    false
+}
+
+/// A port that only root may bind, and that is free.
+fn low_port() -> Option<String> {
+    (600..1024)
+        .rev()
+        .map(|port| format!("127.0.0.1:{port}"))
+        .find(|address| TcpListener::bind(address).is_ok())
+}
+
+fn root_is_given_up_for_good_and_everything_still_works(strategy: Strategy) {
+    let tree = Tree::with(&[("site/a.txt", "content"), ("logs/keep", "")]);
+    if skipped(&tree) {
+        return;
+    }
+    let Some(address) = low_port() else {
+        println!("skipped: no port below 1024 is free");
+        return;
+    };
+    chown(tree.join("logs"), Some(NOBODY), Some(NOBODY)).expect("root");
+    let log = tree.join("logs/access.log");
+    let config = tree.write(
+        "weir.toml",
+        format!(
+            "root = 'site'\nlisten = '{address}'\nuser = '{USER}'\naccess-log = 'logs/access.log'\n\
+             workers = {}\nconcurrency = '{}'\nio = '{}'\n",
+            strategy.workers, strategy.concurrency, strategy.io
+        ),
+    );
+    let launch = Launch::file(Path::new(env!("CARGO_BIN_EXE_weir")));
+    let server = launch.args(["--config".as_ref(), config.as_os_str()]).start();
+    let mut line = Line::of(server);
+    let check_one = |pid: u32| {
+        for field in ["Uid", "Gid"] {
+            assert_eq!(status(pid, field), vec![NOBODY.to_string(); 4], "{field}");
+        }
+        assert_eq!(status(pid, "Groups"), [NOBODY.to_string()]);
+        for field in ["CapPrm", "CapEff", "CapInh", "CapAmb"] {
+            assert_eq!(status(pid, field), ["0000000000000000"], "{field}");
+        }
+        assert_eq!(status(pid, "NoNewPrivs"), ["1"]);
+        // Of every thread, and whoever is started by it.
+        for thread in std::fs::read_dir(format!("/proc/{pid}/task")).expect("threads") {
+            let file = thread.expect("a thread").path().join("status");
+            let text = std::fs::read_to_string(file).expect("its state");
+            assert!(
+                text.contains("NoNewPrivs:\t1") && text.contains("Uid:\t65534\t65534"),
+                "{text}"
+            );
+        }
+    };
+    let check = |line: &Line| {
+        let is_first = line.newest == line.first.pid();
+        let all = if is_first {
+            line.first.pids()
+        } else {
+            vec![line.newest]
+        };
+        assert_eq!(all.len() > 1, strategy.is_of_processes());
+        all.into_iter().for_each(check_one);
+        assert_eq!(line.first.connect().get("/a.txt").text(), "content");
+    };
+    check(&line);
+    assert_eq!(line.first.started["rights"]["user"], NOBODY);
+    // A rotation and a reload work with the rights that stayed.
+    std::fs::rename(&log, tree.join("logs/access.log.1")).expect("the log");
+    line.first.signal("USR1");
+    eventually("the log is made anew", || log.exists().then_some(()));
+    line.first.signal("HUP");
+    eventually("the reload", || {
+        line.first.stderr().contains("reloaded").then_some(())
+    });
+    if strategy.is_of_processes() {
+        assert_eq!(line.first.stop(), 0);
+        return;
+    }
+    // So does an upgrade: the port that cannot be bound any more is handed over.
+    let address = line.first.address;
+    under_load(address, "content", |answered| {
+        for _ in 0..2 {
+            line.upgrade();
+            more(answered, 100);
+        }
+    });
+    check(&line);
+    line.stop();
+}
+
+/// Two sites far apart, in a file beside neither.
+fn two_sites(second: &str) -> String {
+    format!(
+        r#"
+root = "../one/site"
+health = true
+access-log = "../logs/access.log"
+error-pages = {{ 404 = "/lost.html" }}
+[[host]]
+names = ["two.test"]
+root = "../{second}"
+error-pages = {{ 404 = "/missing.html" }}
+"#
+    )
+}
+
+fn everything_works_with_little_in_reach(strategy: Strategy) {
+    let tree = Tree::with(&[
+        ("one/site/a.txt", "one"),
+        ("one/site/lost.html", "not in one"),
+        ("two/site/a.txt", "two"),
+        ("two/site/missing.html", "not in two"),
+        ("two/next/a.txt", "next"),
+        ("three/site/a.txt", "three"),
+        ("logs/keep", ""),
+        ("etc/weir.toml", &two_sites("two/site")),
+    ]);
+    let config = tree.join("etc/weir.toml");
+    let mut server = Launch::new(strategy)
+        .args(["--config".as_ref(), config.as_os_str()])
+        .start();
+    let said = server.started["rights"]["landlock"].to_string();
+    for folder in ["one", "two", "logs", "etc"] {
+        if !said.contains("no Landlock") {
+            assert!(said.contains(folder), "{folder} is not in {said}");
+        }
+    }
+    let get = |server: &Server, host: &str, path: &str| {
+        let mut connection = server.connect();
+        connection.send(format!(
+            "GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n"
+        ));
+        let answer = connection.receive("GET");
+        (answer.status, answer.text())
+    };
+    let found = |text: &str| (200, text.to_owned());
+    assert_eq!(get(&server, "one.test", "/a.txt"), found("one"));
+    assert_eq!(get(&server, "two.test", "/a.txt"), found("two"));
+    assert_eq!(get(&server, "one.test", "/b"), (404, "not in one".to_owned()));
+    assert_eq!(get(&server, "two.test", "/b"), (404, "not in two".to_owned()));
+    assert_eq!(get(&server, "two.test", "/readyz").0, 200);
+    // What changes on disk is seen, with the log away in between.
+    let log = tree.join("logs/access.log");
+    eventually("lines are written", || {
+        std::fs::read_to_string(&log)
+            .is_ok_and(|text| text.lines().count() >= 5)
+            .then_some(())
+    });
+    std::fs::rename(&log, tree.join("logs/access.log.1")).expect("the log");
+    server.signal("USR1");
+    eventually("the log is made anew", || log.exists().then_some(()));
+    tree.replace("two/site/a.txt", "changed");
+    eventually("the change", || {
+        (get(&server, "two.test", "/a.txt") == found("changed")).then_some(())
+    });
+    eventually("the new log is written", || {
+        std::fs::read_to_string(&log)
+            .is_ok_and(|text| !text.is_empty())
+            .then_some(())
+    });
+    // A host's root may move, as far as the kernel lets it.
+    tree.replace("etc/weir.toml", two_sites("two/next"));
+    server.signal("HUP");
+    eventually("the other root", || {
+        (get(&server, "two.test", "/a.txt") == found("next")).then_some(())
+    });
+    if said.contains("no Landlock") {
+        println!("skipped: {said}");
+        return;
+    }
+    tree.replace("etc/weir.toml", two_sites("three/site"));
+    server.signal("HUP");
+    eventually("a refusal that says what to do", || {
+        let said = server.stderr();
+        (said.contains("not reloaded") && said.contains("three/site") && said.contains("--landlock=off"))
+            .then_some(())
+    });
+    assert_eq!(get(&server, "two.test", "/a.txt"), found("next"));
+    assert_eq!(server.stop(), 0);
+}
+
+on_every_strategy!(
+    root_is_given_up_for_good_and_everything_still_works,
+    everything_works_with_little_in_reach,
+);
+
+#[test]
+fn what_cannot_be_is_said() {
+    let tree = Tree::with(&[("site/a.txt", "content")]);
+    let launch = |user: &str| {
+        Launch::new(Strategy::LOOPS)
+            .root(&tree.join("site"))
+            .args(["--user", user])
+    };
+    let (code, err) = launch("nobody-of-that-name").fail();
+    assert_eq!(code, 2, "{err}");
+    assert!(err.contains("there is no user `nobody-of-that-name`"), "{err}");
+    if !is_root() {
+        let (code, err) = launch("0").fail();
+        assert_eq!(code, 2, "{err}");
+        assert!(err.contains("only root"), "{err}");
+        println!("skipped: the rest, which needs root");
+        return;
+    }
+    // The log is opened by who will have to open it again.
+    let log = tree.join("access.log").display().to_string();
+    let (code, err) = launch(USER).args(["--access-log", &log]).fail();
+    assert_eq!(code, 4, "{err}");
+    for word in ["access.log", "Permission denied", "65534:65534"] {
+        assert!(err.contains(word), "{word} is not in {err}");
+    }
+}
+
+#[test]
+fn what_a_later_signal_would_fail_at_is_said_at_start() {
+    let tree = Tree::with(&[("site/a.txt", "content"), ("logs/access.log", "")]);
+    if skipped(&tree) {
+        return;
+    }
+    let log = tree.join("logs/access.log");
+    chown(&log, Some(NOBODY), Some(NOBODY)).expect("root");
+    let config = tree.write(
+        "weir.toml",
+        format!("root = 'site'\nuser = '{USER}'\naccess-log = 'logs/access.log'\n"),
+    );
+    std::fs::set_permissions(&config, PermissionsExt::from_mode(0o600)).expect("our own file");
+    let server = Launch::new(Strategy::LOOPS)
+        .args(["--config".as_ref(), config.as_os_str()])
+        .start();
+    eventually("the warnings", || {
+        let said = server.stderr();
+        (said.contains("SIGHUP will fail") && said.contains("SIGUSR1 will find")).then_some(())
+    });
+    server.signal("HUP");
+    eventually("the failure", || {
+        let said = server.stderr();
+        (said.contains("not reloaded") && said.contains("Permission denied")).then_some(())
+    });
+    std::fs::rename(&log, tree.join("logs/access.log.1")).expect("the log");
+    server.signal("USR1");
+    eventually("the other failure", || {
+        let said = server.stderr();
+        (said.contains("again failed: Permission denied") && said.contains("let user 65534")).then_some(())
+    });
+    assert_eq!(server.connect().get("/a.txt").text(), "content");
+}
+
+#[test]
+fn no_program_it_starts_can_have_more_rights() {
+    let tree = Tree::with(&[("a.txt", "content")]);
+    let server = Launch::new(Strategy::LOOPS).root(tree.path()).start();
+    assert_eq!(status(server.pid(), "NoNewPrivs"), ["1"], "whoever runs it");
+    assert_eq!(server.started["rights"]["no-new-privileges"], true);
+}
+
+#[test]
+fn files_elsewhere_are_out_of_reach() {
+    let tree = Tree::with(&[("here/site/a.txt", "content"), ("elsewhere/site/a.txt", "other")]);
+    let config = tree.write("here/weir.toml", "root = 'site'\n");
+    let launch = |how: &str| {
+        Launch::new(Strategy::LOOPS)
+            .args(["--config".as_ref(), config.as_os_str()])
+            .args(["--landlock", how])
+            .start()
+    };
+    for how in ["auto", "root"] {
+        tree.replace("here/weir.toml", "root = 'site'\n");
+        let mut line = Line::of(launch(how));
+        let said = line.first.started["rights"]["landlock"].to_string();
+        if !said.contains("Landlock ") || said.contains("no Landlock") {
+            println!("skipped: {said}");
+            return;
+        }
+        assert_eq!(line.first.connect().get("/a.txt").text(), "content");
+        tree.replace("here/weir.toml", "root = '../elsewhere/site'\n");
+        line.first.signal("HUP");
+        eventually("a refusal that says what to do", || {
+            let said = line.first.stderr();
+            assert!(!said.contains("\"reloaded\""), "{how}: {said}");
+            (said.contains("not reloaded") && said.contains("--landlock=off")).then_some(())
+        });
+        assert_eq!(line.first.connect().get("/a.txt").text(), "content");
+        tree.replace("here/weir.toml", "root = 'site'\n");
+        // A confined process is followed by a confined one, any number of times.
+        for _ in 0..3 {
+            line.upgrade();
+        }
+        assert_eq!(line.first.connect().get("/a.txt").text(), "content");
+        line.stop();
+    }
+    let server = launch("off");
+    tree.replace("here/weir.toml", "root = '../elsewhere/site'\n");
+    server.signal("HUP");
+    eventually("the other root", || {
+        (server.connect().get("/a.txt").text() == "other").then_some(())
+    });
+}
+
+#[test]
+fn what_follows_a_confined_process_cannot_reach_more() {
+    let tree = Tree::with(&[("here/site/a.txt", "content"), ("elsewhere/site/a.txt", "other")]);
+    let config = |root: &str, listen: &str, host: &str| {
+        let text = format!("root = '{root}'\nlisten = [{listen}]\n{host}");
+        tree.replace("here/weir.toml", text);
+    };
+    config("site", "'127.0.0.1:0'", "");
+    let file = tree.join("here/weir.toml");
+    let launch = Launch::file(Path::new(env!("CARGO_BIN_EXE_weir")));
+    let mut line = Line::of(launch.args(["--config".as_ref(), file.as_os_str()]).start());
+    let said = line.first.started["rights"]["landlock"].to_string();
+    let version = said.strip_prefix("\"Landlock ").and_then(|rest| {
+        rest.split(|c: char| !c.is_ascii_digit())
+            .next()?
+            .parse::<u32>()
+            .ok()
+    });
+    let Some(version) = version else {
+        println!("skipped: {said}");
+        return;
+    };
+    let mut complained = 0;
+    let mut fails_with = |line: &Line, words: &[&str]| {
+        signal(line.newest, "USR2");
+        complained += 1;
+        let said = eventually("the complaint", || {
+            let said = line.first.stderr();
+            (said.matches("not upgraded").count() == complained).then_some(said)
+        });
+        let last = said.lines().rfind(|line| line.contains("not upgraded"));
+        for word in words {
+            assert!(
+                last.is_some_and(|last| last.contains(word)),
+                "{word} is not in {last:?}"
+            );
+        }
+        assert_eq!(line.first.connect().get("/a.txt").text(), "content");
+    };
+    config("../elsewhere/site", "'127.0.0.1:0'", "");
+    fails_with(&line, &["elsewhere/site", "Permission denied", "--landlock=off"]);
+    let host = "[[host]]\nnames = ['x.test']\nroot = '../elsewhere/site'\n";
+    config("site", "'127.0.0.1:0'", host);
+    fails_with(&line, &["elsewhere/site", "Permission denied", "--landlock=off"]);
+    if version >= 4 {
+        let free = TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr());
+        let another = free.expect("a free port");
+        config("site", &format!("'127.0.0.1:0', '{another}'"), "");
+        fails_with(&line, &[&another.to_string(), "confined", "restart"]);
+    }
+    config("site", "'127.0.0.1:0'", "");
+    line.upgrade();
+    assert_eq!(line.first.connect().get("/a.txt").text(), "content");
+    line.stop();
+}
+
+#[test]
+fn a_root_that_is_replaced_stays_within_reach() {
+    let tree = Tree::with(&[("releases/1/a.txt", "one"), ("releases/2/a.txt", "two")]);
+    tree.link("current", "releases/1");
+    let server = Launch::new(Strategy::LOOPS).root(&tree.join("current")).start();
+    assert_eq!(server.connect().get("/a.txt").text(), "one");
+    tree.link("next", "releases/2");
+    std::fs::rename(tree.join("next"), tree.join("current")).expect("within the tree");
+    eventually("the second release", || {
+        (server.connect().get("/a.txt").text() == "two").then_some(())
+    });
+    signal(server.pid(), "HUP");
+    eventually("a reload", || server.stderr().contains("reloaded").then_some(()));
+    assert_eq!(server.connect().get("/a.txt").text(), "two");
+}

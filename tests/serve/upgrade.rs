@@ -1,0 +1,434 @@
+//! In-place upgrades: a new process takes the sockets of the old one, and no client notices.
+
+use crate::on_every_strategy;
+use crate::process::{Launch, Server, Strategy, eventually, signal, within};
+use crate::tree::Tree;
+use crate::wire::{Connection, head};
+use serde_json::Value;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// What the kernel may take to end a process that has nothing left to do: closing an inotify descriptor
+/// waits for a worker of the kernel that all processes share, seconds on a busy machine.
+const ENDING: Duration = Duration::from_secs(90);
+
+/// A server and those that follow it; all of them are gone when this is dropped.
+pub(crate) struct Line {
+    pub(crate) first: Server,
+    seen: usize,
+    pub(crate) newest: u32,
+}
+
+impl Line {
+    pub(crate) fn of(first: Server) -> Line {
+        let newest = first.pid();
+        Line {
+            first,
+            seen: 0,
+            newest,
+        }
+    }
+
+    /// Asks the newest for an upgrade and waits until it is gone and another serves.
+    pub(crate) fn upgrade(&mut self) {
+        let old = self.newest;
+        signal(old, "USR2");
+        let started = self.next_start();
+        self.newest = pid_of(&started);
+        assert_ne!(self.newest, old);
+        if old == self.first.pid() {
+            let status = within(ENDING, "the old one ends", || self.first.has_ended());
+            assert_eq!(status.code(), Some(0), "{}", self.first.stderr());
+        } else {
+            within(ENDING, "the old one ends", || has_ended(old).then_some(()));
+        }
+    }
+
+    /// The start-up line of the next process.
+    pub(crate) fn next_start(&mut self) -> Value {
+        eventually("the new one starts", || {
+            let printed = self.first.stdout();
+            let mut lines = printed.split_inclusive('\n').skip(self.seen);
+            let line = lines.next().filter(|line| line.ends_with('\n'))?;
+            self.seen += 1;
+            let said: Value = serde_json::from_str(line).expect("JSON, as asked for");
+            // One that failed says so in the same place.
+            (said["event"] == "started").then_some(said)
+        })
+    }
+
+    /// Stops the newest.
+    pub(crate) fn stop(&mut self) {
+        signal(self.newest, "TERM");
+        if self.newest == self.first.pid() {
+            within(ENDING, "it ends", || self.first.has_ended());
+        } else {
+            within(ENDING, "it ends", || has_ended(self.newest).then_some(()));
+        }
+    }
+}
+
+impl Drop for Line {
+    fn drop(&mut self) {
+        if self.newest != self.first.pid() && !has_ended(self.newest) {
+            signal(self.newest, "KILL");
+        }
+    }
+}
+
+fn pid_of(started: &Value) -> u32 {
+    let pid = started["pid"].as_u64().and_then(|pid| u32::try_from(pid).ok());
+    pid.unwrap_or_else(|| panic!("no pid in {started}"))
+}
+
+/// Whether a process that is not our child has ended; whoever inherits it may not have looked yet.
+fn has_ended(pid: u32) -> bool {
+    match std::fs::read_to_string(format!("/proc/{pid}/stat")) {
+        Ok(stat) => stat
+            .rsplit(')')
+            .next()
+            .is_some_and(|rest| rest.trim_start().starts_with('Z')),
+        Err(_) => true,
+    }
+}
+
+/// One request on a connection of its own: what went wrong, if anything did.
+fn ask(address: SocketAddr, body: &str) -> Result<(), String> {
+    let mut stream = TcpStream::connect(address).map_err(|error| format!("connect: {error}"))?;
+    stream
+        .set_read_timeout(Some(Duration::from_secs(20)))
+        .map_err(|error| error.to_string())?;
+    stream
+        .write_all(b"GET /a.txt HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+        .map_err(|error| format!("send: {error}"))?;
+    let mut answer = String::new();
+    stream
+        .read_to_string(&mut answer)
+        .map_err(|error| format!("receive: {error} after {} bytes", answer.len()))?;
+    if answer.starts_with("HTTP/1.1 200 ") && answer.ends_with(body) {
+        Ok(())
+    } else {
+        Err(format!("answer: {answer:?}"))
+    }
+}
+
+/// Runs `meanwhile` while clients ask without a pause; returns how many requests were answered. None
+/// may fail.
+pub(crate) fn under_load(address: SocketAddr, body: &str, meanwhile: impl FnOnce(&AtomicU64)) -> u64 {
+    const CLIENTS: usize = 4;
+    let (stop, answered) = (AtomicBool::new(false), AtomicU64::new(0));
+    let failures: Vec<String> = std::thread::scope(|scope| {
+        let clients: Vec<_> = (0..CLIENTS)
+            .map(|_| {
+                scope.spawn(|| {
+                    let mut failures = Vec::new();
+                    while !stop.load(Ordering::Relaxed) {
+                        match ask(address, body) {
+                            Ok(()) => drop(answered.fetch_add(1, Ordering::Relaxed)),
+                            Err(why) => failures.push(why),
+                        }
+                    }
+                    failures
+                })
+            })
+            .collect();
+        // A panic in here would leave the clients running, and the scope waiting for them.
+        let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| meanwhile(&answered)));
+        stop.store(true, Ordering::Relaxed);
+        let joined = clients.into_iter().map(|client| client.join().expect("a client"));
+        let failures = joined.flatten().collect();
+        if let Err(panic) = outcome {
+            std::panic::resume_unwind(panic);
+        }
+        failures
+    });
+    let answered = answered.into_inner();
+    println!("{answered} requests answered, {} failed", failures.len());
+    assert!(
+        failures.is_empty(),
+        "{} of {answered}: {}",
+        failures.len(),
+        failures[0]
+    );
+    answered
+}
+
+/// Waits until this many more requests were answered.
+pub(crate) fn more(answered: &AtomicU64, count: u64) {
+    let until = answered.load(Ordering::Relaxed) + count;
+    eventually("requests are answered", || {
+        (answered.load(Ordering::Relaxed) >= until).then_some(())
+    });
+}
+
+fn no_request_fails_while_upgrading_twice(strategy: Strategy) {
+    if strategy.is_of_processes() {
+        return;
+    }
+    let tree = Tree::with(&[("a.txt", "content")]);
+    let mut line = Line::of(Server::of(strategy, tree.path()));
+    let address = line.first.address;
+    under_load(address, "content", |answered| {
+        more(answered, 200);
+        line.upgrade();
+        more(answered, 200);
+        line.upgrade();
+        more(answered, 200);
+    });
+    line.stop();
+    assert!(
+        TcpStream::connect(address).is_err(),
+        "nobody holds the socket any more"
+    );
+}
+
+/// What the kernel keeps a silent connection from a server that wants to hear of those that speak
+/// (`TCP_DEFER_ACCEPT`); with room for its timers.
+const DEFERRED: Duration = Duration::from_millis(800);
+
+/// The kernel has such connections in a listener's queues, half of them not even as connections.
+fn who_connected_before_and_speaks_later_is_answered(strategy: Strategy) {
+    if strategy.is_of_processes() {
+        return;
+    }
+    let tree = Tree::with(&[("a.txt", "content")]);
+    let mut line = Line::of(Server::of(strategy, tree.path()));
+    let address = line.first.address;
+    let began = Instant::now();
+    let quiet: Vec<TcpStream> = (0..32)
+        .map(|_| TcpStream::connect(address).expect("a connection"))
+        .collect();
+    line.upgrade();
+    let took = began.elapsed();
+    for stream in quiet {
+        let mut connection = Connection::over(stream);
+        let is_sent = connection.try_send(head("GET", "/a.txt", &[]));
+        match connection.try_receive("GET").filter(|_| is_sent) {
+            Some(answer) => assert_eq!(answer.text(), "content"),
+            None => {
+                // On a busy machine the old one may have been given it, and have found it idle at its end.
+                assert!(took > DEFERRED, "closed, {took:?} after it was opened");
+                println!("skipped: the upgrade took {took:?}");
+                break;
+            }
+        }
+    }
+    line.stop();
+}
+
+/// Whoever is left of the old one says that he is not ready, and waits for no load balancer to notice.
+fn the_old_one_is_not_ready_and_does_not_linger(strategy: Strategy) {
+    if strategy.is_of_processes() {
+        return;
+    }
+    let tree = Tree::with(&[("a.txt", "content")]);
+    let launch = Launch::new(strategy).root(tree.path());
+    let mut line = Line::of(launch.args(["--health", "--drain-delay", "1h"]).start());
+    let mut speaking = line.first.connect();
+    assert_eq!(speaking.get("/readyz").status, 200);
+    speaking.send("GET /readyz HTTP/1.1\r\n");
+    signal(line.newest, "USR2");
+    line.newest = pid_of(&line.next_start());
+    eventually("the old one leaves", || {
+        line.first.stderr().contains("stopping").then_some(())
+    });
+    // Until it has closed its sockets, the old one still takes some.
+    eventually("the new one says that it is ready", || {
+        (line.first.connect().get("/readyz").status == 200).then_some(())
+    });
+    speaking.send("Host: x\r\n\r\n");
+    assert_eq!(speaking.receive("GET").status, 503, "of the old one");
+    let status = within(ENDING, "the old one ends", || line.first.has_ended());
+    assert_eq!(status.code(), Some(0), "{}", line.first.stderr());
+    signal(line.newest, "TERM");
+    eventually("it waits now, nobody having followed it", || {
+        line.first.stderr().contains("not ready any more").then_some(())
+    });
+    // A second signal ends that.
+    line.stop();
+}
+
+fn worker_processes_are_not_followed_and_go_on(strategy: Strategy) {
+    if !strategy.is_of_processes() {
+        return;
+    }
+    let tree = Tree::with(&[("a.txt", "content")]);
+    let mut server = Server::of(strategy, tree.path());
+    let before = server.pids();
+    server.signal("USR2");
+    let said = eventually("a complaint", || {
+        let said = server.stderr();
+        said.contains("not upgraded").then_some(said)
+    });
+    assert!(
+        said.contains("worker processes") && said.contains(strategy.concurrency) && said.contains("restart"),
+        "{said}"
+    );
+    for &member in &before[1..] {
+        signal(member, "USR2");
+    }
+    for _ in 0..8 {
+        assert_eq!(server.connect().get("/a.txt").text(), "content");
+    }
+    server.signal("HUP");
+    eventually("all have reloaded", || {
+        server.stderr().contains("reloaded").then_some(())
+    });
+    let after = server.pids();
+    assert!(
+        before.iter().all(|pid| after.contains(pid)),
+        "{before:?} became {after:?}"
+    );
+    assert_eq!(server.stderr().matches("not upgraded").count(), 1);
+    assert_eq!(server.stop(), 0);
+}
+
+on_every_strategy!(
+    no_request_fails_while_upgrading_twice,
+    who_connected_before_and_speaks_later_is_answered,
+    the_old_one_is_not_ready_and_does_not_linger,
+    worker_processes_are_not_followed_and_go_on,
+);
+
+fn configured(tree: &Tree, workers: u32) {
+    configured_as(tree, "loops", "auto", workers);
+}
+
+fn configured_as(tree: &Tree, concurrency: &str, io: &str, workers: u32) {
+    let text = format!(
+        "root = 'site'\nlisten = '127.0.0.1:0'\nworkers = {workers}\nconcurrency = '{concurrency}'\nio = '{io}'\n"
+    );
+    tree.replace("weir.toml", text);
+}
+
+/// A server of whatever its configuration says, and those that follow it.
+fn line_of(tree: &Tree) -> Line {
+    let launch = Launch::file(Path::new(env!("CARGO_BIN_EXE_weir")));
+    let config = tree.join("weir.toml");
+    Line::of(launch.args(["--config".as_ref(), config.as_os_str()]).start())
+}
+
+#[test]
+fn the_number_of_workers_may_change() {
+    let ways = [Strategy::LOOPS, Strategy::LOOPS_URING];
+    for Strategy { concurrency, io, .. } in ways.into_iter().filter(|way| way.is_possible()) {
+        let tree = Tree::with(&[("site/a.txt", "content")]);
+        configured_as(&tree, concurrency, io, 4);
+        let mut line = line_of(&tree);
+        under_load(line.first.address, "content", |answered| {
+            for workers in [1, 3, 4] {
+                configured_as(&tree, concurrency, io, workers);
+                line.upgrade();
+                more(answered, 200);
+            }
+        });
+        line.stop();
+    }
+}
+
+/// Each kind holds its sockets in a way of its own, and takes over what another held.
+#[test]
+fn the_kind_of_server_may_change() {
+    let tree = Tree::with(&[("site/a.txt", "content")]);
+    let ways = [
+        Strategy::LOOPS,
+        Strategy::POOL,
+        Strategy::LOOPS_URING,
+        Strategy::PER_CONNECTION,
+        Strategy::ONE_LOOP,
+        Strategy::LOOPS,
+    ];
+    let set = |way: Strategy| {
+        let workers = u32::try_from(way.workers).expect("a few");
+        configured_as(&tree, way.concurrency, way.io, workers);
+    };
+    for last in [Strategy::PROCESS_LOOPS, Strategy::PROCESSES] {
+        set(Strategy::PER_REQUEST);
+        let mut line = line_of(&tree);
+        under_load(line.first.address, "content", |answered| {
+            for way in ways.into_iter().chain([last]).filter(|way| way.is_possible()) {
+                set(way);
+                line.upgrade();
+                more(answered, 100);
+            }
+        });
+        line.stop();
+    }
+}
+
+#[test]
+fn a_new_program_that_cannot_serve_changes_nothing() {
+    let tree = Tree::with(&[("site/a.txt", "content")]);
+    configured(&tree, 2);
+    let binary = Path::new(env!("CARGO_BIN_EXE_weir"));
+    tree.link("weir", binary);
+    // What is started instead lies where a confined process may not execute.
+    let launch = Launch::file(&tree.join("weir"))
+        .args(["--landlock", "off", "--config"])
+        .args([tree.join("weir.toml")]);
+    let mut line = Line::of(launch.start());
+    let old = line.newest;
+    let relink = |target: &Path| {
+        std::fs::remove_file(tree.join("weir")).expect("the link");
+        tree.link("weir", target);
+    };
+    let mut complained = 0;
+    let mut try_and_fail = |line: &mut Line, words: &[&str]| {
+        signal(old, "USR2");
+        complained += 1;
+        eventually("the complaint", || {
+            let said = line.first.stderr();
+            (said.matches("not upgraded").count() == complained).then_some(())
+        });
+        let said = line.first.stderr();
+        let last = said
+            .lines()
+            .rfind(|line| line.contains("not upgraded"))
+            .unwrap_or_default();
+        for word in words {
+            assert!(last.contains(word), "{word} is not in {last}");
+        }
+        assert!(line.first.has_ended().is_none(), "it goes on");
+        ask(line.first.address, "content").expect("it serves");
+    };
+    relink(Path::new("nowhere"));
+    try_and_fail(&mut line, &["cannot start", "weir", "No such file"]);
+    relink(Path::new("/bin/false"));
+    try_and_fail(&mut line, &["it ended (exit status: 1)"]);
+    relink(binary);
+    tree.replace("weir.toml", "root = 'sight'\nlisten = '127.0.0.1:0'\n");
+    try_and_fail(&mut line, &["sight", "root"]);
+    configured(&tree, 2);
+    line.upgrade();
+    ask(line.first.address, "content").expect("it serves");
+    line.stop();
+}
+
+#[test]
+fn told_to_stop_while_upgrading_it_stops() {
+    let tree = Tree::with(&[("site/a.txt", "content")]);
+    configured(&tree, 2);
+    let script = tree.write("slow", "#!/bin/sh\necho $$ > \"$0.pid\"\nexec sleep 60 <&0\n");
+    Launch::executable(&script);
+    tree.link("weir", env!("CARGO_BIN_EXE_weir"));
+    // What is started instead lies where a confined process may not execute.
+    let launch = Launch::file(&tree.join("weir"))
+        .args(["--landlock", "off", "--config"])
+        .args([tree.join("weir.toml")]);
+    let mut line = Line::of(launch.start());
+    std::fs::remove_file(tree.join("weir")).expect("the link");
+    tree.link("weir", &script);
+    line.first.signal("USR2");
+    // The script is started by the name of the link.
+    let pid = eventually("the new one runs", || {
+        let text = std::fs::read_to_string(tree.join("weir.pid")).ok()?;
+        text.trim().parse::<u32>().ok()
+    });
+    line.first.signal("TERM");
+    let status = eventually("it ends", || line.first.has_ended());
+    assert_eq!(status.code(), Some(0));
+    eventually("the new one is ended too", || has_ended(pid).then_some(()));
+}
