@@ -13,6 +13,7 @@ fn main() -> ExitCode {
     let voice = cli.voice;
     let outcome = match cli.command {
         cli::Command::Serve(flags) => serve::run(&flags, &voice),
+        cli::Command::Ctl(flags) => cli::ctl::run(&flags, &voice),
         cli::Command::Cache { what } => cache::run(&what, &voice),
         cli::Command::Completions(flags) => cli::manual::complete(&flags),
         cli::Command::Man(flags) => cli::manual::write(&flags),

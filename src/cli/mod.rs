@@ -3,6 +3,7 @@
 
 mod behavior;
 pub(crate) mod cache;
+pub(crate) mod ctl;
 mod environment;
 mod failure;
 pub(crate) mod manual;
@@ -63,6 +64,9 @@ impl Cli {
 pub(crate) enum Command {
     /// Serves a directory, or with none the site embedded in this program
     Serve(Box<serve::Flags>),
+
+    /// Asks a running server, or changes how it works
+    Ctl(ctl::Flags),
 
     /// Says what a cache would have done with the requests of an access log
     #[command(arg_required_else_help = true)]

@@ -7,6 +7,7 @@
 pub mod aside;
 pub mod clock;
 mod concurrency;
+pub mod control;
 pub mod fs;
 pub mod herd;
 pub mod inherit;
