@@ -3,6 +3,7 @@
 
 mod cli;
 mod demo;
+mod model;
 mod serve;
 
 use std::process::ExitCode;
@@ -12,6 +13,7 @@ fn main() -> ExitCode {
     let voice = cli.voice;
     let outcome = match cli.command {
         cli::Command::Serve(flags) => serve::run(&flags, &voice),
+        cli::Command::Model(flags) => model::run(&flags, &voice),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

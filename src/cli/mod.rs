@@ -3,6 +3,7 @@
 
 mod environment;
 mod failure;
+pub(crate) mod model;
 pub(crate) mod serve;
 mod voice;
 
@@ -60,6 +61,9 @@ impl Cli {
 pub(crate) enum Command {
     /// Serves a directory, or with none the site embedded in this program
     Serve(Box<serve::Flags>),
+
+    /// Answers how long, how much bandwidth, how many servers: from formulas, with bounds and derivation
+    Model(Box<model::Flags>),
 }
 
 #[cfg(test)]

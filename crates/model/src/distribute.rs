@@ -7,7 +7,7 @@
 use crate::Seconds;
 use crate::closed::{Network, Station};
 use crate::domain::{DomainError, non_negative, positive, within};
-use crate::explain::{Bound, Explained, significant};
+use crate::explain::{Bound, Explained, Quantity, Region, significant};
 use crate::queue::{mm1, mmc};
 use crate::waiting::{ASSUMPTIONS, Distributed, Line, same_size_region, savings_percent};
 use core::cmp::Reverse;
@@ -34,6 +34,8 @@ pub struct Split {
     pub turnaround: Seconds,
     /// Mean waiting of a user.
     pub waiting: Seconds,
+    /// Eq. 7 over the lines in use: their unweighted mean.
+    pub waiting_per_line: Seconds,
     /// Eq. 8 over the lines in use: their unweighted mean.
     pub turnaround_per_line: Seconds,
     /// Eq. 9 for turnaround, against everyone on the best single line.
@@ -96,6 +98,22 @@ pub fn split(users: u64, packets: u64, offers: &[Offer]) -> Result<Explained<Spl
     Ok(explain(users, packets, offers, given))
 }
 
+/// What a split that is given, `users` by `users`, makes of it: Eqs. 7 to 9.
+pub fn given(packets: u64, offers: &[Offer], users: &[u64]) -> Result<Explained<Split>, DomainError> {
+    let all = users.iter().fold(0u64, |sum, &users| sum.saturating_add(users));
+    check(all, packets, offers)?;
+    within(
+        "lines with users given",
+        users.len() as f64,
+        users.len() == offers.len(),
+        "as many as lines",
+    )?;
+    let mut e = explain(all, packets, offers, users.to_vec());
+    // That nobody goes there was the asker's choice.
+    e.warnings.clear();
+    Ok(e)
+}
+
 fn explain(users: u64, packets: u64, offers: &[Offer], given: Vec<u64>) -> Explained<Split> {
     let m = users as f64;
     let turnaround = Seconds(
@@ -127,6 +145,7 @@ fn explain(users: u64, packets: u64, offers: &[Offer], given: Vec<u64>) -> Expla
         .map(|(offer, line)| offer.fixed + line.turnaround())
         .sum::<Seconds>()
         / used.len() as f64;
+    let waiting_per_line = used.iter().map(|(_, line)| line.waiting()).sum::<Seconds>() / used.len() as f64;
     let alone = offers
         .iter()
         .map(|offer| total(offer, users, packets) / m)
@@ -146,6 +165,7 @@ fn explain(users: u64, packets: u64, offers: &[Offer], given: Vec<u64>) -> Expla
         users: given,
         turnaround,
         waiting,
+        waiting_per_line,
         turnaround_per_line: per_line,
         savings_percent: savings,
     };
@@ -183,8 +203,26 @@ fn explain(users: u64, packets: u64, offers: &[Offer], given: Vec<u64>) -> Expla
         "document 004, Eq. 8, weighted by users",
     );
     e.step(
+        "mean t_w",
+        "a user's mean waiting",
+        "sum_k m_k t_w,k / m",
+        format!("{users} users"),
+        waiting.0,
+        "s",
+        "document 004, Eq. 7, weighted by users",
+    );
+    e.step(
+        "Eq. 7",
+        "mean waiting over the lines in use",
+        "sum_k t_w,k / P",
+        format!("P = {}", used.len()),
+        waiting_per_line.0,
+        "s",
+        "document 004, Eq. 7",
+    );
+    e.step(
         "Eq. 8",
-        "mean over the lines in use",
+        "mean turnaround over the lines in use",
         "sum_k t_T,k / P",
         format!("P = {}", used.len()),
         per_line.0,
@@ -206,7 +244,6 @@ fn explain(users: u64, packets: u64, offers: &[Offer], given: Vec<u64>) -> Expla
         "%",
         "document 004, Eq. 9",
     );
-    // Splitting users as if they were a fluid can only be better: with u_k = 1/t_k the optimum is quadratic.
     let low = offers
         .iter()
         .map(|o| o.fixed.0 + (packets as f64) * o.packet_time.0)
@@ -269,22 +306,137 @@ pub fn split_by_cost(users: usize, costs: &[Vec<f64>]) -> Result<(Vec<u64>, f64)
     Ok((given, best[users]))
 }
 
-/// The split of thinking users over lines with the least mean response: `demands[k]` is the wire time of a
-/// page on line `k`, `latency` its unshared time there.
+/// A line for users who think.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct SteadyLine {
+    /// Its name in answers.
+    pub name: String,
+    /// Time a page takes on its wire.
+    pub demand: Seconds,
+    /// Time a page takes besides, which is not shared.
+    pub latency: Seconds,
+}
+
+impl SteadyLine {
+    fn network(&self, think: Seconds) -> Result<Network, DomainError> {
+        let stations = vec![
+            Station::queue(&self.name, self.demand),
+            Station::delay("latency", self.latency),
+        ];
+        Network::new(stations, think)
+    }
+}
+
+/// How thinking users are split.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct SteadySplit {
+    /// Users of each line, in the order of the lines.
+    pub users: Vec<u64>,
+    /// Mean response of each line; zero where nobody is.
+    pub responses: Vec<Seconds>,
+    /// Mean response of a user.
+    pub response: Seconds,
+}
+
+/// The split of thinking users over lines with the least mean response.
 pub fn split_steady(
     users: usize,
     think: Seconds,
-    lines: &[(Seconds, Seconds)],
-) -> Result<(Vec<u64>, Seconds), DomainError> {
+    lines: &[SteadyLine],
+) -> Result<Explained<SteadySplit>, DomainError> {
+    within("users", users as f64, (1..=5_000).contains(&users), "1 to 5,000")?;
     let mut costs = Vec::with_capacity(lines.len());
-    for &(demand, latency) in lines {
-        let stations = vec![Station::queue("line", demand), Station::delay("latency", latency)];
-        let points = Network::new(stations, think)?.sweep(users as u64)?;
+    for line in lines {
+        let points = line.network(think)?.sweep(users as u64)?;
         let totals = points.iter().map(|(n, _, response)| *n as f64 * response.0);
-        costs.push(core::iter::once(0.0).chain(totals).collect());
+        costs.push(core::iter::once(0.0).chain(totals).collect::<Vec<f64>>());
     }
     let (given, total) = split_by_cost(users, &costs)?;
-    Ok((given, Seconds(total / users as f64)))
+    let m = users as f64;
+    let response = Seconds(total / m);
+    let each = |(cost, &k): (&Vec<f64>, &u64)| match k {
+        0 => Seconds::ZERO,
+        k => Seconds(cost[k as usize] / k as f64),
+    };
+    let responses: Vec<Seconds> = costs.iter().zip(&given).map(each).collect();
+    let alone = costs
+        .iter()
+        .map(|cost| cost[users] / m)
+        .fold(f64::INFINITY, f64::min);
+    let counts: Vec<String> = lines
+        .iter()
+        .zip(&given)
+        .map(|(line, k)| format!("{} {k}", line.name))
+        .collect();
+    let answer = SteadySplit {
+        users: given,
+        responses,
+        response,
+    };
+    let mut e = Explained::new(answer, format!("{}: mean response {response}", counts.join(", ")));
+    let (mut low, mut high) = (0.0, 0.0);
+    for (place, line) in lines.iter().enumerate() {
+        let (k, value) = (e.answer.users[place], e.answer.responses[place]);
+        if k == 0 {
+            e.warnings
+                .push(format!("{} is too slow to help: it gets no users", line.name));
+            continue;
+        }
+        let b = line.network(think)?.brackets(k);
+        let (least, most) = b.response_balanced.unwrap_or(b.response_asymptotic);
+        low += k as f64 * least.0 / m;
+        high += k as f64 * most.0 / m;
+        let numbers = format!(
+            "D = {}, E = {}, Z = {}",
+            significant(line.demand.0),
+            significant(line.latency.0),
+            significant(think.0)
+        );
+        e.step(
+            format!("R({})", line.name),
+            format!("{k} users"),
+            "R_MVA(N; D, E, Z)",
+            numbers,
+            value.0,
+            "s",
+            "exact mean value analysis, Reiser and Lavenberg 1980",
+        );
+    }
+    e.step(
+        "mean R",
+        "a user's mean response",
+        "sum_k m_k R_k / m",
+        format!("{users} users"),
+        response.0,
+        "s",
+        "least of all splits, by dynamic programming",
+    );
+    e.bounds.push(Bound {
+        quantity: "mean response",
+        low,
+        high: Some(high),
+        unit: "s",
+        source: "balanced job bounds of each line, weighted by users; Zahorjan et al. 1982",
+    });
+    e.bounds.push(Bound {
+        quantity: "mean response",
+        low: lines
+            .iter()
+            .map(|line| (line.demand + line.latency).0)
+            .fold(f64::INFINITY, f64::min),
+        high: Some(alone),
+        unit: "s",
+        source: "one user alone on the best line; everyone on the best line",
+    });
+    e.assumptions
+        .push("transfers of a line share it equally; no loss");
+    e.region.push(Region {
+        quantity: Quantity::SizeVariability,
+        low: 0.0,
+        high: f64::INFINITY,
+        outside: "means do not depend on it",
+    });
+    Ok(e)
 }
 
 /// How many equal lines are needed.

@@ -3,7 +3,7 @@
 use measure::{Bytes, Rate};
 use model::Seconds;
 use model::dimension::{Basis, Question};
-use model::distribute::{Offer, lines_for, split, split_by_cost, split_steady};
+use model::distribute::{Offer, SteadyLine, given, lines_for, split, split_by_cost, split_steady};
 use model::tcp::Sender;
 use model::tcp::setup::Setup;
 use model::transaction::Mode;
@@ -56,6 +56,8 @@ proptest! {
         prop_assert_eq!(answer.answer.users.iter().sum::<u64>(), users);
         prop_assert!(answer.bounds[0].contains(answer.answer.turnaround.0));
         prop_assert!(answer.answer.savings_percent >= -1e-9);
+        let again = given(packets, &offers, &answer.answer.users).unwrap();
+        prop_assert_eq!(again.answer, answer.answer);
     }
 
     #[test]
@@ -77,20 +79,29 @@ proptest! {
         a in 0.01f64..1.0,
         b in 0.01f64..1.0,
     ) {
-        let lines = [(Seconds(a), Seconds(0.1)), (Seconds(b), Seconds(0.3))];
-        let (_, response) = split_steady(users, Seconds(think), &lines).unwrap();
-        let of = |line: (Seconds, Seconds), k: usize| {
+        let lines = [(a, 0.1), (b, 0.3)].map(|(demand, latency)| SteadyLine {
+            name: "line".to_owned(),
+            demand: Seconds(demand),
+            latency: Seconds(latency),
+        });
+        let found = split_steady(users, Seconds(think), &lines).unwrap();
+        let response = found.answer.response;
+        for bound in &found.bounds {
+            prop_assert!(bound.contains(response.0), "{bound}: {response}");
+        }
+        prop_assert_eq!(found.answer.users.iter().sum::<u64>(), users as u64);
+        let of = |line: &SteadyLine, k: usize| {
             if k == 0 {
                 return 0.0;
             }
             let stations = vec![
-                model::closed::Station::queue("line", line.0),
-                model::closed::Station::delay("latency", line.1),
+                model::closed::Station::queue("line", line.demand),
+                model::closed::Station::delay("latency", line.latency),
             ];
             let network = model::closed::Network::new(stations, Seconds(think)).unwrap();
             k as f64 * network.exact(k as u64).unwrap().response.0
         };
-        let best = (0..=users).map(|k| of(lines[0], k) + of(lines[1], users - k)).fold(f64::INFINITY, f64::min);
+        let best = (0..=users).map(|k| of(&lines[0], k) + of(&lines[1], users - k)).fold(f64::INFINITY, f64::min);
         prop_assert!((response.0 - best / users as f64).abs() <= 1e-9 * best);
     }
 
