@@ -154,6 +154,17 @@ pub(crate) enum Question {
                       Lines that begin with # are skipped, other columns ignored.\n\n\
                       Example: weir model fit results.csv --predict 500")]
     Fit(FitFlags),
+    /// The document's experiment: published, modeled, and simulated packet by packet, with the error of each cell
+    #[command(after_help = "Examples:\n  weir model experiment --format markdown\n  \
+                      weir model experiment --users 20 --users 50 --server-time 2ms")]
+    Experiment(ExperimentFlags),
+    /// Predicts users on servers, simulates them, and states the error of each cell
+    #[command(
+        after_help = "Examples:\n  weir model validate --users 1 --users 100 --lines 1 --lines 4\n  \
+                      weir model validate --users 200 --packet-users 200 --rtt 30ms --page 20KB\n\n\
+                      Exit codes: 0 every prediction within the tolerance; 1 one is not; 2 usage."
+    )]
+    Validate(ValidateFlags),
 }
 
 /// A link and a file.
@@ -423,6 +434,11 @@ pub(crate) struct BasisFlags {
     /// All ask at once and nothing overlaps, round trips included: the document's upper bound
     #[arg(long, help_heading = "Users")]
     pub(crate) document: bool,
+
+    /// All ask at once and the link serves a packet of each in turn, as the document assumes; without it a
+    /// window of each, as a first-in first-out queue does
+    #[arg(long, conflicts_with_all = ["document", "think"], help_heading = "Users")]
+    pub(crate) packets_in_turn: bool,
 
     /// With --document, computes T as the document's tables do
     #[arg(long, requires = "document", help_heading = "Users")]
@@ -707,6 +723,90 @@ pub(crate) struct FitFlags {
 
     #[command(flatten)]
     pub(crate) sender: SenderFlags,
+}
+
+/// The document's experiment.
+#[derive(Debug, Args)]
+pub(crate) struct ExperimentFlags {
+    /// Bytes of the file; may be repeated
+    #[arg(long, value_name = "BYTES", default_values = ["3000", "6000", "12000"])]
+    pub(crate) size: Vec<Bytes>,
+
+    /// Users who ask at once; may be repeated
+    #[arg(long, value_name = "N", default_values = ["1", "5", "10"])]
+    pub(crate) users: Vec<u32>,
+
+    /// Rate of the link
+    #[arg(long, value_name = "RATE", default_value = "10M", value_parser = rate)]
+    pub(crate) rate: Rate,
+
+    /// Round-trip time
+    #[arg(long, value_name = "TIME", default_value = "0.5ms", value_parser = seconds)]
+    pub(crate) rtt: Seconds,
+
+    /// Processor time of an answer, which the document leaves out
+    #[arg(long, value_name = "TIME", default_value = "0s", value_parser = seconds)]
+    pub(crate) server_time: Seconds,
+
+    /// TCP of the client then
+    #[arg(long, value_name = "STACK", default_value = "solaris-2.5")]
+    pub(crate) client_stack: String,
+
+    /// TCP of the server then
+    #[arg(long, value_name = "STACK", default_value = "linux-2.0")]
+    pub(crate) server_stack: String,
+
+    /// All chance
+    #[arg(long, value_name = "N", default_value = "1", value_parser = seed)]
+    pub(crate) seed: Seed,
+}
+
+/// A comparison of model and simulation.
+#[derive(Debug, Args)]
+pub(crate) struct ValidateFlags {
+    /// Users in all; may be repeated
+    #[arg(long, value_name = "N", default_values = ["1", "10", "100", "1000", "10000"])]
+    pub(crate) users: Vec<u32>,
+
+    /// Servers, each with a line of its own; may be repeated
+    #[arg(long, value_name = "N", default_values = ["1", "4", "16", "64"])]
+    pub(crate) lines: Vec<u32>,
+
+    /// Bytes of a page
+    #[arg(long, value_name = "BYTES", default_value = "125KB")]
+    pub(crate) page: Bytes,
+
+    /// Rate of a line
+    #[arg(long, value_name = "RATE", default_value = "10M", value_parser = rate)]
+    pub(crate) rate: Rate,
+
+    /// Round-trip time
+    #[arg(long, value_name = "TIME", default_value = "20ms", value_parser = seconds)]
+    pub(crate) rtt: Seconds,
+
+    /// Mean think time; exponential
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = seconds)]
+    pub(crate) think: Seconds,
+
+    /// TCP of both hosts
+    #[arg(long, value_name = "STACK", default_value = "linux-6")]
+    pub(crate) stack: String,
+
+    /// Most users of a line that are simulated packet by packet as well
+    #[arg(long, value_name = "N", default_value = "100")]
+    pub(crate) packet_users: u32,
+
+    /// Answers of a packet simulation, about
+    #[arg(long, value_name = "N", default_value = "1000", value_parser = clap::value_parser!(u32).range(1..=20_000))]
+    pub(crate) packet_answers: u32,
+
+    /// Error of a prediction that is still good, beyond the simulation's own interval
+    #[arg(long, value_name = "SHARE", default_value = "2%", value_parser = share)]
+    pub(crate) tolerance: f64,
+
+    /// All chance
+    #[arg(long, value_name = "N", default_value = "1", value_parser = seed)]
+    pub(crate) seed: Seed,
 }
 
 /// A rate, or the name of one.

@@ -7,7 +7,7 @@ use std::fmt::Write;
 const WIDTH: f64 = 760.0;
 const HEIGHT: f64 = 380.0;
 const LEFT: f64 = 74.0;
-const RIGHT: f64 = 190.0;
+const RIGHT: f64 = 200.0;
 const TOP: f64 = 40.0;
 const BOTTOM: f64 = 52.0;
 
@@ -234,11 +234,37 @@ impl Chart {
             escape(&self.title)
         );
         self.frame(&mut svg, &x, &y);
-        for (number, series) in self.series.iter().enumerate() {
-            curve(&mut svg, series, number % COLORS.len(), &x, &y);
+        let curves = self.distinct(&x, &y);
+        for (class, (series, _)) in curves.iter().enumerate() {
+            curve(&mut svg, series, class % COLORS.len(), &x, &y);
         }
-        self.legend(&mut svg);
+        legend(&mut svg, &curves);
         svg
+    }
+
+    /// The series, each with the names of all that would be drawn on top of it: half a pixel is no difference.
+    fn distinct(&self, x: &Ruler, y: &Ruler) -> Vec<(&Series, Vec<&str>)> {
+        let place = |&(a, b): &(f64, f64)| Some((x.place(a)?, y.place(b)?));
+        let near = |one: &Series, other: &Series| {
+            one.stroke == other.stroke
+                && one.points.len() == other.points.len()
+                && one
+                    .points
+                    .iter()
+                    .zip(&other.points)
+                    .all(|pair| match (place(pair.0), place(pair.1)) {
+                        (Some(a), Some(b)) => (a.0 - b.0).abs() < 0.5 && (a.1 - b.1).abs() < 0.5,
+                        (a, b) => a == b,
+                    })
+        };
+        let mut curves: Vec<(&Series, Vec<&str>)> = Vec::new();
+        for series in &self.series {
+            match curves.iter_mut().find(|(first, _)| near(first, series)) {
+                Some((_, names)) => names.push(&series.name),
+                None => curves.push((series, vec![&series.name])),
+            }
+        }
+        curves
     }
 
     fn frame(&self, svg: &mut String, x: &Ruler, y: &Ruler) {
@@ -276,31 +302,37 @@ impl Chart {
             escape(&self.y.label)
         );
     }
+}
 
-    fn legend(&self, svg: &mut String) {
-        let left = WIDTH - RIGHT + 16.0;
-        for (place, series) in self.series.iter().enumerate() {
-            let (middle, class) = (TOP + 8.0 + 20.0 * place as f64, place % COLORS.len());
-            let _ = match series.stroke {
-                Stroke::Dots => write!(
-                    svg,
-                    "<circle class=\"s{class}\" fill=\"currentColor\" cx=\"{}\" cy=\"{middle}\" r=\"3.5\"/>",
-                    left + 11.0
-                ),
-                Stroke::Solid | Stroke::Dashed => write!(
-                    svg,
-                    "<path class=\"line s{class}\"{} d=\"M{left} {middle}h22\"/>",
-                    dashes(series.stroke)
-                ),
-            };
+/// A mark for each curve and, below each other, the names it has.
+fn legend(svg: &mut String, curves: &[(&Series, Vec<&str>)]) {
+    let left = WIDTH - RIGHT + 16.0;
+    let mut middle = TOP + 8.0;
+    for (place, (series, names)) in curves.iter().enumerate() {
+        let class = place % COLORS.len();
+        let _ = match series.stroke {
+            Stroke::Dots => write!(
+                svg,
+                "<circle class=\"s{class}\" fill=\"currentColor\" cx=\"{}\" cy=\"{middle}\" r=\"3.5\"/>",
+                left + 11.0
+            ),
+            Stroke::Solid | Stroke::Dashed => write!(
+                svg,
+                "<path class=\"line s{class}\"{} d=\"M{left} {middle}h22\"/>",
+                dashes(series.stroke)
+            ),
+        };
+        for name in names {
             let _ = write!(
                 svg,
                 "<text class=\"small\" x=\"{}\" y=\"{}\">{}</text>",
                 left + 28.0,
                 middle + 4.0,
-                escape(&series.name)
+                escape(name)
             );
+            middle += 17.0;
         }
+        middle += 3.0;
     }
 }
 
@@ -413,6 +445,20 @@ mod tests {
         );
         assert!(!svg.contains("NaN"), "{svg}");
         assert_eq!(svg.matches("</svg>").count(), 1);
+    }
+
+    #[test]
+    fn curves_that_coincide_are_drawn_once_with_both_names() {
+        let mut two = chart(vec![(0.0, 1.0), (1.0, 2.0)], Scale::Linear);
+        let mut twin = two.series[0].clone();
+        twin.name = "twin".to_owned();
+        two.series.push(twin);
+        let svg = document(&[two]);
+        assert_eq!(svg.matches("<path class=\"line s0\"").count(), 2, "{svg}");
+        assert!(
+            !svg.contains("<path class=\"line s1\"") && svg.contains(">twin<"),
+            "{svg}"
+        );
     }
 
     #[test]

@@ -97,7 +97,7 @@ fn plan(flags: &FlowFlags) -> Result<Plan, DomainError> {
 const LINES_MAX: u32 = 1_000_000;
 
 /// What a formula says of the same plan, where one is exact for it.
-fn predicted(plan: &Plan) -> Result<Option<(&'static str, Seconds)>, DomainError> {
+pub(super) fn predicted(plan: &Plan) -> Result<Option<(&'static str, Seconds)>, DomainError> {
     let Some(&rate) = plan.lines.first() else {
         return Ok(None);
     };

@@ -3,13 +3,16 @@
 
 mod chart;
 mod document;
+mod experiment;
 mod fit;
 mod flow;
 mod grid;
 mod queues;
 mod report;
+mod simulate;
 mod transfers;
 mod users;
+mod validate;
 
 use crate::cli::model::{Flags, Format, Question};
 use crate::cli::{Failure, Voice};
@@ -28,9 +31,10 @@ pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<(), Failure> {
     let text = report.render(format, output.explain, name)?;
     match io::stdout().lock().write_all(text.as_bytes()) {
         // Whoever reads has read enough.
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        other => other.map_err(|error| Failure::System(format!("cannot write the answer: {error}"))),
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
+        other => other.map_err(|error| Failure::System(format!("cannot write the answer: {error}")))?,
     }
+    report.failed.map_or(Ok(()), |why| Err(Failure::Failed(why)))
 }
 
 /// The question's name and its answer.
@@ -50,6 +54,8 @@ fn answer(question: &Question, measured: Measured<'_>) -> Result<(&'static str, 
         Question::Srpt(flags) => ("srpt", queues::srpt(flags, measured)),
         Question::Flow(flags) => ("flow", flow::flow(flags, measured)),
         Question::Fit(flags) => ("fit", fit::fit(flags, measured)),
+        Question::Experiment(flags) => ("experiment", experiment::experiment(flags)),
+        Question::Validate(flags) => ("validate", validate::validate(flags)),
     };
     Ok((name, report?))
 }

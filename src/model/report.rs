@@ -38,6 +38,8 @@ pub(super) struct Report {
     pub(super) notes: Vec<String>,
     /// The tables say what the results of the steps would: only the lines of the answers are printed.
     pub(super) brief: bool,
+    /// Why what was compared does not agree: the report is printed and the command fails.
+    pub(super) failed: Option<String>,
 }
 
 impl Report {

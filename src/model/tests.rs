@@ -66,7 +66,8 @@ fn every_example_of_the_help_works_in_every_form() {
     for example in examples {
         // The simulated million is for release builds, files of results are the user's.
         let example = example.replace("--users 1000000 --lines 1000", "--users 1000 --lines 1");
-        if example.contains("results.csv") || example.contains("QUANTITY") {
+        // What simulates packets for long has tests of its own below.
+        if example.contains("results.csv") || example.contains("model validate") {
             continue;
         }
         for format in [Format::Table, Format::Csv, Format::Markdown] {
@@ -116,7 +117,7 @@ fn the_headline_question_is_answered_in_one_line() {
     .expect("an answer");
     let first = text.lines().next().unwrap_or_default();
     assert!(
-        first.contains("132.353 Mbit/s for 200 users") && first.contains("binds"),
+        first.contains("103.286 Mbit/s for 200 users") && first.contains("binds"),
         "{first}"
     );
     assert!(text.contains("bounds:") && text.contains("holds for:"), "{text}");
@@ -262,4 +263,103 @@ fn a_fit_finds_what_made_the_samples() {
 #[allow(clippy::disallowed_methods, reason = "a test of reading a file writes one")]
 fn put(path: &std::path::Path, text: &str) {
     std::fs::write(path, text).expect("a file");
+}
+
+/// The number in the row of `size` and `users` for `mean`, in the column whose head begins with `head`.
+fn cell(csv: &str, size: &str, users: &str, mean: &str, head: &str) -> f64 {
+    // The only heads with commas are quoted.
+    let heads: Vec<String> = csv
+        .lines()
+        .next()
+        .unwrap_or_default()
+        .replace("\"printed, computed [ms]\"", "published")
+        .replace("\"printed, experiment [ms]\"", "published experiment")
+        .replace("\"Eqs. 2, 4 [ms]\"", "equations")
+        .replace("\"Eqs. 2, 4 error [%]\"", "equations error")
+        .replace("\"windows, then [ms]\"", "windows then")
+        .replace("\"windows, now [ms]\"", "windows now")
+        .replace("\"simulated, then [ms]\"", "simulated then")
+        .replace("\"simulated, now [ms]\"", "simulated now")
+        .split(',')
+        .map(str::to_owned)
+        .collect();
+    let at = heads.iter().position(|name| name.starts_with(head)).expect(head);
+    let row = csv
+        .lines()
+        .map(|line| line.split(',').collect::<Vec<_>>())
+        .find(|cells| cells[0] == size && cells[1] == users && cells[2] == mean)
+        .expect("a row");
+    row[at].parse().expect("a number")
+}
+
+#[test]
+fn the_experiment_shows_published_modeled_and_simulated() {
+    let csv = ask("weir model experiment", Format::Csv).expect("an answer");
+    assert_eq!(csv.lines().count(), 1 + 15, "{csv}");
+    assert_eq!(cell(&csv, "6000", "5", "turnaround", "published"), 27.0);
+    assert_eq!(
+        cell(&csv, "12000", "1", "turnaround", "published experiment"),
+        35.63
+    );
+    // The equations are the exact ones: Table 2 without its 1,024.
+    assert!((cell(&csv, "3000", "1", "turnaround", "equations") - 3.4).abs() < 1e-9);
+    for size in ["3000", "6000", "12000"] {
+        for users in ["1", "5", "10"] {
+            // Windows in turn are what today's simulated TCP does.
+            let error = cell(&csv, size, users, "turnaround", "windows error now");
+            assert!(error.abs() < 6.0, "{size} {users}: {error}");
+            let error = cell(&csv, size, users, "turnaround", "windows error [");
+            assert!(error.abs() < 14.0, "{size} {users}: {error}");
+        }
+        // Packets in turn are not: a first-in first-out queue serves windows whole.
+        assert!(
+            cell(&csv, size, "10", "waiting", "equations")
+                > 1.4 * cell(&csv, size, "10", "waiting", "simulated now")
+        );
+    }
+    let again = ask("weir model experiment", Format::Csv).expect("an answer");
+    assert_eq!(csv, again, "the same seed gives the same bytes");
+}
+
+#[test]
+fn an_experiment_can_be_another() {
+    let one = ask(
+        "weir model experiment --users 1 --size 20KB --server-time 0s",
+        Format::Csv,
+    )
+    .expect("an answer");
+    let slow = ask(
+        "weir model experiment --users 1 --size 20KB --server-time 5ms",
+        Format::Csv,
+    )
+    .expect("an answer");
+    let at = |csv: &str| cell(csv, "20000", "1", "turnaround", "simulated now");
+    assert!((at(&slow) - at(&one) - 5.0).abs() < 0.1, "{one}{slow}");
+    let error = ask("weir model experiment --client-stack plan9", Format::Csv).expect_err("no stack");
+    assert!(error.contains("`plan9` is no stack; there are"), "{error}");
+}
+
+#[test]
+fn predictions_hold_for_flows_and_stand_beside_packets() {
+    let line = "weir model validate --users 1 --users 40 --lines 1 --lines 4 --page 30KB --rate 2M --think 2s --packet-users 10 --packet-answers 100";
+    let flags = flags(&split(line)).expect("flags");
+    let (_, report) = answer(&flags.question, &[]).expect("an answer");
+    assert!(report.failed.is_none(), "{:?}", report.failed);
+    let csv = report.render(Format::Csv, false, "validate").expect("CSV");
+    let rows: Vec<Vec<&str>> = csv
+        .lines()
+        .skip(1)
+        .map(|line| line.split(',').collect())
+        .collect();
+    assert_eq!(rows.len(), 3, "{csv}");
+    let number = |row: &[&str], at: usize| row[at].parse::<f64>().expect("a number");
+    for row in &rows {
+        assert!(
+            number(row, 4) <= number(row, 3) * 1.000_001 && number(row, 3) <= number(row, 5) * 1.000_001,
+            "{csv}"
+        );
+        // Forty users of one line are beyond what is simulated by packets.
+        assert_eq!(row[9].is_empty(), row[0] == "40" && row[1] == "1", "{csv}");
+    }
+    assert!(number(&rows[0], 11).abs() < 3.0, "one user alone: {csv}");
 }

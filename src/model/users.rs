@@ -123,7 +123,8 @@ fn basis(flags: &BasisFlags) -> Basis {
     match flags.think {
         Some(think) => Basis::Steady { think },
         None if flags.document => Basis::Document(mode(flags.paper)),
-        None => Basis::Burst,
+        None if flags.packets_in_turn => Basis::Burst,
+        None => Basis::Windows,
     }
 }
 
@@ -255,9 +256,10 @@ pub(super) fn distribute(flags: &DistributeFlags, measured: Measured<'_>) -> Res
             "users are given for some lines and not for others; write :USERS behind all of them, or behind none".to_owned(),
         ));
     }
-    if matches!(basis(&flags.basis), Basis::Burst) {
+    if !flags.basis.document {
         report.notes.push(
-            "round trips of different users overlap here; --document adds them up, as the document does"
+            "packets of all users are served in turn and their round trips overlap; --document adds round trips up, \
+             as the document does"
                 .to_owned(),
         );
     }

@@ -132,13 +132,14 @@ proptest! {
         rtt in 0.001f64..0.3,
         objective in 0.05f64..60.0,
         window in 1u32..12,
-        kind in 0usize..4,
+        kind in 0usize..5,
     ) {
         let basis = [
             Basis::Burst,
             Basis::Steady { think: Seconds(5.0) },
             Basis::Document(Mode::Exact),
             Basis::Document(Mode::Paper),
+            Basis::Windows,
         ][kind];
         let question = Question {
             users,
