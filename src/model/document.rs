@@ -128,8 +128,8 @@ pub(super) fn savings(flags: &SavingsFlags) -> Result<Report, Failure> {
     }
     let chart = |what: &str, percent: fn(&::model::paper::Saving) -> f64| Chart {
         title: format!(
-            "{what} saved by distributing users over lines, files of {}",
-            flags.page
+            "{what} saved by distributing users over lines, files of {} B",
+            flags.page.0
         ),
         x: Axis::linear("users"),
         y: Axis::linear("percent"),

@@ -38,7 +38,7 @@ pub(super) fn experiment(flags: &ExperimentFlags) -> Result<Report, Failure> {
     let mut grid = Grid::new("document 004's experiment", &columns);
     let mut charts = Vec::new();
     for &size in &flags.size {
-        let mut lines = [Vec::new(), Vec::new(), Vec::new()];
+        let mut lines: [Vec<(f64, f64)>; 5] = Default::default();
         let alone = [&then, &now].map(|stacks| simulated(flags, stacks, 1, size));
         let [alone_then, alone_now] = alone;
         let (alone_then, alone_now) = (alone_then?, alone_now?);
@@ -51,28 +51,37 @@ pub(super) fn experiment(flags: &ExperimentFlags) -> Result<Report, Failure> {
                 now: beyond(simulated(flags, &now, users, size)?, alone_now),
             };
             let at = |span: Seconds| (f64::from(users), span.as_millis());
-            lines[0].push(at(cell.equations.turnaround));
-            lines[1].push(at(cell.windows_then.turnaround));
-            lines[2].push(at(cell.then.turnaround));
+            let drawn = [
+                cell.equations,
+                cell.windows_then,
+                cell.then,
+                cell.windows_now,
+                cell.now,
+            ];
+            for (line, means) in lines.iter_mut().zip(drawn) {
+                line.push(at(means.turnaround));
+            }
             grid.row(cell.row(size, users, "turnaround", &published, |means| means.turnaround));
             if users > 1 {
                 grid.row(cell.row(size, users, "waiting", &published, |means| means.waiting));
             }
         }
-        let [equations, windows, simulated] = lines;
+        let [equations, windows_then, then, windows_now, now] = lines;
         let series = |name: &str, stroke, points| Series {
             name: name.to_owned(),
             stroke,
             points,
         };
         charts.push(Chart {
-            title: format!("Mean turnaround of users who ask at once, files of {size}"),
+            title: format!("Mean turnaround of users who ask at once, files of {} B", size.0),
             x: Axis::linear("users"),
             y: Axis::linear("milliseconds"),
             series: vec![
                 series("Eq. 4", Stroke::Dashed, equations),
-                series("windows over the link", Stroke::Solid, windows),
-                series("simulated TCP, then", Stroke::Dots, simulated),
+                series("windows, then", Stroke::Solid, windows_then),
+                series("simulated, then", Stroke::Dots, then),
+                series("windows, now", Stroke::Solid, windows_now),
+                series("simulated, now", Stroke::Dots, now),
             ],
         });
     }
