@@ -70,14 +70,20 @@ fn every_example_of_the_help_works_in_every_form() {
         if example.contains("results.csv") || example.contains("model validate") {
             continue;
         }
-        for format in [Format::Table, Format::Csv, Format::Markdown] {
-            let text = ask(&example, format).unwrap_or_else(|why| panic!("{example}: {why}"));
-            assert!(text.ends_with('\n') && !text.contains("NaN"), "{example}: {text}");
+        let flags = flags(&split(&example)).unwrap_or_else(|why| panic!("{example}: {why}"));
+        let (name, report) =
+            answer(&flags.question, &flags.output.measured).unwrap_or_else(|why| panic!("{example}: {why}"));
+        let render = |format, explain| report.render(format, explain, name);
+        for explain in [false, true] {
+            for format in [Format::Table, Format::Csv, Format::Markdown] {
+                let text = render(format, explain).expect("always possible");
+                assert!(text.ends_with('\n') && !text.contains("NaN"), "{example}: {text}");
+            }
         }
-        let text = ask(&example, Format::Json).expect("as above");
+        let text = render(Format::Json, false).expect("always possible");
         let value: serde_json::Value = serde_json::from_str(&text).expect("JSON");
         assert_eq!(value["format"], "weir-model", "{example}");
-        if let Ok(svg) = ask(&example, Format::Svg) {
+        if let Ok(svg) = render(Format::Svg, false) {
             assert!(
                 svg.starts_with("<svg") && !svg.contains("NaN"),
                 "{example}: {svg}"

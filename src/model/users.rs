@@ -9,7 +9,9 @@ use crate::cli::model::{
     BasisFlags, DimensionFlags, DistributeFlags, LineOffer, Protocol, ServersFlags, WaitingFlags, mode,
 };
 use ::model::dimension::{Basis, Question};
-use ::model::distribute::{Offer, SteadyLine, given, lines_for, pool_for, split, split_steady};
+use ::model::distribute::{
+    Offer, SteadyLine, WindowLine, given, lines_for, pool_for, split, split_steady, split_windows,
+};
 use ::model::tcp::ramp::Path;
 use ::model::transaction::Transfer;
 use ::model::waiting::{Line, Mixed};
@@ -232,37 +234,79 @@ pub(super) fn distribute(flags: &DistributeFlags, measured: Measured<'_>) -> Res
             ));
         }
         report.answer(lines_for(flags.users, packets, offer, objective)?, measured);
+        packets_note(flags, &mut report);
         return Ok(report);
     }
     if let Some(think) = flags.basis.think {
         return steady(flags, think, measured);
     }
-    if given_users.is_empty() {
-        report.answer(split(flags.users, packets, &offers)?, measured);
-    } else if given_users.len() == offers.len() {
-        let all = given_users
-            .iter()
-            .fold(0u64, |sum, &users| sum.saturating_add(users));
-        if all != flags.users {
-            return Err(Failure::Usage(format!(
-                "the lines have {all} users and --users says {}",
-                flags.users
-            )));
-        }
-        report.answer(given(packets, &offers, &given_users)?, measured);
-        report.answer(split(flags.users, packets, &offers)?, measured);
-    } else {
+    if !given_users.is_empty() && given_users.len() != offers.len() {
         return Err(Failure::Usage(
-            "users are given for some lines and not for others; write :USERS behind all of them, or behind none".to_owned(),
+            "users are given for some lines and not for others; write :USERS behind all of them, or behind none"
+                .to_owned(),
         ));
     }
+    if let Basis::Windows = basis(&flags.basis) {
+        return windows(flags, &given_users, measured);
+    }
+    if given_users.is_empty() {
+        report.answer(split(flags.users, packets, &offers)?, measured);
+    } else {
+        check_sum(flags, &given_users)?;
+        report.answer(given(packets, &offers, &given_users)?, measured);
+        report.answer(split(flags.users, packets, &offers)?, measured);
+    }
+    packets_note(flags, &mut report);
+    Ok(report)
+}
+
+fn packets_note(flags: &DistributeFlags, report: &mut Report) {
     if !flags.basis.document {
         report.notes.push(
-            "packets of all users are served in turn and their round trips overlap; --document adds round trips up, \
-             as the document does"
+            "packets of all users are served in turn and their round trips overlap: an upper bound of what a first-in \
+             first-out queue does; --document adds round trips up, as the document does"
                 .to_owned(),
         );
     }
+}
+
+fn check_sum(flags: &DistributeFlags, given_users: &[u64]) -> Result<(), Failure> {
+    let all = given_users
+        .iter()
+        .fold(0u64, |sum, &users| sum.saturating_add(users));
+    if all == flags.users {
+        return Ok(());
+    }
+    Err(Failure::Usage(format!(
+        "the lines have {all} users and --users says {}",
+        flags.users
+    )))
+}
+
+/// Windows in turn, as a first-in first-out queue serves them.
+fn windows(flags: &DistributeFlags, given_users: &[u64], measured: Measured<'_>) -> Result<Report, Failure> {
+    let question = Question {
+        users: flags.users,
+        page: flags.page,
+        // No objective is asked for; it only has to be one.
+        turnaround: Seconds(1.0),
+        rtt: flags.rtt,
+        sender: flags.sender.sender(),
+        setup: flags.sender.setup,
+        basis: Basis::Windows,
+    };
+    let line = |line: &LineOffer| WindowLine {
+        name: line.name.clone(),
+        rate: line.rate,
+        rtt: line.rtt.unwrap_or(flags.rtt),
+    };
+    let lines: Vec<WindowLine> = flags.line.iter().map(line).collect();
+    let mut report = Report::default();
+    if !given_users.is_empty() {
+        check_sum(flags, given_users)?;
+        report.answer(split_windows(&question, &lines, Some(given_users))?, measured);
+    }
+    report.answer(split_windows(&question, &lines, None)?, measured);
     Ok(report)
 }
 

@@ -6,11 +6,13 @@
 
 use crate::Seconds;
 use crate::closed::{Network, Station};
+use crate::dimension::{Basis, Question};
 use crate::domain::{DomainError, non_negative, positive, within};
 use crate::explain::{Bound, Explained, Quantity, Region, significant};
 use crate::queue::{mm1, mmc};
 use crate::waiting::{ASSUMPTIONS, Distributed, Line, same_size_region, savings_percent};
 use core::cmp::Reverse;
+use measure::Rate;
 use serde::Serialize;
 use std::collections::BinaryHeap;
 
@@ -109,8 +111,9 @@ pub fn given(packets: u64, offers: &[Offer], users: &[u64]) -> Result<Explained<
         "as many as lines",
     )?;
     let mut e = explain(all, packets, offers, users.to_vec());
-    // That nobody goes there was the asker's choice.
+    // That nobody goes there was the asker's choice, and a split may be worse than no split.
     e.warnings.clear();
+    e.bounds.iter_mut().for_each(|bound| bound.high = None);
     Ok(e)
 }
 
@@ -327,9 +330,9 @@ impl SteadyLine {
     }
 }
 
-/// How thinking users are split.
+/// How users are split over lines of any cost.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct SteadySplit {
+pub struct CostSplit {
     /// Users of each line, in the order of the lines.
     pub users: Vec<u64>,
     /// Mean response of each line; zero where nobody is.
@@ -338,12 +341,168 @@ pub struct SteadySplit {
     pub response: Seconds,
 }
 
+/// What a split makes of lines whose `costs[k][m]` is the total time of `m` users on line `k`.
+fn by_cost(names: &[&str], costs: &[Vec<f64>], given: Vec<u64>) -> Explained<CostSplit> {
+    let m: u64 = given.iter().sum();
+    let total: f64 = costs.iter().zip(&given).map(|(cost, &k)| cost[k as usize]).sum();
+    let response = Seconds(total / m as f64);
+    let each = |(cost, &k): (&Vec<f64>, &u64)| match k {
+        0 => Seconds::ZERO,
+        k => Seconds(cost[k as usize] / k as f64),
+    };
+    let responses = costs.iter().zip(&given).map(each).collect();
+    let counts: Vec<String> = names
+        .iter()
+        .zip(&given)
+        .map(|(name, k)| format!("{name} {k}"))
+        .collect();
+    let line = format!("{}: mean turnaround {response}", counts.join(", "));
+    let answer = CostSplit {
+        users: given,
+        responses,
+        response,
+    };
+    Explained::new(answer, line)
+}
+
+/// A line for users who ask at once.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct WindowLine {
+    /// Its name in answers.
+    pub name: String,
+    /// Its rate.
+    pub rate: Rate,
+    /// Its round-trip time.
+    pub rtt: Seconds,
+}
+
+/// The split of the users of `question`, who ask at once and whose windows are served in turn
+/// ([`Basis::Windows`]), with the least mean turnaround; or, if `given` holds users for every line, what that
+/// split makes of it. Up to 5,000 users; the question's own rate, round trip and objective do not count.
+pub fn split_windows(
+    question: &Question,
+    lines: &[WindowLine],
+    given: Option<&[u64]>,
+) -> Result<Explained<CostSplit>, DomainError> {
+    let all = question.users;
+    within("users", all as f64, (1..=5_000).contains(&all), "1 to 5,000")?;
+    let at = |line: &WindowLine, users: u64| {
+        let own = Question {
+            users,
+            rtt: line.rtt,
+            basis: Basis::Windows,
+            ..*question
+        };
+        own.turnaround_at(line.rate)
+    };
+    let mut costs = Vec::with_capacity(lines.len());
+    for line in lines {
+        let mut cost = vec![0.0];
+        for users in 1..=all {
+            cost.push(users as f64 * at(line, users)?.total().0);
+        }
+        costs.push(cost);
+    }
+    let chosen = match given {
+        Some(users) => {
+            within(
+                "users of the lines together",
+                users.iter().sum::<u64>() as f64,
+                users.len() == lines.len() && users.iter().sum::<u64>() == all,
+                "as many as there are users, given for every line",
+            )?;
+            users.to_vec()
+        }
+        None => split_by_cost(all as usize, &costs)?.0,
+    };
+    let names: Vec<&str> = lines.iter().map(|line| line.name.as_str()).collect();
+    let mut e = by_cost(&names, &costs, chosen);
+    for (place, line) in lines.iter().enumerate() {
+        let users = e.answer.users[place];
+        if users == 0 {
+            if given.is_none() {
+                e.warnings
+                    .push(format!("{} is too slow to help: it gets no users", line.name));
+            }
+            continue;
+        }
+        let parts = at(line, users)?;
+        let numbers = format!(
+            "{} + {} + {} + {}",
+            significant(parts.round_trips.0),
+            significant(parts.window.0),
+            significant(parts.wire.0),
+            significant(parts.sharing.0)
+        );
+        e.step(
+            format!("t_T({})", line.name),
+            format!("{users} users"),
+            "round trips + window + wire + sharing",
+            numbers,
+            parts.total().0,
+            "s",
+            "document 004, Eq. 4, a window in place of a packet",
+        );
+    }
+    let (response, source) = (e.answer.response.0, "document 004, Eq. 8, weighted by users");
+    e.step(
+        "mean t_T",
+        "a user's mean turnaround",
+        "sum_k m_k t_T,k / m",
+        format!("{all} users"),
+        response,
+        "s",
+        source,
+    );
+    let alone = costs
+        .iter()
+        .map(|cost| cost[all as usize] / all as f64)
+        .fold(f64::INFINITY, f64::min);
+    let savings = savings_percent(Seconds(alone), e.answer.response)?;
+    let numbers = format!(
+        "100 x ({} - {}) / {}",
+        significant(alone),
+        significant(response),
+        significant(alone)
+    );
+    e.step(
+        "savings",
+        "against the best single line",
+        "100 (a - b)/a",
+        numbers,
+        savings,
+        "%",
+        "document 004, Eq. 9",
+    );
+    e.line = format!(
+        "{}, {} % less than the best single line",
+        e.line,
+        significant(savings)
+    );
+    let fastest = lines.iter().map(|line| Ok(at(line, 1)?.total().0));
+    let low = fastest.collect::<Result<Vec<f64>, DomainError>>()?;
+    e.bounds.push(Bound {
+        quantity: "mean turnaround",
+        low: low.into_iter().fold(f64::INFINITY, f64::min),
+        // A split that is given may be worse than no split.
+        high: given.is_none().then_some(alone),
+        unit: "s",
+        source: "one user alone on the best line; everyone on the best line",
+    });
+    e.assumptions.extend([
+        "all users ask at the same moment for pages of the same size",
+        "a first-in first-out queue at each line that holds all windows; no loss",
+    ]);
+    e.region.push(same_size_region());
+    Ok(e)
+}
+
 /// The split of thinking users over lines with the least mean response.
 pub fn split_steady(
     users: usize,
     think: Seconds,
     lines: &[SteadyLine],
-) -> Result<Explained<SteadySplit>, DomainError> {
+) -> Result<Explained<CostSplit>, DomainError> {
     within("users", users as f64, (1..=5_000).contains(&users), "1 to 5,000")?;
     let mut costs = Vec::with_capacity(lines.len());
     for line in lines {
@@ -351,29 +510,14 @@ pub fn split_steady(
         let totals = points.iter().map(|(n, _, response)| *n as f64 * response.0);
         costs.push(core::iter::once(0.0).chain(totals).collect::<Vec<f64>>());
     }
-    let (given, total) = split_by_cost(users, &costs)?;
-    let m = users as f64;
-    let response = Seconds(total / m);
-    let each = |(cost, &k): (&Vec<f64>, &u64)| match k {
-        0 => Seconds::ZERO,
-        k => Seconds(cost[k as usize] / k as f64),
-    };
-    let responses: Vec<Seconds> = costs.iter().zip(&given).map(each).collect();
+    let (given, _) = split_by_cost(users, &costs)?;
+    let names: Vec<&str> = lines.iter().map(|line| line.name.as_str()).collect();
+    let mut e = by_cost(&names, &costs, given);
+    let (m, response) = (users as f64, e.answer.response);
     let alone = costs
         .iter()
         .map(|cost| cost[users] / m)
         .fold(f64::INFINITY, f64::min);
-    let counts: Vec<String> = lines
-        .iter()
-        .zip(&given)
-        .map(|(line, k)| format!("{} {k}", line.name))
-        .collect();
-    let answer = SteadySplit {
-        users: given,
-        responses,
-        response,
-    };
-    let mut e = Explained::new(answer, format!("{}: mean response {response}", counts.join(", ")));
     let (mut low, mut high) = (0.0, 0.0);
     for (place, line) in lines.iter().enumerate() {
         let (k, value) = (e.answer.users[place], e.answer.responses[place]);
