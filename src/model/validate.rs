@@ -15,6 +15,10 @@ use ::model::{DomainError, Seconds, Sizes};
 use measure::Seed;
 use tcp::Stack;
 
+/// Requests of a flow simulation, about: near saturation the queue forgets slowly, and an interval of a percent
+/// takes so many.
+const REQUESTS: f64 = 1_000_000.0;
+
 /// A page as the formulas see it: bytes on the wire, and time besides.
 struct Page {
     wire_bytes: f64,
@@ -130,7 +134,7 @@ fn cell(flags: &ValidateFlags, stack: &Stack, page: &Page, users: u32, lines: u3
     // A cycle of a user is the system's memory; several of them wash out the start.
     let cycle = flags.think + predicted;
     plan.warmup = cycle * 5.0;
-    plan.measured = cycle * 40.0;
+    plan.measured = cycle * (REQUESTS / f64::from(users)).clamp(40.0, 20_000.0);
     let flow = run(&plan, &Limits::DEFAULT)?.answer;
     let each = users.div_ceil(lines);
     let service = Seconds(page.wire_bytes * 8.0 / flags.rate.bits_per_second());
@@ -232,5 +236,42 @@ fn chart(flags: &ValidateFlags, cells: &[Cells]) -> Chart {
         x: Axis::logarithmic("users"),
         y: Axis::logarithmic("seconds"),
         series,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_prediction_is_good_within_tolerance_and_interval() {
+        let cell = |predicted: f64, half: f64| Cells {
+            users: 1,
+            lines: 1,
+            predicted: Seconds(predicted),
+            bounds: (Seconds(0.0), Seconds(9.0)),
+            flow: Outcome {
+                completed: 100,
+                events: 200,
+                throughput: 1.0,
+                response: Seconds(1.0),
+                half_width: Some(Seconds(half)),
+                response_max: Seconds(2.0),
+                utilization: 0.5,
+                utilization_max: 0.5,
+            },
+            packets: None,
+        };
+        for (predicted, half, good) in [
+            (1.0, 0.0, true),
+            (1.019, 0.0, true),
+            (1.021, 0.0, false),
+            (0.95, 0.04, true),
+            (0.93, 0.04, false),
+        ] {
+            assert_eq!(cell(predicted, half).is_good(0.02), good, "{predicted} {half}");
+        }
+        assert!((cell(1.05, 0.0).error_percent() - 5.0).abs() < 1e-9);
+        assert_eq!(cell(1.0, 0.0).row().len(), 12);
     }
 }

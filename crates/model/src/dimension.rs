@@ -226,7 +226,7 @@ impl Question {
             time += rounds * (m * w * t).max(w * t + stall);
             delay = 0.0;
             left -= rounds * w;
-            w = (w * sender.growth).min(cap);
+            w = sender.opened(w);
         }
         time + (m + 1.0) / 2.0 * left * t
     }
