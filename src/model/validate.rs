@@ -143,7 +143,12 @@ fn cell(flags: &ValidateFlags, stack: &Stack, page: &Page, users: u32, lines: u3
         Station::delay("latency", page.latency),
     ];
     let network = Network::new(stations, flags.think)?;
-    let b = network.brackets(u64::from(each));
+    // Lines with a user less answer no later, lines with one more no sooner, than any mixture of both.
+    let bounds = |users: u32| {
+        let b = network.brackets(u64::from(users));
+        b.response_balanced.unwrap_or(b.response_asymptotic)
+    };
+    let bounds = (bounds(users / lines).0, bounds(each).1);
     let packets = (each <= flags.packet_users)
         .then(|| {
             let scene = Scene {
@@ -166,7 +171,7 @@ fn cell(flags: &ValidateFlags, stack: &Stack, page: &Page, users: u32, lines: u3
         users,
         lines,
         predicted,
-        bounds: b.response_balanced.unwrap_or(b.response_asymptotic),
+        bounds,
         flow,
         packets,
     })
