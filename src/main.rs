@@ -4,6 +4,7 @@
 mod cache;
 mod cli;
 mod demo;
+mod model;
 mod serve;
 
 use std::process::ExitCode;
@@ -17,6 +18,7 @@ fn main() -> ExitCode {
         cli::Command::Cache { what } => cache::run(&what, &voice),
         cli::Command::Completions(flags) => cli::manual::complete(&flags),
         cli::Command::Man(flags) => cli::manual::write(&flags),
+        cli::Command::Model(flags) => model::run(&flags, &voice),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

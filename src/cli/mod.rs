@@ -7,6 +7,7 @@ pub(crate) mod ctl;
 mod environment;
 mod failure;
 pub(crate) mod manual;
+pub(crate) mod model;
 pub(crate) mod serve;
 mod voice;
 
@@ -81,6 +82,9 @@ pub(crate) enum Command {
 
     /// Writes the manual: a page for each command
     Man(manual::Man),
+
+    /// Answers how long, how much bandwidth, how many servers: from formulas, with bounds and derivation
+    Model(Box<model::Flags>),
 }
 
 #[cfg(test)]
