@@ -67,7 +67,7 @@ impl Drivers {
         Drivers {
             serving: vec![Group::of(handle, choice, listeners)],
             retiring: Vec::new(),
-            shares: shares.clone(),
+            shares: *shares,
             how,
         }
     }
