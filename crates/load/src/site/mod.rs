@@ -1,0 +1,4 @@
+//! stub
+pub mod gif;
+pub mod page;
+pub mod prose;
