@@ -54,7 +54,9 @@ impl FromStr for Mode {
         Mode::ALL
             .into_iter()
             .find(|mode| mode.name() == text)
-            .ok_or_else(|| format!("`{text}` is no mode; there are http10, serial, pipelined and early-close"))
+            .ok_or_else(|| {
+                format!("`{text}` is no mode; there are http10, serial, pipelined and early-close")
+            })
     }
 }
 

@@ -191,7 +191,9 @@ mod tests {
 
     #[test]
     fn impossible_shares_are_refused() {
-        for text in ["", "30/70", "1/2/x", "-1/1/1", "0/1/0", "1/0/1", "0/1/1", "nan/1/1"] {
+        for text in [
+            "", "30/70", "1/2/x", "-1/1/1", "0/1/0", "1/0/1", "0/1/1", "nan/1/1",
+        ] {
             assert!(text.parse::<Shares>().is_err(), "{text}");
         }
     }
@@ -202,6 +204,9 @@ mod tests {
         let few: Vec<Bytes> = sizes(&model, Class::Embedded, Seed(5)).take(10).collect();
         let many: Vec<Bytes> = sizes(&model, Class::Embedded, Seed(5)).take(1000).collect();
         assert_eq!(few, many[..10]);
-        assert_ne!(few, sizes(&model, Class::Base, Seed(5)).take(10).collect::<Vec<_>>());
+        assert_ne!(
+            few,
+            sizes(&model, Class::Base, Seed(5)).take(10).collect::<Vec<_>>()
+        );
     }
 }

@@ -84,7 +84,9 @@ pub fn chi_square(sample: &[u64], cdf: impl Fn(u64) -> f64) -> Fit {
     sorted.sort_unstable();
     let last = sorted.last().copied().unwrap_or(0);
     let impossible = sorted.first().is_some_and(|&first| cdf(first) <= 0.0)
-        || sorted.last().is_some_and(|&last| last > 0 && cdf(last) - cdf(last - 1) <= 0.0 && cdf(last) >= 1.0);
+        || sorted
+            .last()
+            .is_some_and(|&last| last > 0 && cdf(last) - cdf(last - 1) <= 0.0 && cdf(last) >= 1.0);
     let (mut statistic, mut classes) = (if impossible { f64::INFINITY } else { 0.0 }, 0u32);
     let (mut from, mut seen, mut value) = (0.0, 0usize, 0u64);
     loop {
@@ -93,7 +95,11 @@ pub fn chi_square(sample: &[u64], cdf: impl Fn(u64) -> f64) -> Fit {
         let to = if open { 1.0 } else { cdf(value) };
         let expected = n * (to - from);
         if open || expected >= EXPECTED_MIN {
-            let upto = if open { sorted.len() } else { sorted.partition_point(|&x| x <= value) };
+            let upto = if open {
+                sorted.len()
+            } else {
+                sorted.partition_point(|&x| x <= value)
+            };
             let difference = (upto - seen) as f64 - expected;
             if expected > 0.0 {
                 statistic += difference * difference / expected;
@@ -173,7 +179,9 @@ mod tests {
             let mut rng = seed.rng();
             let mut sample: Vec<f64> = (0..300).map(|_| uniform(&mut rng)).collect();
             low_ks += u32::from(kolmogorov_smirnov(&mut sample, |x| x).p_value < 0.1);
-            let counts: Vec<u64> = (0..300).map(|_| 1 + (-3.0 * uniform(&mut rng).ln()) as u64).collect();
+            let counts: Vec<u64> = (0..300)
+                .map(|_| 1 + (-3.0 * uniform(&mut rng).ln()) as u64)
+                .collect();
             let law = Exp::new(1.0 / 3.0).unwrap();
             let cdf = |v: u64| if v == 0 { 0.0 } else { law.cdf(v as f64) };
             low_chi += u32::from(chi_square(&counts, cdf).p_value < 0.1);
@@ -196,7 +204,9 @@ mod tests {
     #[test]
     fn whole_numbers_are_compared_where_they_are() {
         let mut rng = Seed(4).rng();
-        let mut sample: Vec<u64> = (0..100_000).map(|_| (uniform(&mut rng) * 6.0) as u64 + 1).collect();
+        let mut sample: Vec<u64> = (0..100_000)
+            .map(|_| (uniform(&mut rng) * 6.0) as u64 + 1)
+            .collect();
         let fit = kolmogorov_smirnov_whole(&mut sample, |v| (v as f64 / 6.0).min(1.0));
         assert!(fit.statistic < 0.005 && fit.p_value > 0.01, "{fit:?}");
     }

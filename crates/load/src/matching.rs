@@ -100,7 +100,10 @@ mod tests {
             let mut sorted = matched.clone();
             sorted.sort_unstable_by(|a, b| b.cmp(a));
             assert_eq!(sorted, counts, "{seed}");
-            let pairs = files.iter().zip(&matched).map(|(file, &count)| (file.size.0, count));
+            let pairs = files
+                .iter()
+                .zip(&matched)
+                .map(|(file, &count)| (file.size.0, count));
             let (all, tail) = distance(pairs, &request, 34_102);
             assert!(all < 0.08 && tail < 0.005, "{seed}: {all} {tail}");
         }

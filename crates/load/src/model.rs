@@ -353,7 +353,11 @@ impl Model {
             if high / low < 1.0 + 1e-10 {
                 break;
             }
-            if self.cdf(middle) < p { low = middle } else { high = middle }
+            if self.cdf(middle) < p {
+                low = middle
+            } else {
+                high = middle
+            }
         }
         high
     }
@@ -405,9 +409,9 @@ impl FromStr for Model {
             .iter()
             .map(|piece| part(piece.trim(), pieces.len() == 1))
             .collect();
-        parts
-            .and_then(Model::new)
-            .map_err(|why| format!("`{text}` is no model: {why}; write it as in lognormal(7.63,1.001)@32..10000"))
+        parts.and_then(Model::new).map_err(|why| {
+            format!("`{text}` is no model: {why}; write it as in lognormal(7.63,1.001)@32..10000")
+        })
     }
 }
 
@@ -432,7 +436,11 @@ fn part(text: &str, alone: bool) -> Result<Part, String> {
         Some(Err(cuts)) => return Err(format!("`{cuts}` lacks `..` between smallest and largest value")),
         Some(Ok((low, high))) => (
             if low.is_empty() { 0.0 } else { number(low)? },
-            if high.is_empty() { f64::INFINITY } else { number(high)? },
+            if high.is_empty() {
+                f64::INFINITY
+            } else {
+                number(high)?
+            },
         ),
     };
     Ok(Part {

@@ -140,7 +140,10 @@ pub fn assemble(
         .collect();
     embedded.sort_unstable();
     pages.sort_by_key(|&page| (Reverse(references[page as usize]), page));
-    let rooms: Vec<u32> = pages.iter().map(|&page| room(files[page as usize].size)).collect();
+    let rooms: Vec<u32> = pages
+        .iter()
+        .map(|&page| room(files[page as usize].size))
+        .collect();
     let exchanged = exchange(&mut embedded, &rooms, &pages, files)?;
 
     // Whoever has most references left to give comes first; of equals the lower number.
@@ -182,7 +185,12 @@ fn exchange(counts: &mut [u32], rooms: &[u32], pages: &[u32], files: &[File]) ->
         }
         let fits = |other: usize| counts[at] <= rooms[other] && counts[other] <= rooms[at];
         let partner = (1..counts.len())
-            .flat_map(|step| [at.checked_sub(step), at.checked_add(step).filter(|&other| other < counts.len())])
+            .flat_map(|step| {
+                [
+                    at.checked_sub(step),
+                    at.checked_add(step).filter(|&other| other < counts.len()),
+                ]
+            })
             .flatten()
             .find(|&other| fits(other));
         let Some(other) = partner else {
@@ -218,7 +226,14 @@ mod tests {
     #[test]
     fn popular_pages_embed_little_and_references_are_spent() {
         use Class::{Base, Embedded, Single};
-        let files = site(&[(Base, 900), (Base, 900), (Embedded, 50), (Embedded, 50), (Embedded, 50), (Single, 9)]);
+        let files = site(&[
+            (Base, 900),
+            (Base, 900),
+            (Embedded, 50),
+            (Embedded, 50),
+            (Embedded, 50),
+            (Single, 9),
+        ]);
         let references = [10, 30, 31, 25, 2, 7];
         let model: Model = "pareto(2,1.245)@..151".parse().unwrap();
         // With this seed one page draws 2 files and the other more.
@@ -230,11 +245,19 @@ mod tests {
                 two == [2, 3]
             })
             .unwrap();
-        let made = assemble(&files, &references, file_counts(&model, 150, seed), Counted::Files, |size| {
-            (size.0 / 18) as u32
-        })
+        let made = assemble(
+            &files,
+            &references,
+            file_counts(&model, 150, seed),
+            Counted::Files,
+            |size| (size.0 / 18) as u32,
+        )
         .unwrap();
-        let shown: Vec<(Vec<u32>, u64)> = made.objects.into_iter().map(|o| (o.files, o.references)).collect();
+        let shown: Vec<(Vec<u32>, u64)> = made
+            .objects
+            .into_iter()
+            .map(|o| (o.files, o.references))
+            .collect();
         assert_eq!(
             shown,
             [
@@ -257,13 +280,21 @@ mod tests {
         assert_eq!(exchange(&mut counts, &rooms, &[0, 1, 2], &files), Ok(1));
         assert_eq!(counts, [1, 5, 1]);
         let fault = exchange(&mut [1, 1, 50], &rooms, &[0, 1, 2], &files).unwrap_err();
-        assert!(fault.to_string().contains("page 2 of 18 bytes should embed 50 files"), "{fault}");
+        assert!(
+            fault
+                .to_string()
+                .contains("page 2 of 18 bytes should embed 50 files"),
+            "{fault}"
+        );
     }
 
     #[test]
     fn counts_fit_their_model() {
         let model: Model = "pareto(2,1.245)".parse().unwrap();
-        let sample: Vec<u64> = file_counts(&model, 150, Seed(1)).take(100_000).map(u64::from).collect();
+        let sample: Vec<u64> = file_counts(&model, 150, Seed(1))
+            .take(100_000)
+            .map(u64::from)
+            .collect();
         assert!(sample.iter().all(|&count| (2..=150).contains(&count)));
         let fit = fit::chi_square(&sample, |count| counted_cdf(&model, 150, count));
         assert!(fit.p_value > 0.01, "{fit:?}");

@@ -44,7 +44,9 @@ impl FromStr for Set {
         Set::ALL
             .into_iter()
             .find(|set| set.name() == text)
-            .ok_or_else(|| format!("`{text}` is no set of parameters; there are surge-table-8 and surge-1998"))
+            .ok_or_else(|| {
+                format!("`{text}` is no set of parameters; there are surge-table-8 and surge-1998")
+            })
     }
 }
 
@@ -164,9 +166,9 @@ pub const NAMES: [&str; 20] = [
 /// References for each file, if their number is not given.
 const REFERENCES_PER_FILE: u64 = 75;
 /// Solves `mean_size() = 26 KB` with the shares and cuts of this file.
-const LARGE_SHARE: f64 = 0.47;
+const LARGE_SHARE: f64 = 0.46;
 /// See docs/site.md for what other widths do.
-const STACK_WINDOW: u64 = 5;
+const STACK_WINDOW: u64 = 3;
 /// The least page: it can name one embedded file whatever its number.
 const BASE_LOW: f64 = 32.0;
 /// The least GIF that decoders accept: one pixel, two colors.
@@ -203,7 +205,12 @@ impl Parameters {
     pub fn mean_size(&self) -> f64 {
         let counts = self.shares.counts(1_000_000).map(f64::from);
         let means = [&self.base_size, &self.embedded_size, &self.single_size].map(Model::mean);
-        counts.iter().zip(means).map(|(count, mean)| count * mean).sum::<f64>() / 1e6
+        counts
+            .iter()
+            .zip(means)
+            .map(|(count, mean)| count * mean)
+            .sum::<f64>()
+            / 1e6
     }
 }
 
@@ -221,16 +228,26 @@ struct Making<'a> {
     choices: Vec<Choice>,
 }
 
-
 impl Making<'_> {
     fn all(mut self) -> Result<Parameters, ParameterError> {
         use Provenance::{ChosenHere, Printed, RecalledUnverified, Recovered};
         let first = self.set == Set::First;
         // What is printed in one set is recalled in the other.
         let published = if first { RecalledUnverified } else { Printed };
-        let table = if first { "the 1998 paper, recalled" } else { "Table 8" };
+        let table = if first {
+            "the 1998 paper, recalled"
+        } else {
+            "Table 8"
+        };
 
-        let files = self.number("files", 2000, Printed, "the document's file set", 3, u64::from(FILES_MAX))? as u32;
+        let files = self.number(
+            "files",
+            2000,
+            Printed,
+            "the document's file set",
+            3,
+            u64::from(FILES_MAX),
+        )? as u32;
         let references = self.number(
             "references",
             (u64::from(files) * REFERENCES_PER_FILE).min(REFERENCES_MAX),
@@ -283,16 +300,26 @@ impl Making<'_> {
         )?;
 
         let hybrid = |mu, sigma, k, alpha, low, cut| {
-            Model::hybrid(Shape::Lognormal { mu, sigma }, Shape::Pareto { k, alpha }, low, cut, size_max)
+            Model::hybrid(
+                Shape::Lognormal { mu, sigma },
+                Shape::Pareto { k, alpha },
+                low,
+                cut,
+                size_max,
+            )
         };
         let lognormal = |mu, sigma, low: f64| Model::single(Shape::Lognormal { mu, sigma }, low, size_max);
-        let bounded = "; sizes between what can be written (a page that names a file: 32 B, a GIF: 35 B) and size-max";
+        let bounded =
+            "; sizes between what can be written (a page that names a file: 32 B, a GIF: 35 B) and size-max";
         let (base, embedded, single) = if first {
             let all = |low| hybrid(9.357, 1.318, 133_000.0, 1.10, low, base_cut);
             (all(BASE_LOW), all(GIF_LOW), all(1.0))
         } else {
             let (small, large) = (
-                Shape::Lognormal { mu: 7.101, sigma: 1.2 },
+                Shape::Lognormal {
+                    mu: 7.101,
+                    sigma: 1.2,
+                },
                 Shape::Lognormal {
                     mu: 11.151,
                     sigma: 1.143,
@@ -308,7 +335,10 @@ impl Making<'_> {
         let embedded_size = self.model("embedded-size", embedded, published, &format!("{table}{bounded}"))?;
         let single_size = self.model("single-size", single, published, &format!("{table}{bounded}"))?;
         let request = if first {
-            let shape = Shape::Pareto { k: 1000.0, alpha: 1.0 };
+            let shape = Shape::Pareto {
+                k: 1000.0,
+                alpha: 1.0,
+            };
             Model::single(shape, 0.0, size_max)
         } else {
             hybrid(7.881, 1.339, 34_102.0, 1.177, 0.0, request_cut)
@@ -322,8 +352,11 @@ impl Making<'_> {
             if model.low() < low || model.high() > FILE_BYTES_MAX as f64 {
                 return Err(fault(
                     name,
-                    format!("sizes reach from {} to {}; they must lie between {low} and {FILE_BYTES_MAX}, as in @{low}..1e7",
-                        model.low(), model.high()),
+                    format!(
+                        "sizes reach from {} to {}; they must lie between {low} and {FILE_BYTES_MAX}, as in @{low}..1e7",
+                        model.low(),
+                        model.high()
+                    ),
                 ));
             }
         }
@@ -359,33 +392,50 @@ impl Making<'_> {
             1,
             100_000,
         )? as u32;
-        let mass = files_per_object.cdf(f64::from(files_per_object_max) + 1.0) - files_per_object.cdf(0.999_999);
+        let mass =
+            files_per_object.cdf(f64::from(files_per_object_max) + 1.0) - files_per_object.cdf(0.999_999);
         if mass < 0.001 {
             return Err(fault(
                 "files-per-object",
-                format!("`{files_per_object}` has nothing between 1 and files-per-object-max ({files_per_object_max})"),
+                format!(
+                    "`{files_per_object}` has nothing between 1 and files-per-object-max ({files_per_object_max})"
+                ),
             ));
         }
-        debug_assert!(counted_cdf(&files_per_object, files_per_object_max, u64::from(files_per_object_max)) > 0.999);
+        debug_assert!(
+            counted_cdf(
+                &files_per_object,
+                files_per_object_max,
+                u64::from(files_per_object_max)
+            ) > 0.999
+        );
         let distance = Model::single(Shape::Lognormal { mu: 1.5, sigma: 0.8 }, 0.0, f64::INFINITY);
         let stack_distance = self.model("stack-distance", distance, published, table)?;
         let stack_window = self.number(
             "stack-window",
             STACK_WINDOW,
             ChosenHere,
-            "\"a small window\"; its width is not printed",
+            "\"a small window\"; its width is not printed; with 3 stack distances come out closest to their model",
             1,
             u64::from(WINDOW_MAX),
         )? as u32;
         let alpha = if first { 1.5 } else { 1.4 };
         let off = Model::single(Shape::Pareto { k: 1.0, alpha }, 0.0, off_max);
-        let off_time = self.model("off-time", off, published, &format!("{table}; seconds, cut at off-time-max"))?;
+        let off_time = self.model(
+            "off-time",
+            off,
+            published,
+            &format!("{table}; seconds, cut at off-time-max"),
+        )?;
         let active_off_time = self.active_off_time(first)?;
         let length = Model::single(
             if first {
                 Shape::Constant(1.0)
             } else {
-                Shape::InverseGaussian { mean: 3.86, lambda: 6.08 }
+                Shape::InverseGaussian {
+                    mean: 3.86,
+                    lambda: 6.08,
+                }
             },
             0.0,
             f64::INFINITY,
@@ -438,11 +488,18 @@ impl Making<'_> {
         if value == "none" {
             return Ok(None);
         }
-        value.parse().map(Some).map_err(|why| fault("active-off-time", why))
+        value
+            .parse()
+            .map(Some)
+            .map_err(|why| fault("active-off-time", why))
     }
 
     fn given(&self, name: &str) -> Option<&str> {
-        self.given.iter().rev().find(|(given, _)| *given == name).map(|(_, value)| *value)
+        self.given
+            .iter()
+            .rev()
+            .find(|(given, _)| *given == name)
+            .map(|(_, value)| *value)
     }
 
     /// The value given or the set's, as text that `T` reads; writes the choice down.
@@ -464,7 +521,11 @@ impl Making<'_> {
             name: name.to_owned(),
             value: text,
             provenance: if given { Provenance::Given } else { provenance },
-            reason: if given { "given on the command line".to_owned() } else { reason.to_owned() },
+            reason: if given {
+                "given on the command line".to_owned()
+            } else {
+                reason.to_owned()
+            },
         });
         Ok(value)
     }
@@ -482,7 +543,12 @@ impl Making<'_> {
         text.parse()
             .ok()
             .filter(|value| (low..=high).contains(value))
-            .ok_or_else(|| fault(name, format!("`{text}` is not a whole number from {low} to {high}")))
+            .ok_or_else(|| {
+                fault(
+                    name,
+                    format!("`{text}` is not a whole number from {low} to {high}"),
+                )
+            })
     }
 
     fn real(
@@ -546,7 +612,11 @@ mod tests {
     fn every_name_is_a_choice_with_a_reason() {
         for set in Set::ALL {
             let parameters = Parameters::published(set);
-            let names: Vec<&str> = parameters.choices.iter().map(|choice| choice.name.as_str()).collect();
+            let names: Vec<&str> = parameters
+                .choices
+                .iter()
+                .map(|choice| choice.name.as_str())
+                .collect();
             let mut sorted = names.clone();
             sorted.sort_unstable();
             let mut wanted = NAMES.to_vec();
@@ -562,7 +632,8 @@ mod tests {
         for set in Set::ALL {
             let published = Parameters::published(set);
             for choice in &published.choices {
-                let given = Parameters::with(set, &[(&choice.name, &choice.value)]).unwrap_or_else(|e| panic!("{e}"));
+                let given =
+                    Parameters::with(set, &[(&choice.name, &choice.value)]).unwrap_or_else(|e| panic!("{e}"));
                 assert_eq!(given.choice(&choice.name).unwrap().provenance, Provenance::Given);
                 let again = Parameters {
                     choices: published.choices.clone(),
@@ -584,7 +655,11 @@ mod tests {
         let cut = Parameters::with(Set::Table8, &[("base-cut", "20000"), ("size-max", "1e6")]);
         assert!(cut.is_err(), "size-max is a whole number");
         let cut = Parameters::with(Set::Table8, &[("base-cut", "20000"), ("size-max", "1000000")]).unwrap();
-        assert!(cut.base_size.to_string().contains("@32..20000"), "{}", cut.base_size);
+        assert!(
+            cut.base_size.to_string().contains("@32..20000"),
+            "{}",
+            cut.base_size
+        );
         assert_eq!(cut.base_size.high(), 1e6);
         assert_eq!(cut.choice("base-cut").unwrap().provenance, Provenance::Given);
     }
@@ -592,12 +667,21 @@ mod tests {
     #[test]
     fn recalled_values_stay_labelled() {
         let first = Parameters::published(Set::First);
-        for name in ["base-size", "request-size", "off-time", "active-off-time", "files-per-object"] {
+        for name in [
+            "base-size",
+            "request-size",
+            "off-time",
+            "active-off-time",
+            "files-per-object",
+        ] {
             let choice = first.choice(name).unwrap();
             assert_eq!(choice.provenance, Provenance::RecalledUnverified, "{name}");
         }
         let shares = Parameters::published(Set::Table8);
-        assert_eq!(shares.choice("shares").unwrap().provenance, Provenance::RecalledUnverified);
+        assert_eq!(
+            shares.choice("shares").unwrap().provenance,
+            Provenance::RecalledUnverified
+        );
     }
 
     #[test]
@@ -609,13 +693,19 @@ mod tests {
             ("shares", "1/2", "base/embedded/single"),
             ("size-max", "20", "from 1000"),
             ("base-size", "pareto(10000,1)", "they must lie between"),
-            ("embedded-size", "lognormal(8,1)@..1e7", "they must lie between 35"),
+            (
+                "embedded-size",
+                "lognormal(8,1)@..1e7",
+                "they must lie between 35",
+            ),
             ("files-per-object", "constant(500)", "nothing between 1 and"),
             ("off-time", "weekly", "is no model"),
             ("stack-window", "0", "from 1 to"),
             ("no-such", "1", "no such parameter"),
         ] {
-            let error = Parameters::with(Set::Table8, &[(name, value)]).expect_err(name).to_string();
+            let error = Parameters::with(Set::Table8, &[(name, value)])
+                .expect_err(name)
+                .to_string();
             assert!(error.contains(fragment) && error.contains(name), "{error}");
         }
     }

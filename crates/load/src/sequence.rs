@@ -1,11 +1,15 @@
 //! In which order objects are asked for: temporal locality by distances in a stack.
 //!
 //! Objects lie on a stack, the last one asked for on top. A depth is drawn; of the objects in a small
-//! window around it, the one with the largest share of its references still to give is asked for next and
-//! moves to the top; one that has given all of them leaves. Each object is asked for exactly as often as
-//! its count says (step 5 of Surge; the width of the window and the first order are not printed).
+//! window around it, the one furthest behind is asked for next and moves to the top; one that has given
+//! all its references leaves. Each object is asked for exactly as often as its count says (step 5 of Surge).
+//!
+//! Two things are not printed and chosen here. *Behind* is the number of references an object has left
+//! over what an even pace through the sequence would have left it; comparing left shares instead makes
+//! popular objects crowd into one part of the sequence. The *first order* is the one that moving to the
+//! top reaches by itself: each object's age is exponential, with its references as the rate.
 
-use crate::chance::{Purpose, shuffle, stream};
+use crate::chance::{Purpose, stream, uniform};
 use crate::model::Model;
 use measure::{Rng, Seed};
 
@@ -16,6 +20,9 @@ pub struct Sequence<'a> {
     window: u32,
     references: &'a [u64],
     left: Vec<u64>,
+    /// References of the pass, and those still to give.
+    total: u64,
+    remaining: u64,
     /// The top of the stack is the last element.
     stack: Vec<u32>,
     rng: Rng,
@@ -26,12 +33,20 @@ pub fn sequence<'a>(references: &'a [u64], model: &'a Model, window: u32, seed: 
     let mut stack: Vec<u32> = (0..references.len() as u32)
         .filter(|&object| references[object as usize] > 0)
         .collect();
-    shuffle(&mut stream(seed, Purpose::StackOrder, 0), &mut stack);
+    let mut rng = stream(seed, Purpose::StackOrder, 0);
+    let ages: Vec<f64> = references
+        .iter()
+        .map(|&count| -libm::log(uniform(&mut rng)) / count.max(1) as f64)
+        .collect();
+    // The top, asked for most recently, comes last.
+    stack.sort_by(|&a, &b| ages[b as usize].total_cmp(&ages[a as usize]).then(a.cmp(&b)));
     Sequence {
         model,
         window,
         references,
         left: references.to_vec(),
+        total: references.iter().sum(),
+        remaining: references.iter().sum(),
         stack,
         rng: stream(seed, Purpose::StackDistances, 0),
     }
@@ -49,21 +64,23 @@ impl Iterator for Sequence<'_> {
         let depth = (libm::round(self.model.draw(&mut self.rng)).max(1.0) as usize).min(height);
         let reach = self.window as usize / 2;
         let (from, to) = (depth.saturating_sub(reach).max(1), (depth + reach).min(height));
-        let share = |depth: usize| {
+        let remaining = self.remaining as f64 / self.total as f64;
+        let behind = |depth: usize| {
             let object = self.stack[height - depth] as usize;
-            self.left[object] as f64 / self.references[object] as f64
+            self.left[object] as f64 - remaining * self.references[object] as f64
         };
         let mut best = depth;
         for candidate in from..=to {
-            // Of equal shares the one closest to the depth drawn.
-            let better = share(candidate) > share(best)
-                || (share(candidate) == share(best) && candidate.abs_diff(depth) < best.abs_diff(depth));
+            // Of equals the one closest to the depth drawn.
+            let better = behind(candidate) > behind(best)
+                || (behind(candidate) == behind(best) && candidate.abs_diff(depth) < best.abs_diff(depth));
             if better {
                 best = candidate;
             }
         }
         let object = self.stack.remove(height - best);
         self.left[object as usize] -= 1;
+        self.remaining -= 1;
         if self.left[object as usize] > 0 {
             self.stack.push(object);
         }

@@ -54,7 +54,11 @@ impl Surge {
             .collect();
         let ranked = popularity::zipf(parameters.files, parameters.references, parameters.zipf_exponent);
         let references = matching::greedy(&files, &ranked, &parameters.request_size);
-        let per_object = file_counts(&parameters.files_per_object, parameters.files_per_object_max, seed);
+        let per_object = file_counts(
+            &parameters.files_per_object,
+            parameters.files_per_object_max,
+            seed,
+        );
         let made = assemble(&files, &references, per_object, parameters.counted, |size| {
             page::room(size, parameters.files)
         })?;

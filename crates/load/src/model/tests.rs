@@ -70,7 +70,10 @@ fn draws_follow_the_distribution_function() {
         let mut sample: Vec<f64> = (0..100_000).map(|_| model.draw(&mut rng)).collect();
         let fit = fit::kolmogorov_smirnov(&mut sample, |x| model.cdf(x));
         assert!(fit.p_value > 0.01, "{text}, {seed}: {fit:?}");
-        assert!(sample[0] >= model.low() && sample[sample.len() - 1] <= model.high(), "{text}");
+        assert!(
+            sample[0] >= model.low() && sample[sample.len() - 1] <= model.high(),
+            "{text}"
+        );
     }
 }
 
@@ -86,7 +89,11 @@ fn means_and_medians_are_the_documents() {
         ("lognormal(1.5,0.8)", 6.17, 4.48),
     ] {
         let model = model(text);
-        assert!((model.mean() / mean - 1.0).abs() < 2e-3, "{text}: {}", model.mean());
+        assert!(
+            (model.mean() / mean - 1.0).abs() < 2e-3,
+            "{text}: {}",
+            model.mean()
+        );
         assert!(
             (model.quantile(0.5) / median - 1.0).abs() < 1e-3,
             "{text}: {}",

@@ -34,7 +34,11 @@ pub fn write(
 ) -> io::Result<()> {
     let named: u64 = references.iter().map(|reference| reference.len() as u64).sum();
     let free = size.0.checked_sub(named).ok_or_else(|| {
-        let why = format!("{} references need {named} bytes of a page of {}", references.len(), size.0);
+        let why = format!(
+            "{} references need {named} bytes of a page of {}",
+            references.len(),
+            size.0
+        );
         io::Error::new(io::ErrorKind::InvalidInput, why)
     })?;
     let complete = format!(
@@ -72,7 +76,9 @@ mod tests {
     use measure::Seed;
 
     fn page(size: u64, references: usize) -> String {
-        let references: Vec<String> = (0..references).map(|i| reference(&format!("{}.gif", 1000 + i))).collect();
+        let references: Vec<String> = (0..references)
+            .map(|i| reference(&format!("{}.gif", 1000 + i)))
+            .collect();
         let mut out = Vec::new();
         write("Page 7", &references, Bytes(size), Seed(size).rng(), &mut out).unwrap();
         assert_eq!(out.len() as u64, size);

@@ -9,35 +9,280 @@ use std::io::{self, Write};
 
 /// Common words first: a draw prefers the front of the list.
 const WORDS: &[&str] = &[
-    "the", "of", "and", "a", "to", "in", "is", "water", "that", "it", "was", "for", "river", "on", "are", "with",
-    "as", "they", "at", "be", "this", "from", "have", "or", "one", "had", "by", "weir", "but", "not", "what", "all",
-    "were", "when", "we", "there", "can", "an", "your", "which", "their", "said", "if", "will", "each", "about",
-    "how", "up", "out", "them", "then", "flow", "many", "some", "so", "these", "would", "other", "into", "has",
-    "more", "two", "like", "him", "see", "time", "could", "no", "make", "than", "first", "been", "its", "who", "now",
-    "people", "made", "over", "did", "down", "only", "way", "find", "use", "may", "stone", "long", "little", "very",
-    "after", "where", "channel", "called", "just", "bridge", "gate", "level", "upstream", "spillway", "measure",
-    "discharge", "season", "meadow", "winter", "flood", "summer", "bank", "current", "reservoir", "engineer",
-    "village", "between", "through", "surface", "downstream", "gravel", "sluice", "tide", "harbor", "morning",
-    "quiet", "threshold", "valley", "lantern", "rain", "catchment", "estuary", "salmon", "ladder", "timber",
-    "keeper", "notch", "crest", "height", "depth", "gauge", "reading", "record", "page", "paper", "letter",
-    "orchard", "market", "carriage", "northern", "southern", "western", "eastern", "wheel", "mill", "miller",
-    "barley", "granite", "limestone", "embankment", "culvert", "aqueduct", "turbine", "current", "velocity",
-    "pressure", "gradient", "sediment", "confluence", "tributary", "delta", "marsh", "heron", "kingfisher", "willow",
-    "alder", "poplar", "footpath", "towpath", "ferry", "barge", "anchor", "mooring", "quay", "landing", "compass",
-    "survey", "parish", "council", "charter", "statute", "century", "quarter", "hundred", "thousand", "fraction",
-    "average", "variance", "curve", "rating", "formula", "exponent", "constant", "estimate", "forecast", "warning",
-    "siren", "evening", "shallow", "narrow", "steady", "sudden", "gentle", "distant", "ancient", "careful",
-    "remarkable", "ordinary", "necessary", "temporary", "permanent", "seasonal", "autumn", "spring", "thaw", "frost",
-    "drought", "irrigation", "terrace", "furrow", "harvest", "granary", "bakery", "chapel", "tavern", "workshop",
-    "carpenter", "mason", "surveyor", "fisherman", "traveler", "merchant", "scholar", "apprentice", "daughter",
-    "grandfather", "neighbor", "stranger", "witness", "question", "answer", "argument", "agreement", "promise",
-    "silence", "murmur", "thunder", "whisper", "shadow", "reflection", "ripple", "eddy", "whirlpool", "cascade",
-    "torrent", "trickle", "droplet", "vapor", "mist", "haze", "cloud", "storm", "breeze", "horizon",
+    "the",
+    "of",
+    "and",
+    "a",
+    "to",
+    "in",
+    "is",
+    "water",
+    "that",
+    "it",
+    "was",
+    "for",
+    "river",
+    "on",
+    "are",
+    "with",
+    "as",
+    "they",
+    "at",
+    "be",
+    "this",
+    "from",
+    "have",
+    "or",
+    "one",
+    "had",
+    "by",
+    "weir",
+    "but",
+    "not",
+    "what",
+    "all",
+    "were",
+    "when",
+    "we",
+    "there",
+    "can",
+    "an",
+    "your",
+    "which",
+    "their",
+    "said",
+    "if",
+    "will",
+    "each",
+    "about",
+    "how",
+    "up",
+    "out",
+    "them",
+    "then",
+    "flow",
+    "many",
+    "some",
+    "so",
+    "these",
+    "would",
+    "other",
+    "into",
+    "has",
+    "more",
+    "two",
+    "like",
+    "him",
+    "see",
+    "time",
+    "could",
+    "no",
+    "make",
+    "than",
+    "first",
+    "been",
+    "its",
+    "who",
+    "now",
+    "people",
+    "made",
+    "over",
+    "did",
+    "down",
+    "only",
+    "way",
+    "find",
+    "use",
+    "may",
+    "stone",
+    "long",
+    "little",
+    "very",
+    "after",
+    "where",
+    "channel",
+    "called",
+    "just",
+    "bridge",
+    "gate",
+    "level",
+    "upstream",
+    "spillway",
+    "measure",
+    "discharge",
+    "season",
+    "meadow",
+    "winter",
+    "flood",
+    "summer",
+    "bank",
+    "current",
+    "reservoir",
+    "engineer",
+    "village",
+    "between",
+    "through",
+    "surface",
+    "downstream",
+    "gravel",
+    "sluice",
+    "tide",
+    "harbor",
+    "morning",
+    "quiet",
+    "threshold",
+    "valley",
+    "lantern",
+    "rain",
+    "catchment",
+    "estuary",
+    "salmon",
+    "ladder",
+    "timber",
+    "keeper",
+    "notch",
+    "crest",
+    "height",
+    "depth",
+    "gauge",
+    "reading",
+    "record",
+    "page",
+    "paper",
+    "letter",
+    "orchard",
+    "market",
+    "carriage",
+    "northern",
+    "southern",
+    "western",
+    "eastern",
+    "wheel",
+    "mill",
+    "miller",
+    "barley",
+    "granite",
+    "limestone",
+    "embankment",
+    "culvert",
+    "aqueduct",
+    "turbine",
+    "current",
+    "velocity",
+    "pressure",
+    "gradient",
+    "sediment",
+    "confluence",
+    "tributary",
+    "delta",
+    "marsh",
+    "heron",
+    "kingfisher",
+    "willow",
+    "alder",
+    "poplar",
+    "footpath",
+    "towpath",
+    "ferry",
+    "barge",
+    "anchor",
+    "mooring",
+    "quay",
+    "landing",
+    "compass",
+    "survey",
+    "parish",
+    "council",
+    "charter",
+    "statute",
+    "century",
+    "quarter",
+    "hundred",
+    "thousand",
+    "fraction",
+    "average",
+    "variance",
+    "curve",
+    "rating",
+    "formula",
+    "exponent",
+    "constant",
+    "estimate",
+    "forecast",
+    "warning",
+    "siren",
+    "evening",
+    "shallow",
+    "narrow",
+    "steady",
+    "sudden",
+    "gentle",
+    "distant",
+    "ancient",
+    "careful",
+    "remarkable",
+    "ordinary",
+    "necessary",
+    "temporary",
+    "permanent",
+    "seasonal",
+    "autumn",
+    "spring",
+    "thaw",
+    "frost",
+    "drought",
+    "irrigation",
+    "terrace",
+    "furrow",
+    "harvest",
+    "granary",
+    "bakery",
+    "chapel",
+    "tavern",
+    "workshop",
+    "carpenter",
+    "mason",
+    "surveyor",
+    "fisherman",
+    "traveler",
+    "merchant",
+    "scholar",
+    "apprentice",
+    "daughter",
+    "grandfather",
+    "neighbor",
+    "stranger",
+    "witness",
+    "question",
+    "answer",
+    "argument",
+    "agreement",
+    "promise",
+    "silence",
+    "murmur",
+    "thunder",
+    "whisper",
+    "shadow",
+    "reflection",
+    "ripple",
+    "eddy",
+    "whirlpool",
+    "cascade",
+    "torrent",
+    "trickle",
+    "droplet",
+    "vapor",
+    "mist",
+    "haze",
+    "cloud",
+    "storm",
+    "breeze",
+    "horizon",
 ];
 
 /// A writer of text that never repeats and never ends.
 #[derive(Debug)]
-pub struct Prose {
+pub(super) struct Prose {
     rng: Rng,
     /// Words until the sentence ends; 0 before a sentence.
     sentence: u64,
@@ -45,17 +290,17 @@ pub struct Prose {
 
 impl Prose {
     /// Text of this generator.
-    pub fn new(rng: Rng) -> Prose {
+    pub(super) fn new(rng: Rng) -> Prose {
         Prose { rng, sentence: 0 }
     }
 
     /// An even choice among `0..n`, for whoever arranges the text.
-    pub fn below(&mut self, n: u64) -> u64 {
+    pub(super) fn below(&mut self, n: u64) -> u64 {
         below(&mut self.rng, n)
     }
 
     /// One word.
-    pub fn word(&mut self) -> &'static str {
+    pub(super) fn word(&mut self) -> &'static str {
         // The smaller of two draws, squared: words at the front come up far more often.
         let n = WORDS.len() as u64;
         let draw = below(&mut self.rng, n).min(below(&mut self.rng, n));
@@ -67,7 +312,7 @@ impl Prose {
     ///
     /// # Errors
     /// Those of `out`.
-    pub fn text(&mut self, length: u64, space: u8, out: &mut impl Write) -> io::Result<()> {
+    pub(super) fn text(&mut self, length: u64, space: u8, out: &mut impl Write) -> io::Result<()> {
         let mut left = length as usize;
         let mut buffer: Vec<u8> = Vec::with_capacity(24);
         self.sentence = 0;
@@ -100,11 +345,20 @@ impl Prose {
         Ok(())
     }
 
+    /// Plain text of exactly `length` bytes, a sentence a line.
+    ///
+    /// # Errors
+    /// Those of `out`.
+    pub(super) fn lines(&mut self, length: u64, out: &mut impl Write) -> io::Result<()> {
+        self.text(length.saturating_sub(1), b'\n', out)?;
+        out.write_all(if length > 0 { b"\n" } else { b"" })
+    }
+
     /// Paragraphs of HTML of exactly `length` bytes.
     ///
     /// # Errors
     /// Those of `out`.
-    pub fn paragraphs(&mut self, length: u64, out: &mut impl Write) -> io::Result<()> {
+    pub(super) fn paragraphs(&mut self, length: u64, out: &mut impl Write) -> io::Result<()> {
         const LEAST: u64 = 24;
         let mut left = length;
         while left >= LEAST {
@@ -131,10 +385,14 @@ mod tests {
     fn lengths_are_exact() {
         for length in (0..400).chain([5000, 70_001]) {
             let mut out = Vec::new();
-            Prose::new(Seed(length).rng()).text(length, b'\n', &mut out).unwrap();
+            Prose::new(Seed(length).rng())
+                .text(length, b'\n', &mut out)
+                .unwrap();
             assert_eq!(out.len() as u64, length);
             out.clear();
-            Prose::new(Seed(length).rng()).paragraphs(length, &mut out).unwrap();
+            Prose::new(Seed(length).rng())
+                .paragraphs(length, &mut out)
+                .unwrap();
             assert_eq!(out.len() as u64, length);
             let text = String::from_utf8(out).unwrap();
             assert_eq!(text.matches("<p>").count(), text.matches("</p>").count());
