@@ -3,7 +3,9 @@
 
 mod cli;
 mod demo;
+mod plan;
 mod serve;
+mod site;
 
 use std::process::ExitCode;
 
@@ -12,6 +14,8 @@ fn main() -> ExitCode {
     let voice = cli.voice;
     let outcome = match cli.command {
         cli::Command::Serve(flags) => serve::run(&flags, &voice),
+        cli::Command::Site { what } => site::run(&what, &voice),
+        cli::Command::Load { what } => plan::run(&what, &voice),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

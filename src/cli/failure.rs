@@ -8,15 +8,17 @@ use std::process::ExitCode;
 pub(crate) enum Failure {
     /// What was asked cannot be: a flag, a file of configuration, a directory that is not there.
     Usage(String),
+    /// What was measured or made is not what it must be.
+    Failed(String),
     /// The system refused.
     System(String),
 }
 
 impl Failure {
-    /// 0 is success, 1 a comparison that failed and 3 a run that is invalid; those are not failures
-    /// of a command.
+    /// 0 is success and 3 a run that is invalid, which is no failure of a command.
     pub(crate) fn exit_code(&self) -> ExitCode {
         ExitCode::from(match self {
+            Failure::Failed(_) => 1,
             Failure::Usage(_) => 2,
             Failure::System(_) => 4,
         })
@@ -25,6 +27,7 @@ impl Failure {
     /// One word for machines.
     pub(crate) fn kind(&self) -> &'static str {
         match self {
+            Failure::Failed(_) => "failed",
             Failure::Usage(_) => "usage",
             Failure::System(_) => "system",
         }
@@ -34,7 +37,7 @@ impl Failure {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Failure::Usage(text) | Failure::System(text) => f.write_str(text),
+            Failure::Failed(text) | Failure::Usage(text) | Failure::System(text) => f.write_str(text),
         }
     }
 }

@@ -2,7 +2,9 @@
 //! codes; does nothing.
 
 mod failure;
+pub(crate) mod load;
 pub(crate) mod serve;
+pub(crate) mod site;
 mod voice;
 
 pub(crate) use failure::Failure;
@@ -45,6 +47,22 @@ impl Cli {
 pub(crate) enum Command {
     /// Serves a directory, or with none the site embedded in this program
     Serve(Box<serve::Flags>),
+
+    /// Writes the files a workload needs, with a manifest
+    #[command(arg_required_else_help = true)]
+    Site {
+        /// Which site
+        #[command(subcommand)]
+        what: site::Command,
+    },
+
+    /// Generates load; so far: prints the plan of one
+    #[command(arg_required_else_help = true)]
+    Load {
+        /// What to do
+        #[command(subcommand)]
+        what: load::Command,
+    },
 }
 
 #[cfg(test)]

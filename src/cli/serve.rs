@@ -364,7 +364,9 @@ mod tests {
     fn config(arguments: &[&str]) -> Result<Config, String> {
         let cli =
             Cli::try_parse_from(["weir", "serve"].iter().chain(arguments)).map_err(|e| e.to_string())?;
-        let Command::Serve(flags) = cli.command;
+        let Command::Serve(flags) = cli.command else {
+            panic!("another command")
+        };
         flags.configuration().map_err(|failure| failure.to_string())
     }
 
