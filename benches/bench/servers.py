@@ -121,7 +121,8 @@ class Stand:
         if server.name == "weir":
             log = ["--access-log", f"{folder}/access.log", "--log-format", "combined"] if row.log else []
             return [program, "serve", self.root, "--listen", f"127.0.0.1:{port}", "--workers", "1",
-                    "--concurrency", "loop", "--io", "epoll", *log, *self.weir_args]
+                    "--concurrency", "loop", *([] if "--io" in self.weir_args else ["--io", "epoll"]),
+                    *log, *self.weir_args]
         if server.name == "ceiling":
             return [program, *(["-c"] if row.close else []), *(["-t", str(WEBSTONE_SELECTS_AT)] if row.mixed else []),
                     "-s", str(CEILING_SENDFILE_FROM), str(port), str(row.request_len),

@@ -17,11 +17,16 @@ pub(crate) enum Failure {
 impl Failure {
     /// 0 is success and 3 a run that is invalid, which is no failure of a command.
     pub(crate) fn exit_code(&self) -> ExitCode {
-        ExitCode::from(match self {
+        ExitCode::from(self.code())
+    }
+
+    /// The same as a number.
+    pub(crate) fn code(&self) -> u8 {
+        match self {
             Failure::Failed(_) => 1,
             Failure::Usage(_) => 2,
             Failure::System(_) => 4,
-        })
+        }
     }
 
     /// One word for machines.

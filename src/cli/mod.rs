@@ -1,6 +1,7 @@
 //! What can be typed: every flag declared once, a file per command. Decides spelling, help and exit
 //! codes; does nothing.
 
+mod environment;
 mod failure;
 pub(crate) mod load;
 pub(crate) mod serve;
@@ -33,6 +34,20 @@ impl Cli {
     pub(crate) fn read() -> Cli {
         let matches = Cli::declaration().get_matches();
         Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
+    }
+
+    /// Points out variables that nearly are those of a flag.
+    pub(crate) fn warn_of_misspelt_variables() {
+        let declaration = Cli::command();
+        let known: Vec<&str> = declaration
+            .get_subcommands()
+            .flat_map(clap::Command::get_arguments)
+            .filter_map(|flag| flag.get_env()?.to_str())
+            .collect();
+        let set = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
+        for (name, meant) in environment::misspelt(set, &known) {
+            tracing::warn!("the variable {name} means nothing here; did you mean {meant}?");
+        }
     }
 
     /// The declaration, without what every flag would repeat: how its variable is called, which one

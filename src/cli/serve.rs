@@ -5,7 +5,7 @@ use super::Failure;
 use clap::Args;
 use measure::{Bytes, Duration};
 use server::config::{
-    CachePolicy, Concurrency, Config, ConfigError, FieldLine, IoKind, Listen, LogFormat, Workers,
+    CachePolicy, Concurrency, Config, ConfigError, FieldLine, IoKind, Listen, LiveFor, LogFormat, Workers,
     parse_duration,
 };
 use std::net::SocketAddr;
@@ -46,12 +46,15 @@ pub(crate) struct Flags {
           value_parser = Listen::parse_one, help_heading = "Strategy")]
     listen: Vec<SocketAddr>,
 
-    /// Worker threads: a number, or auto for one per usable core [default: auto]
+    /// Worker threads or processes: a number (at the most, where the load decides), or auto for what
+    /// suits the strategy: one per usable core for event loops [default: auto]
     #[arg(long, value_name = "N", env = "WEIR_WORKERS", help_heading = "Strategy")]
     workers: Option<Workers>,
 
-    /// How connections are spread: loops (an event loop per worker), loop (one), pool (threads that
-    /// block, one connection each) [default: loops]
+    /// How connections are spread: loops (an event loop per worker thread), loop (one), process-loops
+    /// (an event loop per worker process), pool (threads that block, one connection each),
+    /// thread-per-connection, thread-per-request, processes (that block, one connection each)
+    /// [default: loops]
     #[arg(
         long,
         value_name = "STRATEGY",
@@ -60,7 +63,7 @@ pub(crate) struct Flags {
     )]
     concurrency: Option<Concurrency>,
 
-    /// How bytes are moved: auto, epoll, blocking [default: auto]
+    /// How bytes are moved: auto, epoll, uring (epoll where the system refuses it), blocking [default: auto]
     #[arg(long, value_name = "STRATEGY", env = "WEIR_IO", help_heading = "Strategy")]
     io: Option<IoKind>,
 
@@ -77,7 +80,7 @@ pub(crate) struct Flags {
     #[arg(long, value_name = "BYTES", env = "WEIR_CACHE_SIZE", help_heading = "Cache")]
     cache_size: Option<Bytes>,
 
-    /// Files up to this size are held in memory, larger ones as an open descriptor [default: 1MiB]
+    /// Files up to this size are held in memory, larger ones as an open descriptor [default: 16KiB]
     #[arg(
         long,
         value_name = "BYTES",
@@ -85,6 +88,10 @@ pub(crate) struct Flags {
         help_heading = "Cache"
     )]
     cache_file_size: Option<Bytes>,
+
+    /// Larger files kept open at most; fewer if descriptors are short [default: 2048]
+    #[arg(long, value_name = "N", env = "WEIR_CACHE_FILES", help_heading = "Cache")]
+    cache_files: Option<u32>,
 
     /// File name tried for a directory; may be repeated [default: index.html]
     #[arg(
@@ -135,6 +142,16 @@ pub(crate) struct Flags {
     #[arg(long, value_name = "NAME: VALUE", help_heading = "Files")]
     header: Vec<FieldLine>,
 
+    /// Shows a live page and metrics under /.weir/ to: nobody, local (this machine), all [default: nobody]
+    #[arg(long, value_name = "WHOM", env = "WEIR_LIVE", num_args = 0..=1, require_equals = true,
+          default_missing_value = "local", help_heading = "Operation")]
+    live: Option<LiveFor>,
+
+    /// Answers /healthz, and /readyz, which says no once the server is told to stop
+    #[arg(long, env = "WEIR_HEALTH", num_args = 0..=1, require_equals = true, default_missing_value = "true",
+          value_name = "BOOL", help_heading = "Operation")]
+    health: Option<bool>,
+
     /// Access log; - is standard output [default: none]
     #[arg(long, value_name = "FILE", env = "WEIR_ACCESS_LOG", help_heading = "Log")]
     access_log: Option<PathBuf>,
@@ -168,6 +185,24 @@ pub(crate) struct Flags {
     /// Pipelined requests answered in one turn of a connection [default: 128]
     #[arg(long, value_name = "N", env = "WEIR_MAX_PIPELINE", help_heading = "Limits")]
     max_pipeline: Option<u32>,
+
+    /// Requests of one address a second, over all its connections; beyond: 429. 0: no bound [default: 0]
+    #[arg(
+        long,
+        value_name = "N",
+        env = "WEIR_MAX_REQUEST_RATE",
+        help_heading = "Limits"
+    )]
+    max_request_rate: Option<u32>,
+
+    /// Requests of one address at once, before its rate is held against it [default: 100]
+    #[arg(
+        long,
+        value_name = "N",
+        env = "WEIR_MAX_REQUEST_BURST",
+        help_heading = "Limits"
+    )]
+    max_request_burst: Option<u32>,
 
     /// Bytes of a request head; beyond: 431 [default: 16KiB]
     #[arg(
@@ -241,6 +276,11 @@ pub(crate) struct Flags {
     /// For connections to finish what they owe when the server stops [default: 10s]
     #[arg(long, value_name = "TIME", env = "WEIR_GRACE", value_parser = parse_duration, help_heading = "Limits")]
     grace: Option<Duration>,
+
+    /// Between being told to stop and taking no more connections, with /readyz saying no [default: 0s]
+    #[arg(long, value_name = "TIME", env = "WEIR_DRAIN_DELAY", value_parser = parse_duration,
+          help_heading = "Limits")]
+    drain_delay: Option<Duration>,
 }
 
 /// `STATUS=PATH`, checked when it is put into the configuration.
@@ -267,6 +307,17 @@ impl Flags {
         Ok(config)
     }
 
+    /// Says where the root comes from that cannot be served, if a file named it.
+    pub(crate) fn blame_root(&self, why: String) -> Failure {
+        let file = self.config.as_deref().filter(|_| self.root.is_none());
+        Failure::Usage(match file.map(|path| (path, std::fs::read_to_string(path))) {
+            Some((path, Ok(text))) => {
+                ConfigError::about("root", why, &text, &path.display().to_string()).to_string()
+            }
+            _ => why,
+        })
+    }
+
     /// The file configuration is read from, if any.
     pub(crate) fn file(&self) -> Option<&Path> {
         self.config.as_deref()
@@ -285,15 +336,20 @@ impl Flags {
             cache_policy,
             cache_size,
             cache_file_size,
+            cache_files,
             listing,
             hidden,
             symlinks,
             compress,
             precompressed,
+            live,
+            health,
             log_format,
             max_connections,
             max_connections_per_address,
             max_requests_per_connection,
+            max_request_rate,
+            max_request_burst,
             max_pipeline,
             max_head_size,
             max_fields,
@@ -307,6 +363,7 @@ impl Flags {
             write_timeout,
             linger_timeout,
             grace,
+            drain_delay,
         );
         if self.root.is_some() {
             config.root.clone_from(&self.root);
@@ -347,7 +404,12 @@ fn read(path: &Path) -> Result<Config, Failure> {
     let mut config =
         Config::from_toml(&text, &name).map_err(|error: ConfigError| Failure::Usage(error.to_string()))?;
     let folder = path.parent().unwrap_or(Path::new(""));
-    for inner in [&mut config.root, &mut config.access_log].into_iter().flatten() {
+    let hosts = config.host.iter_mut().map(|host| &mut host.root);
+    for inner in [&mut config.root, &mut config.access_log]
+        .into_iter()
+        .chain(hosts)
+        .flatten()
+    {
         if inner.as_os_str() != "-" {
             *inner = folder.join(&*inner);
         }
@@ -480,7 +542,8 @@ mod tests {
             .split('`')
             .skip(3)
             .step_by(2)
-            .filter(|key| *key != "root")
+            // The root is an argument, tables of tables are for files.
+            .filter(|key| !["root", "header-rule", "redirect", "host"].contains(key))
             .collect();
         keys.sort_unstable();
         let command = Cli::command();

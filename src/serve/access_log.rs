@@ -4,6 +4,7 @@ use crate::cli::Failure;
 use measure::Instant;
 use runtime::logfile::{LogFile, Target};
 use server::LogSink;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -33,8 +34,12 @@ impl AccessLog {
             Target::File(path.to_owned())
         };
         let file = LogFile::open(target).map_err(|error| {
+            let advice = match error.kind() {
+                ErrorKind::NotConnected => "start its reader first",
+                _ => "its folder must exist and be writable",
+            };
             Failure::System(format!(
-                "cannot open the access log `{}`: {error}; its folder must exist and be writable",
+                "cannot open the access log `{}`: {error}; {advice}",
                 path.display()
             ))
         })?;
@@ -42,6 +47,21 @@ impl AccessLog {
             path: path.to_owned(),
             file,
         })))
+    }
+
+    /// Takes no more lines and writes those it has.
+    pub(crate) fn close(&self) {
+        self.file.close();
+    }
+
+    /// Whether everything is written or given up.
+    pub(crate) fn is_finished(&self) -> bool {
+        self.file.is_finished()
+    }
+
+    /// Gives up what cannot be written.
+    pub(crate) fn abandon(&self) {
+        self.file.abandon();
     }
 
     /// Opens the file again under its name.

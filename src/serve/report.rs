@@ -1,6 +1,7 @@
 //! What a server says when it starts: the same facts for a person and for a program. Decides words and
 //! layout; every fact is given.
 
+use super::descriptors::Shares;
 use super::strategy::Choice;
 use measure::Duration;
 use serde_json::{Value, json};
@@ -16,8 +17,7 @@ pub(crate) struct Started<'a> {
     pub(crate) addresses: &'a [SocketAddr],
     /// Files and bytes of the embedded site, if that is what is served.
     pub(crate) embedded: Option<(usize, usize)>,
-    /// Descriptors this process may have.
-    pub(crate) descriptors: u64,
+    pub(crate) shares: Shares,
     pub(crate) took: Duration,
 }
 
@@ -51,12 +51,13 @@ impl Started<'_> {
                 "policy": config.cache_policy.to_string(),
                 "bytes": config.cache_size.0,
                 "file-bytes": config.cache_file_size.0,
+                "files": self.shares.files,
             },
             "access-log": config.access_log,
             "log-format": config.log_format.to_string(),
             "limits": {
-                "descriptors": self.descriptors,
-                "max-connections": config.max_connections,
+                "descriptors": self.shares.total,
+                "max-connections": self.connections(),
                 "max-connections-per-address": config.max_connections_per_address,
                 "max-head-size": config.max_head_size.0,
                 "max-body-size": config.max_body_size.0,
@@ -66,6 +67,13 @@ impl Started<'_> {
                 "grace-ms": ms(config.grace),
             },
         })
+    }
+
+    /// Connections that can be open at once.
+    fn connections(&self) -> u64 {
+        self.shares
+            .connections_in_all()
+            .min(self.config.max_connections.into())
     }
 
     /// A few lines for a person. `color` sets the labels off.
@@ -120,18 +128,19 @@ impl Started<'_> {
                 config.cache_policy, config.cache_size, config.cache_file_size
             ),
         );
-        let mut connections = format!(
-            "{} connections, {} per address",
-            grouped(config.max_connections.into()),
+        let short = match self.shares.are_short(config) {
+            true => format!(
+                " (of {} configured: {} descriptors, ulimit -n)",
+                grouped(config.max_connections.into()),
+                grouped(self.shares.total)
+            ),
+            false => String::new(),
+        };
+        let connections = format!(
+            "{} connections{short}, {} per address",
+            grouped(self.connections()),
             grouped(config.max_connections_per_address.into())
         );
-        if self.descriptors < u64::from(config.max_connections) {
-            let _ = write!(
-                connections,
-                " (but {} descriptors: ulimit -n)",
-                grouped(self.descriptors)
-            );
-        }
         line("limits", &connections);
         line(
             "",
@@ -195,7 +204,7 @@ mod tests {
             choice: &choice,
             addresses: &addresses,
             embedded: Some((16, 175_000)),
-            descriptors: 20_000,
+            shares: Shares::of(20_000, config, &choice),
             took: Duration::from_millis(3),
         };
         assert_eq!(started.json()["listeners"][1]["url"], "http://localhost:80/");
@@ -213,8 +222,8 @@ weir {} serves the site embedded in this program (16 files, 170 KiB)
   strategy  loops     an event loop per worker: no connection is shared, so nothing is locked
             epoll     event loops wait for readiness
             2 workers one per usable core
-  cache     s3-fifo, at most 64 MiB; files up to 1 MiB in memory, larger ones as open descriptors
-  limits    65,536 connections, 16,384 per address (but 20,000 descriptors: ulimit -n)
+  cache     s3-fifo, at most 64 MiB; files up to 16 KiB in memory, larger ones as open descriptors
+  limits    17,932 connections (of 65,536 configured: 20,000 descriptors, ulimit -n), 16,384 per address
             head 16 KiB in 20s, idle 65s, a reader that takes nothing 30s
   log       none (--access-log FILE)
   ready     after 3 ms; Ctrl-C stops, finishing what is owed within 10s

@@ -1,13 +1,17 @@
 //! Which strategy a configuration means on this machine, and why. Decides; starts nothing.
 
 use crate::cli::Failure;
-use runtime::strategy::Strategy;
+use runtime::strategy::{Refusal, Strategy, combinations, try_uring};
 use server::config::{Concurrency, Config, IoKind, Workers};
 use std::num::NonZeroUsize;
 
-/// Threads of a blocking pool per usable core: each waits most of the time for its one client, so
-/// there must be many more of them than cores.
-const POOL_THREADS_PER_CORE: usize = 64;
+/// Workers that wait for one client each, per usable core: most of the time they do nothing, so there must
+/// be many more of them than cores.
+const WAITING_PER_CORE: usize = 64;
+/// Threads that live as long as a connection, at the most: as many as `--workers` can ask for.
+const CONNECTION_THREADS: usize = 1024;
+/// Processes with one connection each, at the most: what Apache 1.3 had (`MaxClients`).
+const PROCESSES_MAX: usize = 256;
 
 /// A strategy with nothing left open.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,38 +24,75 @@ pub(crate) struct Choice {
     pub(crate) why: [String; 3],
 }
 
-/// Decides for a machine with this many usable cores.
+/// Decides for this machine, with this many usable cores.
 ///
 /// # Errors
 /// `Usage` for combinations that cannot be.
 pub(crate) fn choose(config: &Config, cores: usize) -> Result<Choice, Failure> {
+    choose_where(config, cores, try_uring)
+}
+
+/// Decides for a machine with this many usable cores, on which setting up io_uring ends like this. It is
+/// tried only if it is asked for.
+fn choose_where(
+    config: &Config,
+    cores: usize,
+    uring: impl FnOnce() -> Result<(), Refusal>,
+) -> Result<Choice, Failure> {
     let concurrency = config.concurrency;
-    let (why_concurrency, native, why_native) = match concurrency {
+    let (why_concurrency, why_native) = match concurrency {
         Concurrency::Loops => (
             "an event loop per worker: no connection is shared, so nothing is locked",
-            IoKind::Epoll,
             "event loops wait for readiness",
         ),
         Concurrency::Loop => (
             "a single event loop, as configured",
-            IoKind::Epoll,
             "an event loop waits for readiness",
+        ),
+        Concurrency::ProcessLoops => (
+            "a process for each event loop, as configured",
+            "event loops wait for readiness",
         ),
         Concurrency::Pool => (
             "threads that serve one connection at a time, as configured",
-            IoKind::Blocking,
             "the threads of a pool wait in the call itself",
         ),
+        Concurrency::ThreadPerConnection => (
+            "a thread for each connection, which ends with it, as configured",
+            "each thread waits in the call itself",
+        ),
+        Concurrency::ThreadPerRequest => (
+            "a thread for each request, which ends with it, as configured",
+            "a request's thread waits in the call itself",
+        ),
+        Concurrency::Processes => (
+            "processes that serve one connection at a time, as configured",
+            "each process waits in the call itself",
+        ),
     };
-    let why_io = if config.io == IoKind::Auto {
-        why_native.to_owned()
-    } else if config.io == native {
-        "as configured".to_owned()
-    } else {
-        return Err(Failure::Usage(format!(
-            "`--concurrency {concurrency}` cannot use `--io {}`: {why_native}; use `--io {native}` or leave it out",
-            config.io
-        )));
+    let valid: Vec<String> = native(concurrency)?.map(|io| io.to_string()).collect();
+    let asked = config.io.to_string();
+    let first = valid.first().map_or("auto", String::as_str);
+    let best: IoKind = first.parse().map_err(Failure::Usage)?;
+    let (io, why_io) = match config.io {
+        IoKind::Auto => (best, why_native.to_owned()),
+        _ if !valid.contains(&asked) => {
+            let instead: Vec<String> = valid.iter().map(|io| format!("`--io {io}`")).collect();
+            return Err(Failure::Usage(format!(
+                "`--concurrency {concurrency}` cannot use `--io {asked}`: {why_native}; use {} or leave it out (what goes together: {})",
+                instead.join(" or "),
+                combinations()
+            )));
+        }
+        IoKind::Uring => match uring() {
+            Ok(()) => (IoKind::Uring, "as configured".to_owned()),
+            Err(refusal) => (best, format!("instead of uring, which is refused: {refusal}")),
+        },
+        asked => (asked, "as configured".to_owned()),
+    };
+    let per_core = |count: usize| {
+        let why = format!("{count} per usable core, because each waits for one client");
+        (cores * count, why)
     };
     let (workers, why_workers) = match (concurrency, config.workers) {
         (Concurrency::Loop, Workers::Fixed(count)) if count.get() > 1 => {
@@ -61,21 +102,42 @@ pub(crate) fn choose(config: &Config, cores: usize) -> Result<Choice, Failure> {
         }
         (Concurrency::Loop, _) => (1, "a single loop has one".to_owned()),
         (_, Workers::Fixed(count)) => (count.get(), "as configured".to_owned()),
-        (Concurrency::Loops, Workers::Auto) => (cores, "one per usable core".to_owned()),
-        (Concurrency::Pool, Workers::Auto) => (
-            cores * POOL_THREADS_PER_CORE,
-            format!("{POOL_THREADS_PER_CORE} per usable core, because each waits for one client"),
+        (Concurrency::Loops | Concurrency::ProcessLoops, Workers::Auto) => {
+            (cores, "one per usable core".to_owned())
+        }
+        (Concurrency::Pool | Concurrency::ThreadPerRequest, Workers::Auto) => per_core(WAITING_PER_CORE),
+        (Concurrency::ThreadPerConnection, Workers::Auto) => (
+            CONNECTION_THREADS,
+            "at the most; as many as there are connections".to_owned(),
+        ),
+        (Concurrency::Processes, Workers::Auto) => (
+            (cores * WAITING_PER_CORE).min(PROCESSES_MAX),
+            "at the most; five and as many as there are connections".to_owned(),
         ),
     };
     Ok(Choice {
         concurrency,
-        io: native,
+        io,
         workers,
         why: [why_concurrency.to_owned(), why_io, why_workers],
     })
 }
 
+/// The I/O strategies this one can use, the best first.
+fn native(concurrency: Concurrency) -> Result<impl Iterator<Item = runtime::strategy::Io>, Failure> {
+    let known: runtime::strategy::Concurrency = concurrency.to_string().parse().map_err(usage)?;
+    Ok(known.valid_io())
+}
+
 impl Choice {
+    /// Whether its workers are processes.
+    pub(crate) fn is_of_processes(&self) -> bool {
+        matches!(
+            self.concurrency,
+            Concurrency::ProcessLoops | Concurrency::Processes
+        )
+    }
+
     /// The same for `runtime`, which has types of its own.
     ///
     /// # Errors
@@ -109,22 +171,30 @@ mod tests {
     use super::*;
 
     fn check(concurrency: &str, io: &str, workers: &str) -> Result<(String, String, usize), String> {
+        check_where(concurrency, io, workers, Ok(())).map(|choice| {
+            (
+                choice.concurrency.to_string(),
+                choice.io.to_string(),
+                choice.workers,
+            )
+        })
+    }
+
+    fn check_where(
+        concurrency: &str,
+        io: &str,
+        workers: &str,
+        uring: Result<(), Refusal>,
+    ) -> Result<Choice, String> {
         let config = Config {
             concurrency: concurrency.parse()?,
             io: io.parse()?,
             workers: workers.parse()?,
             ..Config::default()
         };
-        choose(&config, 4)
-            .map(|choice| {
-                choice.strategy().expect("what is chosen can be started");
-                (
-                    choice.concurrency.to_string(),
-                    choice.io.to_string(),
-                    choice.workers,
-                )
-            })
-            .map_err(|failure| failure.to_string())
+        let choice = choose_where(&config, 4, || uring).map_err(|failure| failure.to_string())?;
+        choice.strategy().expect("what is chosen can be started");
+        Ok(choice)
     }
 
     #[test]
@@ -132,10 +202,22 @@ mod tests {
         for (asked, got) in [
             (("loops", "auto", "auto"), ("loops", "epoll", 4)),
             (("loops", "epoll", "2"), ("loops", "epoll", 2)),
+            (("loops", "uring", "auto"), ("loops", "uring", 4)),
+            (("loop", "uring", "auto"), ("loop", "uring", 1)),
             (("loop", "auto", "auto"), ("loop", "epoll", 1)),
             (("loop", "auto", "1"), ("loop", "epoll", 1)),
             (("pool", "auto", "auto"), ("pool", "blocking", 256)),
             (("pool", "blocking", "10"), ("pool", "blocking", 10)),
+            (("process-loops", "auto", "auto"), ("process-loops", "epoll", 4)),
+            (("processes", "auto", "auto"), ("processes", "blocking", 256)),
+            (
+                ("thread-per-connection", "auto", "auto"),
+                ("thread-per-connection", "blocking", 1024),
+            ),
+            (
+                ("thread-per-request", "blocking", "auto"),
+                ("thread-per-request", "blocking", 256),
+            ),
         ] {
             let wanted = (got.0.to_owned(), got.1.to_owned(), got.2);
             assert_eq!(check(asked.0, asked.1, asked.2), Ok(wanted), "{asked:?}");
@@ -146,11 +228,32 @@ mod tests {
     fn contradictions_are_refused_with_a_way_out() {
         for (asked, fragment) in [
             (("pool", "epoll", "auto"), "use `--io blocking`"),
-            (("loops", "blocking", "auto"), "use `--io epoll`"),
+            (("pool", "uring", "auto"), "use `--io blocking`"),
+            (("loops", "blocking", "auto"), "use `--io epoll` or `--io uring`"),
+            (("processes", "epoll", "auto"), "use `--io blocking`"),
+            (("process-loops", "blocking", "auto"), "processes with blocking"),
             (("loop", "auto", "3"), "use `--concurrency loops`"),
         ] {
             let error = check(asked.0, asked.1, asked.2).expect_err("a contradiction");
             assert!(error.contains(fragment), "{asked:?}: {error}");
+        }
+    }
+    #[test]
+    fn uring_where_it_is_refused_is_epoll_and_says_why() {
+        for refusal in [
+            Refusal::Absent,
+            Refusal::Forbidden,
+            Refusal::TooOld,
+            Refusal::Memory,
+        ] {
+            for concurrency in ["loops", "loop"] {
+                let choice = check_where(concurrency, "uring", "auto", Err(refusal)).expect("a fallback");
+                assert_eq!(choice.io, IoKind::Epoll);
+                let wanted = format!("epoll: instead of uring, which is refused: {refusal}");
+                assert!(choice.why().contains(&wanted), "{}", choice.why());
+            }
+            let unasked = check_where("loops", "auto", "auto", Err(refusal)).expect("epoll needs no ring");
+            assert!(!unasked.why().contains("uring"));
         }
     }
 }

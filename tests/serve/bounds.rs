@@ -65,7 +65,7 @@ fn a_target_that_is_too_long_is_414(strategy: Strategy) {
     let answer = Server::of(strategy, tree.path())
         .connect()
         .get(&"/x".repeat(4000));
-    assert!(matches!(answer.status, 404 | 414), "{}", answer.status);
+    assert_eq!(answer.status, 404, "8,000 bytes are within the default");
 }
 
 fn a_body_that_is_too_large_is_413(strategy: Strategy) {
@@ -81,14 +81,7 @@ fn a_body_that_is_too_large_is_413(strategy: Strategy) {
     for _ in 0..4 {
         connection.try_send(format!("1f4\r\n{}\r\n", "x".repeat(500)));
     }
-    let mut answer = connection.receive("POST");
-    if answer.status == 405 {
-        answer = match connection.try_receive("POST") {
-            Some(next) => next,
-            None => answer,
-        };
-    }
-    assert!(matches!(answer.status, 405 | 413), "{}", answer.status);
+    assert_eq!(connection.receive("POST").status, 413);
     connection.try_send("0\r\n\r\n");
     connection.rest();
 }
@@ -102,9 +95,7 @@ fn connections_beyond_the_bound_are_closed(strategy: Strategy) {
     }
     let mut refused = server.connect();
     refused.try_send(head("GET", "/a.txt", &[]));
-    if let Some(answer) = refused.try_receive("GET") {
-        assert_eq!(answer.status, 503);
-    }
+    assert!(refused.try_receive("GET").is_none());
     for connection in &mut held {
         assert_eq!(
             connection.get("/a.txt").text(),
@@ -125,15 +116,40 @@ fn one_address_cannot_take_all_places(strategy: Strategy) {
     }
     let mut refused = server.connect();
     refused.try_send(head("GET", "/a.txt", &[]));
-    assert!(
-        refused
-            .try_receive("GET")
-            .is_none_or(|answer| answer.status == 503)
-    );
+    assert!(refused.try_receive("GET").is_none());
     let mut neighbor = connect_from(Ipv4Addr::new(127, 0, 0, 2), server.address);
     assert_eq!(neighbor.get("/a.txt").text(), "a", "another address is served");
     held.pop();
     eventually("a place becomes free", || try_get(server.address, "/a.txt"));
+}
+
+fn one_address_cannot_ask_for_everything(strategy: Strategy) {
+    let tree = tree();
+    let flags = ["--max-request-rate", "1", "--max-request-burst", "5"];
+    let server = launch(strategy, &tree, &flags);
+    let mut statuses = Vec::new();
+    // A connection for each, and one for many: it is the address that counts.
+    for _ in 0..4 {
+        statuses.push(server.connect().get("/a.txt").status);
+    }
+    let mut connection = server.connect();
+    for _ in 0..6 {
+        let answer = connection.get("/a.txt");
+        assert!(!answer.closes(), "slowing down is enough");
+        assert!(answer.status == 200 || answer.must("Retry-After") == "1");
+        statuses.push(answer.status);
+    }
+    let served = statuses.iter().filter(|status| **status == 200).count();
+    assert!(
+        statuses[..5].iter().all(|status| *status == 200),
+        "the burst: {statuses:?}"
+    );
+    assert!(statuses.contains(&429) && served < 10, "{statuses:?}");
+    let mut neighbor = connect_from(Ipv4Addr::new(127, 0, 0, 2), server.address);
+    assert_eq!(neighbor.get("/a.txt").text(), "a", "another address is served");
+    eventually("it may ask again", || {
+        (connection.get("/a.txt").status == 200).then_some(())
+    });
 }
 
 fn a_head_that_does_not_end_is_408(strategy: Strategy) {
@@ -184,9 +200,7 @@ fn a_body_that_does_not_come_is_408(strategy: Strategy) {
     let mut connection = server.connect();
     connection.send(head("POST", "/a.txt", &[("Content-Length", "1000")]) + "only this");
     connection.patience(NOTICED);
-    // The answer may come before the body is waited for; the connection ends either way.
-    let answer = connection.receive("POST");
-    assert!(matches!(answer.status, 405 | 408), "{}", answer.status);
+    assert_eq!(connection.receive("POST").status, 408);
     let (_, end) = connection.rest();
     assert_eq!(end, End::Closed);
 }
@@ -202,6 +216,15 @@ fn a_client_that_does_not_read_is_given_up(strategy: Strategy) {
     let before = server.descriptors();
     let mut connection = server.connect();
     connection.send(head("GET", "/large.bin", &[]));
+    if strategy.grows() {
+        // Descriptors come and go with processes; but a socket that nobody has is known to the kernel.
+        assert_eq!(connection.exactly(8), b"HTTP/1.1", "the answer has begun");
+        within(NOTICED, "the connection is given up", || {
+            (!is_held(&server, &mut connection)).then_some(())
+        });
+        assert_eq!(server.connect().get("/a.txt").text(), "a");
+        return;
+    }
     // It has the descriptor of the socket and perhaps of the file; both go, or only the cache keeps one.
     eventually("the connection is there", || {
         (server.descriptors() > before).then_some(())
@@ -262,6 +285,9 @@ fn one_greedy_reader_does_not_starve_the_rest(strategy: Strategy) {
 }
 
 fn a_pipeline_that_is_not_read_costs_little(strategy: Strategy) {
+    if strategy.grows() {
+        return; // Eight connections are eight processes: what those cost is no matter of the pipeline.
+    }
     let tree = tree();
     tree.write("page.txt", noise(6000));
     let server = Server::of(strategy, tree.path());
@@ -297,6 +323,9 @@ fn a_pipeline_that_is_not_read_costs_little(strategy: Strategy) {
 
 fn out_of_descriptors_it_keeps_serving_and_recovers(strategy: Strategy) {
     let tree = tree();
+    if strategy.grows() {
+        return; // Each process has one connection: none runs out.
+    }
     let mut strategy = strategy;
     strategy.workers = strategy.workers.min(48);
     let server = Launch::wrapped(strategy, "ulimit -n 64")
@@ -316,22 +345,85 @@ fn out_of_descriptors_it_keeps_serving_and_recovers(strategy: Strategy) {
     assert!(inside.is_silent());
     let (spent, passed) = (server.cpu() - cpu, began.elapsed());
     assert!(spent < passed / 2, "{spent:?} of processor time in {passed:?}");
-    // Each worker says so once a second, not once per attempt.
+    // They say so once a second together, not once per attempt.
     let stderr = server.stderr();
     let complaints = stderr
         .lines()
         .filter(|line| line.contains("WARN") || line.contains("ERROR"))
         .count();
     let seconds_at_most = began_crowd.elapsed().as_secs() as usize + 2;
-    assert!(
-        complaints <= seconds_at_most * strategy.workers.min(2),
-        "{complaints} complaints: {stderr}"
-    );
+    assert!(complaints <= seconds_at_most, "{complaints} complaints: {stderr}");
+    assert!(stderr.contains("ulimit -n"), "what to do: {stderr}");
     crowd.clear();
     drop(inside);
     eventually("new connections are served again", || {
         try_get(server.address, "/a.txt")
     });
+}
+
+/// The system may refuse a descriptor where the process expected to get one.
+fn a_system_without_descriptors_is_outlived(strategy: Strategy) {
+    if strategy.is_of_processes() {
+        return; // Each has limits of its own; the drivers are those of `loops` and `pool`.
+    }
+    let tree = tree();
+    let mut strategy = strategy;
+    if strategy.io == "uring" {
+        // Each worker has an accept armed that goes by the limit that held when it was: one to know of.
+        strategy.workers = 1;
+    }
+    // So few that a ring's accepts are armed one by one.
+    let server = Launch::wrapped(strategy, "ulimit -n 1024")
+        .root(tree.path())
+        .start();
+    let mut inside = server.connect();
+    assert_eq!(inside.get("/a.txt").text(), "a");
+    let limit = |most: usize| {
+        let changed = std::process::Command::new("prlimit")
+            .args([format!("--pid={}", server.pid()), format!("--nofile={most}:")])
+            .status();
+        changed.is_ok_and(|status| status.success())
+    };
+    // The lowest number that is free is the next to be given out.
+    let taken =
+        |number: &usize| std::fs::exists(format!("/proc/{}/fd/{number}", server.pid())).unwrap_or(false);
+    let next = (0..).find(|number| !taken(number)).expect("numbers do not end");
+    if !limit(next) {
+        println!("skipped: prlimit(1) is not there or refused");
+        return;
+    }
+    if server.started["listeners"][0]["io"] == "uring" {
+        assert_eq!(server.connect().get("/a.txt").text(), "a");
+    }
+    let mut outside = server.connect();
+    outside.send(head("GET", "/a.txt", &[]));
+    eventually("it says so", || {
+        let stderr = server.stderr();
+        (stderr.contains("out of descriptors") && stderr.contains("\"errno\":24")).then_some(())
+    });
+    let (cpu, began) = (server.cpu(), Instant::now());
+    outside.patience(Duration::from_secs(1));
+    assert!(outside.is_silent());
+    let (spent, passed) = (server.cpu() - cpu, began.elapsed());
+    assert!(spent < passed / 2, "{spent:?} of processor time in {passed:?}");
+    assert_eq!(inside.get("/a.txt").text(), "a", "those inside are served");
+    assert!(limit(1024));
+    outside.patience(crate::process::PATIENCE);
+    assert_eq!(outside.receive("GET").text(), "a");
+}
+
+/// Whether a process has the server's end of this connection.
+fn is_held(server: &Server, connection: &mut Connection) -> bool {
+    let port = |address: SocketAddr| format!(":{:04X}", address.port());
+    let client = connection.stream().local_addr().expect("an address");
+    let table = std::fs::read_to_string("/proc/net/tcp").expect("/proc");
+    table.lines().any(|line| {
+        let fields: Vec<&str> = line.split_whitespace().collect();
+        fields.len() > 9
+            && fields[1].ends_with(&port(server.address))
+            && fields[2].ends_with(&port(client))
+            && fields[9] != "0"
+    })
 }
 
 /// GET on a connection of its own, if the server answers 200.
@@ -356,11 +448,16 @@ fn connect_from(source: Ipv4Addr, to: SocketAddr) -> Connection {
 
 /// Resident bytes of the server.
 fn resident(server: &Server) -> usize {
-    let status = std::fs::read_to_string(format!("/proc/{}/status", server.pid())).expect("/proc");
+    server.pids().into_iter().map(resident_of).sum()
+}
+
+fn resident_of(pid: u32) -> usize {
+    // A process that is sent away meanwhile has nothing any more.
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     let line = status
         .lines()
         .find(|line| line.starts_with("VmRSS:"))
-        .expect("VmRSS");
+        .unwrap_or("VmRSS: 0 kB");
     let kib: usize = line
         .split_whitespace()
         .nth(1)
@@ -375,6 +472,7 @@ on_every_strategy!(
     a_body_that_is_too_large_is_413,
     connections_beyond_the_bound_are_closed,
     one_address_cannot_take_all_places,
+    one_address_cannot_ask_for_everything,
     a_head_that_does_not_end_is_408,
     an_idle_connection_is_closed_in_silence,
     a_body_that_does_not_come_is_408,
@@ -383,4 +481,5 @@ on_every_strategy!(
     one_greedy_reader_does_not_starve_the_rest,
     a_pipeline_that_is_not_read_costs_little,
     out_of_descriptors_it_keeps_serving_and_recovers,
+    a_system_without_descriptors_is_outlived,
 );

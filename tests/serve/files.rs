@@ -114,6 +114,8 @@ fn a_directory_is_redirected_to_its_slash(strategy: Strategy) {
         (answer.status, answer.must("Location")),
         (301, "/docs/?page=2&x=%20")
     );
+    let answer = connection.get("/docs?q=\"<b>\"");
+    assert_eq!(answer.must("Location"), "/docs/?q=%22%3Cb%3E%22", "never markup");
     let answer = connection.get("/a%20b");
     assert_eq!((answer.status, answer.must("Location")), (301, "/a%20b/"));
     // A location that opens with two slashes would name another host.
@@ -219,7 +221,7 @@ fn methods_are_known_allowed_or_neither(strategy: Strategy) {
     }
     for target in ["/a.txt", "*"] {
         let options = connection.request("OPTIONS", target, &[]);
-        assert!(matches!(options.status, 200 | 204), "{}", options.status);
+        assert_eq!(options.status, 204, "{target}");
         let allow = options.must("Allow");
         for method in ["GET", "HEAD", "OPTIONS"] {
             assert!(allow.split(", ").any(|known| known == method), "{allow}");

@@ -7,7 +7,11 @@
 //! - `bounds`: what happens when a limit or a timeout is reached, and that the others do not feel it
 //! - `disk`: files that change, vanish, shrink, or are no files at all; the way out of the root
 //! - `operation`: configuration, signals, logs, exit codes
+//! - `hosts`: sites told apart by name, redirects, field lines for some paths
+//! - `live`: the live page, metrics, health and readiness
+//! - `supervision`: workers that die, processes that must not be left behind
 //! - `messages`: malformed and odd requests, and the conformance vectors
+//! - `uring`: what happens where the system refuses io_uring, and bursts larger than a ring
 //! - `clients`: programs people use (curl, wget, Python requests, Node fetch)
 //!
 //! The tools: `process` starts and stops the server, `wire` is a client that trusts nothing,
@@ -28,16 +32,32 @@ mod clients;
 mod connections;
 mod disk;
 mod files;
+mod hosts;
+mod live;
 mod messages;
 mod operation;
 mod representations;
+mod supervision;
+mod uring;
 
 /// Makes one test per strategy out of each named function `fn(Strategy)`.
 macro_rules! on_every_strategy {
     ($($name:ident),* $(,)?) => {
         mod loops { $(#[test] fn $name() { super::$name(crate::process::Strategy::LOOPS) })* }
         mod one_loop { $(#[test] fn $name() { super::$name(crate::process::Strategy::ONE_LOOP) })* }
+        mod process_loops { $(#[test] fn $name() { super::$name(crate::process::Strategy::PROCESS_LOOPS) })* }
+        mod loops_uring { $(#[test] fn $name() {
+            let strategy = crate::process::Strategy::LOOPS_URING;
+            if strategy.is_possible() { super::$name(strategy) }
+        })* }
+        mod one_loop_uring { $(#[test] fn $name() {
+            let strategy = crate::process::Strategy::ONE_LOOP_URING;
+            if strategy.is_possible() { super::$name(strategy) }
+        })* }
         mod pool { $(#[test] fn $name() { super::$name(crate::process::Strategy::POOL) })* }
+        mod per_connection { $(#[test] fn $name() { super::$name(crate::process::Strategy::PER_CONNECTION) })* }
+        mod per_request { $(#[test] fn $name() { super::$name(crate::process::Strategy::PER_REQUEST) })* }
+        mod processes { $(#[test] fn $name() { super::$name(crate::process::Strategy::PROCESSES) })* }
     };
 }
 use on_every_strategy;

@@ -70,6 +70,17 @@ fn a_configuration_is_checked_without_serving() {
         err.contains("`cache-sise`") && err.contains("did you mean `cache-size`"),
         "{err}"
     );
+    let (_, out, _) = weir(&["--json", "serve", "--check", "--config", &good]);
+    let line: Value = serde_json::from_str(&out).expect("a line of JSON");
+    assert_eq!(
+        (&line["event"], &line["valid"]),
+        (&Value::from("checked"), &Value::from(true))
+    );
+    tree.write("lost.toml", "listen = '127.0.0.1:0'\nroot = 'lost'\n");
+    let lost = tree.join("lost.toml").display().to_string();
+    let (code, _, err) = weir(&["serve", "--check", "--config", &lost]);
+    assert_eq!(code, USAGE);
+    assert!(err.contains(&format!("{lost}:2: `root`: ")), "{err}");
     let (code, out, _) = weir(&["--json", "serve", "--check", "--config", &bad]);
     let line: Value = serde_json::from_str(&out).expect("a line of JSON");
     assert_eq!(
@@ -98,8 +109,26 @@ fn errors_name_the_offender_and_what_to_do() {
         .fail();
     assert!(matches!(code, USAGE | SYSTEM), "{code}: {err}");
     assert!(err.contains("access.log"), "{err}");
-    let (code, err) = Launch::new(Strategy::LOOPS).args(["--io", "uring"]).fail();
+    let (code, err) = Launch::new(Strategy::LOOPS).args(["--io", "eurypol"]).fail();
     assert_eq!(code, USAGE, "{err}");
+}
+
+#[test]
+fn a_misspelt_variable_is_pointed_out() {
+    let tree = Tree::with(&[("a.txt", "a")]);
+    let server = Launch::new(Strategy::LOOPS)
+        .root(tree.path())
+        .env("WEIR_CACHE_SISE", "1MiB")
+        .env("WEIR_SERVICE_HOST", "10.0.0.1")
+        .start();
+    eventually("the warning", || {
+        let stderr = server.stderr();
+        (stderr.contains("WEIR_CACHE_SISE") && stderr.contains("WEIR_CACHE_SIZE")).then_some(())
+    });
+    assert!(
+        !server.stderr().contains("WEIR_SERVICE_HOST"),
+        "others may have variables of that prefix"
+    );
 }
 
 #[test]
@@ -266,6 +295,10 @@ fn a_reload_takes_what_is_valid_and_keeps_the_rest(strategy: Strategy) {
     server.signal("HUP");
     eventually("the new configuration", || {
         (server.connect().get("/a.txt").must("X-Version") == "2").then_some(())
+    });
+    // Where there are several processes, it is said when all have it.
+    eventually("all have it", || {
+        server.stderr().contains("reloaded").then_some(())
     });
     assert_eq!(server.connect().get("/docs/").status, 200);
     // The old connection is served, under the old or the new.
@@ -442,6 +475,44 @@ fn a_log_may_go_to_standard_output(strategy: Strategy) {
     assert_eq!(server.stdout().lines().count(), 1);
 }
 
+fn a_log_that_nobody_reads_does_not_hold_it_up(strategy: Strategy) {
+    let tree = Tree::with(&[("a.txt", "a")]);
+    let pipe = tree.join("pipe");
+    let made = Command::new("mkfifo").arg(&pipe).status().expect("mkfifo(1)");
+    assert!(made.success());
+    let launch = || {
+        Launch::new(strategy)
+            .root(tree.path())
+            .args(["--grace", "1s", "--access-log"])
+            .args([&pipe])
+    };
+    let (code, complaint) = launch().fail();
+    assert_eq!(code, SYSTEM, "{complaint}");
+    assert!(complaint.contains("nobody reads"), "{complaint}");
+    // Opened for both, so that there is a reader, who does not read.
+    let reader = std::fs::File::options()
+        .read(true)
+        .write(true)
+        .open(&pipe)
+        .expect("the pipe just made");
+    let mut server = launch().start();
+    let mut connection = server.connect();
+    let long = format!("/a.txt?{}", "x".repeat(4000));
+    for _ in 0..64 {
+        assert_eq!(connection.get(&long).text(), "a", "the log holds nobody up");
+    }
+    drop(connection);
+    server.signal("TERM");
+    let ended = within(Duration::from_secs(10), "it gives the log up", || {
+        server.has_ended()
+    });
+    assert_eq!(ended.code(), Some(NO_ERROR));
+    eventually("it says so", || {
+        server.stderr().contains("log lines are lost").then_some(())
+    });
+    drop(reader);
+}
+
 on_every_strategy!(
     the_start_says_what_was_chosen_and_why,
     a_drain_finishes_what_is_owed,
@@ -452,4 +523,5 @@ on_every_strategy!(
     no_line_is_lost_when_it_stops,
     a_log_that_was_moved_is_opened_again,
     a_log_may_go_to_standard_output,
+    a_log_that_nobody_reads_does_not_hold_it_up,
 );

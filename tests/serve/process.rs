@@ -7,7 +7,7 @@ use std::io::{BufRead, BufReader, Read};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -34,11 +34,66 @@ impl Strategy {
         io: "epoll",
         workers: 1,
     };
+    pub(crate) const PROCESS_LOOPS: Strategy = Strategy {
+        concurrency: "process-loops",
+        io: "epoll",
+        workers: 2,
+    };
+    pub(crate) const LOOPS_URING: Strategy = Strategy {
+        io: "uring",
+        ..Strategy::LOOPS
+    };
+    pub(crate) const ONE_LOOP_URING: Strategy = Strategy {
+        io: "uring",
+        ..Strategy::ONE_LOOP
+    };
     pub(crate) const POOL: Strategy = Strategy {
         concurrency: "pool",
         io: "blocking",
         workers: 24,
     };
+    pub(crate) const PER_CONNECTION: Strategy = Strategy {
+        concurrency: "thread-per-connection",
+        io: "blocking",
+        workers: 24,
+    };
+    pub(crate) const PER_REQUEST: Strategy = Strategy {
+        concurrency: "thread-per-request",
+        io: "blocking",
+        workers: 24,
+    };
+    pub(crate) const PROCESSES: Strategy = Strategy {
+        concurrency: "processes",
+        io: "blocking",
+        workers: 24,
+    };
+
+    /// Whether connections are with processes that the started one makes.
+    pub(crate) fn is_of_processes(self) -> bool {
+        self.concurrency.starts_with("process")
+    }
+
+    /// Whether processes come and go with the load.
+    pub(crate) fn grows(self) -> bool {
+        self.concurrency == "processes"
+    }
+
+    /// Whether this machine lets it be; prints why if not. A server that is refused io_uring uses epoll,
+    /// which other tests look at already.
+    pub(crate) fn is_possible(self) -> bool {
+        static REFUSED: OnceLock<Option<String>> = OnceLock::new();
+        let refused = REFUSED.get_or_init(|| {
+            let listener = &Launch::new(Strategy::LOOPS_URING).start().started["listeners"][0];
+            (listener["io"] != "uring").then(|| listener["why"].to_string())
+        });
+        match refused {
+            Some(why) if self.io == "uring" => {
+                println!("skipped: {why}");
+                false
+            }
+            _ => true,
+        }
+    }
 }
 
 /// A running server. Dropping it kills it.
@@ -176,6 +231,15 @@ impl Server {
         self.child.id()
     }
 
+    /// It and the processes it made.
+    pub(crate) fn pids(&self) -> Vec<u32> {
+        let pid = self.pid();
+        let children =
+            std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
+        let children = children.split_whitespace().filter_map(|child| child.parse().ok());
+        std::iter::once(pid).chain(children).collect()
+    }
+
     /// What it printed to standard error so far.
     pub(crate) fn stderr(&self) -> String {
         self.stderr.lock().expect("no reader panics").clone()
@@ -217,23 +281,28 @@ impl Server {
         self.wait()
     }
 
-    /// A count from `/proc`: open descriptors of the process.
+    /// A count from `/proc`: open descriptors of its processes.
     pub(crate) fn descriptors(&self) -> usize {
-        std::fs::read_dir(format!("/proc/{}/fd", self.pid())).map_or(0, Iterator::count)
+        let of = |pid: u32| std::fs::read_dir(format!("/proc/{pid}/fd")).map_or(0, Iterator::count);
+        self.pids().into_iter().map(of).sum()
     }
 
-    /// Processor time used so far.
+    /// Processor time its processes used so far.
     pub(crate) fn cpu(&self) -> Duration {
-        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.pid())).unwrap_or_default();
-        let after_name = stat.rsplit(')').next().unwrap_or_default();
-        let ticks: u64 = after_name
-            .split_whitespace()
-            .skip(11)
-            .take(2)
-            .filter_map(|field| field.parse::<u64>().ok())
-            .sum();
-        Duration::from_millis(ticks * 10)
+        self.pids().into_iter().map(cpu).sum()
     }
+}
+
+fn cpu(pid: u32) -> Duration {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let after_name = stat.rsplit(')').next().unwrap_or_default();
+    let ticks: u64 = after_name
+        .split_whitespace()
+        .skip(11)
+        .take(2)
+        .filter_map(|field| field.parse::<u64>().ok())
+        .sum();
+    Duration::from_millis(ticks * 10)
 }
 
 impl Drop for Server {

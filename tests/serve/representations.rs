@@ -3,7 +3,7 @@
 
 use crate::files::noise;
 use crate::on_every_strategy;
-use crate::process::{Launch, Server, Strategy};
+use crate::process::{Launch, Server, Strategy, eventually};
 use crate::tree::Tree;
 use crate::wire::{Response, find};
 use std::io::Write;
@@ -121,7 +121,7 @@ fn a_part_is_206(strategy: Strategy) {
         // What is no range, or not of bytes, is ignored (section 14.2); so is a range of a HEAD.
         for range in ["bytes=9-5", "bytes=a-b", "lines=1-2", "bytes=", "bytes 0-1"] {
             let answer = connection.request("GET", name, &[("Range", range)]);
-            assert!(matches!(answer.status, 200 | 416), "{range}: {}", answer.status);
+            assert_eq!(answer.status, 200, "{range}");
         }
         let answer = connection.request("HEAD", name, &[("Range", "bytes=0-0")]);
         assert_eq!(
@@ -280,6 +280,14 @@ fn text_is_compressed_on_first_use(strategy: Strategy) {
     tree.write("picture.png", &text);
     let server = Server::of(strategy, tree.path());
     let mut connection = server.connect();
+    if strategy.grows() {
+        // These look at files instead of being told of changes, so one that was just written must settle
+        // before anything made of it is kept.
+        eventually("the file has settled", || {
+            let answer = connection.request("GET", "/long.txt", &[("Accept-Encoding", "gzip")]);
+            answer.field("Content-Encoding").map(drop)
+        });
+    }
     for coding in ["gzip", "br", "zstd"] {
         let first = connection.request("GET", "/long.txt", &[("Accept-Encoding", coding)]);
         assert_eq!(first.field("Content-Encoding"), Some(coding));

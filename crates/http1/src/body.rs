@@ -8,7 +8,8 @@
 //!   chunked ─▶ Size ──── CR ────▶ SizeLf ── LF, size = 0 ──▶ Trailer ── empty line ──▶ end
 //!            ▲ │  ▲ digit│          ▲ │
 //!            │ │  └──────┘       CR │ │ LF, size > 0
-//!            │ └── ; ──▶ Extension ─┘ ▼
+//!            │ ├── ; ──▶ Extension ─┘ ▼
+//!            │ └ SP ─▶ Padding ─ ; ─▶ Extension
 //!            │                        Data
 //!            │                        │ left = 0
 //!            │                        ▼
@@ -45,6 +46,13 @@ pub(crate) enum Chunk {
         size: u64,
         /// Digits so far.
         digits: u8,
+        /// Extension bytes of the whole body so far.
+        spent: u32,
+    },
+    /// In the white space before an extension, which only an extension may follow.
+    Padding {
+        /// Size of this chunk.
+        size: u64,
         /// Extension bytes of the whole body so far.
         spent: u32,
     },
@@ -200,7 +208,7 @@ impl Chunk {
                 *self = next;
                 used += skipped;
             } else if let Some(&b) = input.get(used) {
-                *self = self.byte(b)?;
+                *self = self.byte(b, limits)?;
                 used += 1;
             }
             if used == input.len() && !matches!(self, Chunk::Trailer(_)) {
@@ -210,7 +218,7 @@ impl Chunk {
     }
 
     /// One byte of framing outside extensions and trailers.
-    fn byte(self, b: u8) -> Result<Chunk, Fault> {
+    fn byte(self, b: u8, limits: &Limits) -> Result<Chunk, Fault> {
         match (self, b) {
             (Chunk::Size { size, digits, spent }, _) => match (b as char).to_digit(16) {
                 Some(_) if digits == 16 => Err(Fault::ChunkSize),
@@ -222,8 +230,18 @@ impl Chunk {
                 None if digits == 0 => Err(Fault::ChunkSize),
                 None if b == b'\r' => Ok(Chunk::SizeLf { size, spent }),
                 None if b == b';' => Ok(Chunk::Extension { size, spent }),
+                None if b == b' ' || b == b'\t' => Ok(Chunk::Padding { size, spent }),
                 None => Err(Fault::ChunkSize),
             },
+            (Chunk::Padding { size, spent }, b';') => Ok(Chunk::Extension { size, spent }),
+            (Chunk::Padding { spent, .. }, b' ' | b'\t') if spent >= limits.extension_bytes_max => {
+                Err(Fault::ChunkExtensionTooLong)
+            }
+            (Chunk::Padding { size, spent }, b' ' | b'\t') => Ok(Chunk::Padding {
+                size,
+                spent: spent + 1,
+            }),
+            (Chunk::Padding { .. }, _) => Err(Fault::ChunkSize),
             (Chunk::SizeLf { size: 0, .. }, b'\n') => Ok(Chunk::Trailer(Scan::FRESH)),
             (Chunk::SizeLf { size, spent }, b'\n') => Ok(Chunk::Data { left: size, spent }),
             (Chunk::SizeLf { .. }, _) => Err(Fault::BareCr),
@@ -489,6 +507,11 @@ mod tests {
                 digits: 16,
                 spent,
             },
+            Chunk::Padding { size: 1, spent },
+            Chunk::Padding {
+                size: 1,
+                spent: Limits::DEFAULT.extension_bytes_max,
+            },
             Chunk::SizeLf { size: 0, spent },
             Chunk::SizeLf { size: 1, spent },
             Chunk::DataCr { spent },
@@ -498,7 +521,7 @@ mod tests {
         for state in states {
             shown += &format!("{state:?}\n");
             for b in [b'0', b'a', b'F', b'g', b';', b' ', b'\t', b'+', b'\r', b'\n', 0] {
-                shown += &match state.byte(b) {
+                shown += &match state.byte(b, &Limits::DEFAULT) {
                     Ok(after) => format!("  {:<5} {after:?}\n", b.escape_ascii().to_string()),
                     Err(fault) => format!("  {:<5} fault {fault:?}\n", b.escape_ascii().to_string()),
                 };

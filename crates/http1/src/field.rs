@@ -14,6 +14,8 @@ pub const MAX_FIELDS: usize = 100;
 #[derive(Debug)]
 pub struct Slots<'b> {
     pub(crate) headers: [MaybeUninit<Header<'b>>; MAX_FIELDS],
+    /// For a second reading, where the first was given up.
+    pub(crate) again: [MaybeUninit<Header<'b>>; MAX_FIELDS],
 }
 
 impl Slots<'_> {
@@ -26,6 +28,7 @@ impl Slots<'_> {
     pub const fn new() -> Self {
         Slots {
             headers: [const { MaybeUninit::uninit() }; MAX_FIELDS],
+            again: [const { MaybeUninit::uninit() }; MAX_FIELDS],
         }
     }
 }

@@ -6,13 +6,14 @@
 //! fault a bad head has is found by `scan`, in byte order, off the fast path.
 
 use crate::error::Fault;
-use crate::field::{Fields, Name, Slots, Values, is_token_byte};
+use crate::field::{Fields, MAX_FIELDS, Name, Slots, Values, is_token_byte};
 use crate::framing::{self, Framing, Message};
 use crate::limits::Limits;
 use crate::method::Method;
 use crate::scan::{Found, METHOD_BYTES_MAX, Scan, Section};
 use crate::target::{self, Target};
 use crate::version::Version;
+use core::mem::MaybeUninit;
 
 /// What a request expects before it sends its body (RFC 9110 section 10.1.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -126,9 +127,10 @@ pub(crate) fn request<'b, 's>(
             Found::Complete(_) => {}
         }
     }
-    let fields_max = slots.headers.len().min(usize::from(limits.fields_max));
+    let Slots { headers, again } = slots;
+    let fields_max = headers.len().min(usize::from(limits.fields_max));
     let mut parsed = httparse::Request::new(&mut []);
-    let outcome = parsed.parse_with_uninit_headers(block, &mut slots.headers[..fields_max]);
+    let outcome = parsed.parse_with_uninit_headers(block, &mut headers[..fields_max]);
     if let (Ok(httparse::Status::Complete(end)), Some(method), Some(target), Some(minor)) =
         (outcome, parsed.method, parsed.path, parsed.version)
     {
@@ -142,7 +144,7 @@ pub(crate) fn request<'b, 's>(
             return Ok(Read::Head(head, skipped + end));
         }
     }
-    unsound_request(block, skipped, outcome.err(), limits)
+    unsound_request(block, skipped, outcome.err(), again, limits)
 }
 
 /// Bytes to skip before a request: at most one empty line (RFC 9112 section 2.2). `None`: more input
@@ -186,24 +188,59 @@ fn lines_end_in_crlf(head: &[u8], lines: &[httparse::Header<'_>]) -> bool {
         })
 }
 
-/// Finds the fault of a head that is whole or not, but not sound.
+/// Finds the fault of a head that is whole or not, but not sound to the tokeniser.
 #[cold]
 fn unsound_request<'b, 's>(
     block: &'b [u8],
     skipped: usize,
     error: Option<httparse::Error>,
+    slots: &'s mut [MaybeUninit<httparse::Header<'b>>; MAX_FIELDS],
     limits: &Limits,
 ) -> Result<Read<Request<'b, 's>>, Fault> {
     let mut scan = Scan::default();
     match scan.advance(block, Section::Request, limits)? {
         Found::Partial => Ok(Read::Partial(scan)),
         Found::Simple(end) => simple(&block[..end], skipped),
+        Found::Complete(end) if error == Some(httparse::Error::Version) => match later_minor(&block[..end]) {
+            None => Err(request_line_fault(&block[..end])),
+            Some((method, target, fields)) => {
+                let slots = slots.write_copy_of_slice(&[httparse::EMPTY_HEADER; MAX_FIELDS]);
+                match httparse::parse_headers(fields, slots) {
+                    Ok(httparse::Status::Complete((_, lines))) => {
+                        let head = understand(method, target, 1, Fields::new(lines))?;
+                        Ok(Read::Head(head, skipped + end))
+                    }
+                    Ok(httparse::Status::Partial) => Err(Fault::RequestLine),
+                    Err(error) => Err(field_fault(error)),
+                }
+            }
+        },
         Found::Complete(end) => Err(match error {
             Some(httparse::Error::Version | httparse::Error::Token) => request_line_fault(&block[..end]),
             Some(error) => field_fault(error),
             None => Fault::RequestLine,
         }),
     }
+}
+
+/// Method, target and field section of a head of HTTP/1.2 or a later 1.x, which is processed as 1.1
+/// (RFC 9110 section 2.5) but unknown to the tokeniser. Its lines are known to end in CRLF.
+fn later_minor(head: &[u8]) -> Option<(&str, &str, &[u8])> {
+    let line = &head[..head.iter().position(|&b| b == b'\r')?];
+    let (before, minor) = line.split_at(line.len().checked_sub(1)?);
+    if !before.ends_with(b" HTTP/1.") || !matches!(minor, [b'2'..=b'9']) {
+        return None;
+    }
+    // The tokeniser judges the rest of the line under the version it knows.
+    let known = [before, b"1\r\n\r\n"].concat();
+    let mut parsed = httparse::Request::new(&mut []);
+    let Ok(httparse::Status::Complete(_)) = parsed.parse(&known) else {
+        return None;
+    };
+    let (method, target) = (parsed.method?.len(), parsed.path?.len());
+    let method_name = core::str::from_utf8(&head[..method]).ok()?;
+    let target = core::str::from_utf8(&head[method + 1..][..target]).ok()?;
+    Some((method_name, target, &head[line.len() + 2..]))
 }
 
 /// A request line of the form `method SP target`: HTTP/0.9, which knows GET and paths only. Anything

@@ -158,11 +158,11 @@ impl Connection {
     }
 
     /// Takes the request at the front of the input without reading it: for a caller that has the very
-    /// bytes of a head this type has read before, sound, of version 1.1, without a body or an
-    /// expectation, from a client that wants the connection to persist. False, and nothing is taken,
-    /// where another step is due first.
+    /// bytes of a head this type has read before, sound, of this version (not 0.9), without a body or an
+    /// expectation, from a client that wanted the connection to persist or not. False, and nothing is
+    /// taken, where another step is due first.
     #[inline]
-    pub fn receive_again(&mut self) -> bool {
+    pub fn receive_again(&mut self, version: Version, persistent: bool) -> bool {
         let Side::Idle(scan) = self.receiving else {
             return false;
         };
@@ -170,8 +170,8 @@ impl Connection {
             return false;
         }
         self.receiving.go(state::Step::Bodiless);
-        self.version = Version::Http11;
-        self.persistent = true;
+        self.version = version;
+        self.persistent = persistent;
         self.awaits_continue = false;
         self.served = true;
         true

@@ -52,6 +52,8 @@ pub struct Meta {
     pub inode: u64,
     /// The file system's number.
     pub device: u64,
+    /// Names it has (hard links).
+    pub names: u64,
 }
 
 impl Meta {
@@ -77,6 +79,12 @@ impl Meta {
             changed: time(stat.st_ctime, stat.st_ctime_nsec),
             inode: stat.st_ino,
             device: stat.st_dev,
+            #[allow(
+                clippy::useless_conversion,
+                clippy::unnecessary_cast,
+                reason = "the type differs between architectures"
+            )]
+            names: stat.st_nlink as u64,
         }
     }
 }

@@ -15,12 +15,17 @@
 
 pub(crate) mod blocking;
 pub(crate) mod epoll;
+pub(crate) mod refusal;
 mod socket;
 pub(crate) mod table;
+pub(crate) mod uring;
+
+pub(crate) use socket::accept;
 
 use crate::session::{Body, FileRange, Loss, Tx};
 use measure::{Instant, UnixTime};
 use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
 
 /// A connection, told apart from earlier ones that used the same slot: descriptors and slots are
 /// reused while news of their former owners is still in flight.
@@ -206,6 +211,20 @@ pub(crate) trait Backend {
     /// Takes back the buffer of a receive.
     fn recycle(&mut self, buf: Buf);
 
+    /// Gives up a connection that waits for input, for another back end to take over. `None`: this kind
+    /// cannot, or there is no such connection.
+    fn release(&mut self, _id: Id) -> Option<OwnedFd> {
+        None
+    }
+
+    /// Takes over a connection. `None`: this kind cannot, and the connection is closed.
+    fn adopt(&mut self, _fd: OwnedFd) -> Option<Id> {
+        None
+    }
+
     /// Civil time, at a coarse grain.
     fn wall(&self) -> UnixTime;
+
+    /// The time.
+    fn now(&self) -> Instant;
 }

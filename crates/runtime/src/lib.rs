@@ -7,11 +7,13 @@
 pub mod clock;
 mod concurrency;
 pub mod fs;
+pub mod herd;
 mod io;
 pub mod listen;
 pub mod logfile;
 pub mod machine;
 pub mod session;
+pub mod shared;
 pub mod signal;
 pub mod sim;
 pub mod strategy;
@@ -19,5 +21,6 @@ mod sys;
 mod timer;
 #[cfg(test)]
 mod toy;
+pub mod world;
 
 pub use session::{Action, Body, Context, Event, FileRange, Job, Service, Session, Tx};

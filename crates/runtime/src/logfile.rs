@@ -7,13 +7,19 @@
 //!     └───────────────── empty buffer ◀────────────────────────┘
 //! ```
 //! When the disk is so slow that the queue is full, lines are dropped and counted; nothing else
-//! waits. Dropping the [`LogFile`] writes what is queued.
+//! waits. What is queued is written when the [`LogFile`] is closed or dropped; whoever wants to know
+//! when that is done asks, and gives up ([`LogFile::abandon`]) where nobody reads the other end of a
+//! pipe.
 
 use measure::Bytes;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::collections::VecDeque;
 use std::fs::{File, OpenOptions};
-use std::io::{Stderr, Stdout, Write};
+use std::io::{ErrorKind, Stderr, Stdout};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
@@ -30,12 +36,19 @@ pub enum Target {
 const QUEUED_MAX: Bytes = Bytes::mib(16);
 /// Empty buffers kept for the workers.
 const SPARE_MAX: usize = 8;
+/// Written at once: what a pipe that is writable takes without waiting (`PIPE_BUF`).
+const PIECE: usize = 4096;
+/// How often a writer that waits for its reader looks whether it should give up.
+const GIVE_UP_TICK: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: 50_000_000,
+};
 
 /// A log file and the thread that writes it.
 #[derive(Debug)]
 pub struct LogFile {
     shared: Arc<Shared>,
-    thread: Option<JoinHandle<()>>,
+    thread: JoinHandle<()>,
 }
 
 #[derive(Debug)]
@@ -44,6 +57,7 @@ struct Shared {
     queued_max: usize,
     queue: Mutex<Queue>,
     changed: Condvar,
+    abandoned: AtomicBool,
 }
 
 #[derive(Debug, Default)]
@@ -67,7 +81,7 @@ impl LogFile {
     /// Opens the target and starts the thread.
     ///
     /// # Errors
-    /// Why the file cannot be opened for appending.
+    /// Why the file cannot be opened for appending; `NotConnected` for a named pipe that nobody reads.
     pub fn open(target: Target) -> std::io::Result<LogFile> {
         LogFile::bounded(target, QUEUED_MAX)
     }
@@ -79,15 +93,13 @@ impl LogFile {
             queued_max: queued_max.0 as usize,
             queue: Mutex::default(),
             changed: Condvar::new(),
+            abandoned: AtomicBool::new(false),
         });
         let thread = std::thread::Builder::new().name("weir-log".into()).spawn({
             let shared = Arc::clone(&shared);
             move || shared.run(&mut sink)
         })?;
-        Ok(LogFile {
-            shared,
-            thread: Some(thread),
-        })
+        Ok(LogFile { shared, thread })
     }
 
     /// Queues whole lines. Gives back an empty buffer to fill next, and how many lines were dropped
@@ -116,14 +128,38 @@ impl LogFile {
     }
 }
 
-impl Drop for LogFile {
-    fn drop(&mut self) {
+impl LogFile {
+    /// Takes no more lines: the thread writes what is queued and ends.
+    pub fn close(&self) {
         self.shared.queue().closed = true;
         self.shared.changed.notify_one();
-        if let Some(thread) = self.thread.take() {
-            // It cannot panic but for want of memory, which has been reported then.
-            let _ = thread.join();
+    }
+
+    /// Whether the thread has ended: everything is written, or given up.
+    pub fn is_finished(&self) -> bool {
+        self.thread.is_finished()
+    }
+
+    /// Gives up what is not written yet, saying so once. Follows [`LogFile::close`] where waiting for
+    /// the other end makes no sense any more.
+    pub fn abandon(&self) {
+        let queue = self.shared.queue();
+        self.shared.abandoned.store(true, Ordering::Relaxed);
+        if queue.bytes > 0 && !self.is_finished() {
+            tracing::error!(
+                "{} takes no more: {} of log lines are lost",
+                self.shared.name(),
+                Bytes(queue.bytes as u64)
+            );
         }
+        drop(queue);
+        self.close();
+    }
+}
+
+impl Drop for LogFile {
+    fn drop(&mut self) {
+        self.close();
     }
 }
 
@@ -136,9 +172,11 @@ impl Shared {
         let mut queue = self.queue();
         let mut complained = false;
         loop {
-            if let Some(mut buffer) = queue.buffers.pop_front() {
+            if self.abandoned.load(Ordering::Relaxed) {
+                return;
+            } else if let Some(mut buffer) = queue.buffers.pop_front() {
                 drop(queue);
-                if let Err(error) = sink.write(&buffer)
+                if let Err(error) = sink.write(&buffer, &self.abandoned)
                     && !std::mem::replace(&mut complained, true)
                 {
                     tracing::error!(
@@ -182,19 +220,90 @@ impl Shared {
 fn open(target: &Target) -> std::io::Result<Sink> {
     Ok(match target {
         Target::Stdout => Sink::Stdout(std::io::stdout()),
-        Target::File(path) => Sink::File(OpenOptions::new().create(true).append(true).open(path)?),
+        Target::File(path) => {
+            // A pipe that nobody reads must be an error, not a wait without end.
+            let flags = libc::O_NONBLOCK | libc::O_NOCTTY;
+            let mut how = OpenOptions::new();
+            match how.create(true).append(true).custom_flags(flags).open(path) {
+                Err(error) if error.raw_os_error() == Some(libc::ENXIO) => {
+                    let what = "it is a pipe that nobody reads";
+                    return Err(std::io::Error::new(ErrorKind::NotConnected, what));
+                }
+                opened => Sink::File(opened?),
+            }
+        }
     })
 }
 
 impl Sink {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<()> {
-        match self {
-            Sink::File(file) => file.write_all(bytes),
-            Sink::Stdout(out) => {
-                out.write_all(bytes)?;
-                out.flush()
+    /// Writes all, waiting for whoever reads the other end until that is given up.
+    fn write(&mut self, bytes: &[u8], abandoned: &AtomicBool) -> std::io::Result<()> {
+        let may_wait = match self {
+            Sink::File(file) => !file.metadata()?.file_type().is_file(),
+            Sink::Stdout(_) | Sink::Stderr(_) => true,
+        };
+        for mut piece in Pieces(bytes, if may_wait { PIECE } else { usize::MAX }) {
+            while !piece.is_empty() {
+                if abandoned.load(Ordering::Relaxed) {
+                    return Ok(());
+                }
+                let ready = poll(
+                    &mut [PollFd::new(&self.as_fd(), PollFlags::OUT)],
+                    Some(&GIVE_UP_TICK),
+                );
+                match ready {
+                    Ok(0) | Err(rustix::io::Errno::INTR) => {}
+                    Ok(_) => match self.write_some(piece) {
+                        Ok(written) => piece = &piece[written..],
+                        Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                        Err(error) => return Err(error),
+                    },
+                    Err(error) => return Err(error.into()),
+                }
             }
-            Sink::Stderr(err) => err.write_all(bytes),
+        }
+        Ok(())
+    }
+
+    /// One write; more than nothing is written.
+    fn write_some(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        loop {
+            let written = rustix::io::write(self.as_fd(), bytes);
+            match written {
+                Ok(0) => return Err(ErrorKind::WriteZero.into()),
+                Err(rustix::io::Errno::INTR) => {}
+                written => return Ok(written?),
+            }
+        }
+    }
+}
+
+/// Parts of this length at the most that end where lines do, as far as lines are not longer: a pipe takes
+/// each as a whole, so that several processes can write to one and every line stays a line.
+struct Pieces<'a>(&'a [u8], usize);
+
+impl<'a> Iterator for Pieces<'a> {
+    type Item = &'a [u8];
+
+    fn next(&mut self) -> Option<&'a [u8]> {
+        let Pieces(left, most) = self;
+        if left.is_empty() {
+            return None;
+        }
+        let window = &left[..left.len().min(*most)];
+        let line_end = window.iter().rposition(|byte| *byte == b'\n').map(|at| at + 1);
+        let (piece, rest) = left.split_at(line_end.unwrap_or(window.len()));
+        *left = rest;
+        Some(piece)
+    }
+}
+
+impl AsFd for Sink {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Sink::File(file) => file.as_fd(),
+            Sink::Stdout(out) => out.as_fd(),
+            Sink::Stderr(err) => err.as_fd(),
         }
     }
 }
@@ -215,9 +324,18 @@ mod tests {
             (buffer, dropped) = log.write(buffer);
             assert_eq!((buffer.len(), dropped), (0, 0));
         }
-        drop(log);
+        finish(&log);
         let wanted: String = (0..1000).map(|line| format!("{line}\n")).collect();
         assert_eq!(std::fs::read_to_string(path).unwrap(), wanted);
+    }
+
+    #[test]
+    fn pieces_end_where_lines_do() {
+        let pieces = |text: &'static str| -> Vec<&[u8]> { Pieces(text.as_bytes(), 4).collect() };
+        assert_eq!(pieces("a\nb\nc\n"), [&b"a\nb\n"[..], b"c\n"]);
+        assert_eq!(pieces("abc\nd\n"), [&b"abc\n"[..], b"d\n"]);
+        assert_eq!(pieces("longer\nd"), [&b"long"[..], b"er\n", b"d"]);
+        assert_eq!(pieces(""), [&b""[..]; 0]);
     }
 
     #[test]
@@ -233,9 +351,41 @@ mod tests {
             std::thread::yield_now();
         }
         log.write(b"new\n".to_vec());
-        drop(log);
+        finish(&log);
         assert_eq!(std::fs::read(moved).unwrap(), b"old\n");
         assert_eq!(std::fs::read(path).unwrap(), b"new\n");
+    }
+
+    #[test]
+    fn a_pipe_that_nobody_reads_is_an_error_or_given_up() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("pipe");
+        rustix::fs::mknodat(
+            rustix::fs::CWD,
+            &path,
+            rustix::fs::FileType::Fifo,
+            rustix::fs::Mode::RWXU,
+            0,
+        )
+        .unwrap();
+        let error = LogFile::open(Target::File(path.clone())).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::NotConnected);
+        // Opened for both, so that there is a reader, who does not read.
+        let reader = File::options().read(true).write(true).open(&path).unwrap();
+        let log = LogFile::open(Target::File(path)).unwrap();
+        log.write(b"line\n".repeat(1 << 16));
+        log.close();
+        assert!(!log.is_finished(), "more than a pipe holds");
+        log.abandon();
+        finish(&log);
+        drop(reader);
+    }
+
+    fn finish(log: &LogFile) {
+        log.close();
+        while !log.is_finished() {
+            std::thread::yield_now();
+        }
     }
 
     #[test]

@@ -21,8 +21,9 @@ use measure::{Duration, Instant, UnixTime};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-/// One connection, as a pure state machine.
-pub trait Session: Sized {
+/// One connection, as a pure state machine. It may move from one thread to another, never to another context;
+/// `closed` is called even after another of its methods has panicked.
+pub trait Session: Sized + Send {
     /// What all sessions of one worker share.
     type Cx: Context;
 
@@ -145,7 +146,7 @@ pub struct FileRange {
 }
 
 /// What all sessions of one worker share: caches, clock strings, counters, the log buffer.
-pub trait Context: 'static {
+pub trait Context: Send + 'static {
     /// Work that may block.
     type Job: Job;
 
@@ -155,6 +156,15 @@ pub trait Context: 'static {
 
     /// When `turn` must be called even if nothing happens (to flush a log buffer, say).
     fn wake(&self) -> Option<Instant>;
+
+    /// Whether it wants to be told when a turn has ended, which costs a reading of the clock.
+    fn is_timed(&self) -> bool {
+        false
+    }
+
+    /// The turn that began last has ended; the driver rests or begins another. Called only where
+    /// [`Context::is_timed`].
+    fn rest(&mut self, _now: Instant) {}
 }
 
 /// Work that may block: opening a cold file, compressing a body.

@@ -23,7 +23,7 @@ pub enum Signal {
 /// Signals sent to this process since this was made.
 #[derive(Debug)]
 pub struct Signals {
-    pipes: [(UnixStream, Signal); 4],
+    pipes: Vec<(UnixStream, Signal)>,
 }
 
 impl Signals {
@@ -32,7 +32,25 @@ impl Signals {
     /// # Errors
     /// What the system says to pipes and handlers.
     pub fn take_over() -> io::Result<Signals> {
-        let take = |number, meaning| {
+        Signals::of(&[
+            (SIGTERM, Signal::Stop),
+            (SIGINT, Signal::Stop),
+            (SIGHUP, Signal::Reload),
+            (SIGUSR1, Signal::ReopenLogs),
+        ])
+    }
+
+    /// The same for a worker process, which leaves SIGINT to its founder: a terminal sends it to both.
+    pub(crate) fn take_over_from_founder() -> io::Result<Signals> {
+        Signals::of(&[
+            (SIGTERM, Signal::Stop),
+            (SIGHUP, Signal::Reload),
+            (SIGUSR1, Signal::ReopenLogs),
+        ])
+    }
+
+    fn of(meanings: &[(i32, Signal)]) -> io::Result<Signals> {
+        let take = |&(number, meaning): &(i32, Signal)| {
             let (read, write) = UnixStream::pair()?;
             read.set_nonblocking(true)?;
             write.set_nonblocking(true)?;
@@ -40,12 +58,7 @@ impl Signals {
             io::Result::Ok((read, meaning))
         };
         Ok(Signals {
-            pipes: [
-                take(SIGTERM, Signal::Stop)?,
-                take(SIGINT, Signal::Stop)?,
-                take(SIGHUP, Signal::Reload)?,
-                take(SIGUSR1, Signal::ReopenLogs)?,
-            ],
+            pipes: meanings.iter().map(take).collect::<io::Result<_>>()?,
         })
     }
 
@@ -59,16 +72,20 @@ impl Signals {
             tv_sec: i64::try_from(span.as_secs()).unwrap_or(i64::MAX),
             tv_nsec: i64::from(span.subsec_nanos()),
         });
-        let ready = {
-            let mut waiting = self
+        let ready: Vec<bool> = {
+            let mut waiting: Vec<PollFd<'_>> = self
                 .pipes
-                .each_ref()
-                .map(|(read, _)| PollFd::new(read, PollFlags::IN));
+                .iter()
+                .map(|(read, _)| PollFd::new(read, PollFlags::IN))
+                .collect();
             match poll(&mut waiting, timeout.as_ref()) {
                 Ok(_) | Err(rustix::io::Errno::INTR) => {}
                 Err(error) => return Err(error.into()),
             }
-            waiting.map(|entry| entry.revents().contains(PollFlags::IN))
+            let ready = waiting
+                .iter()
+                .map(|entry| entry.revents().contains(PollFlags::IN));
+            ready.collect()
         };
         for ((read, meaning), is_ready) in self.pipes.iter_mut().zip(ready) {
             // One byte is one signal, so that a second SIGTERM is told from the first.

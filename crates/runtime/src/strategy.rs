@@ -2,22 +2,33 @@
 //!
 //! A strategy is a value: it is parsed, compared and printed here and started by [`serve()`].
 
+mod per_connection;
+mod per_request;
 mod serve;
 
-pub use serve::{Counts, Handle, Limits, serve};
+pub use crate::io::refusal::{Refusal, try_uring};
+pub use serve::{Counts, Handle, Limits, serve, serve_as};
 use std::fmt;
 use std::num::NonZeroUsize;
 use std::str::FromStr;
 
-/// How connections are spread over threads.
+/// How connections are spread over threads and processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Concurrency {
     /// One event loop per worker thread, each with its own connections.
     Loops,
     /// A single event loop.
     Loop,
+    /// A process for each of a fixed number of event loops, which share their listeners.
+    ProcessLoops,
     /// Threads that serve one connection at a time.
     Pool,
+    /// A thread that accepts, and one for each connection, which ends with it.
+    ThreadPerConnection,
+    /// A thread that waits for requests, and one for each request, which ends with it.
+    ThreadPerRequest,
+    /// Processes that serve one connection at a time, as many as the load asks for.
+    Processes,
 }
 
 /// How bytes are moved.
@@ -25,32 +36,60 @@ pub enum Concurrency {
 pub enum Io {
     /// Readiness, edge-triggered.
     Epoll,
+    /// Completion: io_uring, where the kernel lets us ([`try_uring()`]).
+    Uring,
     /// The thread waits in the call.
     Blocking,
 }
 
 impl Concurrency {
     /// All there are.
-    pub const ALL: [Concurrency; 3] = [Concurrency::Loops, Concurrency::Loop, Concurrency::Pool];
+    pub const ALL: [Concurrency; 7] = [
+        Concurrency::Loops,
+        Concurrency::Loop,
+        Concurrency::ProcessLoops,
+        Concurrency::Pool,
+        Concurrency::ThreadPerConnection,
+        Concurrency::ThreadPerRequest,
+        Concurrency::Processes,
+    ];
 
     /// Its name in configurations.
     pub const fn name(self) -> &'static str {
         match self {
             Concurrency::Loops => "loops",
             Concurrency::Loop => "loop",
+            Concurrency::ProcessLoops => "process-loops",
             Concurrency::Pool => "pool",
+            Concurrency::ThreadPerConnection => "thread-per-connection",
+            Concurrency::ThreadPerRequest => "thread-per-request",
+            Concurrency::Processes => "processes",
         }
+    }
+
+    /// Whether its workers are processes, which a [`crate::herd::Herd`] makes and watches over.
+    pub const fn is_of_processes(self) -> bool {
+        matches!(self, Concurrency::ProcessLoops | Concurrency::Processes)
+    }
+
+    /// The I/O strategies it can use, the best first.
+    pub fn valid_io(self) -> impl Iterator<Item = Io> {
+        COMBINATIONS
+            .into_iter()
+            .filter(move |(concurrency, _)| *concurrency == self)
+            .map(|(_, io)| io)
     }
 }
 
 impl Io {
     /// All there are.
-    pub const ALL: [Io; 2] = [Io::Epoll, Io::Blocking];
+    pub const ALL: [Io; 3] = [Io::Epoll, Io::Uring, Io::Blocking];
 
     /// Its name in configurations.
     pub const fn name(self) -> &'static str {
         match self {
             Io::Epoll => "epoll",
+            Io::Uring => "uring",
             Io::Blocking => "blocking",
         }
     }
@@ -91,11 +130,26 @@ impl FromStr for Io {
 }
 
 /// The combinations that make sense, the best for each concurrency first.
-pub const COMBINATIONS: [(Concurrency, Io); 3] = [
+pub const COMBINATIONS: [(Concurrency, Io); 9] = [
     (Concurrency::Loops, Io::Epoll),
+    (Concurrency::Loops, Io::Uring),
     (Concurrency::Loop, Io::Epoll),
+    (Concurrency::Loop, Io::Uring),
+    (Concurrency::ProcessLoops, Io::Epoll),
     (Concurrency::Pool, Io::Blocking),
+    (Concurrency::ThreadPerConnection, Io::Blocking),
+    (Concurrency::ThreadPerRequest, Io::Blocking),
+    (Concurrency::Processes, Io::Blocking),
 ];
+
+/// [`COMBINATIONS`] in words.
+pub fn combinations() -> String {
+    let valid: Vec<String> = COMBINATIONS
+        .iter()
+        .map(|(concurrency, io)| format!("{concurrency} with {io}"))
+        .collect();
+    valid.join(", ")
+}
 
 /// A strategy that can be started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -113,13 +167,9 @@ impl Strategy {
     /// If they do not go together; the text names what does.
     pub fn new(concurrency: Concurrency, io: Io, workers: NonZeroUsize) -> Result<Strategy, StrategyError> {
         if !COMBINATIONS.contains(&(concurrency, io)) {
-            let valid: Vec<String> = COMBINATIONS
-                .iter()
-                .map(|(c, io)| format!("{c} with {io}"))
-                .collect();
             let text = format!(
                 "`{concurrency}` cannot use `{io}`; what goes together: {}",
-                valid.join(", ")
+                combinations()
             );
             return Err(StrategyError { text });
         }
@@ -152,9 +202,18 @@ impl Strategy {
         self.io
     }
 
-    /// How many threads have connections.
+    /// How many threads or processes have connections; where the load decides, at the most.
     pub fn workers(self) -> usize {
         self.workers.get()
+    }
+
+    /// What one process of a strategy of processes runs.
+    #[must_use]
+    pub fn of_one_process(self) -> Strategy {
+        Strategy {
+            workers: NonZeroUsize::MIN,
+            ..self
+        }
     }
 }
 
@@ -195,7 +254,8 @@ mod tests {
         let error = "lops".parse::<Concurrency>().unwrap_err().to_string();
         assert_eq!(
             error,
-            "`lops` is no concurrency strategy; there are: loops, loop, pool"
+            "`lops` is no concurrency strategy; there are: loops, loop, process-loops, pool, \
+             thread-per-connection, thread-per-request, processes"
         );
     }
 

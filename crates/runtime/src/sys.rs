@@ -1,13 +1,21 @@
 //! The few system calls no safe crate offers, each behind a safe function; the only `unsafe`.
 //!
-//! Decides nothing: every function is one call, its arguments in types, its errno as an `io::Error`.
+//! Decides nothing: every function is one call, its arguments in types, its errno as an `io::Error`. The
+//! one thing with a life of its own is the ring, which owns the memory its operations use.
 #![allow(
     unsafe_code,
     reason = "this module is the one home of unsafe; every block says why it is sound"
 )]
 
 mod files;
+mod memory;
+mod process;
+mod provided;
+mod ring;
 mod sockets;
 
 pub(crate) use files::cached_pages;
+pub(crate) use memory::SharedWords;
+pub(crate) use process::{block, fork, next_signal, unblock};
+pub(crate) use ring::{Completion, Ring, Sizes, Ticket};
 pub(crate) use sockets::set_tcp_defer_accept;

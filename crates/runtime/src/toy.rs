@@ -2,7 +2,7 @@
 //!
 //! `echo X`, `now X` (a job that need not wait), `later X` (one that must), `big N` (N bytes from
 //! memory), `file N` (N bytes of the toy's file), `bye` (answer, half-close), `close`, `panic`,
-//! `jobpanic`, `burn N` (N lines of answer, one turn each).
+//! `jobpanic`, `burn N` (N lines of answer, one turn each), `poison` (its worker panics in its next turn).
 
 use crate::fs;
 use crate::session::{Action, Body, Context, Event, FileRange, Job, Loss, Service, Session, Tx};
@@ -36,6 +36,7 @@ pub(crate) struct Cx {
     file: Option<Arc<fs::File>>,
     pub(crate) turns: u64,
     pub(crate) wall: UnixTime,
+    poisoned: bool,
 }
 
 #[derive(Debug)]
@@ -67,6 +68,10 @@ impl Context for Cx {
     fn turn(&mut self, _: Instant, wall: UnixTime) {
         self.turns += 1;
         self.wall = wall;
+        assert!(
+            !std::mem::take(&mut self.poisoned),
+            "a worker that panics, on purpose"
+        );
     }
     fn wake(&self) -> Option<Instant> {
         None
@@ -135,6 +140,7 @@ impl Line {
                     tx.head.extend_from_slice(b"burn\n");
                     break;
                 }
+                "poison" => cx.poisoned = true,
                 "panic" => panic!("a session that panics, on purpose"),
                 other => panic!("no such verb: {other}"),
             }
@@ -252,6 +258,7 @@ impl Service for Toy {
             file: self.file.clone(),
             turns: 0,
             wall: UnixTime::default(),
+            poisoned: false,
         }
     }
 

@@ -7,6 +7,8 @@
 use crate::access_log::Journal;
 use crate::clock::Clock;
 use crate::counters::Counters;
+use crate::hosts::Place;
+use crate::latency::{Latencies, Turn};
 use crate::recall::Recall;
 use crate::service::{Hub, State};
 use crate::site::{Encode, Load, Loaded, View};
@@ -23,13 +25,15 @@ pub struct Cx {
     pub(crate) state: Arc<State>,
     /// Of `state`.
     pub(crate) generation: u64,
-    /// Made at the first turn, which is the first to know the time.
-    pub(crate) view: Option<View>,
-    /// Heads met before, with entries of `view`.
+    /// One for each site; made at the first turn, which is the first to know the time.
+    pub(crate) views: Vec<View>,
+    /// Heads met before, with entries of `views`.
     pub(crate) recall: Recall,
     pub(crate) clock: Clock,
     pub(crate) journal: Journal,
     pub(crate) counters: Arc<CachePadded<Counters>>,
+    latencies: Arc<Latencies>,
+    latest: Turn,
     /// Makes multipart boundaries.
     pub(crate) rng: Rng,
 }
@@ -37,13 +41,16 @@ pub struct Cx {
 impl Cx {
     pub(crate) fn new(hub: Arc<Hub>, rng: Rng) -> Cx {
         let (generation, state) = hub.current();
+        let seat = hub.board.join();
         Cx {
             journal: Journal::new(state.log.as_ref().map(|_| state.config.log_format)),
-            counters: hub.board.join(),
+            counters: seat.counters,
+            latencies: seat.latencies,
+            latest: Turn::new(),
             hub,
             state,
             generation,
-            view: None,
+            views: Vec::new(),
             recall: Recall::new(),
             clock: Clock::default(),
             rng,
@@ -61,9 +68,20 @@ impl Cx {
         (self.generation, self.state) = self.hub.current();
         self.journal
             .set_format(self.state.log.as_ref().map(|_| self.state.config.log_format));
-        if !Arc::ptr_eq(&before.site, &self.state.site) {
-            self.view = Some(self.state.site.view(now, wall));
+        let mut views: Vec<Option<View>> = std::mem::take(&mut self.views).into_iter().map(Some).collect();
+        for place in self.state.hosts.places() {
+            let is_same = |other: &Place| Arc::ptr_eq(&other.site, &place.site);
+            let kept = before.hosts.places().iter().position(is_same);
+            let kept = kept.and_then(|at| views.get_mut(at)?.take());
+            self.views
+                .push(kept.unwrap_or_else(|| place.site.view(now, wall)));
         }
+    }
+
+    /// A request that began at `started` is answered now.
+    #[inline]
+    pub(crate) fn answered(&mut self, started: Instant) {
+        self.latest.answered(started, &self.latencies);
     }
 
     fn flush(&mut self, now: Instant) {
@@ -78,9 +96,10 @@ impl Cx {
 }
 
 impl Drop for Cx {
-    /// A worker that ends hands over what it has logged: nothing is lost at shutdown.
+    /// A worker that ends hands over what it has logged and counted: nothing is lost at shutdown.
     fn drop(&mut self) {
         self.flush(Instant::ZERO);
+        self.hub.board.leave(&self.counters);
     }
 }
 
@@ -99,16 +118,18 @@ impl Context for Cx {
     #[inline]
     fn turn(&mut self, now: Instant, wall: UnixTime) {
         self.clock.set(wall);
+        self.latest.begin(now, self.state.is_timed);
         if self.hub.generation.load(Ordering::Relaxed) != self.generation {
             self.take_state(now, wall);
         }
-        match &mut self.view {
-            Some(view) => {
-                view.turn(now, wall);
-                self.recall.turn(view);
-            }
-            None => self.view = Some(self.state.site.view(now, wall)),
+        if self.views.is_empty() {
+            let places = self.state.hosts.places().iter();
+            self.views = places.map(|place| place.site.view(now, wall)).collect();
         }
+        for view in &mut self.views {
+            view.turn(now, wall);
+        }
+        self.recall.turn(&self.views);
         if self.journal.is_due(now) {
             self.flush(now);
         }
@@ -116,11 +137,20 @@ impl Context for Cx {
 
     #[inline]
     fn wake(&self) -> Option<Instant> {
-        let view = self.view.as_ref().and_then(View::wake);
+        let view = self.views.iter().filter_map(View::wake).min();
         match (self.journal.wake(), view) {
             (Some(a), Some(b)) => Some(a.min(b)),
             (a, b) => a.or(b),
         }
+    }
+
+    #[inline]
+    fn is_timed(&self) -> bool {
+        self.state.is_timed
+    }
+
+    fn rest(&mut self, now: Instant) {
+        self.latest.end(now, &self.latencies);
     }
 }
 

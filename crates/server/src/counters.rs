@@ -3,6 +3,7 @@
 //! Each worker is the only writer of its own counters, so an increment is a load and a store, no
 //! locked instruction. Readers see every value whole but not all values of one instant.
 
+use crate::latency::{Durations, Latencies};
 use crossbeam_utils::CachePadded;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -27,16 +28,20 @@ impl Count {
 }
 
 macro_rules! counters {
-    ($($(#[$doc:meta])* $name:ident),* $(,)?) => {
+    ($($(#[doc = $doc:literal])+ $name:ident),* $(,)?) => {
         /// One worker's counters.
         #[derive(Debug, Default)]
-        pub struct Counters { $($(#[$doc])* pub $name: Count),* }
+        pub struct Counters { $($(#[doc = $doc])+ pub $name: Count),* }
 
         /// The sum over workers at (nearly) one moment.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-        pub struct Totals { $($(#[$doc])* pub $name: u64),* }
+        pub struct Totals { $($(#[doc = $doc])+ pub $name: u64),* }
 
         impl Totals {
+            /// Every counter's name and what it counts, in order of declaration.
+            pub const HELP: &[(&'static str, &'static str)] =
+                &[$((stringify!($name), concat!($($doc),+))),*];
+
             fn add(&mut self, one: &Counters) {
                 $(self.$name = self.$name.wrapping_add(one.$name.get());)*
             }
@@ -70,6 +75,8 @@ counters! {
     client_errors,
     /// Answers 5xx.
     server_errors,
+    /// Requests refused because their address made too many.
+    too_many,
     /// Bytes of answers handed to the kernel, heads included.
     bytes_sent,
     /// Requests answered from the worker's view of the cache.
@@ -89,37 +96,84 @@ counters! {
 /// The counters of all workers.
 #[derive(Debug, Default)]
 pub struct Board {
-    workers: Mutex<Vec<Arc<CachePadded<Counters>>>>,
+    workers: Mutex<Vec<Seat>>,
+    /// Of those who have left.
+    before: Mutex<(Totals, Durations)>,
+}
+
+/// What one worker writes for all to read.
+#[derive(Clone, Debug, Default)]
+pub struct Seat {
+    /// Its counters.
+    pub counters: Arc<CachePadded<Counters>>,
+    /// How long its answers took.
+    pub latencies: Arc<Latencies>,
 }
 
 impl Board {
     /// Counters for one more worker.
-    pub fn join(&self) -> Arc<CachePadded<Counters>> {
-        let counters: Arc<CachePadded<Counters>> = Arc::default();
+    pub fn join(&self) -> Seat {
+        let seat = Seat::default();
         self.workers
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
-            .push(Arc::clone(&counters));
-        counters
+            .push(seat.clone());
+        seat
     }
 
-    /// The sum over all workers.
+    /// How long the answers of all workers took.
+    pub fn durations(&self) -> Durations {
+        let workers = self.workers.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut durations = self
+            .before
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .1
+            .clone();
+        for one in workers.iter() {
+            durations.take_in(&one.latencies);
+        }
+        durations
+    }
+
+    /// Keeps the sum of a worker that ends, and nothing else of it: some live as short as a connection.
+    pub fn leave(&self, counters: &Arc<CachePadded<Counters>>) {
+        // Both locks, in the order `totals` takes them, so that nothing is counted twice or not at all.
+        let mut workers = self.workers.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut before = self.before.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(at) = workers
+            .iter()
+            .position(|one| Arc::ptr_eq(&one.counters, counters))
+        {
+            let one = workers.remove(at);
+            before.0.add(counters);
+            before.1.take_in(&one.latencies);
+        }
+    }
+
+    /// The sum over those who have left.
+    pub fn ended(&self) -> Totals {
+        self.before.lock().unwrap_or_else(PoisonError::into_inner).0
+    }
+
+    /// The sum over all workers, those who have left included.
     pub fn totals(&self) -> Totals {
-        let mut totals = Totals::default();
-        for one in self.workers.lock().unwrap_or_else(PoisonError::into_inner).iter() {
-            totals.add(one);
+        let workers = self.workers.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut totals = self.ended();
+        for one in workers.iter() {
+            totals.add(&one.counters);
         }
         totals
     }
 
-    /// Each worker's own sum, in the order they joined.
+    /// Each worker's own sum, in the order they joined; not of those who have left.
     pub fn per_worker(&self) -> Vec<Totals> {
         let workers = self.workers.lock().unwrap_or_else(PoisonError::into_inner);
         workers
             .iter()
             .map(|one| {
                 let mut totals = Totals::default();
-                totals.add(one);
+                totals.add(&one.counters);
                 totals
             })
             .collect()
@@ -149,7 +203,7 @@ mod tests {
     #[test]
     fn workers_add_up() {
         let board = Board::default();
-        let (a, b) = (board.join(), board.join());
+        let (a, b) = (board.join().counters, board.join().counters);
         a.answered(200);
         a.answered(304);
         b.answered(404);
@@ -162,5 +216,7 @@ mod tests {
             totals.each().find(|(n, _)| *n == "requests"),
             Some(("requests", 3))
         );
+        board.leave(&b);
+        assert_eq!((board.totals(), board.per_worker().len()), (totals, 1));
     }
 }

@@ -149,21 +149,25 @@ pub struct Resource {
     pub representations: Vec<Representation>,
     /// Codings that may still be made on first use, as bits of `1 << coding as u8`.
     makeable: AtomicU8,
+    /// Configured field lines, each with its CRLF, that every representation has.
+    pub(crate) configured: Bytes,
 }
 
 impl Resource {
     /// A resource of these representations, the first without coding. `makeable` are the codings
-    /// that may be made of it on first use.
+    /// that may be made of it on first use; `configured` are the configured field lines they have.
     pub fn new(
         last_modified: Option<UnixTime>,
         representations: Vec<Representation>,
         makeable: &[Coding],
+        configured: Bytes,
     ) -> Resource {
         let bits = makeable.iter().fold(0, |bits, &coding| bits | bit(coding));
         Resource {
             last_modified,
             representations,
             makeable: AtomicU8::new(bits),
+            configured,
         }
     }
 

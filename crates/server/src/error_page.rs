@@ -27,7 +27,7 @@ impl ErrorPage {
     /// The page of a status.
     pub fn new(status: Status) -> ErrorPage {
         let detail = match status.as_u16() {
-            301 | 308 => "This page is at another address.",
+            301 | 302 | 303 | 307 | 308 => "This page is at another address.",
             400 => "The request could not be understood.",
             403 => "This page may not be read.",
             404 => "There is no page at this address.",
@@ -38,6 +38,7 @@ impl ErrorPage {
             413 => "The request carries more than this server takes.",
             416 => "The page has no such part.",
             417 => "The request expects something this server does not do.",
+            429 => "Your address asks for more than this server gives one. Please slow down.",
             501 => "This server does not know the request's method.",
             503 => "The server is short of resources at this moment. Please try again.",
             _ => "",

@@ -9,9 +9,14 @@ mod context;
 pub mod counters;
 pub mod entry;
 pub mod error_page;
+pub mod handler;
+mod hosts;
+pub mod latency;
 pub mod limits;
 mod listing;
+mod live;
 mod media_type;
+mod pace;
 pub mod peers;
 mod recall;
 mod service;
@@ -19,7 +24,7 @@ mod session;
 pub mod site;
 
 pub use context::{Cx, Work};
-pub use service::{LogSink, Server};
+pub use service::{About, LogSink, Server};
 pub use session::Session;
 
 #[cfg(fuzzing)]

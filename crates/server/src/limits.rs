@@ -29,6 +29,10 @@ pub struct Limits {
     pub connections: u32,
     /// Open connections of one address (an IPv4 address or an IPv6 /64). Beyond: closed at accept.
     pub connections_per_address: u32,
+    /// Requests of one address in a second, over all its connections; 0 is no bound. Beyond: 429.
+    pub request_rate: u32,
+    /// Requests of one address at once, beyond its rate.
+    pub request_burst: u32,
     /// Ranges of one request. Beyond: the `Range` field is ignored and the whole is sent.
     pub ranges: usize,
     /// From the first byte of a request to the end of its head; also from accept to the first byte.
@@ -55,6 +59,10 @@ impl Limits {
     /// Bodies up to this length are copied behind their head; longer ones are referenced. Copying
     /// wins up to here against gathering two pieces.
     pub const COPIED_BODY: u64 = 8 * 1024;
+
+    /// How long a draining server waits for the rest of a request head and for a peer to close: a head
+    /// comes in one piece from anyone who is not slow on purpose, and a shutdown must not be held up.
+    pub const HURRY: Duration = Duration::from_secs(1);
 }
 
 impl Default for Limits {
@@ -73,6 +81,8 @@ impl Default for Limits {
             requests_per_connection: u32::MAX,
             connections: 65_536,
             connections_per_address: 16_384,
+            request_rate: 0,
+            request_burst: 100,
             ranges: 16,
             header_timeout: Duration::from_secs(20),
             idle_timeout: Duration::from_secs(65),

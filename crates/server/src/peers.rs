@@ -13,12 +13,17 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// Shards: a power of two well above the number of workers, so two rarely meet in one.
 const SHARDS: usize = 64;
 
-/// Open connections in total and per address.
+mod among;
+
+pub use among::Among;
+
+/// Open connections in total and per address, of this process or of several together.
 #[derive(Debug)]
 pub struct Peers {
     total: AtomicU32,
     shards: Box<[Mutex<Shard>]>,
     hasher: foldhash::fast::RandomState,
+    among: Option<Among>,
 }
 
 type Shard = HashMap<u64, u32, foldhash::fast::RandomState>;
@@ -41,6 +46,17 @@ impl Default for Peers {
                 .map(|_| Mutex::new(HashMap::with_hasher(hasher.clone())))
                 .collect(),
             hasher,
+            among: None,
+        }
+    }
+}
+
+impl From<Among> for Peers {
+    /// Counts together with other processes.
+    fn from(among: Among) -> Peers {
+        Peers {
+            among: Some(among),
+            ..Peers::default()
         }
     }
 }
@@ -51,6 +67,9 @@ impl Peers {
     /// # Errors
     /// Which bound refused it; nothing was counted then.
     pub fn enter(&self, ip: IpAddr, total_max: u32, address_max: u32) -> Result<(), Refused> {
+        if let Some(among) = &self.among {
+            return among.enter(unit(ip), total_max, address_max);
+        }
         if self.total.fetch_add(1, Ordering::Relaxed) >= total_max {
             self.total.fetch_sub(1, Ordering::Relaxed);
             return Err(Refused::Total);
@@ -73,6 +92,9 @@ impl Peers {
     /// Counts a connection of `ip` out. Must follow exactly one successful [`Peers::enter`].
     pub fn leave(&self, ip: IpAddr) {
         let key = unit(ip);
+        if let Some(among) = &self.among {
+            return among.leave(key);
+        }
         let mut shard = self.shard(key);
         if let Some(count) = shard.get_mut(&key) {
             *count -= 1;
@@ -87,11 +109,17 @@ impl Peers {
 
     /// Open connections now.
     pub fn total(&self) -> u32 {
+        if let Some(among) = &self.among {
+            return among.total();
+        }
         self.total.load(Ordering::Relaxed)
     }
 
-    /// Addresses with an open connection now.
+    /// Addresses with an open connection to this process now.
     pub fn addresses(&self) -> usize {
+        if let Some(among) = &self.among {
+            return among.addresses();
+        }
         self.shards
             .iter()
             .map(|s| s.lock().unwrap_or_else(PoisonError::into_inner).len())
@@ -109,7 +137,7 @@ impl Peers {
 
 /// The unit one client commands: an IPv4 address, or the upper half of an IPv6 address. The two
 /// cannot meet: IPv4 keys lie below 2^32, and no global unicast /64 does.
-fn unit(ip: IpAddr) -> u64 {
+pub(crate) fn unit(ip: IpAddr) -> u64 {
     match ip {
         IpAddr::V4(v4) => u64::from(u32::from(v4)),
         IpAddr::V6(v6) => match v6.to_ipv4_mapped() {

@@ -3,7 +3,7 @@
 //! Clients repeat themselves to the letter: a browser asks every visitor's first page with the same
 //! thirty lines. Reading such a head costs 125 to 700 ns, finding it here 20 to 40. What is kept is
 //! the head, the entry that answered it and which representation; only plain requests are kept, whose
-//! answer depends on nothing else: `GET`, HTTP/1.1, persistent, no body, no condition, no range, 200.
+//! answer depends on nothing else: `GET`, no body, no expectation, no condition, no range, 200.
 //!
 //! ```text
 //!   input ─ request line ─▶ slot ─ starts with the head kept there, entry alive ─▶ answer again
@@ -74,6 +74,11 @@ pub(crate) struct Known {
     pub(crate) entry: Arc<Entry>,
     /// Which of its representations it gets.
     representation: usize,
+    /// Which site it is of.
+    pub(crate) site: usize,
+    /// Its version, and whether its client wants the connection to persist.
+    pub(crate) version: Version,
+    pub(crate) persistent: bool,
     parts: Parts,
 }
 
@@ -108,9 +113,15 @@ impl Known {
     }
 }
 
-/// Where a head was found; good until something is kept or let go of.
+/// A head that was found; good until something is kept or let go of.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Found(usize);
+pub(crate) struct Found {
+    at: usize,
+    /// Bytes of the head.
+    pub(crate) used: usize,
+    pub(crate) version: Version,
+    pub(crate) persistent: bool,
+}
 
 impl Recall {
     pub(crate) fn new() -> Recall {
@@ -124,10 +135,9 @@ impl Recall {
         }
     }
 
-    /// Looks whether `input` begins with a head that is known and whose entry lives; says how long
-    /// the head is.
+    /// Looks whether `input` begins with a head that is known and whose entry lives.
     #[inline]
-    pub(crate) fn find(&mut self, input: &[u8]) -> Option<(Found, usize)> {
+    pub(crate) fn find(&mut self, input: &[u8]) -> Option<Found> {
         if self.slots.is_empty() {
             return None;
         }
@@ -141,15 +151,19 @@ impl Recall {
         if !input.starts_with(&known.head) || known.entry.is_dead() {
             return None;
         }
-        let used = known.head.len();
         self.found += 1;
-        Some((Found(at), used))
+        Some(Found {
+            at,
+            used: known.head.len(),
+            version: known.version,
+            persistent: known.persistent,
+        })
     }
 
     /// What was found, and the representation it gets.
     #[inline]
     pub(crate) fn get(&self, found: Found) -> Option<(&Known, &Representation)> {
-        let known = self.slots.get(found.0)?.known.as_ref()?;
+        let known = self.slots.get(found.at)?.known.as_ref()?;
         match &known.entry.answer {
             Answer::Resource(resource) => Some((known, resource.representations.get(known.representation)?)),
             Answer::Listing(_) | Answer::Redirect(_) | Answer::Missing(_) => None,
@@ -173,17 +187,25 @@ impl Recall {
         bytes: &[u8],
         entry: &Arc<Entry>,
         representation: usize,
+        site: usize,
     ) {
         // Only of what the store keeps is it noticed when it is no longer true.
         let is_kept = entry.token != Token::NONE && matches!(entry.answer, Answer::Resource(_));
         if self.resting > 0 || bytes.len() > HEAD_MAX || !is_kept || !is_plain(head) {
             return;
         }
-        self.consider(head, bytes, entry, representation);
+        self.consider(head, bytes, entry, representation, site);
     }
 
     #[cold]
-    fn consider(&mut self, head: &Request<'_, '_>, bytes: &[u8], entry: &Arc<Entry>, representation: usize) {
+    fn consider(
+        &mut self,
+        head: &Request<'_, '_>,
+        bytes: &[u8],
+        entry: &Arc<Entry>,
+        representation: usize,
+        site: usize,
+    ) {
         if self.looked >= WINDOW {
             if self.found < self.looked / PAYS {
                 self.resting = REST;
@@ -211,22 +233,29 @@ impl Recall {
             head: bytes.into(),
             entry: Arc::clone(entry),
             representation,
+            site,
+            version: head.version,
+            persistent: head.persistent,
             parts,
         });
     }
 
-    /// To be called once a turn: lets go of what the view has let go of, or is about to.
+    /// To be called once a turn: lets go of what the views have let go of, or are about to.
     #[inline]
-    pub(crate) fn turn(&mut self, view: &View) {
-        if view.deaths() != self.deaths || view.is_empty() {
-            self.let_go(view);
+    pub(crate) fn turn(&mut self, views: &[View]) {
+        let deaths = views
+            .iter()
+            .fold(0, |sum: u64, view| sum.wrapping_add(view.deaths()));
+        let are_empty = views.iter().all(View::is_empty);
+        if deaths != self.deaths || are_empty {
+            self.let_go(deaths, are_empty);
         }
     }
 
     #[cold]
-    fn let_go(&mut self, view: &View) {
-        self.deaths = view.deaths();
-        if view.is_empty() {
+    fn let_go(&mut self, deaths: u64, all: bool) {
+        self.deaths = deaths;
+        if all {
             return self.forget();
         }
         for slot in &mut self.slots {
@@ -252,8 +281,7 @@ impl Recall {
 /// Whether nothing but the head and the entry decide about the answer.
 fn is_plain(head: &Request<'_, '_>) -> bool {
     head.method == Method::Get
-        && head.version == Version::Http11
-        && head.persistent
+        && head.version != Version::Http09
         && head.framing == Framing::Empty
         && head.expect == Expect::Nothing
         && !head.fields.has_any(&CONDITIONS)

@@ -3,18 +3,23 @@
 //!
 //! This file decides what is shared and how it changes; it does not know what a request is.
 
-use crate::config::Config;
+use crate::config::{Config, LiveFor};
 use crate::context::Cx;
 use crate::counters::{Board, Totals};
+use crate::handler::Mounts;
+use crate::hosts::Hosts;
+use crate::latency::Durations;
 use crate::limits::Limits;
-use crate::peers::{Peers, Refused};
+use crate::live::{Health, Live};
+use crate::pace::{Paces, Rate};
+use crate::peers::{Peers, Refused, unit};
 use crate::session::Session;
 use crate::site::{OpenError, Site, Source};
 use core::fmt;
-use measure::{Duration, Instant, Seed};
+use measure::{Duration, Instant, Seed, UnixTime};
 use runtime::Service;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Takes finished access log lines away; made by whoever owns files.
@@ -30,13 +35,19 @@ pub(crate) struct State {
     pub(crate) config: Config,
     pub(crate) limits: Limits,
     pub(crate) http_limits: http1::Limits,
-    pub(crate) site: Arc<Site>,
+    pub(crate) hosts: Hosts,
     embedded: Source,
     pub(crate) log: Option<Arc<dyn LogSink>>,
+    /// What answers in place of files.
+    pub(crate) mounts: Mounts,
+    /// Whether somebody may ask how long answers take.
+    pub(crate) is_timed: bool,
+    /// What an address may ask for; none without a bound.
+    pub(crate) rate: Option<Rate>,
 }
 
 impl State {
-    fn new(config: Config, embedded: Source, site: Arc<Site>, log: Option<Arc<dyn LogSink>>) -> State {
+    fn new(config: Config, embedded: Source, hosts: Hosts, log: Option<Arc<dyn LogSink>>) -> State {
         let limits = config.limits();
         let cap = |n: u64| u32::try_from(n).unwrap_or(u32::MAX);
         let http_limits = http1::Limits {
@@ -46,11 +57,23 @@ impl State {
             ranges_max: limits.ranges.try_into().unwrap_or(u16::MAX),
             ..http1::Limits::DEFAULT
         };
+        let mut mounts = Mounts::default();
+        if config.health {
+            mounts.add("/healthz", Arc::new(Health::Alive));
+            mounts.add("/readyz", Arc::new(Health::Ready));
+        }
+        let shown_to = config.live;
+        if shown_to != LiveFor::Nobody {
+            mounts.add("/.weir/", Arc::new(Live { shown_to }));
+        }
         State {
+            rate: Rate::new(limits.request_rate, limits.request_burst),
+            is_timed: shown_to != LiveFor::Nobody,
+            mounts,
             config,
             limits,
             http_limits,
-            site,
+            hosts,
             embedded,
             log,
         }
@@ -64,8 +87,22 @@ pub(crate) struct Hub {
     /// Grows with each reload, after `state` was replaced.
     pub(crate) generation: AtomicU64,
     pub(crate) peers: Peers,
+    paces: Paces,
     pub(crate) board: Board,
     seed: Seed,
+    ready: AtomicBool,
+    about: Mutex<About>,
+}
+
+/// What a server cannot know of itself.
+#[derive(Clone, Debug, Default)]
+pub struct About {
+    /// How connections are driven, for people.
+    pub strategy: String,
+    /// When it was started.
+    pub started: UnixTime,
+    /// The process, if it is one of several: its figures are of its own connections only.
+    pub process: Option<u32>,
 }
 
 impl Hub {
@@ -94,32 +131,46 @@ impl Server {
         log: Option<Arc<dyn LogSink>>,
         seed: Seed,
     ) -> Result<Server, OpenError> {
-        let opened = Arc::new(Site::open(config.site(embedded.clone()))?);
+        Server::open_among(Peers::default(), config, embedded, log, seed)
+    }
+
+    /// The same, with connections counted in `peers`: where several processes serve, their bounds are
+    /// common.
+    ///
+    /// # Errors
+    /// As [`Server::open`].
+    pub fn open_among(
+        peers: Peers,
+        config: Config,
+        embedded: Source,
+        log: Option<Arc<dyn LogSink>>,
+        seed: Seed,
+    ) -> Result<Server, OpenError> {
+        let hosts = Hosts::open(&config, &embedded, None)?;
         Ok(Server {
             hub: Arc::new(Hub {
-                state: Mutex::new(Arc::new(State::new(config, embedded, opened, log))),
+                state: Mutex::new(Arc::new(State::new(config, embedded, hosts, log))),
                 generation: AtomicU64::new(0),
-                peers: Peers::default(),
+                peers,
+                paces: Paces::default(),
                 board: Board::default(),
                 seed,
+                ready: AtomicBool::new(true),
+                about: Mutex::default(),
             }),
         })
     }
 
     /// Puts another configuration in force: answers begun from now on follow it, those under way
-    /// finish on the old one. The cache is kept if nothing about the site changed.
+    /// finish on the old one. A site about which nothing changed keeps its cache.
     ///
     /// # Errors
     /// The root that cannot be opened; the old configuration stays in force then.
     pub fn reload(&self, config: Config, log: Option<Arc<dyn LogSink>>) -> Result<(), OpenError> {
         let (_, before) = self.hub.current();
         let embedded = before.embedded.clone();
-        let opened = if before.config.same_site(&config) {
-            Arc::clone(&before.site)
-        } else {
-            Arc::new(Site::open(config.site(embedded.clone()))?)
-        };
-        let state = Arc::new(State::new(config, embedded, opened, log));
+        let hosts = Hosts::open(&config, &embedded, Some(&before.hosts))?;
+        let state = Arc::new(State::new(config, embedded, hosts, log));
         let mut current = self.hub.state.lock().unwrap_or_else(PoisonError::into_inner);
         *current = state;
         self.hub.generation.fetch_add(1, Ordering::Relaxed);
@@ -131,9 +182,15 @@ impl Server {
         self.hub.current().1.config.clone()
     }
 
-    /// The site in force.
-    pub fn site(&self) -> Arc<Site> {
-        Arc::clone(&self.hub.current().1.site)
+    /// The sites in force, that of the top level first.
+    pub fn sites(&self) -> Vec<Arc<Site>> {
+        let (_, state) = self.hub.current();
+        state
+            .hosts
+            .places()
+            .iter()
+            .map(|place| Arc::clone(&place.site))
+            .collect()
     }
 
     /// The sum of all workers' counters.
@@ -144,6 +201,44 @@ impl Server {
     /// Each worker's counters.
     pub fn per_worker(&self) -> Vec<Totals> {
         self.hub.board.per_worker()
+    }
+
+    /// The sum of workers that have ended.
+    pub fn ended_workers(&self) -> Totals {
+        self.hub.board.ended()
+    }
+
+    /// How long the answers of all workers took; only known while somebody may ask ([`Config::live`]).
+    pub fn durations(&self) -> Durations {
+        self.hub.board.durations()
+    }
+
+    /// Whether it wants requests.
+    pub fn is_ready(&self) -> bool {
+        self.hub.ready.load(Ordering::Relaxed)
+    }
+
+    /// Says whether it wants requests: readiness is what load balancers look at.
+    pub fn set_ready(&self, ready: bool) {
+        self.hub.ready.store(ready, Ordering::Relaxed);
+    }
+
+    /// What it was told about itself.
+    pub fn about(&self) -> About {
+        self.hub
+            .about
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+
+    /// Tells it about itself.
+    pub fn set_about(&self, about: About) {
+        *self.hub.about.lock().unwrap_or_else(PoisonError::into_inner) = about;
+    }
+
+    pub(crate) fn of(hub: &Arc<Hub>) -> Server {
+        Server { hub: Arc::clone(hub) }
     }
 
     /// Connections open now.
@@ -174,7 +269,9 @@ impl Service for Server {
         {
             Ok(()) => {
                 cx.counters.accepted.add(1);
-                Some(Session::new(peer.ip(), now + limits.header_timeout))
+                let paced = cx.state.rate.is_some();
+                let pace = paced.then(|| self.hub.paces.of(unit(peer.ip()), now));
+                Some(Session::new(peer.ip(), now + limits.header_timeout, pace))
             }
             Err(Refused::Total) => {
                 cx.counters.refused_total.add(1);

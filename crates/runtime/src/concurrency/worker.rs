@@ -17,7 +17,9 @@
 //! receive again. `ROUNDS_MAX` bounds that, so that a peer who never stops sending waits in line like
 //! everyone else.
 
+use super::front::Front;
 use super::offload::{Finished, Hands, Work};
+use crate::herd::Seat;
 use crate::io::table::Table;
 use crate::io::{Backend, Done, Id, Op, Out};
 use crate::session::{Action, Context, Event, Job, JobOf, Loss, Service, Session};
@@ -26,6 +28,7 @@ use measure::{Duration, Instant};
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::num::NonZeroU32;
+use std::os::fd::OwnedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -57,6 +60,45 @@ pub(crate) struct Bounds {
 pub(crate) struct Together {
     /// Connections open now. Written per connection, never per request.
     pub(crate) open: AtomicUsize,
+    /// Workers that died and were replaced.
+    pub(crate) replaced: AtomicU64,
+    /// Nanoseconds of the instant before which a failing accept is not written to the log again.
+    complained_until: AtomicU64,
+    /// Where other processes see how many are open.
+    seat: Option<Seat>,
+}
+
+impl Together {
+    /// For a process among others.
+    pub(crate) fn seated(seat: Option<Seat>) -> Together {
+        Together {
+            seat,
+            ..Together::default()
+        }
+    }
+
+    fn enter(&self) {
+        let before = self.open.fetch_add(1, Ordering::Relaxed);
+        if let Some(seat) = &self.seat {
+            seat.tell_open(before + 1);
+        }
+    }
+
+    fn leave(&self) {
+        let before = self.open.fetch_sub(1, Ordering::Relaxed);
+        if let Some(seat) = &self.seat {
+            seat.tell_open(before - 1);
+        }
+    }
+
+    /// Whether it is this caller's turn to complain: once in [`LOG_EVERY`] for all workers together.
+    pub(crate) fn may_complain(&self, now: Instant) -> bool {
+        let next = (now + LOG_EVERY).as_nanos();
+        let due = |until: u64| (until <= now.as_nanos()).then_some(next);
+        self.complained_until
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, due)
+            .is_ok()
+    }
 }
 
 /// What a worker tells about itself; written by it alone, read by anyone.
@@ -69,6 +111,22 @@ pub(crate) struct Counters {
     pub(crate) jobs: AtomicU64,
     pub(crate) offloaded: AtomicU64,
     pub(crate) cold_reads: AtomicU64,
+}
+
+impl Counters {
+    /// Adds what a worker that has ended counted to a sum that others add to as well.
+    pub(crate) fn add_to(&self, sum: &Counters) {
+        for (own, sum) in [
+            (&self.accepted, &sum.accepted),
+            (&self.refused, &sum.refused),
+            (&self.accept_errors, &sum.accept_errors),
+            (&self.jobs, &sum.jobs),
+            (&self.offloaded, &sum.offloaded),
+            (&self.cold_reads, &sum.cold_reads),
+        ] {
+            sum.fetch_add(own.load(Ordering::Relaxed), Ordering::Relaxed);
+        }
+    }
 }
 
 /// Adds to a counter that only this thread writes: no locked instruction.
@@ -98,6 +156,11 @@ impl Control {
     /// When patience ends; may come closer while draining.
     fn until(&self) -> Instant {
         Instant::from_nanos(self.until.load(Ordering::Relaxed))
+    }
+
+    /// Whether patience has ended by `now`.
+    pub(crate) fn is_over(&self, now: Instant) -> bool {
+        self.is_draining() && now >= self.until()
     }
 
     pub(crate) fn is_draining(&self) -> bool {
@@ -139,6 +202,21 @@ struct Conn<S> {
 }
 
 const NEVER: Instant = Instant::from_nanos(u64::MAX);
+
+/// A connection that waits for input, between two workers.
+pub(crate) struct Parcel<S> {
+    fd: OwnedFd,
+    session: S,
+    lingering: Option<NonZeroU32>,
+}
+
+/// A connection that comes from elsewhere than a listener.
+pub(crate) enum Arrival<S> {
+    /// Just accepted, from this peer.
+    New(OwnedFd, SocketAddr),
+    /// From another worker.
+    Parcel(Parcel<S>),
+}
 
 /// Where the worker is in stopping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -197,11 +275,13 @@ pub(crate) struct Worker<V: Service, B: Backend> {
     held: HashMap<u32, JobOf<V::Session>>,
     finished: Vec<Finished<<JobOf<V::Session> as Job>::Output>>,
     due: Vec<u32>,
+    arrivals: Vec<Arrival<V::Session>>,
+    /// Who takes connections with input, if this worker only waits for that.
+    front: Option<Front<V::Session>>,
     listeners: usize,
     /// Listeners at which connections may be waiting.
     waiting: Vec<usize>,
     accept_paused_until: Option<Instant>,
-    accept_logged: Option<Instant>,
     stopping: Stopping,
 }
 
@@ -241,10 +321,11 @@ impl<V: Service, B: Backend> Worker<V, B> {
             held: HashMap::new(),
             finished: Vec::new(),
             due: Vec::new(),
+            arrivals: Vec::new(),
+            front: None,
             listeners,
             waiting: Vec::new(),
             accept_paused_until: None,
-            accept_logged: None,
             stopping: Stopping::No,
         }
     }
@@ -255,6 +336,144 @@ impl<V: Service, B: Backend> Worker<V, B> {
         // Only the back end's table has a list of free slots.
         let slot = Table::<Conn<V::Session>>::slot_size() - size_of::<u32>();
         slot - size_of::<V::Session>() + Wheel::ENTRY_SIZE
+    }
+
+    /// Has somebody else take connections with input.
+    pub(crate) fn hand_over_to(&mut self, front: Front<V::Session>) {
+        self.front = Some(front);
+    }
+
+    /// Has a connection join in the next turn.
+    pub(crate) fn bring(&mut self, arrival: Arrival<V::Session>) {
+        self.arrivals.push(arrival);
+    }
+
+    /// Runs as long as there is a connection.
+    ///
+    /// # Errors
+    /// The back end's, when it cannot go on.
+    pub(crate) fn run_until_empty(&mut self) -> std::io::Result<()> {
+        while !self.arrivals.is_empty() || self.conns.len() > 0 {
+            self.turn(self.next_wake())?;
+        }
+        Ok(())
+    }
+
+    /// Runs its one connection until that waits for input that is not there, and gives it up then; or
+    /// until it has gone. While draining it is kept to the end.
+    ///
+    /// # Errors
+    /// The back end's, when it cannot go on.
+    pub(crate) fn run_until_idle(&mut self) -> std::io::Result<Option<Parcel<V::Session>>> {
+        while !self.arrivals.is_empty() || self.conns.len() > 0 {
+            self.turn(self.next_wake())?;
+            let idle = (0..self.conns.slots())
+                .find_map(|index| self.conns.id_at(index))
+                .filter(|_| !self.control.is_draining());
+            if let Some(parcel) = idle.and_then(|id| self.part_with(id)) {
+                return Ok(Some(parcel));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Gives up a connection that waits for input.
+    fn part_with(&mut self, id: Id) -> Option<Parcel<V::Session>> {
+        self.conns
+            .get_mut(id)
+            .filter(|conn| conn.state == State::Reading)?;
+        let fd = self.backend.release(id)?;
+        let conn = self.conns.remove_at(id).expect("it was just looked at");
+        self.wheel.disarm(id.index);
+        self.show_open();
+        Some(Parcel {
+            fd,
+            session: conn.session,
+            lingering: conn.lingering,
+        })
+    }
+
+    fn show_open(&self) {
+        self.counters
+            .open
+            .store(self.conns.len() as u64, Ordering::Relaxed);
+    }
+
+    /// Takes in those who came from elsewhere.
+    fn arrive(&mut self) {
+        for arrival in std::mem::take(&mut self.arrivals) {
+            match arrival {
+                Arrival::New(fd, peer) => {
+                    if let Some(id) = self.backend.adopt(fd) {
+                        self.run(Next::Done(Done::Accepted { id, peer }));
+                    }
+                }
+                Arrival::Parcel(parcel) => {
+                    let Some(id) = self.backend.adopt(parcel.fd) else {
+                        self.lay_to_rest(parcel.session);
+                        continue;
+                    };
+                    let conn = Conn {
+                        session: parcel.session,
+                        due: NEVER,
+                        lingering: parcel.lingering,
+                        state: State::Turn,
+                        eof: false,
+                    };
+                    self.conns.insert_at(id, conn);
+                    self.show_open();
+                    if self.stopping == Stopping::Drained {
+                        self.tell_aside(id, Event::Drain);
+                    } else {
+                        self.run(Next::Receive(id));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Gives a connection with input to whoever takes those; whether somebody does.
+    fn hand_over(&mut self, id: Id) -> bool {
+        if self.front.is_none() {
+            return false;
+        }
+        let Some(parcel) = self.part_with(id) else {
+            return false;
+        };
+        let now = self.now;
+        let given = self.front.as_mut().map(|front| front.give(parcel, now));
+        self.complain_of_threads(given);
+        true
+    }
+
+    fn take_back(&mut self) {
+        let Some(front) = &mut self.front else { return };
+        let mut parcels = Vec::new();
+        front.take_back(&mut parcels);
+        let given = front.go_on(self.now);
+        self.arrivals.extend(parcels.into_iter().map(Arrival::Parcel));
+        self.complain_of_threads(Some(given));
+        self.arrive();
+        if self.accept_paused_until.is_some() {
+            // One of them may have gone and left a place.
+            self.accept_paused_until = Some(self.now);
+        }
+    }
+
+    fn complain_of_threads(&self, given: Option<std::io::Result<()>>) {
+        if let Some(Err(error)) = given
+            && self.together.may_complain(self.now)
+        {
+            tracing::warn!("requests wait: the system starts no thread for them: {error}");
+        }
+    }
+
+    /// Tells a session whose connection is gone so; it may be one that panicked.
+    fn lay_to_rest(&mut self, mut session: V::Session) {
+        self.together.leave();
+        let now = self.now;
+        // Should it panic again, nothing more can be done for it.
+        let _ = catch_unwind(AssertUnwindSafe(|| session.closed(&mut self.cx, now)));
     }
 
     /// Connections open.
@@ -281,12 +500,16 @@ impl<V: Service, B: Backend> Worker<V, B> {
 
     /// Whether it was told to drain and nothing is left.
     pub(crate) fn is_drained(&self) -> bool {
-        self.stopping == Stopping::Drained && self.conns.len() == 0
+        self.stopping == Stopping::Drained
+            && self.conns.len() == 0
+            && self.arrivals.is_empty()
+            && self.front.as_ref().is_none_or(|front| front.outstanding() == 0)
     }
 
     /// Whether there is something to do before anything happens outside.
     pub(crate) fn has_more(&self) -> bool {
         !self.again.is_empty()
+            || !self.arrivals.is_empty()
             || !self.finished.is_empty()
             || (!self.waiting.is_empty() && self.accept_paused_until.is_none())
             || self.stopping == Stopping::Listening
@@ -302,10 +525,11 @@ impl<V: Service, B: Backend> Worker<V, B> {
         let second = (self.conns.len() > 0).then(|| self.now + Duration::from_secs(1));
         let paused = self.accept_paused_until.filter(|_| !self.waiting.is_empty());
         let grace = match self.stopping {
-            Stopping::Drained if self.conns.len() > 0 => Some(self.control.until()),
+            Stopping::Drained if !self.is_drained() => Some(self.control.until()),
             _ => None,
         };
-        [self.wheel.next(), self.cx.wake(), second, paused, grace]
+        let retry = self.front.as_ref().and_then(Front::next);
+        [self.wheel.next(), self.cx.wake(), second, paused, grace, retry]
             .into_iter()
             .flatten()
             .min()
@@ -325,6 +549,9 @@ impl<V: Service, B: Backend> Worker<V, B> {
         if !self.finished.is_empty() {
             self.deliver();
         }
+        if !self.arrivals.is_empty() {
+            self.arrive();
+        }
         for done in done.drain(..) {
             match done {
                 Done::Incoming { listener } => {
@@ -337,6 +564,7 @@ impl<V: Service, B: Backend> Worker<V, B> {
                         hand.take_finished(&mut self.finished);
                     }
                     self.deliver();
+                    self.take_back();
                 }
                 other => self.run(Next::Done(other)),
             }
@@ -346,8 +574,14 @@ impl<V: Service, B: Backend> Worker<V, B> {
             self.accept();
         }
         self.expire();
+        if self.front.as_ref().is_some_and(|front| front.next().is_some()) {
+            self.take_back();
+        }
         if self.control.is_draining() {
             self.drain();
+        }
+        if self.cx.is_timed() {
+            self.cx.rest(self.backend.now());
         }
         Ok(())
     }
@@ -396,8 +630,9 @@ impl<V: Service, B: Backend> Worker<V, B> {
         self.out.reset();
         let Some(id) = id else { return };
         let _ = self.backend.submit(Op::Close { id });
-        if self.conns.remove_at(id).is_some() {
+        if let Some(conn) = self.conns.remove_at(id) {
             self.forget(id);
+            self.lay_to_rest(conn.session);
         }
     }
 
@@ -455,6 +690,7 @@ impl<V: Service, B: Backend> Worker<V, B> {
                 }
                 self.take_turn(id, Owed::Sent, rounds_left)
             }
+            Done::Ready { id } if self.front.is_some() && self.hand_over(id) => Next::Park,
             Done::Ready { id } => self.submit(id, Op::Resume { id, warmed: Ok(()) }),
             Done::Accepted { id, peer } => self.accepted(id, peer),
             Done::Eof { id } => {
@@ -574,7 +810,7 @@ impl<V: Service, B: Backend> Worker<V, B> {
             let _ = self.backend.submit(Op::Close { id });
             return Next::Park;
         };
-        self.together.open.fetch_add(1, Ordering::Relaxed);
+        self.together.enter();
         let conn = Conn {
             session,
             due: NEVER,
@@ -583,9 +819,7 @@ impl<V: Service, B: Backend> Worker<V, B> {
             eof: false,
         };
         self.conns.insert_at(id, conn);
-        self.counters
-            .open
-            .store(self.conns.len() as u64, Ordering::Relaxed);
+        self.show_open();
         Next::Poll(id)
     }
 
@@ -593,10 +827,11 @@ impl<V: Service, B: Backend> Worker<V, B> {
         let Some(mut conn) = self.conns.remove_at(id) else {
             return Next::Park;
         };
-        conn.session.closed(&mut self.cx, self.now);
-        self.out.reset();
         let _ = self.backend.submit(Op::Close { id });
         self.forget(id);
+        self.together.leave();
+        conn.session.closed(&mut self.cx, self.now);
+        self.out.reset();
         Next::Park
     }
 
@@ -606,10 +841,7 @@ impl<V: Service, B: Backend> Worker<V, B> {
         if !self.held.is_empty() {
             self.held.remove(&id.index);
         }
-        self.together.open.fetch_sub(1, Ordering::Relaxed);
-        self.counters
-            .open
-            .store(self.conns.len() as u64, Ordering::Relaxed);
+        self.show_open();
         if self.accept_paused_until.is_some() {
             // A descriptor and a place came free.
             self.accept_paused_until = Some(self.now);
@@ -766,7 +998,10 @@ impl<V: Service, B: Backend> Worker<V, B> {
     fn accept_from(&mut self, listener: usize, most: u32) -> Accepting {
         for _ in 0..most {
             if self.together.open.load(Ordering::Relaxed) >= self.bounds.connections_max {
-                self.pause_accepting("the connection limit is reached", None);
+                self.pause_accepting(
+                    "as many are open as the descriptors of this process allow (ulimit -n)",
+                    None,
+                );
                 return Accepting::Paused;
             }
             match self.backend.submit(Op::Accept { listener }) {
@@ -774,7 +1009,7 @@ impl<V: Service, B: Backend> Worker<V, B> {
                 Some(Done::AcceptFailed { errno }) => {
                     count(&self.counters.accept_errors, 1);
                     if matches!(errno, libc::EMFILE | libc::ENFILE | libc::ENOBUFS | libc::ENOMEM) {
-                        self.pause_accepting("out of descriptors or memory", Some(errno));
+                        self.pause_accepting("the system is out of descriptors or memory", Some(errno));
                         return Accepting::Paused;
                     }
                     // Others are of that one connection (aborted, a network error); the next may do.
@@ -787,15 +1022,13 @@ impl<V: Service, B: Backend> Worker<V, B> {
 
     fn pause_accepting(&mut self, why: &str, errno: Option<i32>) {
         self.accept_paused_until = Some(self.now + ACCEPT_PAUSE);
-        if self.accept_logged.is_some_and(|at| self.now - at < LOG_EVERY) {
-            return;
+        if self.together.may_complain(self.now) {
+            tracing::warn!(
+                open = self.together.open.load(Ordering::Relaxed),
+                errno,
+                "not accepting connections for now: {why}"
+            );
         }
-        self.accept_logged = Some(self.now);
-        tracing::warn!(
-            open = self.conns.len(),
-            errno,
-            "not accepting connections for now: {why}"
-        );
     }
 
     /// Goes through the steps of stopping; called every turn once that was asked for.
@@ -819,6 +1052,9 @@ impl<V: Service, B: Backend> Worker<V, B> {
                 self.for_each(|worker, id| worker.tell_aside(id, Event::Drain));
             }
             Stopping::Drained if self.now >= self.control.until() => {
+                if let Some(front) = &mut self.front {
+                    self.arrivals.extend(front.dissolve().map(Arrival::Parcel));
+                }
                 self.for_each(|worker, id| drop(worker.close(id)));
             }
             Stopping::Drained => {}
@@ -831,6 +1067,28 @@ impl<V: Service, B: Backend> Worker<V, B> {
                 act(self, id);
             }
         }
+    }
+}
+
+impl<V: Service, B: Backend> Drop for Worker<V, B> {
+    /// A worker that ends before its connections do, by a panic or a failure of the system, gives their
+    /// places back.
+    fn drop(&mut self) {
+        for index in 0..self.conns.slots() {
+            if let Some(conn) = self.conns.id_at(index).and_then(|id| self.conns.remove_at(id)) {
+                self.lay_to_rest(conn.session);
+            }
+        }
+        let line: Vec<_> = self.front.iter_mut().flat_map(Front::dissolve).collect();
+        let arrivals = std::mem::take(&mut self.arrivals).into_iter();
+        let arrived = arrivals.filter_map(|arrival| match arrival {
+            Arrival::Parcel(parcel) => Some(parcel),
+            Arrival::New(..) => None,
+        });
+        for parcel in line.into_iter().chain(arrived) {
+            self.lay_to_rest(parcel.session);
+        }
+        self.show_open();
     }
 }
 

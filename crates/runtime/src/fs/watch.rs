@@ -49,7 +49,7 @@ pub enum Watched {
 /// Bounds of a watcher.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Directories watched by events at the most; past it, paths are polled.
+    /// Directories watched by events at the most; past it, paths are polled. 0: no inotify at all.
     pub directories_max: usize,
     /// Paths polled at the most; past it, [`Watcher::poll`] refuses.
     pub polled_max: usize,
@@ -108,8 +108,11 @@ impl Watcher {
         limits: Limits,
         on_change: Box<dyn Fn(Change) + Send>,
     ) -> std::io::Result<Watcher> {
-        let inotify = match inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC) {
-            Ok(fd) => Some(fd),
+        let events = (limits.directories_max > 0)
+            .then(|| inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC))
+            .transpose();
+        let inotify = match events {
+            Ok(fd) => fd,
             Err(errno) => {
                 tracing::warn!("inotify is refused ({errno}): changes on disk are found by polling");
                 None

@@ -5,18 +5,28 @@
 //!   connection:     poll that one descriptor for what is under way, until the next deadline
 //! ```
 //! One idle thread of the pool leads: it alone polls the listeners, so that a connection wakes one
-//! thread and not all. Every `poll` also watches the bell, which rings once, when the pool drains.
+//! thread and not all. Between processes there is no lead, as one that is killed could not pass it on:
+//! each waits in a queue of its own, registered exclusively, and the kernel wakes one. (Apache 1.3 had a
+//! lock around accept for this.) A connection may also be given to a thread that accepts none itself.
+//! Every `poll` also watches the bell, which rings once, when the pool drains.
 //! Reading a file's cold pages simply takes its time here: nobody else waits for this thread.
 
 use super::socket::{self, Disk, Pushed, Received};
 use super::{Backend, Buf, Done, Id, Op, Out};
 use crate::clock;
 use measure::{Instant, UnixTime};
+use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::io::Errno;
 use rustix::net::Shutdown;
+use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+/// Listeners and the bell are told apart by what their events carry.
+const BELL: u64 = u64::MAX;
+/// Events taken per system call.
+const EVENTS: usize = 16;
 
 /// What the threads of a pool share.
 #[derive(Debug)]
@@ -51,6 +61,22 @@ impl Door {
         self.passed_on.notify_all();
     }
 
+    /// Waits until one of these is readable or the bell rings.
+    ///
+    /// # Errors
+    /// Only such as make going on impossible.
+    pub(crate) fn wait_for(&self, listeners: &[Arc<OwnedFd>]) -> std::io::Result<()> {
+        let mut polled: Vec<PollFd<'_>> = listeners
+            .iter()
+            .map(|fd| PollFd::new(&**fd, PollFlags::IN))
+            .collect();
+        polled.push(PollFd::new(&self.bell, PollFlags::IN));
+        match poll(&mut polled, None) {
+            Ok(_) | Err(Errno::INTR) => Ok(()),
+            Err(errno) => Err(errno.into()),
+        }
+    }
+
     fn lead(&self) -> MutexGuard<'_, Lead> {
         self.lead.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -77,6 +103,8 @@ pub(crate) struct Blocking {
     door: Arc<Door>,
     /// Empty once this thread accepts no more; the last thread's closing closes them.
     listeners: Vec<Arc<OwnedFd>>,
+    /// Where the kernel says that a connection waits, if there is no lead: listeners and the bell.
+    queue: Option<OwnedFd>,
     generation: u32,
     connection: Option<Connection>,
     /// This thread has the lead.
@@ -93,6 +121,7 @@ impl Blocking {
         Blocking {
             door,
             listeners,
+            queue: None,
             generation: 0,
             connection: None,
             leads: false,
@@ -100,6 +129,30 @@ impl Blocking {
             heard: false,
             buf: None,
         }
+    }
+
+    /// One that shares its listeners with other processes.
+    ///
+    /// # Errors
+    /// What the system says to a new descriptor.
+    pub(crate) fn among_processes(
+        door: Arc<Door>,
+        listeners: Vec<Arc<OwnedFd>>,
+    ) -> std::io::Result<Blocking> {
+        let queue = epoll::create(CreateFlags::CLOEXEC)?;
+        epoll::add(
+            &queue,
+            &door.bell,
+            EventData::new_u64(BELL),
+            EventFlags::IN | EventFlags::ET,
+        )?;
+        for (at, listener) in listeners.iter().enumerate() {
+            let flags = EventFlags::IN | EventFlags::EXCLUSIVE;
+            epoll::add(&queue, &**listener, EventData::new_u64(at as u64), flags)?;
+        }
+        let mut blocking = Blocking::new(door, listeners);
+        blocking.queue = Some(queue);
+        Ok(blocking)
     }
 
     fn id(&self) -> Id {
@@ -237,15 +290,7 @@ impl Blocking {
         if !self.heard {
             polled.push(PollFd::new(&door.bell, PollFlags::IN));
         }
-        let timeout = until.map(|until| {
-            let left = until.since(clock::now());
-            // A day at the most: what waits longer is asked again.
-            Timespec {
-                tv_sec: left.as_secs().min(86_400) as i64,
-                tv_nsec: i64::from(left.subsec_nanos()),
-            }
-        });
-        match poll(&mut polled, timeout.as_ref()) {
+        match poll(&mut polled, until.map(timeout).as_ref()) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(errno) => return Err(errno.into()),
         }
@@ -259,6 +304,9 @@ impl Blocking {
             self.pass_on();
             return self.poll(&[], until).map(drop);
         }
+        if self.queue.is_some() {
+            return self.wait_in_queue(until, done);
+        }
         if !self.leads && !self.take_lead(until) {
             return Ok(());
         }
@@ -271,6 +319,48 @@ impl Blocking {
         self.told = !ready.is_empty();
         done.extend(ready.into_iter().map(|listener| Done::Incoming { listener }));
         Ok(())
+    }
+}
+
+impl Blocking {
+    fn wait_in_queue(&mut self, until: Option<Instant>, done: &mut Vec<Done>) -> std::io::Result<()> {
+        let Some(queue) = &self.queue else {
+            return Ok(());
+        };
+        let mut room = [const { MaybeUninit::<Event>::uninit() }; EVENTS];
+        match epoll::wait(queue, &mut room, until.map(timeout).as_ref()) {
+            Ok((events, _)) => {
+                for event in events {
+                    match event.data.u64() {
+                        BELL => self.heard = true,
+                        at => done.push(Done::Incoming {
+                            listener: at as usize,
+                        }),
+                    }
+                }
+            }
+            Err(Errno::INTR) => {}
+            Err(errno) => return Err(errno.into()),
+        }
+        self.told = !done.is_empty();
+        Ok(())
+    }
+}
+
+/// What is left until then.
+fn timeout(until: Instant) -> Timespec {
+    let left = until.since(clock::now());
+    // A day at the most: what waits longer is asked again.
+    Timespec {
+        tv_sec: left.as_secs().min(86_400) as i64,
+        tv_nsec: i64::from(left.subsec_nanos()),
+    }
+}
+
+impl Drop for Blocking {
+    /// A thread that panics while it leads must not leave the others without.
+    fn drop(&mut self) {
+        self.pass_on();
     }
 }
 
@@ -296,6 +386,8 @@ impl Backend for Blocking {
                 None
             }
             Op::StopListening => {
+                // Others may hold the listeners, so that only closing the queue ends its events.
+                self.queue = None;
                 self.listeners.clear();
                 self.pass_on();
                 None
@@ -333,7 +425,30 @@ impl Backend for Blocking {
         self.buf = Some(buf);
     }
 
+    fn release(&mut self, id: Id) -> Option<OwnedFd> {
+        self.connection(id)?;
+        let connection = self.connection.take()?;
+        self.generation = (self.generation + 1) % u32::MAX;
+        Some(connection.fd)
+    }
+
+    fn adopt(&mut self, fd: OwnedFd) -> Option<Id> {
+        if self.connection.is_some() {
+            return None;
+        }
+        self.connection = Some(Connection {
+            fd,
+            underway: Underway::Nothing,
+            fresh: true,
+        });
+        Some(self.id())
+    }
+
     fn wall(&self) -> UnixTime {
         clock::wall()
+    }
+
+    fn now(&self) -> Instant {
+        clock::now()
     }
 }

@@ -61,14 +61,32 @@ struct Socket {
     sending: Option<Box<Out>>,
 }
 
-/// Wakes an [`Epoll`] from another thread.
+/// Wakes an event loop from another thread.
 #[derive(Clone, Debug)]
 pub(crate) struct Waker(Arc<OwnedFd>);
 
 impl Waker {
+    /// # Errors
+    /// What the system says to a new descriptor.
+    pub(crate) fn new() -> std::io::Result<Waker> {
+        let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        Ok(Waker(Arc::new(wake)))
+    }
+
     pub(crate) fn wake(&self) {
         // Fails only when the counter is full, and then the worker is being woken already.
         let _ = rustix::io::write(&*self.0, &1u64.to_ne_bytes());
+    }
+
+    /// What becomes readable.
+    pub(super) fn fd(&self) -> &OwnedFd {
+        &self.0
+    }
+
+    /// Makes it ready for the next time.
+    pub(super) fn hear(&self) {
+        // Fails only if somebody else has heard it.
+        let _ = rustix::io::read(&*self.0, &mut [0; 8]);
     }
 }
 
@@ -85,6 +103,8 @@ pub(crate) struct Epoll {
     /// Sends that had their share of the last turn.
     again: Vec<Id>,
     bufs: Vec<Buf>,
+    /// Only says when input is there; somebody else receives it.
+    tells_only: bool,
     now: Instant,
 }
 
@@ -93,9 +113,9 @@ impl Epoll {
     ///
     /// # Errors
     /// What the system says to new descriptors.
-    pub(crate) fn new(listeners: Vec<Arc<OwnedFd>>) -> std::io::Result<Epoll> {
+    pub(crate) fn new(listeners: Vec<Arc<OwnedFd>>, wake: &Waker) -> std::io::Result<Epoll> {
         let epoll = epoll::create(CreateFlags::CLOEXEC)?;
-        let wake = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
+        let wake = Arc::clone(&wake.0);
         let timer = rustix::time::timerfd_create(
             TimerfdClockId::Monotonic,
             TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK,
@@ -121,12 +141,17 @@ impl Epoll {
             sockets: Table::new(),
             again: Vec::new(),
             bufs: Vec::new(),
+            tells_only: false,
             now: clock::now(),
         })
     }
 
-    pub(crate) fn waker(&self) -> Waker {
-        Waker(Arc::clone(&self.wake))
+    /// As it is, but it never receives: a connection with input is reported as ready.
+    pub(crate) fn telling_only(self) -> Epoll {
+        Epoll {
+            tells_only: true,
+            ..self
+        }
     }
 
     /// Bytes of memory per idle connection.
@@ -152,6 +177,9 @@ impl Epoll {
 
     #[inline]
     fn receive(&mut self, id: Id) -> Option<Done> {
+        if self.tells_only {
+            return self.park(id, WANTS_INPUT);
+        }
         let socket = self.sockets.get_mut(id)?;
         if socket.flags & EXHAUSTED == 0 {
             let mut buf = self.bufs.pop().unwrap_or_else(Buf::new);
@@ -367,8 +395,29 @@ impl Backend for Epoll {
         }
     }
 
+    fn release(&mut self, id: Id) -> Option<OwnedFd> {
+        let socket = self.sockets.remove(id)?;
+        if socket.flags & REGISTERED != 0 {
+            // Whoever takes it keeps it open, so that nothing else ends the registration.
+            let _ = epoll::delete(&self.epoll, &socket.fd);
+        }
+        Some(socket.fd)
+    }
+
+    fn adopt(&mut self, fd: OwnedFd) -> Option<Id> {
+        Some(self.sockets.insert(Socket {
+            fd,
+            flags: 0,
+            sending: None,
+        }))
+    }
+
     fn wall(&self) -> UnixTime {
         clock::wall()
+    }
+
+    fn now(&self) -> Instant {
+        clock::now()
     }
 }
 

@@ -46,7 +46,7 @@ pub(super) fn receive(fd: &OwnedFd, buf: &mut Buf) -> Received {
 }
 
 /// Takes a waiting connection: `Ok(None)` if there is none.
-pub(super) fn accept(listener: &OwnedFd) -> Result<Option<(OwnedFd, SocketAddr)>, i32> {
+pub(crate) fn accept(listener: &OwnedFd) -> Result<Option<(OwnedFd, SocketAddr)>, i32> {
     loop {
         match rustix::net::acceptfrom_with(listener, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC) {
             Ok((fd, peer)) => {

@@ -317,6 +317,10 @@ impl Backend for Network {
         self.buf = Some(buf);
     }
 
+    fn now(&self) -> Instant {
+        self.now
+    }
+
     fn wall(&self) -> UnixTime {
         let passed: Duration = self.now - Instant::ZERO;
         let nanos = u64::from(self.wall_at_zero.nanos) + u64::from(passed.subsec_nanos());

@@ -1,12 +1,15 @@
 //! Starts a strategy's threads, watches over them, and stops them.
 
-use super::{Concurrency, Strategy};
+use super::{Concurrency, Io, Strategy, per_connection, per_request};
 use crate::clock;
 use crate::concurrency::offload::{Crew, Hands, Inbox};
+use crate::concurrency::supervise::{Listeners, supervise};
 use crate::concurrency::worker::{Bounds, Control, Counters, Together, Worker};
+use crate::herd::Member;
 use crate::io::Backend;
 use crate::io::blocking::{Blocking, Door};
 use crate::io::epoll::{Epoll, Waker};
+use crate::io::uring::{self, Uring};
 use crate::listen::Listener;
 use crate::machine;
 use crate::session::{JobOf, Service};
@@ -75,12 +78,14 @@ impl Counts {
 
 /// A running strategy. Dropped, it goes on running; it ends by [`Handle::drain`] or [`Handle::stop`].
 pub struct Handle {
-    control: Arc<Control>,
-    together: Arc<Together>,
-    counters: Vec<Arc<CachePadded<Counters>>>,
-    wakers: Vec<Box<dyn Fn() + Send + Sync>>,
-    threads: Vec<JoinHandle<std::io::Result<()>>>,
-    queue_depth: Box<dyn Fn() -> usize + Send + Sync>,
+    pub(super) control: Arc<Control>,
+    pub(super) together: Arc<Together>,
+    pub(super) counters: Vec<Arc<CachePadded<Counters>>>,
+    pub(super) wakers: Vec<Box<dyn Fn() + Send + Sync>>,
+    pub(super) threads: Vec<JoinHandle<std::io::Result<()>>>,
+    /// Kept for workers that take the place of others; given up when draining.
+    pub(super) listeners: Vec<Arc<Listeners>>,
+    pub(super) queue_depth: Box<dyn Fn() -> usize + Send + Sync>,
 }
 
 impl Handle {
@@ -89,6 +94,9 @@ impl Handle {
     /// when all is done.
     pub fn drain(&self, grace: Duration) {
         self.control.drain(clock::now() + grace);
+        for listeners in &self.listeners {
+            listeners.give_up();
+        }
         for wake in &self.wakers {
             wake();
         }
@@ -102,6 +110,11 @@ impl Handle {
     /// Connections open now.
     pub fn open(&self) -> usize {
         self.together.open.load(Ordering::Relaxed)
+    }
+
+    /// Worker threads that died and were replaced.
+    pub fn replaced(&self) -> u64 {
+        self.together.replaced.load(Ordering::Relaxed)
     }
 
     /// What each worker counted.
@@ -122,8 +135,7 @@ impl Handle {
     /// Waits for the threads to end.
     ///
     /// # Errors
-    /// The first failure of a worker: a system that could not wait any more, or a panic outside any
-    /// connection.
+    /// The first failure of a worker that nobody could take the place of, because all was ending.
     pub fn join(self) -> std::io::Result<()> {
         let mut result = Ok(());
         for thread in self.threads {
@@ -149,7 +161,8 @@ impl std::fmt::Debug for Handle {
 /// Starts a strategy on these listeners, one per address.
 ///
 /// With several loops each has its own socket per address (`SO_REUSEPORT`): accepting takes no common
-/// lock and a connection stays where the kernel's hash put it. A pool's threads share one socket.
+/// lock and a connection stays where the kernel's hash put it. All others share one socket. Of a strategy
+/// of processes this starts what runs in one of them.
 ///
 /// # Errors
 /// What the system says to threads, descriptors and further sockets; what was started is stopped.
@@ -159,19 +172,53 @@ pub fn serve<V: Service>(
     service: &Arc<V>,
     limits: Limits,
 ) -> std::io::Result<Handle> {
+    start(Together::default(), strategy, listeners, service, limits)
+}
+
+/// The same in a worker process, whose founder and siblings see how much it has to do.
+///
+/// # Errors
+/// As [`serve`].
+pub fn serve_as<V: Service>(
+    member: &Member,
+    strategy: Strategy,
+    listeners: &[Listener],
+    service: &Arc<V>,
+    limits: Limits,
+) -> std::io::Result<Handle> {
+    let together = Together::seated(Some(member.seat()));
+    start(together, strategy.of_one_process(), listeners, service, limits)
+}
+
+fn start<V: Service>(
+    together: Together,
+    strategy: Strategy,
+    listeners: &[Listener],
+    service: &Arc<V>,
+    limits: Limits,
+) -> std::io::Result<Handle> {
     let mut handle = Handle {
         control: Arc::default(),
-        together: Arc::default(),
+        together: Arc::new(together),
         counters: Vec::new(),
         wakers: Vec::new(),
         threads: Vec::new(),
+        listeners: Vec::new(),
         queue_depth: Box::new(|| 0),
     };
     let started = match strategy.concurrency {
-        Concurrency::Loops | Concurrency::Loop => {
+        Concurrency::Loops | Concurrency::Loop | Concurrency::ProcessLoops => {
             start_loops(&mut handle, strategy, listeners, service, limits)
         }
-        Concurrency::Pool => start_pool(&mut handle, strategy, listeners, service, limits),
+        Concurrency::Pool | Concurrency::Processes => {
+            start_pool(&mut handle, strategy, listeners, service, limits)
+        }
+        Concurrency::ThreadPerConnection => {
+            per_connection::start(&mut handle, strategy, listeners, service, limits)
+        }
+        Concurrency::ThreadPerRequest => {
+            per_request::start(&mut handle, strategy, listeners, service, limits)
+        }
     };
     match started {
         Ok(()) => Ok(handle),
@@ -184,6 +231,24 @@ pub fn serve<V: Service>(
     }
 }
 
+/// The sockets each of `count` workers has: of its own, or all the same.
+fn sockets(listeners: &[Listener], count: usize, own: bool) -> std::io::Result<Vec<Vec<Arc<OwnedFd>>>> {
+    let shards: Vec<Vec<Listener>> = listeners
+        .iter()
+        .map(|listener| match own {
+            true => listener.shards(count),
+            false => Ok(vec![listener.clone(); count]),
+        })
+        .collect::<Result<_, _>>()?;
+    let of_worker = |number: usize| {
+        shards
+            .iter()
+            .map(|of_one| Arc::clone(of_one[number].fd()))
+            .collect()
+    };
+    Ok((0..count).map(of_worker).collect())
+}
+
 fn start_loops<V: Service>(
     handle: &mut Handle,
     strategy: Strategy,
@@ -194,34 +259,59 @@ fn start_loops<V: Service>(
     let crew = Arc::new(Crew::start(limits.crew)?);
     let depth = Arc::downgrade(&crew);
     handle.queue_depth = Box::new(move || depth.upgrade().map_or(0, |crew| crew.depth()));
-    let count = strategy.workers();
-    let shards: Vec<Vec<Listener>> = listeners
-        .iter()
-        .map(|l| l.shards(count))
-        .collect::<Result<_, _>>()?;
-    for number in 0..count {
-        let own: Vec<Arc<OwnedFd>> = shards
-            .iter()
-            .map(|of_one| Arc::clone(of_one[number].fd()))
-            .collect();
-        let backend = Epoll::new(own)?;
-        let waker = backend.waker();
-        let inbox = Inbox::new({
-            let waker: Waker = waker.clone();
+    // Sockets of its own would go with a process that dies, and whoever waits at them.
+    let own = strategy.concurrency == Concurrency::Loops;
+    for (number, sockets) in sockets(listeners, strategy.workers(), own)?
+        .into_iter()
+        .enumerate()
+    {
+        let waker = Waker::new()?;
+        handle.wakers.push(Box::new({
+            let waker = waker.clone();
             move || waker.wake()
-        });
-        handle.wakers.push(Box::new(move || waker.wake()));
-        let crew = Arc::clone(&crew);
-        let hands = move || Hands::Crew(crew.hand(inbox));
+        }));
+        let hands = {
+            let (crew, waker) = (Arc::clone(&crew), waker.clone());
+            // A new inbox each time: what was being done for another worker's connections is not wanted.
+            move || {
+                let waker = waker.clone();
+                Hands::Crew(crew.hand(Inbox::new(move || waker.wake())))
+            }
+        };
         let plan = Plan {
             name: format!("weir-loop-{number}"),
             number,
             strategy,
             limits,
         };
-        spawn(handle, plan, service, listeners.len(), backend, hands)?;
+        if strategy.io == Io::Uring {
+            let room = room(&handle.together, limits, strategy.workers());
+            let parts = move |sockets| {
+                let backend = Uring::new(sockets, &waker, uring::sizes(), room.clone())?;
+                Ok((backend, hands()))
+            };
+            spawn(handle, plan, service, sockets, parts)?;
+        } else {
+            let parts = move |sockets| Ok((Epoll::new(sockets, &waker)?, hands()));
+            spawn(handle, plan, service, sockets, parts)?;
+        }
     }
     Ok(())
+}
+
+/// How many connections each of `workers` may still open.
+fn room(
+    together: &Arc<Together>,
+    limits: Limits,
+    workers: usize,
+) -> impl Fn() -> usize + Clone + Send + use<> {
+    let together = Arc::clone(together);
+    move || {
+        limits
+            .connections_max
+            .saturating_sub(together.open.load(Ordering::Relaxed))
+            / workers
+    }
 }
 
 fn start_pool<V: Service>(
@@ -232,21 +322,28 @@ fn start_pool<V: Service>(
     limits: Limits,
 ) -> std::io::Result<()> {
     let door = Door::new()?;
-    let listeners: Vec<Arc<OwnedFd>> = listeners
-        .iter()
-        .map(|listener| Arc::clone(listener.fd()))
-        .collect();
     let bell = Arc::clone(&door);
     handle.wakers.push(Box::new(move || bell.ring()));
-    for number in 0..strategy.workers() {
-        let backend = Blocking::new(Arc::clone(&door), listeners.clone());
+    for (number, sockets) in sockets(listeners, strategy.workers(), false)?
+        .into_iter()
+        .enumerate()
+    {
+        let door = Arc::clone(&door);
+        let parts = move |sockets: Vec<Arc<OwnedFd>>| {
+            let door = Arc::clone(&door);
+            let backend = match strategy.concurrency {
+                Concurrency::Processes => Blocking::among_processes(door, sockets)?,
+                _ => Blocking::new(door, sockets),
+            };
+            Ok((backend, Hands::Own))
+        };
         let plan = Plan {
             name: format!("weir-pool-{number}"),
             number,
             strategy,
             limits,
         };
-        spawn(handle, plan, service, listeners.len(), backend, || Hands::Own)?;
+        spawn(handle, plan, service, sockets, parts)?;
     }
     Ok(())
 }
@@ -262,19 +359,27 @@ struct Plan {
 /// Grain of deadlines: a timeout may come this much late.
 const TICK: Duration = Duration::from_millis(250);
 
+impl Limits {
+    /// The part of a worker.
+    pub(super) fn bounds(self) -> Bounds {
+        Bounds {
+            connections_max: self.connections_max,
+            linger_bytes_max: u32::try_from(self.linger_max.0).unwrap_or(u32::MAX),
+            tick: TICK,
+        }
+    }
+}
+
+/// Starts a worker's thread. `parts` makes what a worker is made of: now, so that what the system refuses
+/// is known, and again whenever one takes the place of another.
 fn spawn<V: Service, B: Backend + Send + 'static>(
     handle: &mut Handle,
     plan: Plan,
     service: &Arc<V>,
-    listeners: usize,
-    backend: B,
-    hands: impl FnOnce() -> Hands<JobOf<V::Session>> + Send + 'static,
+    sockets: Vec<Arc<OwnedFd>>,
+    mut parts: impl FnMut(Vec<Arc<OwnedFd>>) -> std::io::Result<(B, Hands<JobOf<V::Session>>)> + Send + 'static,
 ) -> std::io::Result<()> {
-    let bounds = Bounds {
-        connections_max: plan.limits.connections_max,
-        linger_bytes_max: u32::try_from(plan.limits.linger_max.0).unwrap_or(u32::MAX),
-        tick: TICK,
-    };
+    let bounds = plan.limits.bounds();
     let counters = Arc::new(CachePadded::new(Counters::default()));
     let shared = (
         Arc::clone(&handle.together),
@@ -282,26 +387,36 @@ fn spawn<V: Service, B: Backend + Send + 'static>(
         Arc::clone(&handle.control),
     );
     let service = Arc::clone(service);
+    let listeners = sockets.len();
+    let kept = Listeners::keep(sockets.clone());
+    handle.listeners.push(Arc::clone(&kept));
+    let mut first = Some(parts(sockets)?);
+    let name = plan.name.clone();
     let thread = std::thread::Builder::new().name(plan.name).spawn(move || {
         if plan.strategy.pinned {
             // Refused only by an affinity that changed meanwhile; then it runs where it may.
             let _ = machine::pin_thread(plan.number);
         }
         let (together, counters, control) = shared;
-        let now = clock::now();
-        Worker::new(
-            plan.number,
-            service,
-            backend,
-            hands(),
-            bounds,
-            together,
-            counters,
-            control,
-            listeners,
-            now,
-        )
-        .run_until_drained()
+        supervise(&name, &control, &together, || {
+            let (backend, hands) = match first.take() {
+                Some(made) => made,
+                None => parts(kept.get())?,
+            };
+            Worker::new(
+                plan.number,
+                Arc::clone(&service),
+                backend,
+                hands,
+                bounds,
+                Arc::clone(&together),
+                Arc::clone(&counters),
+                Arc::clone(&control),
+                listeners,
+                clock::now(),
+            )
+            .run_until_drained()
+        })
     })?;
     handle.counters.push(counters);
     handle.threads.push(thread);

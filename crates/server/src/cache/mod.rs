@@ -95,9 +95,9 @@ impl Default for CacheConfig {
         CacheConfig {
             policy: Policy::default(),
             budget: Bytes::mib(64),
-            memory_file_max: Bytes::mib(1),
+            memory_file_max: Bytes::kib(16),
             entries_max: 65_536,
-            descriptors_max: 512,
+            descriptors_max: 2048,
         }
     }
 }

@@ -58,6 +58,17 @@ pub struct StoreCounters {
     pub turned_away: u64,
 }
 
+impl std::ops::AddAssign for StoreCounters {
+    fn add_assign(&mut self, other: StoreCounters) {
+        self.entries += other.entries;
+        self.bytes += other.bytes;
+        self.bytes_peak += other.bytes_peak;
+        self.descriptors += other.descriptors;
+        self.evictions += other.evictions;
+        self.turned_away += other.turned_away;
+    }
+}
+
 /// The use of an entry, as views report it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Touch {

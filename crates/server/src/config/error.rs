@@ -29,7 +29,12 @@ impl ConfigError {
         }
     }
 
-    /// Adds the place of `self.key` in the file.
+    /// What turned out wrong with the value of a key after its file was read: `text` of the file `name`.
+    pub fn about(key: &str, message: impl Into<String>, text: &str, name: &str) -> ConfigError {
+        ConfigError::invalid(key, message).locate(text, name)
+    }
+
+    /// Adds the file, and the place of `self.key` in it.
     pub(super) fn locate(mut self, text: &str, name: &str) -> ConfigError {
         self.file = Some(name.to_owned());
         self.line = self.key.as_deref().and_then(|key| {
@@ -49,11 +54,18 @@ impl ConfigError {
     pub(super) fn from_toml(e: &toml::de::Error, text: &str, name: &str) -> ConfigError {
         let offset = e.span().map(|s| s.start.min(text.len()));
         let line = offset.map(|at| text[..at].matches('\n').count() + 1);
-        let line_text = line.and_then(|n| text.lines().nth(n - 1)).unwrap_or("");
         let full = e.message();
         // "unknown field `x`, expected one of `a`, `b`": the first quoted word is the offender, the
         // others are what would have been accepted.
         let words: Vec<&str> = full.split('`').skip(1).step_by(2).collect();
+        // The reader names the line a table begins in; the offender may stand further down.
+        let further_down = |n: usize| {
+            let mut lines = text.lines().skip(n - 1);
+            let word = words.first()?;
+            lines.position(|line| line.contains(word)).map(|more| n + more)
+        };
+        let line = line.map(|n| further_down(n).unwrap_or(n));
+        let line_text = line.and_then(|n| text.lines().nth(n - 1)).unwrap_or("");
         let (message, nearest, key) = match words.split_first() {
             Some((word, valid)) if full.starts_with("unknown field") => {
                 (format!("unknown key `{word}`"), nearest(word, valid), Some(*word))

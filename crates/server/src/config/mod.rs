@@ -18,11 +18,21 @@
 
 mod duration;
 mod error;
+mod header_rule;
+mod host;
+mod pattern;
+mod redirect;
 mod values;
 
 pub use duration::{parse_duration, show_duration};
 pub use error::ConfigError;
-pub use values::{CachePolicy, Concurrency, ErrorPages, FieldLine, IoKind, Listen, LogFormat, Workers};
+pub use header_rule::HeaderRule;
+pub use host::{Host, HostName};
+pub use pattern::PathPattern;
+pub use redirect::Redirect;
+pub use values::{
+    CachePolicy, Concurrency, ErrorPages, FieldLine, IoKind, Listen, LiveFor, LogFormat, Workers,
+};
 
 use crate::cache::{CacheConfig, Policy};
 use crate::coding::CompressConfig;
@@ -55,6 +65,8 @@ pub struct Config {
     /// Files up to this size are held in memory, larger ones as an open descriptor.
     #[serde(deserialize_with = "values::bytes")]
     pub cache_file_size: Bytes,
+    /// Larger files kept open at most; each takes a descriptor.
+    pub cache_files: u32,
 
     /// File names tried, in order, for a directory.
     pub index: Vec<String>,
@@ -74,6 +86,17 @@ pub struct Config {
     pub error_pages: ErrorPages,
     /// Field lines added to every 200, 206 and 304, each as `Name: value`.
     pub header: Vec<FieldLine>,
+    /// Field lines for some paths only.
+    pub header_rule: Vec<HeaderRule>,
+    /// Paths that have moved.
+    pub redirect: Vec<Redirect>,
+    /// Sites for requests that name their host; others get the site of the top level.
+    pub host: Vec<Host>,
+
+    /// Who may see the live page and the metrics under `/.weir/`.
+    pub live: LiveFor,
+    /// Whether `/healthz` and `/readyz` are answered, in place of files of these names.
+    pub health: bool,
 
     /// Access log file; `-` is standard output. None: no log.
     pub access_log: Option<PathBuf>,
@@ -86,6 +109,10 @@ pub struct Config {
     pub max_connections_per_address: u32,
     /// See [`Limits::requests_per_connection`]; 0 is no limit.
     pub max_requests_per_connection: u32,
+    /// See [`Limits::request_rate`]; 0 is no limit.
+    pub max_request_rate: u32,
+    /// See [`Limits::request_burst`].
+    pub max_request_burst: u32,
     /// See [`Limits::pipeline_depth`].
     pub max_pipeline: u32,
     /// See [`Limits::head_size`].
@@ -122,6 +149,15 @@ pub struct Config {
     /// See [`Limits::grace`].
     #[serde(deserialize_with = "values::duration")]
     pub grace: Duration,
+    /// Between being told to stop and taking no more connections: readiness is off, so that load
+    /// balancers go elsewhere.
+    #[serde(deserialize_with = "values::duration")]
+    pub drain_delay: Duration,
+
+    /// Whether the kernel is asked to tell of changes on disk. Not read from the file: whoever starts many
+    /// processes decides it, as instances of inotify are few.
+    #[serde(skip)]
+    pub change_events: bool,
 }
 
 impl Default for Config {
@@ -135,7 +171,8 @@ impl Default for Config {
             io: IoKind::default(),
             cache_policy: CachePolicy::default(),
             cache_size: Bytes::mib(64),
-            cache_file_size: Bytes::mib(1),
+            cache_file_size: Bytes::kib(16),
+            cache_files: 2048,
             index: vec!["index.html".to_owned()],
             listing: false,
             hidden: false,
@@ -145,11 +182,18 @@ impl Default for Config {
             spa_fallback: None,
             error_pages: ErrorPages::default(),
             header: Vec::new(),
+            header_rule: Vec::new(),
+            redirect: Vec::new(),
+            host: Vec::new(),
+            live: LiveFor::default(),
+            health: false,
             access_log: None,
             log_format: LogFormat::default(),
             max_connections: limits.connections,
             max_connections_per_address: limits.connections_per_address,
             max_requests_per_connection: 0,
+            max_request_rate: limits.request_rate,
+            max_request_burst: limits.request_burst,
             max_pipeline: limits.pipeline_depth,
             max_head_size: limits.head_size,
             max_fields: limits.fields,
@@ -163,6 +207,8 @@ impl Default for Config {
             write_timeout: limits.write_timeout,
             linger_timeout: limits.linger_timeout,
             grace: limits.grace,
+            drain_delay: Duration::ZERO,
+            change_events: true,
         }
     }
 }
@@ -252,6 +298,12 @@ impl Config {
             "or nobody is served",
         )?;
         at_least(
+            "max-request-burst",
+            self.max_request_burst.into(),
+            1,
+            "or nothing is answered",
+        )?;
+        at_least(
             "max-pipeline",
             self.max_pipeline.into(),
             1,
@@ -279,6 +331,11 @@ impl Config {
         if let Some(page) = &self.spa_fallback {
             values::site_path(page).map_err(|why| ConfigError::invalid("spa-fallback", why))?;
         }
+        if !self.host.is_empty() {
+            for site in self.sites()? {
+                site.validate()?;
+            }
+        }
         Ok(())
     }
 
@@ -297,6 +354,8 @@ impl Config {
             },
             connections: self.max_connections,
             connections_per_address: self.max_connections_per_address,
+            request_rate: self.max_request_rate,
+            request_burst: self.max_request_burst,
             ranges: self.max_ranges,
             header_timeout: self.header_timeout,
             idle_timeout: self.idle_timeout,
@@ -336,9 +395,12 @@ impl Config {
                 },
                 budget: self.cache_size,
                 memory_file_max: self.cache_file_size,
+                descriptors_max: self.cache_files as usize,
                 ..defaults.cache
             },
             fields: fields.collect(),
+            change_events: self.change_events,
+            field_rules: self.header_rule.clone(),
             ..defaults
         }
     }
@@ -347,10 +409,17 @@ impl Config {
     pub(crate) fn same_site(&self, other: &Config) -> bool {
         let parts = |c: &Config| {
             let flags = [c.listing, c.hidden, c.symlinks, c.compress, c.precompressed];
-            (flags, c.cache_policy, c.cache_size, c.cache_file_size)
+            (
+                flags,
+                c.cache_policy,
+                c.cache_size,
+                c.cache_file_size,
+                c.cache_files,
+            )
         };
         parts(self) == parts(other)
-            && (&self.root, &self.index, &self.header) == (&other.root, &other.index, &other.header)
+            && (&self.root, &self.index) == (&other.root, &other.index)
+            && (&self.header, &self.header_rule) == (&other.header, &other.header_rule)
     }
 
     /// Keys that differ from `running` and take effect only at the next start.

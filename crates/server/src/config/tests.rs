@@ -60,7 +60,7 @@ fn errors_name_file_line_key_and_the_nearest_valid() {
         ),
         (
             "concurrency = \"zzz\"",
-            "w.toml:1: `concurrency`: unknown value `zzz`; valid are `loops`, `loop`, `pool`",
+            "w.toml:1: `concurrency`: unknown value `zzz`; valid are `loops`, `loop`, `process-loops`, `pool`, `thread-per-connection`, `thread-per-request`, `processes`",
         ),
         (
             "\n\ncache-size = \"12Q\"",
@@ -79,8 +79,8 @@ fn errors_name_file_line_key_and_the_nearest_valid() {
             "w.toml:2: `max-fields`: 4 is too small: at least 8, or browsers cannot ask",
         ),
         (
-            "[error-pages]\n404 = \"404.html\"",
-            "w.toml:2: `404`: `404.html` is no path of the site; write it percent-encoded from the root, as in /404.html",
+            "[error-pages]\n5xx = \"/50x.html\"\n404 = \"404.html\"",
+            "w.toml:3: `404`: `404.html` is no path of the site; write it percent-encoded from the root, as in /404.html",
         ),
         (
             "header = [\"Content-Length: 5\"]",
@@ -93,6 +93,30 @@ fn errors_name_file_line_key_and_the_nearest_valid() {
         (
             "spa-fallback = \"//evil\"",
             "w.toml:1: `spa-fallback`: `//evil` is no path of the site; write it percent-encoded from the root, as in /404.html",
+        ),
+        (
+            "[[host]]\nnames = [\"a.test\"]\nindx = []",
+            "w.toml:3: unknown key `indx`; did you mean `index`?",
+        ),
+        (
+            "[[host]]\nnames = [\"http://a.test\"]",
+            "w.toml:2: `names`: `http://a.test` is no host name; write it without scheme and port, as in example.org or *.example.org",
+        ),
+        (
+            "[[host]]\nnames = [\"a.test\"]\n[[host]]\nnames = [\"A.test.\"]",
+            "w.toml:2: `names`: two hosts have the same name",
+        ),
+        (
+            "cache-size = \"100KiB\"\n[[host]]\nnames = [\"a.test\"]",
+            "w.toml:1: `cache-size`: 100 KiB is too little for 2 sites: 50 KiB would be left for each that says nothing of its own",
+        ),
+        (
+            "[[redirect]]\nfrom = \"/a\"\nto = \"/b/*\"",
+            "w.toml:3: `to`: `/b/*` is no place to redirect to; write a path or an http(s) address, with `*` only for what `*` stands for in `from`, as in /new/* or https://example.org/*",
+        ),
+        (
+            "[[header-rule]]\npath = \"*.css\"\nheader = [\"Date: now\"]",
+            "w.toml:3: `header`: `Date` is computed by the server for each answer and cannot be set",
         ),
         (
             "listen = []",

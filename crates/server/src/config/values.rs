@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::num::NonZeroUsize;
 
-/// How connections are spread over threads.
+/// How connections are spread over threads and processes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Concurrency {
@@ -18,8 +18,16 @@ pub enum Concurrency {
     Loops,
     /// A single event loop.
     Loop,
+    /// A process for each of a fixed number of event loops.
+    ProcessLoops,
     /// Threads that block in accept and serve one connection at a time.
     Pool,
+    /// A thread that accepts, and one for each connection.
+    ThreadPerConnection,
+    /// A thread that waits for requests, and one for each request.
+    ThreadPerRequest,
+    /// Processes that serve one connection at a time.
+    Processes,
 }
 
 /// How bytes are moved between kernel and server.
@@ -31,6 +39,8 @@ pub enum IoKind {
     Auto,
     /// Readiness: epoll.
     Epoll,
+    /// Completion: io_uring; epoll where the system refuses it.
+    Uring,
     /// Blocking calls.
     Blocking,
 }
@@ -61,6 +71,19 @@ pub enum LogFormat {
     Json,
 }
 
+/// Who may see the live page.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LiveFor {
+    /// Nobody; the path is the site's.
+    #[default]
+    Nobody,
+    /// Who asks from this machine.
+    Local,
+    /// Everybody.
+    All,
+}
+
 macro_rules! from_str {
     ($($type:ty),*) => { $(
         impl FromStr for $type {
@@ -79,7 +102,7 @@ macro_rules! from_str {
         }
     )* };
 }
-from_str!(Concurrency, IoKind, CachePolicy, LogFormat);
+from_str!(Concurrency, IoKind, CachePolicy, LogFormat, LiveFor);
 
 /// Worker threads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -373,6 +396,10 @@ pub(super) fn site_path(path: &str) -> Result<(), String> {
 
 pub(super) fn bytes<'de, D: Deserializer<'de>>(d: D) -> Result<Bytes, D::Error> {
     from_text_or_number(d)
+}
+
+pub(super) fn some_bytes<'de, D: Deserializer<'de>>(d: D) -> Result<Option<Bytes>, D::Error> {
+    from_text_or_number(d).map(Some)
 }
 
 pub(super) fn duration<'de, D: Deserializer<'de>>(d: D) -> Result<Duration, D::Error> {

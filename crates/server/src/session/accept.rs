@@ -41,12 +41,18 @@ pub(super) fn weight(fields: &Fields<'_, '_>, kind: &str, subtype: &str) -> u16 
     }
 }
 
-/// Whether the first type named is JSON: a program that asks for data, whatever else it would take.
-pub(super) fn asks_for_json(fields: &Fields<'_, '_>) -> bool {
-    lines(fields)
-        .next()
-        .and_then(|value| members(value).next())
-        .is_some_and(|first| split(first).0.eq_ignore_ascii_case(b"application/json"))
+/// Whether JSON suits the client better than a page: by weight, and of equals by being named first,
+/// as programs that ask for data do.
+pub(super) fn prefers_json(fields: &Fields<'_, '_>) -> bool {
+    let (json, html) = (
+        weight(fields, "application", "json"),
+        weight(fields, "text", "html"),
+    );
+    let is_first = || {
+        let first = lines(fields).next().and_then(|value| members(value).next());
+        first.is_some_and(|first| split(first).0.eq_ignore_ascii_case(b"application/json"))
+    };
+    json > html || (json > 0 && json == html && is_first())
 }
 
 fn lines<'b>(fields: &Fields<'b, '_>) -> impl Iterator<Item = &'b [u8]> {
@@ -112,8 +118,22 @@ mod tests {
             });
             assert_eq!(got, (html, json), "{accept:?}");
         }
-        assert!(with(Some("application/json, text/plain, */*"), asks_for_json));
-        assert!(!with(Some("text/html, application/json"), asks_for_json));
-        assert!(!with(None, asks_for_json));
+    }
+
+    #[test]
+    fn json_is_for_those_who_like_it_better() {
+        for (accept, json) in [
+            (None, false),
+            (Some("*/*"), false),
+            (Some("application/json"), true),
+            (Some("application/json, text/plain, */*"), true),
+            (Some("text/html, application/json"), false),
+            (Some("application/json;q=0"), false),
+            (Some("application/json;q=0, */*;q=0"), false),
+            (Some("application/json;q=0.1, text/html"), false),
+            (Some("text/html;q=0.5, application/json;q=0.6"), true),
+        ] {
+            assert_eq!(with(accept, prefers_json), json, "{accept:?}");
+        }
     }
 }

@@ -28,7 +28,7 @@ impl Session {
         self.count(cx);
         let Cx {
             recall,
-            view,
+            views,
             clock,
             journal,
             counters,
@@ -56,7 +56,7 @@ impl Session {
         content(tx, &representation.content, 0, representation.len);
         counters.hits.add(1);
         counters.answered(200);
-        if let Some(view) = view {
+        if let Some(view) = views.get_mut(known.site) {
             view.used_again(&known.entry);
         }
         if journal.is_on() {
@@ -66,7 +66,7 @@ impl Session {
                 line: RequestLine::Parsed {
                     method: b"GET",
                     target: known.target(),
-                    version: "HTTP/1.1",
+                    version: found.version.name(),
                 },
                 host: known.host(),
                 referer: known.referer(),
@@ -74,7 +74,8 @@ impl Session {
             };
             journal.compose(&mut self.slot, clock, &request, 200, head_len, representation.len);
         }
-        match self.after(false, behind) {
+        cx.answered(started);
+        match self.after(!found.persistent, behind) {
             None if tx.body.is_none() => return Some(behind),
             None => {
                 let then = self.onwards(behind, now);

@@ -29,6 +29,7 @@ mod serve;
 use crate::access_log::{Cut, Slot};
 use crate::context::{Cx, Work};
 use crate::limits::Limits;
+use crate::pace::Pace;
 use http1::server::Connection;
 use measure::{Duration, Instant};
 use multipart::Multipart;
@@ -53,6 +54,8 @@ pub struct Session {
     slot: Slot,
     /// Requests so far.
     requests: u32,
+    /// Where its address stands, if requests are bounded by rate.
+    pace: Option<Pace>,
 }
 
 /// Where a connection stands.
@@ -129,6 +132,8 @@ struct Wait {
     stage: Stage,
     /// The state it was given in: after a reload its find is for this request only.
     generation: u64,
+    /// The site it is of.
+    site: usize,
     /// Input behind the request.
     rest: Vec<u8>,
 }
@@ -142,7 +147,7 @@ struct Parts {
 
 impl Session {
     /// A connection from `peer` that must say something until `deadline`.
-    pub(crate) fn new(peer: IpAddr, deadline: Instant) -> Session {
+    pub(crate) fn new(peer: IpAddr, deadline: Instant, pace: Option<Pace>) -> Session {
         Session {
             http: Connection::new(),
             phase: Phase::Idle,
@@ -152,6 +157,7 @@ impl Session {
             draining: false,
             slot: Slot::NONE,
             requests: 0,
+            pace,
         }
     }
 
@@ -229,6 +235,9 @@ impl Session {
             Then::Linger => {
                 self.phase = Phase::Lingering;
                 self.deadline = now + cx.state.limits.linger_timeout;
+                if self.draining {
+                    self.hurry(now);
+                }
             }
             Then::Parts(_) => {}
         }
@@ -314,11 +323,18 @@ impl Session {
         self.refuse(cx, &asked, failure, tx, now);
     }
 
-    fn drain(&mut self) {
+    fn drain(&mut self, now: Instant) {
         self.draining = true;
-        if matches!(self.phase, Phase::Idle) {
-            self.phase = Phase::Closed;
+        match self.phase {
+            Phase::Idle => self.phase = Phase::Closed,
+            Phase::Head(_) | Phase::Lingering => self.hurry(now),
+            Phase::Body(_) | Phase::Waiting(_) | Phase::Sending(_) | Phase::Closed => {}
         }
+    }
+
+    /// Waits no longer than [`Limits::HURRY`] for a peer to whom nothing is owed yet, or any more.
+    fn hurry(&mut self, now: Instant) {
+        self.deadline = self.deadline.min(now + Limits::HURRY);
     }
 
     /// Ends the connection with whatever was on its way.
@@ -350,7 +366,7 @@ impl runtime::Session for Session {
             Event::Done(loaded) => self.found(cx, loaded, tx, now),
             Event::Eof => self.eof(cx, tx, now),
             Event::Deadline => self.timeout(cx, tx, now),
-            Event::Drain => self.drain(),
+            Event::Drain => self.drain(now),
             Event::Lost(Loss::Socket(_)) => self.abort(cx, Cut::Peer, now),
             Event::Lost(Loss::File(_)) => self.abort(cx, Cut::File, now),
         }

@@ -9,9 +9,11 @@ use super::multipart::Multipart;
 use super::resolve::{Asked, Failure, Subject};
 use crate::access_log::{self, Journal, RequestLine, Slot};
 use crate::clock::Clock;
+use crate::config::Redirect;
 use crate::counters::Counters;
 use crate::entry::{Content, Representation};
 use crate::error_page::{self, ErrorPage};
+use crate::handler::Made;
 use crate::limits::Limits;
 use http1::range::{self, ByteRange};
 use http1::response;
@@ -34,6 +36,8 @@ pub(super) enum Extra {
     Whole(u64),
     /// When to come back.
     RetryAfter,
+    /// That another `Accept-Encoding` may be answered otherwise.
+    VaryCoding,
 }
 
 impl Extra {
@@ -47,6 +51,7 @@ impl Extra {
                 out.extend_from_slice(b"\r\n");
             }
             Extra::RetryAfter => out.extend_from_slice(b"Retry-After: 1\r\n"),
+            Extra::VaryCoding => out.extend_from_slice(b"Vary: Accept-Encoding\r\n"),
         }
     }
 }
@@ -65,6 +70,8 @@ pub(super) struct Reply<'x, 'a, 'b, 's> {
     /// Which of the resource's representations was sent with 200, if the same head will get the same
     /// for as long as the entry lives.
     pub(super) settled: Option<usize>,
+    /// Field lines this answer has beyond its own.
+    pub(super) also: &'static [u8],
 }
 
 impl Reply<'_, '_, '_, '_> {
@@ -150,12 +157,45 @@ impl Reply<'_, '_, '_, '_> {
             out.extend(location[start.unwrap_or(location.len())..].iter().filter(visible));
             if let Some(query) = query {
                 out.push(b'?');
-                out.extend(query.iter().filter(visible));
+                escape(query, out);
             }
             out.extend_from_slice(b"\r\n");
             page_fields(out, &page);
         };
         self.answer(301, page.len() as u64, write, |tx| page.write(&mut tx.head));
+    }
+
+    /// What a handler made.
+    #[cold]
+    pub(super) fn made(&mut self, made: &Made) {
+        let len = made.content.len() as u64;
+        let write = |out: &mut Vec<u8>| {
+            response::status_line(out, made.status);
+            out.extend_from_slice(b"Content-Type: ");
+            out.extend_from_slice(made.media_type.as_bytes());
+            out.extend_from_slice(b"\r\nCache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\n");
+            response::content_length(out, len);
+        };
+        self.answer(made.status.as_u16(), len, write, |tx| {
+            content(tx, &Content::Memory(made.content.clone()), 0, len);
+        });
+    }
+
+    /// To where a configured redirect leads.
+    #[cold]
+    pub(super) fn moved(&mut self, redirect: &Redirect, status: Status, path: &[u8]) {
+        let page = ErrorPage::new(status);
+        let query = self.asked.head().and_then(|h| h.target.query());
+        let write = |out: &mut Vec<u8>| {
+            response::status_line(out, status);
+            out.extend_from_slice(b"Location: ");
+            redirect.location(path, query, out, escape);
+            out.extend_from_slice(b"\r\n");
+            page_fields(out, &page);
+        };
+        self.answer(status.as_u16(), page.len() as u64, write, |tx| {
+            page.write(&mut tx.head)
+        });
     }
 
     /// An error with the built-in page.
@@ -213,6 +253,9 @@ impl Reply<'_, '_, '_, '_> {
         );
         if persistence != Persistence::Headless {
             head(out);
+            if !self.also.is_empty() {
+                out.extend_from_slice(self.also);
+            }
             out.extend_from_slice(self.clock.date_line());
             out.extend_from_slice(persistence.line());
             out.extend_from_slice(b"\r\n");
@@ -255,6 +298,18 @@ impl Reply<'_, '_, '_, '_> {
         };
         self.journal
             .compose(self.slot, self.clock, &request, status, head_len, len);
+    }
+}
+
+/// Part of a target as a URI may have it (RFC 3986 section 2): what a client should have escaped is.
+fn escape(text: &[u8], out: &mut Vec<u8>) {
+    for &b in text {
+        if b.is_ascii_graphic() && !b"\"<>\\^`{|}".contains(&b) {
+            out.push(b);
+        } else {
+            let hex = |digit: u8| b"0123456789ABCDEF"[usize::from(digit)];
+            out.extend([b'%', hex(b >> 4), hex(b & 15)]);
+        }
     }
 }
 

@@ -2,6 +2,7 @@
 //! error, each by a look into the view or a job.
 //!
 //! ```text
+//!  moved ────▶ 301 and its like
 //!  Target ─┬─ resource ──▶ 200, 206, 304, 412, 416      Coded: the same, once the coding is made
 //!          ├─ directory ─▶ 301                          Fallback: a resource, always 200
 //!          └─ missing ───▶ Fallback ─▶ Page ─▶ 4xx, 5xx
@@ -15,9 +16,11 @@ use super::Session;
 use super::accept;
 use super::multipart::Multipart;
 use super::reply::{Extra, Reply};
+use crate::config::Config;
 use crate::context::{Cx, Work};
 use crate::entry::{Answer, Entry, Missing, Representation, Resource};
-use crate::service::State;
+use crate::handler::Ask;
+use crate::service::{Server, State};
 use crate::site::Lookup;
 use http1::Fault;
 use http1::coding::Coding;
@@ -86,6 +89,11 @@ impl<'a, 'b, 's> Asked<'a, 'b, 's> {
         self.head
     }
 
+    /// The authority the request is for, if that much is known.
+    pub(super) fn authority(&self) -> Option<&'b [u8]> {
+        self.head.and_then(Request::authority)
+    }
+
     pub(super) fn subject(&self) -> Subject {
         self.subject
     }
@@ -122,6 +130,10 @@ pub(super) struct Failure {
 impl Failure {
     pub(super) const TIMEOUT: Failure = Failure::of(Status::REQUEST_TIMEOUT);
     pub(super) const TOO_LARGE: Failure = Failure::of(Status::PAYLOAD_TOO_LARGE);
+    pub(super) const TOO_MANY: Failure = Failure {
+        extra: Extra::RetryAfter,
+        ..Failure::of(Status::TOO_MANY_REQUESTS)
+    };
 
     pub(super) const fn of(status: Status) -> Failure {
         Failure {
@@ -233,8 +245,9 @@ impl Session {
             self.http.drain();
         }
         let Cx {
+            hub,
             state,
-            view,
+            views,
             clock,
             journal,
             counters,
@@ -243,6 +256,11 @@ impl Session {
             ..
         } = cx;
         let state: &State = state;
+        let site = state.hosts.index_of(asked.authority());
+        let here = Here {
+            config: &state.hosts.place(site).config,
+            http_limits: &state.http_limits,
+        };
         let mut reply = Reply {
             tx,
             http: &mut self.http,
@@ -254,25 +272,42 @@ impl Session {
             rng,
             asked,
             settled: None,
+            also: b"",
         };
-        let Some(view) = view else {
+        if let (Start::Request, Some(head)) = (start, asked.head())
+            && let Some(path) = head.target.path()
+            && let Some((handler, below)) = state.mounts.find(path)
+            && matches!(head.method, Method::Get | Method::Head)
+        {
+            let ask = Ask {
+                path: below,
+                query: head.target.query(),
+                peer: reply.peer,
+                wall: reply.clock.now(),
+            };
+            if let Some(made) = handler.answer(&ask, &Server::of(hub)) {
+                reply.made(&made);
+                return Outcome::Answered;
+            }
+        }
+        let Some(view) = views.get_mut(site) else {
             // No turn was made yet, so nothing is known; a driver that keeps its contract never does this.
             reply.page(Failure::of_missing(Missing::Unavailable));
             return Outcome::Answered;
         };
         let mut given: Option<&Arc<Entry>> = None;
         let (mut path, mut stage): (&[u8], Stage) = match start {
-            Start::Request => match first(asked, &mut reply, state) {
+            Start::Request => match first(asked, &mut reply, here) {
                 First::Done => return Outcome::Answered,
                 First::Look(path, stage) => (path, stage),
             },
-            Start::Failure(failure) => match page(failure, &mut reply, state) {
+            Start::Failure(failure) => match page(failure, &mut reply, here) {
                 Step::Look(path, stage) => (path, stage),
                 Step::Done(_) | Step::Make(_) => return Outcome::Answered,
             },
             Start::Found(entry, stage) => {
                 given = Some(entry);
-                (path_of(stage, asked, state), stage)
+                (path_of(stage, asked, here), stage)
             }
         };
         loop {
@@ -292,7 +327,7 @@ impl Session {
                             }
                             _ => Failure::of_fault(Fault::Target),
                         };
-                        match page(failure, &mut reply, state) {
+                        match page(failure, &mut reply, here) {
                             Step::Look(next, at) => {
                                 (path, stage) = (next, at);
                                 continue;
@@ -302,10 +337,10 @@ impl Session {
                     }
                 },
             };
-            match step(entry, stage, &mut reply, state) {
+            match step(entry, stage, &mut reply, here) {
                 Step::Done(outcome) => {
                     if let (Some(representation), Some(head)) = (reply.settled, asked.head()) {
-                        recall.saw(head, asked.bytes(), entry, representation);
+                        recall.saw(head, asked.bytes(), entry, representation, site);
                     }
                     return outcome;
                 }
@@ -316,7 +351,7 @@ impl Session {
                         return Outcome::Wait(Work::Encode(job), Stage::Coded);
                     }
                     // Another request is making it; this one does not wait.
-                    match step(&entry, Stage::Coded, &mut reply, state) {
+                    match step(&entry, Stage::Coded, &mut reply, here) {
                         Step::Done(outcome) => return outcome,
                         Step::Look(next, at) => (path, stage) = (next, at),
                         Step::Make(_) => {
@@ -330,6 +365,13 @@ impl Session {
     }
 }
 
+/// What holds for the site a request is for.
+#[derive(Clone, Copy)]
+struct Here<'p> {
+    config: &'p Config,
+    http_limits: &'p http1::Limits,
+}
+
 /// How a request begins.
 enum First<'p> {
     Done,
@@ -338,33 +380,40 @@ enum First<'p> {
 
 /// The target's path, or an answer that needs none.
 #[inline]
-fn first<'p>(asked: &Asked<'_, 'p, '_>, reply: &mut Reply<'_, '_, '_, '_>, state: &'p State) -> First<'p> {
+fn first<'p>(asked: &Asked<'_, 'p, '_>, reply: &mut Reply<'_, '_, '_, '_>, here: Here<'p>) -> First<'p> {
     let Some(head) = asked.head() else {
-        return failed(Failure::of(Status::BAD_REQUEST), reply, state);
+        return failed(Failure::of(Status::BAD_REQUEST), reply, here);
     };
+    if let Some(path) = head.target.path() {
+        let redirects = here.config.redirect.iter();
+        if let Some((redirect, status)) = redirects.filter_map(|one| Some((one, one.applies(path)?))).next() {
+            reply.moved(redirect, status, path);
+            return First::Done;
+        }
+    }
     match (head.method, head.target.path()) {
         (Method::Get | Method::Head, Some(path)) => First::Look(path, Stage::Target),
         (Method::Options, _) => {
             reply.options();
             First::Done
         }
-        (method, _) => failed(Failure::of_method(method), reply, state),
+        (method, _) => failed(Failure::of_method(method), reply, here),
     }
 }
 
-fn failed<'p>(failure: Failure, reply: &mut Reply<'_, '_, '_, '_>, state: &'p State) -> First<'p> {
-    match page(failure, reply, state) {
+fn failed<'p>(failure: Failure, reply: &mut Reply<'_, '_, '_, '_>, here: Here<'p>) -> First<'p> {
+    match page(failure, reply, here) {
         Step::Look(path, stage) => First::Look(path, stage),
         Step::Done(_) | Step::Make(_) => First::Done,
     }
 }
 
 /// The path that is looked for at a stage.
-fn path_of<'p>(stage: Stage, asked: &Asked<'_, 'p, '_>, state: &'p State) -> &'p [u8] {
+fn path_of<'p>(stage: Stage, asked: &Asked<'_, 'p, '_>, here: Here<'p>) -> &'p [u8] {
     let configured = match stage {
         Stage::Target | Stage::Coded => None,
-        Stage::Fallback => state.config.spa_fallback.as_deref(),
-        Stage::Page(failure) => state.config.error_pages.page(failure.status.as_u16()),
+        Stage::Fallback => here.config.spa_fallback.as_deref(),
+        Stage::Page(failure) => here.config.error_pages.page(failure.status.as_u16()),
     };
     match configured {
         Some(path) => path.as_bytes(),
@@ -374,8 +423,8 @@ fn path_of<'p>(stage: Stage, asked: &Asked<'_, 'p, '_>, state: &'p State) -> &'p
 
 /// Looks for the site's own page for an error, or writes the built-in one.
 #[cold]
-fn page<'p>(failure: Failure, reply: &mut Reply<'_, '_, '_, '_>, state: &'p State) -> Step<'p> {
-    match state.config.error_pages.page(failure.status.as_u16()) {
+fn page<'p>(failure: Failure, reply: &mut Reply<'_, '_, '_, '_>, here: Here<'p>) -> Step<'p> {
+    match here.config.error_pages.page(failure.status.as_u16()) {
         Some(path) => Step::Look(path.as_bytes(), Stage::Page(failure)),
         None => {
             reply.page(failure);
@@ -386,31 +435,40 @@ fn page<'p>(failure: Failure, reply: &mut Reply<'_, '_, '_, '_>, state: &'p Stat
 
 /// What an entry means at a stage.
 #[inline]
-fn step<'p>(entry: &Entry, stage: Stage, reply: &mut Reply<'_, '_, '_, '_>, state: &'p State) -> Step<'p> {
+fn step<'p>(entry: &Entry, stage: Stage, reply: &mut Reply<'_, '_, '_, '_>, here: Here<'p>) -> Step<'p> {
+    if !matches!(stage, Stage::Target) && here.config.spa_fallback.is_some() {
+        reply.also = VARY_FALLBACK;
+    }
     match (&entry.answer, stage) {
         (Answer::Resource(resource), Stage::Target | Stage::Coded | Stage::Fallback) => {
-            found(resource, stage, reply, state)
+            found(resource, stage, reply, here)
         }
         (Answer::Listing(listing), Stage::Target | Stage::Coded | Stage::Fallback) => {
-            let likes_json = reply.asked.head().is_some_and(|h| {
-                let json = accept::weight(&h.fields, "application", "json");
-                json > accept::weight(&h.fields, "text", "html") || accept::asks_for_json(&h.fields)
-            });
+            let likes_json = reply
+                .asked
+                .head()
+                .is_some_and(|h| accept::prefers_json(&h.fields));
             let resource = if likes_json { &listing.json } else { &listing.html };
-            found(resource, Stage::Coded, reply, state)
+            found(resource, Stage::Coded, reply, here)
         }
         (Answer::Redirect(location), Stage::Target | Stage::Coded) => {
             reply.redirect(location);
             Step::Done(Outcome::Answered)
         }
-        (Answer::Missing(Missing::NotFound), Stage::Target) => match &state.config.spa_fallback {
-            Some(path) if wants_fallback(reply.asked) => Step::Look(path.as_bytes(), Stage::Fallback),
-            _ => page(Failure::of_missing(Missing::NotFound), reply, state),
+        (Answer::Missing(Missing::NotFound), Stage::Target) => match &here.config.spa_fallback {
+            None => page(Failure::of_missing(Missing::NotFound), reply, here),
+            Some(path) => {
+                reply.also = VARY_FALLBACK;
+                match wants_fallback(reply.asked) {
+                    true => Step::Look(path.as_bytes(), Stage::Fallback),
+                    false => page(Failure::of_missing(Missing::NotFound), reply, here),
+                }
+            }
         },
         (Answer::Missing(missing), Stage::Target | Stage::Coded | Stage::Fallback) => {
-            page(Failure::of_missing(*missing), reply, state)
+            page(Failure::of_missing(*missing), reply, here)
         }
-        (Answer::Redirect(_), Stage::Fallback) => page(Failure::of_missing(Missing::NotFound), reply, state),
+        (Answer::Redirect(_), Stage::Fallback) => page(Failure::of_missing(Missing::NotFound), reply, here),
         (Answer::Resource(resource), Stage::Page(failure)) => {
             reply.site_page(failure, resource.identity());
             Step::Done(Outcome::Answered)
@@ -422,16 +480,25 @@ fn step<'p>(entry: &Entry, stage: Stage, reply: &mut Reply<'_, '_, '_, '_>, stat
     }
 }
 
+/// What decides between the fallback and 404. Also told with an answer that had to be made first, which
+/// may be of the one or the other.
+const VARY_FALLBACK: &[u8] = b"Vary: Accept, Sec-Fetch-Mode\r\n";
+
 /// Whether an unknown path is a place inside a single-page application: a browser goes there for a
-/// page, and the name is not that of a file. (A missing script answered with a page would break the
-/// application in ways that are hard to find.)
+/// page, and the name is not that of a file. (A missing script or a `fetch()` answered with a page
+/// would break the application in ways that are hard to find.)
 fn wants_fallback(asked: &Asked<'_, '_, '_>) -> bool {
     let Some(head) = asked.head() else { return false };
     let path = head.target.path().unwrap_or_default();
     let name = path.rsplit(|&b| b == b'/').next().unwrap_or_default();
+    let mode = head
+        .fields
+        .iter()
+        .find(|(name, _)| name.eq_ignore_ascii_case("sec-fetch-mode"));
     !name.contains(&b'.')
+        && mode.is_none_or(|(_, mode)| mode == b"navigate")
         && accept::weight(&head.fields, "text", "html") > 0
-        && !accept::asks_for_json(&head.fields)
+        && !accept::prefers_json(&head.fields)
 }
 
 /// Which representation is sent.
@@ -478,16 +545,22 @@ fn found<'p>(
     resource: &Resource,
     stage: Stage,
     reply: &mut Reply<'_, '_, '_, '_>,
-    state: &'p State,
+    here: Here<'p>,
 ) -> Step<'p> {
     let Some(head) = reply.asked.head() else {
-        return page(Failure::of(Status::BAD_REQUEST), reply, state);
+        return page(Failure::of(Status::BAD_REQUEST), reply, here);
     };
     let may_make = !matches!(stage, Stage::Coded);
     let representation = match choose(resource, head.accept_encoding(), may_make) {
         Choice::Send(representation) => representation,
         Choice::Make(coding) => return Step::Make(coding),
-        Choice::NotAcceptable => return page(Failure::of(Status::NOT_ACCEPTABLE), reply, state),
+        Choice::NotAcceptable => {
+            let failure = Failure {
+                extra: Extra::VaryCoding,
+                ..Failure::of(Status::NOT_ACCEPTABLE)
+            };
+            return page(failure, reply, here);
+        }
     };
     let validators = Validators {
         etag: Some(&representation.etag),
@@ -495,7 +568,7 @@ fn found<'p>(
     };
     match conditional::evaluate(head.method, &head.fields, &validators, reply.clock.now()) {
         Verdict::Proceed { range: true } if head.method == Method::Get && head.fields.has(Name::Range) => {
-            part(representation, head.range(), reply, state)
+            part(representation, head.range(), reply, here)
         }
         Verdict::Proceed { .. } => {
             reply.whole(representation);
@@ -509,7 +582,7 @@ fn found<'p>(
             reply.not_modified(representation);
             Step::Done(Outcome::Answered)
         }
-        Verdict::Failed => page(Failure::of(Status::PRECONDITION_FAILED), reply, state),
+        Verdict::Failed => page(Failure::of(Status::PRECONDITION_FAILED), reply, here),
     }
 }
 
@@ -519,10 +592,10 @@ fn part<'p>(
     representation: &Representation,
     range: Option<&[u8]>,
     reply: &mut Reply<'_, '_, '_, '_>,
-    state: &'p State,
+    here: Here<'p>,
 ) -> Step<'p> {
     let selection = match range {
-        Some(value) => range::select(value, representation.len, &state.http_limits),
+        Some(value) => range::select(value, representation.len, here.http_limits),
         None => Selection::Whole,
     };
     match selection {
@@ -539,7 +612,7 @@ fn part<'p>(
                 extra: Extra::Whole(representation.len),
                 ..Failure::of(Status::RANGE_NOT_SATISFIABLE)
             };
-            return page(failure, reply, state);
+            return page(failure, reply, here);
         }
     }
     Step::Done(Outcome::Answered)

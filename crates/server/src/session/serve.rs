@@ -53,10 +53,11 @@ impl Session {
                 });
                 return self.depart(cx, tx, Then::Input(input), now);
             }
-            if let Some((found, used)) = cx.recall.find(rest)
-                && self.http.receive_again()
+            if self.pace.is_none()
+                && let Some(found) = cx.recall.find(rest)
+                && self.http.receive_again(found.version, found.persistent)
             {
-                match self.answer_again(cx, found, &rest[used..], started, tx, now) {
+                match self.answer_again(cx, found, &rest[found.used..], started, tx, now) {
                     Some(left) => rest = left,
                     None => return,
                 }
@@ -116,6 +117,9 @@ impl Session {
         let bytes = rest.to_vec();
         self.phase = Phase::Head(Box::new(Input { bytes, started }));
         self.deadline = now + cx.state.limits.header_timeout;
+        if self.draining {
+            self.hurry(now);
+        }
         if self.half_closed {
             self.eof(cx, tx, now);
         }
@@ -132,8 +136,21 @@ impl Session {
         now: Instant,
     ) -> Option<&'b [u8]> {
         self.count(cx);
-        let outcome = self.pursue(cx, asked, Start::Request, tx);
+        let start = self.start(cx, now);
+        let outcome = self.pursue(cx, asked, start, tx);
         self.conclude(cx, asked, outcome, behind, tx, now)
+    }
+
+    /// How a complete request begins: as it should, or with the refusal of one that is too many.
+    #[inline]
+    fn start(&mut self, cx: &Cx, now: Instant) -> Start<'static> {
+        match (&self.pace, cx.state.rate) {
+            (Some(pace), Some(rate)) if !pace.admits(rate, now) => {
+                cx.counters.too_many.add(1);
+                Start::Failure(Failure::TOO_MANY)
+            }
+            _ => Start::Request,
+        }
     }
 
     /// A request is here; it may be the last.
@@ -156,6 +173,9 @@ impl Session {
         tx: &mut Tx,
         now: Instant,
     ) -> Option<&'b [u8]> {
+        if !matches!(outcome, Outcome::Wait(..)) {
+            cx.answered(asked.started());
+        }
         match outcome {
             Outcome::Answered => match self.after(asked.wants_close(), behind) {
                 None if tx.body.is_none() => return Some(behind),
@@ -182,6 +202,7 @@ impl Session {
                     started: asked.started(),
                     stage,
                     generation: cx.generation,
+                    site: cx.state.hosts.index_of(asked.authority()),
                     rest: behind.to_vec(),
                 });
                 if tx.is_empty() {
@@ -336,7 +357,8 @@ impl Session {
                 let left = with_head(&discard.head, cx, |cx, head| {
                     let asked = Asked::request(head, &discard.head, discard.started);
                     self.count(cx);
-                    let outcome = self.pursue(cx, &asked, Start::Request, tx);
+                    let start = self.start(cx, now);
+                    let outcome = self.pursue(cx, &asked, start, tx);
                     self.conclude(cx, &asked, outcome, &bytes[used..], tx, now)
                 });
                 if let Some(Some(left)) = left {
@@ -387,9 +409,10 @@ impl Session {
             stage,
             rest,
             generation,
+            site,
             ..
         } = *wait;
-        let (entry, stage) = match &mut cx.view {
+        let (entry, stage) = match cx.views.get_mut(site) {
             Some(view) if generation == cx.generation => (view.finish(loaded), stage),
             // Found in a site that is no longer served: good for this answer as it is, not for the view.
             _ => (Arc::clone(loaded.entry()), stage.settled()),

@@ -2,6 +2,7 @@
 
 use crate::cache::CacheConfig;
 use crate::coding::CompressConfig;
+use crate::config::{ConfigError, HeaderRule};
 use core::fmt;
 use measure::UnixTime;
 use std::path::PathBuf;
@@ -29,8 +30,12 @@ pub struct SiteConfig {
     pub cache: CacheConfig,
     /// Field lines of every 200, 206 and 304, as name and value. Validated by whoever read them.
     pub fields: Vec<(String, String)>,
+    /// Further ones for some paths, which take the place of those of the same name.
+    pub field_rules: Vec<HeaderRule>,
     /// `charset` of text types; `None` sends none.
     pub charset: Option<String>,
+    /// Whether the kernel is asked to tell of changes; else what is cached is looked at twice a second.
+    pub change_events: bool,
 }
 
 impl SiteConfig {
@@ -47,7 +52,9 @@ impl SiteConfig {
             compress: Some(CompressConfig::default()),
             cache: CacheConfig::default(),
             fields: Vec::new(),
+            field_rules: Vec::new(),
             charset: Some("utf-8".to_owned()),
+            change_events: true,
         }
     }
 }
@@ -80,6 +87,8 @@ pub enum Symlinks {
 pub enum OpenError {
     /// The root is missing, no directory, or may not be read: the operator's to mend.
     Root(PathBuf, runtime::fs::OpenError),
+    /// Hosts contradict each other.
+    Hosts(ConfigError),
     /// The system refused the thread that watches for changes.
     Watch(std::io::Error),
 }
@@ -91,6 +100,7 @@ impl fmt::Display for OpenError {
                 write!(f, "cannot serve `{}`: there is no such directory", path.display())
             }
             OpenError::Root(path, cause) => write!(f, "cannot serve `{}`: {cause}", path.display()),
+            OpenError::Hosts(cause) => cause.fmt(f),
             OpenError::Watch(cause) => write!(f, "cannot watch the files for changes: {cause}"),
         }
     }
@@ -100,6 +110,7 @@ impl std::error::Error for OpenError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             OpenError::Root(_, cause) => Some(cause),
+            OpenError::Hosts(cause) => Some(cause),
             OpenError::Watch(cause) => Some(cause),
         }
     }

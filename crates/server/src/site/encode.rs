@@ -127,12 +127,7 @@ impl Encode {
     }
 
     fn represent(&self, resource: &Resource, body: Body) -> Representation {
-        let Claim {
-            shared,
-            entry,
-            coding,
-            ..
-        } = &self.claim;
+        let Claim { entry, coding, .. } = &self.claim;
         let identity = resource.identity();
         // The type was decided when the file was loaded; only its text is needed again.
         let essence = String::from_utf8_lossy(&identity.media_type);
@@ -143,7 +138,7 @@ impl Encode {
         let lines = Lines {
             last_modified: resource.last_modified,
             vary: Some("Accept-Encoding"),
-            configured: &shared.configured,
+            configured: &resource.configured,
             media_type: &media_type,
         };
         debug_assert!(!entry.path.is_empty());
@@ -175,7 +170,12 @@ impl Encode {
                 _ => 0,
             })
             .sum();
-        let answer = Answer::Resource(Resource::new(old.last_modified, representations, &old.makeable()));
+        let answer = Answer::Resource(Resource::new(
+            old.last_modified,
+            representations,
+            &old.makeable(),
+            old.configured.clone(),
+        ));
         let charge = shared.charge(&base.path, &answer, &files)?;
         Some(Draft {
             path: base.path.clone(),

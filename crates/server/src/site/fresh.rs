@@ -81,8 +81,12 @@ pub(super) fn start(shared: &Arc<Shared>) -> Result<(), OpenError> {
             shared.on_change(change);
         }
     });
-    let watcher = Watcher::start(Arc::clone(root), (*symlinks).into(), Limits::default(), on_change)
-        .map_err(OpenError::Watch)?;
+    let mut limits = Limits::default();
+    if !shared.config.change_events {
+        limits.directories_max = 0;
+    }
+    let watcher =
+        Watcher::start(Arc::clone(root), (*symlinks).into(), limits, on_change).map_err(OpenError::Watch)?;
     let unset = shared.freshness.watcher.set(watcher);
     debug_assert!(unset.is_ok(), "a site is started once");
     Ok(())

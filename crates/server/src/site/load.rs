@@ -17,7 +17,7 @@ use super::represent::{self, Body, Lines};
 use super::tree::Opened;
 use super::{Polls, Shared};
 use crate::cache::{Charge, Draft, ENTRY_OVERHEAD, Snapshot};
-use crate::entry::{Answer, Content, Entry, Listing, Missing, Resource};
+use crate::entry::{Answer, Entry, Listing, Missing, Resource};
 use crate::listing;
 use crate::media_type::MediaType;
 use bytes::Bytes;
@@ -123,7 +123,7 @@ struct Found {
     files: Vec<Arc<fs::File>>,
     /// Whether it may be kept at all.
     keep: bool,
-    /// Whether a symbolic link was on the way: then no watch sees every change.
+    /// Whether links are involved: then no watch sees every change.
     linked: bool,
 }
 
@@ -251,19 +251,24 @@ impl Load {
                 }
             }
         }
-        // Whoever put siblings there has decided which codings there are.
+        // Whoever put siblings there has decided which codings there are. What could not be kept is not
+        // made: it would be made again for every request.
+        let len = bodies[0].1.len;
         let makeable = match &config.compress {
-            Some(compress) if bodies.len() == 1 && media_type.compressible => {
-                compress.codings(bodies[0].1.len)
+            Some(compress)
+                if bodies.len() == 1 && media_type.compressible && len <= self.shared.store.largest() =>
+            {
+                compress.codings(len)
             }
             _ => Vec::new(),
         };
         let coded = bodies.len() > 1 || !makeable.is_empty();
         let last_modified = represent::last_modified(modified, self.wall);
+        let configured = self.shared.configured_for(&self.path, &[b"/", rel].concat());
         let lines = Lines {
             last_modified: Some(last_modified),
             vary: coded.then_some("Accept-Encoding"),
-            configured: &self.shared.configured,
+            configured: &configured,
             media_type: &media_type,
         };
         let mut found = Found {
@@ -286,7 +291,12 @@ impl Load {
                 body.len,
             ));
         }
-        found.answer = Answer::Resource(Resource::new(Some(last_modified), representations, &makeable));
+        found.answer = Answer::Resource(Resource::new(
+            Some(last_modified),
+            representations,
+            &makeable,
+            configured,
+        ));
         Ok(found)
     }
 
@@ -300,16 +310,26 @@ impl Load {
             Opened::Directory { .. } => return Err(Stop::Missing(Missing::NotFound)),
         };
         let mut reads = 0;
-        while file.meta().len <= self.shared.memory_max {
+        while file.meta().len <= represent::HASHED_MAX.max(self.shared.memory_max) {
             let len = file.meta().len;
-            let Some(charge) = self.shared.store.reserve(len, 0) else {
-                break;
+            let room = match len <= self.shared.memory_max {
+                true => self.shared.store.reserve(len, 0),
+                false => None,
             };
             let bytes = file.read_all(0, len as usize, wait)?;
             reads += 1;
             let unchanged = bytes.len() as u64 == len && file.meta_now()? == *file.meta();
-            if unchanged || reads == READS_MAX {
-                return Ok(Body::memory(charge.hold(bytes), coding, len, unchanged));
+            match room {
+                Some(charge) if unchanged || reads == READS_MAX => {
+                    return Ok(Body::memory(charge.hold(bytes), coding, len, unchanged));
+                }
+                None if unchanged => {
+                    let etag = represent::etag_of_bytes(&bytes, coding);
+                    // A small file deserves memory: look again when there is room.
+                    return Ok(Body::file(file, etag, len > self.shared.memory_max));
+                }
+                None if reads == READS_MAX => break,
+                Some(_) | None => {}
             }
             // Opened again, as it may have been replaced rather than rewritten.
             match self.shared.open(rel, wait)? {
@@ -317,19 +337,9 @@ impl Load {
                 _ => return Err(Stop::Missing(Missing::NotFound)),
             }
         }
+        // A weak tag should become a strong one soon: look again.
         let (etag, strong) = represent::etag_of_meta(file.meta(), coding, self.wall);
-        let len = file.meta().len;
-        let file = Arc::new(file);
-        let small = len <= self.shared.memory_max;
-        Ok(Body {
-            content: Content::File(Arc::clone(&file)),
-            len,
-            etag,
-            reserved: 0,
-            file: Some(file),
-            // A weak tag should become a strong one soon, and a small file deserves memory: look again.
-            keep: strong && !small,
-        })
+        Ok(Body::file(file, etag, strong))
     }
 
     fn listing(&self, rel: &[u8], linked: bool) -> Result<Found, Stop> {
@@ -355,12 +365,13 @@ impl Load {
             keep: true,
             linked,
         };
+        let configured = self.shared.configured_for(&self.path, &self.path);
         let mut resource = |essence, text: Vec<u8>| {
             let media_type = MediaType::of_essence(essence, Some("utf-8"), &[]);
             let lines = Lines {
                 last_modified: None,
                 vary: Some("Accept"),
-                configured: &self.shared.configured,
+                configured: &configured,
                 media_type: &media_type,
             };
             let len = text.len() as u64;
@@ -371,7 +382,7 @@ impl Load {
             found.content += body.reserved;
             found.keep &= body.keep;
             let one = represent::representation(&lines, Coding::Identity, body.etag, body.content, len);
-            Resource::new(None, vec![one], &[])
+            Resource::new(None, vec![one], &[], configured.clone())
         };
         let html = resource("text/html", html);
         let json = resource("application/json", json);
@@ -420,7 +431,17 @@ impl Shared {
             Answer::Redirect(location) => location.len() as u64,
             Answer::Missing(_) => 0,
         };
-        let bytes = ENTRY_OVERHEAD + path.len() as u64 + texts;
+        let configured = match answer {
+            Answer::Resource(resource) => &resource.configured,
+            Answer::Listing(listing) => &listing.html.configured,
+            Answer::Redirect(_) | Answer::Missing(_) => &self.configured,
+        };
+        // Lines that all answers have are held once, those of rules with each entry.
+        let own = match configured.as_ptr() == self.configured.as_ptr() {
+            true => 0,
+            false => configured.len() as u64,
+        };
+        let bytes = ENTRY_OVERHEAD + path.len() as u64 + texts + own;
         let mut charge = self.store.reserve(bytes, files.len() as u64)?;
         charge.attach(files);
         Some(charge)

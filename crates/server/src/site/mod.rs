@@ -30,6 +30,7 @@ pub use load::{Load, Loaded};
 pub use view::{Lookup, View, ViewCounters};
 
 use crate::cache::{Store, StoreCounters};
+use bytes::Bytes;
 use foldhash::SharedSeed;
 use foldhash::fast::SeedableRandomState;
 use fresh::Freshness;
@@ -54,7 +55,7 @@ pub(crate) struct Shared {
     freshness: Arc<Freshness>,
     hasher: SeedableRandomState,
     /// The configured field lines, each with its CRLF.
-    configured: Box<[u8]>,
+    configured: Bytes,
     /// Files up to this length are kept in memory.
     memory_max: u64,
     /// Encodings being made.
@@ -127,6 +128,35 @@ impl Shared {
     #[inline]
     fn hash(&self, path: &[u8]) -> u64 {
         hash_with(&self.hasher, path)
+    }
+
+    /// The configured field lines of the answer to `path` that is made of `file`, both as paths of the
+    /// site: a later line of a name takes the place of an earlier one.
+    fn configured_for(&self, path: &[u8], file: &[u8]) -> Bytes {
+        let rules = &self.config.field_rules;
+        let mut applying = rules
+            .iter()
+            .filter(|rule| rule.path.matches(path) || rule.path.matches(file))
+            .peekable();
+        if applying.peek().is_none() {
+            return self.configured.clone();
+        }
+        let general = self.config.fields.iter().map(|(name, value)| (&**name, &**value));
+        let mut lines: Vec<(&str, &str)> = general.collect();
+        for rule in applying {
+            lines.retain(|(name, _)| {
+                !rule
+                    .header
+                    .iter()
+                    .any(|line| line.name().eq_ignore_ascii_case(name))
+            });
+            lines.extend(rule.header.iter().map(|line| (line.name(), line.value())));
+        }
+        let mut out = Vec::new();
+        for (name, value) in lines {
+            represent::line(&mut out, name, value.as_bytes());
+        }
+        out.into()
     }
 
     /// Whether what is served can change while it is.

@@ -287,6 +287,18 @@ fn changes_on_disk_are_seen() {
 }
 
 #[test]
+fn a_change_through_another_name_is_seen() {
+    let mut f = Fixture::new(|_| ());
+    f.write("page", "first");
+    let other = f.dir.path().join("elsewhere");
+    std::fs::hard_link(f.at("page"), &other).unwrap();
+    f.becomes("/page", "first");
+    std::fs::write(&other, "written outside the root").unwrap();
+    f.becomes("/page", "written outside the root");
+    assert!(f.is_kept("/page"), "it is looked at, not read anew each time");
+}
+
+#[test]
 fn indexes_siblings_and_redirects_follow_changes() {
     let mut f = Fixture::new(|_| ());
     f.write("d/page.html", "page");
@@ -447,16 +459,39 @@ fn large_files_are_kept_open_within_the_bound() {
 
 #[test]
 fn a_large_file_changed_just_now_has_a_weak_tag_and_is_not_kept() {
-    let mut f = Fixture::new(|c| c.cache.memory_file_max = Bytes(10));
-    f.write("log", "x".repeat(100));
+    let mut f = Fixture::new(|_| {});
+    let large = "x".repeat(represent::HASHED_MAX as usize + 1);
+    f.write("log", &large);
+    f.write("page", &large[1..]);
     f.wall = UnixTime::from_secs(f.wall.secs - 1_000);
     f.turn(Duration::ZERO);
     assert!(resource(&f.get("/log")).identity().etag.starts_with(b"W/\""));
     assert!(!f.is_kept("/log"));
+    let page = resource(&f.get("/page")).identity().etag.clone();
+    assert_eq!(
+        page,
+        represent::etag_of_bytes(&large.as_bytes()[1..], Coding::Identity),
+        "one byte less is named by its content at once"
+    );
+    assert!(f.is_kept("/page"));
     f.wall = UnixTime::from_secs(f.wall.secs + 1_000);
     f.turn(Duration::ZERO);
     assert!(resource(&f.get("/log")).identity().etag.starts_with(b"\""));
     assert!(f.is_kept("/log"));
+}
+
+#[test]
+fn a_coding_that_could_not_be_kept_is_not_made() {
+    let text = "A line of text that shrinks very well. ".repeat(1_000);
+    for (budget, makeable) in [(Bytes::mib(1), true), (Bytes::kib(256), false)] {
+        let mut f = Fixture::new(|c| {
+            c.cache.budget = budget;
+            c.compress = Some(crate::coding::CompressConfig::default());
+        });
+        f.write("long.txt", &text);
+        let entry = f.get("/long.txt");
+        assert_eq!(resource(&entry).can_make(Coding::Gzip), makeable, "{budget}");
+    }
 }
 
 #[test]

@@ -19,7 +19,8 @@ pub(crate) enum Tree {
 /// Something opened.
 #[derive(Debug)]
 pub(crate) enum Opened {
-    /// From the file system. The flag says whether a symbolic link was on the way.
+    /// From the file system. The flag says whether a symbolic link was on the way or the file has other
+    /// names: then it can change without a change in the directories of its path.
     Disk { file: fs::File, linked: bool },
     /// From the executable.
     Embedded {
@@ -124,7 +125,10 @@ impl Tree {
             Err(error) => return Err(error),
         };
         match file.meta().kind {
-            Kind::File => Ok(Opened::Disk { file, linked }),
+            Kind::File => {
+                let linked = linked || file.meta().names > 1;
+                Ok(Opened::Disk { file, linked })
+            }
             Kind::Directory => Ok(Opened::Directory { linked }),
             Kind::Other => Err(OpenError::NotFound),
         }

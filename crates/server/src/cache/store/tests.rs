@@ -45,7 +45,12 @@ fn put(store: &Store, name: u16, size: u64, descriptors: u64) -> Option<(Arc<Ent
     let draft = Draft {
         path: path(name),
         hash: hash(name),
-        answer: Answer::Resource(Resource::new(None, vec![representation], &[])),
+        answer: Answer::Resource(Resource::new(
+            None,
+            vec![representation],
+            &[],
+            bytes::Bytes::new(),
+        )),
         charge,
         content: size,
         polls: None,

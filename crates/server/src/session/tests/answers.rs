@@ -213,6 +213,12 @@ fn a_single_page_application() {
         ("/users/7", "Accept: application/json, text/plain, */*\r\n", 404),
         ("/users/7", "Accept: image/png\r\n", 404),
         ("/users/7", "Accept: text/html;q=0\r\n", 404),
+        ("/users/7", "Accept: */*\r\nSec-Fetch-Mode: cors\r\n", 404),
+        (
+            "/users/7",
+            "Accept: text/html\r\nSec-Fetch-Mode: navigate\r\n",
+            200,
+        ),
         ("/missing.js", "Accept: text/html\r\n", 404),
         ("/v1.2/users", "Accept: text/html\r\n", 200),
         ("/index.html", "Accept: image/png\r\n", 200),
@@ -221,6 +227,11 @@ fn a_single_page_application() {
         assert_eq!(answer.status, status, "{path} {accept}");
         if path.ends_with('7') || path.ends_with("users") {
             assert_eq!(answer.body == file("/app.html"), status == 200);
+            assert!(
+                answer.head.contains("\r\nVary: Accept, Sec-Fetch-Mode\r\n"),
+                "{}",
+                answer.head
+            );
         }
     }
     let first = get("/users/7", "");

@@ -32,6 +32,27 @@ fn a_byte_now_and_then_buys_no_time() {
 }
 
 #[test]
+fn a_drain_does_not_wait_long_for_whom_nothing_is_owed() {
+    let mut rig = Rig::new();
+    rig.send(b"GET / HTTP/1.1\r\n");
+    rig.drain();
+    rig.wait(Duration::from_millis(900));
+    assert_eq!(rig.end, End::Open, "the rest of a head may be on its way");
+    rig.wait(Duration::from_millis(200));
+    assert!(rig.text().starts_with("HTTP/1.1 408 "), "{}", rig.text());
+    assert_eq!(rig.end, End::HalfClosed);
+    rig.wait(Duration::from_millis(1_100));
+    assert_eq!(rig.end, End::Closed, "no longer than needed to read the answer");
+
+    let mut rig = Rig::new();
+    rig.send(b"BAD\r\n\r\n");
+    assert_eq!(rig.end, End::HalfClosed);
+    rig.drain();
+    rig.wait(Duration::from_millis(1_100));
+    assert_eq!(rig.end, End::Closed);
+}
+
+#[test]
 fn the_header_time_begins_anew_with_each_request() {
     let mut rig = Rig::new();
     for _ in 0..5 {

@@ -1,0 +1,238 @@
+//! A profile made real: two directions, each a chain of queues, or both through one half-duplex medium.
+//!
+//! The order packets meet the parts is fixed: ACK holding, MTU, queue and line, loss, delay. A lost packet has
+//! therefore taken its time on the line, and a held ACK has not.
+
+use crate::bottleneck::Bottleneck;
+use crate::chain::Chain;
+use crate::delay::{Delay, Jitter};
+use crate::hold::AckHold;
+use crate::limits::Limits;
+use crate::loss::Loss;
+use crate::mtu::Mtu;
+use crate::packet::{Packet, TcpView};
+use crate::profile::{Profile, Way};
+use crate::queue::{Counters, Queue, Verdict};
+use measure::{Bytes, Draw, Instant, Rng, Seed};
+
+/// Which way a packet goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Direction {
+    /// From the client.
+    Up,
+    /// To the client.
+    Down,
+}
+
+impl Direction {
+    /// The other way.
+    pub fn reverse(self) -> Direction {
+        match self {
+            Direction::Up => Direction::Down,
+            Direction::Down => Direction::Up,
+        }
+    }
+}
+
+/// Both directions of an emulated link.
+#[derive(Debug)]
+pub struct Path<P>(Ways<P>);
+
+#[derive(Debug)]
+enum Ways<P> {
+    /// Up and down do not meet.
+    Apart([Chain<P>; 2]),
+    /// Both queue for one medium, in order of arrival; collisions are not modeled.
+    Shared {
+        before: [Chain<P>; 2],
+        medium: Box<Bottleneck<Tagged<P>>>,
+        after: [Chain<P>; 2],
+    },
+}
+
+/// A packet on the shared medium.
+#[derive(Debug)]
+struct Tagged<P>(Direction, P);
+
+impl<P: Packet> Packet for Tagged<P> {
+    fn size(&self) -> Bytes {
+        self.1.size()
+    }
+    fn line_size(&self) -> Bytes {
+        self.1.line_size()
+    }
+    fn tcp(&self) -> Option<TcpView> {
+        self.1.tcp()
+    }
+}
+
+type Part<P> = Box<dyn Queue<P> + Send>;
+
+impl Way {
+    /// What stands before the line.
+    fn before<P: Packet + Send + 'static>(&self, limits: &Limits) -> Vec<Part<P>> {
+        let mut parts: Vec<Part<P>> = Vec::new();
+        if let Some(timer) = self.hold_acks {
+            parts.push(Box::new(AckHold::new(timer, self.hold_mss, limits.flows_max)));
+        }
+        if let Some(mtu) = self.mtu {
+            parts.push(Box::new(Mtu::new(mtu)));
+        }
+        parts
+    }
+
+    /// What stands after the line.
+    fn after<P: Send + 'static>(&self, rng: &mut Rng, limits: &Limits) -> Vec<Part<P>> {
+        let mut parts: Vec<Part<P>> = Vec::new();
+        // Both draws are made whatever the profile asks for: adding loss does not change the jitter.
+        let (loss_seed, jitter_seed) = (Seed(rng.next_u64()), Seed(rng.next_u64()));
+        if let Some(model) = self.loss {
+            parts.push(Box::new(Loss::new(model, loss_seed)));
+        }
+        if !self.delay.is_zero() || self.jitter != Jitter::None {
+            parts.push(Box::new(Delay::with_jitter(
+                self.delay,
+                self.jitter,
+                self.reorder,
+                jitter_seed,
+                limits.in_flight_max,
+            )));
+        }
+        parts
+    }
+
+    /// The whole direction as one queue; a half-duplex medium is not known here.
+    fn chain<P: Packet + Send + 'static>(&self, rng: &mut Rng, limits: &Limits) -> Chain<P> {
+        let mut parts = self.before(limits);
+        if let Some(server) = &self.server {
+            parts.push(Box::new(Bottleneck::new(
+                server.clone(),
+                self.framing,
+                self.discipline,
+                limits,
+            )));
+        }
+        parts.extend(self.after(rng, limits));
+        Chain::new(parts)
+    }
+}
+
+impl<P: Packet + Send + 'static> Path<P> {
+    /// The link that `profile` describes, its chance drawn from `seed`.
+    pub fn new(profile: &Profile, seed: Seed, limits: &Limits) -> Path<P> {
+        let mut rng = seed.rng();
+        let (up, down) = (&profile.up, &profile.down);
+        Path(match (&up.server, profile.half_duplex) {
+            (Some(server), true) => Ways::Shared {
+                before: [Chain::new(up.before(limits)), Chain::new(down.before(limits))],
+                medium: Box::new(Bottleneck::new(server.clone(), up.framing, up.discipline, limits)),
+                after: [
+                    Chain::new(up.after(&mut rng, limits)),
+                    Chain::new(down.after(&mut rng, limits)),
+                ],
+            },
+            _ => Ways::Apart([up.chain(&mut rng, limits), down.chain(&mut rng, limits)]),
+        })
+    }
+
+    /// Hands a packet to the link.
+    pub fn send(&mut self, direction: Direction, packet: P, now: Instant) -> Verdict {
+        self.advance(now);
+        let verdict = match &mut self.0 {
+            Ways::Apart(ways) => ways[direction as usize].enqueue(packet, now),
+            Ways::Shared { before, .. } => before[direction as usize].enqueue(packet, now),
+        };
+        self.advance(now);
+        verdict
+    }
+
+    /// The next packet that has come out by `now`.
+    pub fn receive(&mut self, direction: Direction, now: Instant) -> Option<P> {
+        self.advance(now);
+        match &mut self.0 {
+            Ways::Apart(ways) => ways[direction as usize].dequeue(now),
+            Ways::Shared { after, .. } => after[direction as usize].dequeue(now),
+        }
+    }
+
+    /// The instant before which nothing comes out, of either direction.
+    pub fn next_departure(&self) -> Option<Instant> {
+        match &self.0 {
+            Ways::Apart(ways) => ways.iter().filter_map(Queue::next_departure).min(),
+            Ways::Shared {
+                before,
+                medium,
+                after,
+            } => before
+                .iter()
+                .chain(after)
+                .filter_map(Queue::next_departure)
+                .chain(medium.next_departure())
+                .min(),
+        }
+    }
+
+    /// What went in, came out and was dropped in one direction. On a shared medium packets that wait for it,
+    /// or were dropped by its queue, are counted for both.
+    pub fn counters(&self, direction: Direction) -> Counters {
+        match &self.0 {
+            Ways::Apart(ways) => ways[direction as usize].counters(),
+            Ways::Shared {
+                before,
+                medium,
+                after,
+            } => {
+                let (before, after) = (
+                    before[direction as usize].counters(),
+                    after[direction as usize].counters(),
+                );
+                let medium = medium.counters();
+                let mut total = before;
+                total.left = after.left;
+                total.waiting += medium.waiting + after.waiting;
+                total.dropped.add(&medium.dropped);
+                total.dropped.add(&after.dropped);
+                total
+            }
+        }
+    }
+
+    fn advance(&mut self, now: Instant) {
+        let Ways::Shared {
+            before,
+            medium,
+            after,
+        } = &mut self.0
+        else {
+            return;
+        };
+        loop {
+            let up = before[0].next_departure().map(|at| (at, 1));
+            let down = before[1].next_departure().map(|at| (at, 2));
+            let done = medium.next_departure().map(|at| (at, 0));
+            let Some((at, which)) = up.into_iter().chain(down).chain(done).min() else {
+                return;
+            };
+            if at > now {
+                return;
+            }
+            match which {
+                0 => {
+                    if let Some(Tagged(direction, packet)) = medium.dequeue(at) {
+                        after[direction as usize].enqueue(packet, at);
+                    }
+                }
+                1 => {
+                    if let Some(packet) = before[0].dequeue(at) {
+                        medium.enqueue(Tagged(Direction::Up, packet), at);
+                    }
+                }
+                _ => {
+                    if let Some(packet) = before[1].dequeue(at) {
+                        medium.enqueue(Tagged(Direction::Down, packet), at);
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! A worker that died, by a panic outside any session or by a failure of the system, is replaced.
+//!
+//! ```text
+//!   run ── drained ──▶ end
+//!    ▲ │ died: report (once a second for all), wait (longer the more often in a row)
+//!    └─┘
+//! ```
+//! Decides when; refuses to know what a worker is. A session that panics never comes here: its worker
+//! buries it.
+
+use super::worker::{Control, Together};
+use crate::clock;
+use measure::Duration;
+use std::os::fd::OwnedFd;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Who worked this long did not die of how it was started.
+const SETTLED: Duration = Duration::from_secs(5);
+/// The wait before the second replacement in a row; it doubles with each further one.
+const PAUSE: Duration = Duration::from_millis(100);
+/// The longest wait.
+const PAUSE_MAX: Duration = Duration::from_secs(10);
+/// How often one who waits looks whether all is ending.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// Sockets kept for a worker's successors, until nobody is to succeed.
+#[derive(Debug)]
+pub(crate) struct Listeners(Mutex<Vec<Arc<OwnedFd>>>);
+
+impl Listeners {
+    pub(crate) fn keep(sockets: Vec<Arc<OwnedFd>>) -> Arc<Listeners> {
+        Arc::new(Listeners(Mutex::new(sockets)))
+    }
+
+    /// The sockets; none once they were given up.
+    pub(crate) fn get(&self) -> Vec<Arc<OwnedFd>> {
+        self.lock().clone()
+    }
+
+    /// Lets them be closed by whoever still uses them.
+    pub(crate) fn give_up(&self) {
+        self.lock().clear();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Arc<OwnedFd>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Runs a worker's life, and then another's, until one ends because it was asked to.
+///
+/// # Errors
+/// Why the last one died, if all was ending then.
+pub(crate) fn supervise(
+    name: &str,
+    control: &Control,
+    together: &Together,
+    mut life: impl FnMut() -> std::io::Result<()>,
+) -> std::io::Result<()> {
+    let mut deaths = 0;
+    loop {
+        let began = clock::now();
+        let why = match catch_unwind(AssertUnwindSafe(&mut life)) {
+            Ok(Ok(())) => return Ok(()),
+            Ok(Err(error)) => error,
+            Err(_) => std::io::Error::other("it panicked"),
+        };
+        if control.is_draining() {
+            return Err(why);
+        }
+        let now = clock::now();
+        if now.since(began) >= SETTLED {
+            deaths = 0;
+        }
+        let pause = match deaths {
+            0 => Duration::ZERO,
+            more => (PAUSE * (1 << (more - 1).min(10))).min(PAUSE_MAX),
+        };
+        deaths += 1;
+        together.replaced.fetch_add(1, Ordering::Relaxed);
+        if together.may_complain(now) {
+            tracing::error!(
+                "thread {name} died ({why}): its connections are lost, another takes its place{}",
+                if pause.is_zero() {
+                    String::new()
+                } else {
+                    format!(" in {pause:?}")
+                }
+            );
+        }
+        let until = now + pause;
+        while clock::now() < until && !control.is_draining() {
+            std::thread::sleep(LOOK.min(until.since(clock::now())));
+        }
+    }
+}

@@ -1,0 +1,660 @@
+//! Worker processes: forks them, watches over them, and tells them what the person who runs the program
+//! wants.
+//!
+//! ```text
+//!            fork             ready (SIGUSR2)
+//!   VACANT ───────▶ STARTING ───────────────▶ RUNNING ◀──▶ busy, idle (seen on the board)
+//!     ▲                 │ died                  │ died, or told to go
+//!     └── soon, or after a pause that doubles ──┘
+//! ```
+//! The members are forked, not executed anew: a copy has the configuration that was found valid, whatever
+//! has become of its file since, and needs no file at all once privileges are gone. That is sound because
+//! the founder never has a second thread (looked at before each fork), which is why it serves nothing
+//! itself, and fetches its signals instead of having handlers, whose pipes its members would share.
+//!
+//! A member dies with its founder: the kernel sends it SIGTERM (`PR_SET_PDEATHSIG`). It ignores SIGINT,
+//! which a terminal sends to all of them; only the founder decides. How many members are kept idle follows
+//! Apache 1.3 (`MinSpareServers`, `MaxSpareServers`), as does what each serves: see `strategy`. Refuses to
+//! know what a member does.
+
+use crate::clock;
+use crate::shared::Words;
+use crate::signal::{Signal, Signals};
+use crate::sys;
+use measure::{Duration, Instant};
+use rustix::process::{Pid, WaitOptions, kill_process};
+use std::io::{self, Read, Write};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Signals the founder fetches.
+const FETCHED: [i32; 6] = [
+    libc::SIGTERM,
+    libc::SIGINT,
+    libc::SIGHUP,
+    libc::SIGUSR1,
+    libc::SIGCHLD,
+    NEWS,
+];
+/// A member has news on the board.
+const NEWS: i32 = libc::SIGUSR2;
+/// A member that lived this long did not die of how it was started.
+const SETTLED: Duration = Duration::from_secs(5);
+/// The pause after a second death in a row; it doubles with each further one.
+const PAUSE: Duration = Duration::from_millis(100);
+/// The longest pause.
+const PAUSE_MAX: Duration = Duration::from_secs(10);
+/// How often at most deaths are reported one by one.
+const REPORT_EVERY: Duration = Duration::from_secs(1);
+/// How often spare members are sent away, one at a time.
+const RETIRE_EVERY: Duration = Duration::from_secs(1);
+
+/// Words of the board that each member has.
+const WORDS: usize = 8;
+/// 0 before it is ready, then 1.
+const READY: usize = 0;
+/// Connections open.
+const OPEN: usize = 1;
+/// The last wish of the founder's that it has fulfilled.
+const DONE: usize = 2;
+
+/// How many members there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Size {
+    /// Always this many.
+    Fixed(usize),
+    /// As many as the load asks for.
+    Spare {
+        /// At the start, and idle at the least as long as there may be more.
+        min: usize,
+        /// Idle at the most; further ones are sent away, one a second.
+        max_idle: usize,
+        /// In all.
+        max: usize,
+    },
+}
+
+impl Size {
+    /// Members at the most.
+    pub fn max(self) -> usize {
+        match self {
+            Size::Fixed(count) => count,
+            Size::Spare { max, .. } => max,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Slot {
+    Vacant,
+    Taken { pid: Pid, since: Instant, leaving: bool },
+}
+
+/// What happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum News {
+    /// The person who runs the program wants something.
+    Wanted(Signal),
+    /// Members came, went, or put something on the board.
+    Changed,
+    /// Nothing, for as long as was waited.
+    Nothing,
+}
+
+/// The founder's side.
+#[derive(Debug)]
+pub struct Herd {
+    size: Size,
+    board: Words,
+    /// What the members share beside the board, each its part.
+    common: Words,
+    common_len: usize,
+    slots: Vec<Slot>,
+    /// Deaths in a row of members that had not settled.
+    deaths: u32,
+    not_before: Instant,
+    retire_at: Instant,
+    reported_at: Option<Instant>,
+    unreported: u64,
+    stopping: bool,
+}
+
+/// A member's side.
+#[derive(Clone, Debug)]
+pub struct Member {
+    number: usize,
+    board: Words,
+    common: Words,
+    min_idle: usize,
+    founder: Pid,
+}
+
+/// What a member's driver tells of itself.
+#[derive(Debug)]
+pub(crate) struct Seat(Member);
+
+impl Herd {
+    /// Takes the signals over; forks nothing yet. From here on this process must stay single-threaded. Each
+    /// member gets a part of `common_len` words of a memory that all can read; it is zeroed when the member
+    /// is no more.
+    ///
+    /// # Errors
+    /// What the system says to memory and signals.
+    pub fn new(size: Size, common_len: usize) -> io::Result<Herd> {
+        sys::block(&FETCHED)?;
+        let max = size.max();
+        Ok(Herd {
+            size,
+            // The last part is the founder's.
+            board: Words::new((max + 1) * WORDS)?,
+            common: Words::new(max * common_len)?,
+            common_len,
+            slots: vec![Slot::Vacant; max],
+            deaths: 0,
+            not_before: Instant::ZERO,
+            retire_at: Instant::ZERO,
+            reported_at: None,
+            unreported: 0,
+            stopping: false,
+        })
+    }
+
+    /// Runs this in a process of its own and gives back what it returns. For what needs threads, which
+    /// this process must not have, or may go wrong in ways that must not matter here.
+    ///
+    /// # Errors
+    /// The system's, and `UnexpectedEof` if it did not come to its end.
+    pub fn apart(&mut self, work: impl FnOnce() -> Vec<u8>) -> io::Result<Vec<u8>> {
+        let (mut read, mut write) = io::pipe()?;
+        let founder = rustix::process::getpid();
+        let Some(pid) = sys::fork()? else {
+            drop(read);
+            let _ = leave_with(founder).and_then(|()| sys::unblock(&FETCHED));
+            // The end of the pipe says that nothing more comes, so what came must be known to be whole.
+            let mut told = work();
+            told.push(b'.');
+            let _ = write.write_all(&told);
+            std::process::exit(0);
+        };
+        drop(write);
+        let mut told = Vec::new();
+        read.read_to_end(&mut told)?;
+        rustix::process::waitpid(Some(pid), WaitOptions::empty())?;
+        match told.pop() {
+            Some(b'.') => Ok(told),
+            _ => Err(io::ErrorKind::UnexpectedEof.into()),
+        }
+    }
+
+    /// Forks the members that are lacking, as far as it is time, and sends away those that are too many.
+    /// `life` is what a member does; what it returns is its exit code. It runs in the copy only, and has
+    /// this process's value of everything: what it must not keep (a listener that is to be closed when it
+    /// drains), it drops.
+    ///
+    /// # Errors
+    /// The system's, if it will not fork and there is no member at all.
+    pub fn tend(&mut self, life: &mut dyn FnMut(Member) -> i32) -> io::Result<()> {
+        if self.stopping {
+            return Ok(());
+        }
+        let now = clock::now();
+        let mut lacking = self.lacking();
+        for number in 0..self.slots.len() {
+            if lacking == 0 || now < self.not_before {
+                break;
+            }
+            if !matches!(self.slots[number], Slot::Vacant) {
+                continue;
+            }
+            lacking -= 1;
+            if let Err(error) = self.fork(number, now, life) {
+                self.pause(now);
+                if self.members().next().is_none() {
+                    return Err(error);
+                }
+                tracing::error!("the system makes no further worker process: {error}");
+            }
+        }
+        self.retire(now);
+        Ok(())
+    }
+
+    fn fork(&mut self, number: usize, now: Instant, life: &mut dyn FnMut(Member) -> i32) -> io::Result<()> {
+        let board = self.board.part(number, WORDS);
+        board.clear();
+        self.common.part(number, self.common_len).clear();
+        board.get()[DONE].store(wish(&self.board), Ordering::Relaxed);
+        let member = Member {
+            number,
+            board: self.board.clone(),
+            common: self.common.clone(),
+            min_idle: match self.size {
+                Size::Fixed(_) => 0,
+                Size::Spare { min, .. } => min,
+            },
+            founder: rustix::process::getpid(),
+        };
+        // What stands in buffers must be written once, not by each copy.
+        let _ = (io::stdout().flush(), io::stderr().flush());
+        match sys::fork()? {
+            Some(pid) => {
+                self.slots[number] = Slot::Taken {
+                    pid,
+                    since: now,
+                    leaving: false,
+                };
+                Ok(())
+            }
+            None => {
+                let code = match leave_with(member.founder) {
+                    Ok(()) => life(member),
+                    Err(_) => 1,
+                };
+                std::process::exit(code);
+            }
+        }
+    }
+
+    /// How many members should be forked.
+    fn lacking(&self) -> usize {
+        let taken = self.members().count();
+        match self.size {
+            Size::Fixed(count) => count - taken.min(count),
+            Size::Spare { min, max, .. } => min.saturating_sub(self.idle()).min(max - taken.min(max)),
+        }
+    }
+
+    /// Members that could take a connection, or will soon.
+    fn idle(&self) -> usize {
+        let idle = |number: &usize| {
+            let staying = matches!(self.slots[*number], Slot::Taken { leaving: false, .. });
+            staying && self.word(*number, OPEN) == 0
+        };
+        (0..self.slots.len()).filter(idle).count()
+    }
+
+    fn retire(&mut self, now: Instant) {
+        let Size::Spare { max_idle, .. } = self.size else {
+            return;
+        };
+        if now < self.retire_at || self.idle() <= max_idle {
+            return;
+        }
+        self.retire_at = now + RETIRE_EVERY;
+        let open = |number: usize| self.word(number, OPEN) > 0;
+        let idle = |number: &usize| matches!(self.slots[*number], Slot::Taken { leaving: false, .. });
+        let last = (0..self.slots.len())
+            .rev()
+            .filter(idle)
+            .find(|number| !open(*number));
+        if let Some(number) = last
+            && let Slot::Taken { pid, leaving, .. } = &mut self.slots[number]
+        {
+            *leaving = true;
+            tell(*pid, Signal::Stop);
+        }
+    }
+
+    /// Waits for something to happen, at the most so long.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn wait(&mut self, at_most: Option<Duration>) -> io::Result<News> {
+        let now = clock::now();
+        // Whoever must not be forked or sent away before some instant must not be forgotten after it.
+        let due = match self.size {
+            _ if self.stopping => None,
+            _ if self.lacking() > 0 => Some(self.not_before.since(now)),
+            Size::Spare { max_idle, .. } if self.idle() > max_idle => Some(self.retire_at.since(now)),
+            // Nobody tells when a member becomes idle.
+            Size::Spare { max_idle, .. } if self.members().count() > max_idle => Some(RETIRE_EVERY),
+            _ => None,
+        };
+        let span = [at_most, due].into_iter().flatten().min();
+        let Some(number) = sys::next_signal(&FETCHED, span)? else {
+            return Ok(if span == at_most {
+                News::Nothing
+            } else {
+                News::Changed
+            });
+        };
+        Ok(match number {
+            libc::SIGTERM | libc::SIGINT => News::Wanted(Signal::Stop),
+            libc::SIGHUP => News::Wanted(Signal::Reload),
+            libc::SIGUSR1 => News::Wanted(Signal::ReopenLogs),
+            libc::SIGCHLD => {
+                self.reap()?;
+                News::Changed
+            }
+            _ => News::Changed,
+        })
+    }
+
+    /// Buries all who died; calls nobody else's children its own.
+    fn reap(&mut self) -> io::Result<()> {
+        for number in 0..self.slots.len() {
+            let Slot::Taken { pid, since, leaving } = self.slots[number] else {
+                continue;
+            };
+            let status = match rustix::process::waitpid(Some(pid), WaitOptions::NOHANG) {
+                Ok(None) => continue,
+                Ok(Some((_, status))) => Some(status),
+                Err(rustix::io::Errno::CHILD) => None,
+                Err(errno) => return Err(errno.into()),
+            };
+            self.slots[number] = Slot::Vacant;
+            let open = self.word(number, OPEN);
+            self.board.part(number, WORDS).clear();
+            self.common.part(number, self.common_len).clear();
+            if leaving || self.stopping {
+                continue;
+            }
+            let now = clock::now();
+            let how = match status {
+                Some(status) if status.signaled() => {
+                    format!(
+                        "was killed by signal {}",
+                        status.terminating_signal().unwrap_or(0)
+                    )
+                }
+                Some(status) => format!("ended with exit code {}", status.exit_status().unwrap_or(0)),
+                None => "ended".to_owned(),
+            };
+            if now.since(since) >= SETTLED {
+                self.deaths = 0;
+            }
+            self.pause(now);
+            self.report(pid, &how, open, now);
+        }
+        Ok(())
+    }
+
+    /// Lets the next fork wait the longer, the more members died in a row.
+    fn pause(&mut self, now: Instant) {
+        let doublings = self.deaths.saturating_sub(1).min(10);
+        let span = match self.deaths {
+            0 => Duration::ZERO,
+            _ => (PAUSE * (1 << doublings)).min(PAUSE_MAX),
+        };
+        self.deaths = self.deaths.saturating_add(1);
+        self.not_before = now + span;
+    }
+
+    fn report(&mut self, pid: Pid, how: &str, open: u64, now: Instant) {
+        if self.reported_at.is_some_and(|at| now.since(at) < REPORT_EVERY) {
+            self.unreported += 1;
+            return;
+        }
+        self.reported_at = Some(now);
+        let others = match std::mem::take(&mut self.unreported) {
+            0 => String::new(),
+            count => format!(" ({count} more since the last such line)"),
+        };
+        let pause = self.not_before.since(now);
+        tracing::error!(
+            pid = pid.as_raw_nonzero().get(),
+            connections = open,
+            "worker process {} {how}{others}: its {open} connections are lost, another takes its place{}",
+            pid.as_raw_nonzero(),
+            if pause.is_zero() {
+                String::new()
+            } else {
+                format!(" in {pause:?}")
+            },
+        );
+    }
+
+    /// Asks all members for something; [`Herd::have_done`] says when they have all reloaded. Members forked
+    /// from now on are asked nothing: they begin with what this process has.
+    pub fn ask(&mut self, what: Signal) {
+        self.stopping |= what == Signal::Stop;
+        if what == Signal::Reload {
+            wish_word(&self.board).fetch_add(1, Ordering::Relaxed);
+        }
+        for pid in self.members() {
+            tell(pid, what);
+        }
+    }
+
+    /// Whether all members have reloaded as often as they were asked to.
+    pub fn have_done(&self) -> bool {
+        let wish = wish(&self.board);
+        self.numbers().all(|number| self.word(number, DONE) >= wish)
+    }
+
+    /// How many members in a row died before they had lived for long.
+    pub fn deaths_in_a_row(&self) -> u32 {
+        self.deaths
+    }
+
+    /// Whether all members are ready.
+    pub fn are_ready(&self) -> bool {
+        self.members().next().is_some() && self.numbers().all(|number| self.word(number, READY) > 0)
+    }
+
+    /// Ends what is left, without asking.
+    pub fn kill(&mut self) {
+        self.stopping = true;
+        for pid in self.members() {
+            // Fails only for one that has ended already.
+            let _ = kill_process(pid, rustix::process::Signal::KILL);
+        }
+    }
+
+    /// Processes there are.
+    pub fn members(&self) -> impl Iterator<Item = Pid> {
+        self.slots.iter().filter_map(|slot| match slot {
+            Slot::Taken { pid, .. } => Some(*pid),
+            Slot::Vacant => None,
+        })
+    }
+
+    /// Numbers of the slots that are taken.
+    pub fn numbers(&self) -> impl Iterator<Item = usize> {
+        let taken = |number: &usize| matches!(self.slots[*number], Slot::Taken { .. });
+        (0..self.slots.len()).filter(taken)
+    }
+
+    /// Connections open in all members.
+    pub fn open(&self) -> u64 {
+        (0..self.slots.len()).map(|number| self.word(number, OPEN)).sum()
+    }
+
+    fn word(&self, number: usize, word: usize) -> u64 {
+        self.board.get()[number * WORDS + word].load(Ordering::Relaxed)
+    }
+}
+
+impl Member {
+    /// Its number among the members, from 0.
+    pub fn number(&self) -> usize {
+        self.number
+    }
+
+    /// The memory all members can read; the part with this member's number is its own to write.
+    pub fn common(&self) -> &Words {
+        &self.common
+    }
+
+    /// What the founder asks for, as signals; those sent since the fork come first.
+    ///
+    /// # Errors
+    /// What the system says to pipes and handlers.
+    pub fn signals(&self) -> io::Result<Signals> {
+        let signals = Signals::take_over_from_founder()?;
+        sys::unblock(&[libc::SIGTERM, libc::SIGHUP, libc::SIGUSR1])?;
+        Ok(signals)
+    }
+
+    /// Says that it serves.
+    pub fn is_ready(&self) {
+        self.own()[READY].store(1, Ordering::Relaxed);
+        self.news();
+    }
+
+    /// The number of the founder's last wish; to be looked up before it is fulfilled.
+    pub fn wish(&self) -> u64 {
+        wish(&self.board)
+    }
+
+    /// Says that this wish is fulfilled.
+    pub fn has_done(&self, wish: u64) {
+        self.own()[DONE].store(wish, Ordering::Relaxed);
+        self.news();
+    }
+
+    pub(crate) fn seat(&self) -> Seat {
+        Seat(self.clone())
+    }
+
+    fn own(&self) -> &[AtomicU64] {
+        &self.board.get()[self.number * WORDS..][..WORDS]
+    }
+
+    fn news(&self) {
+        // Otherwise the founder is no more, and its number perhaps another's.
+        if rustix::process::getppid() == Some(self.founder) {
+            let _ = kill_process(self.founder, rustix::process::Signal::USR2);
+        }
+    }
+
+    /// Ready members, this one aside, that have no connection.
+    fn idle_others(&self) -> usize {
+        let parts = self.board.get().chunks_exact(WORDS).enumerate();
+        let idle = |part: &[AtomicU64]| {
+            part[READY].load(Ordering::Relaxed) > 0 && part[OPEN].load(Ordering::Relaxed) == 0
+        };
+        // The last part is the founder's, which is never ready.
+        parts
+            .filter(|(number, part)| *number != self.number && idle(part))
+            .count()
+    }
+}
+
+impl Seat {
+    /// Tells the others how many connections are open, and the founder if few are left who have none.
+    pub(crate) fn tell_open(&self, open: usize) {
+        let Seat(member) = self;
+        member.own()[OPEN].store(open as u64, Ordering::Relaxed);
+        if open == 1 && member.min_idle > 0 && member.idle_others() < member.min_idle {
+            member.news();
+        }
+    }
+}
+
+fn wish_word(board: &Words) -> &AtomicU64 {
+    &board.get()[board.get().len() - WORDS + DONE]
+}
+
+fn wish(board: &Words) -> u64 {
+    wish_word(board).load(Ordering::Relaxed)
+}
+
+/// Makes a copy end with its founder.
+fn leave_with(founder: Pid) -> io::Result<()> {
+    rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::TERM))?;
+    // It may have died before that was asked for.
+    match rustix::process::getppid() == Some(founder) {
+        true => Ok(()),
+        false => Err(io::ErrorKind::NotFound.into()),
+    }
+}
+
+fn tell(pid: Pid, what: Signal) {
+    let signal = match what {
+        Signal::Stop => rustix::process::Signal::TERM,
+        Signal::Reload => rustix::process::Signal::HUP,
+        Signal::ReopenLogs => rustix::process::Signal::USR1,
+    };
+    // Fails only for one that has ended already.
+    let _ = kill_process(pid, signal);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SPARE: Size = Size::Spare {
+        min: 5,
+        max_idle: 10,
+        max: 12,
+    };
+
+    /// A herd with this many members, which are no processes, of which so many have a connection.
+    fn herd(size: Size, members: usize, busy: usize) -> Herd {
+        let mut herd = Herd::new(size, 1).unwrap();
+        for number in 0..members {
+            herd.slots[number] = Slot::Taken {
+                pid: rustix::process::getpid(),
+                since: Instant::ZERO,
+                leaving: false,
+            };
+            let own = &herd.board.get()[number * WORDS..];
+            own[READY].store(1, Ordering::Relaxed);
+            own[OPEN].store(u64::from(number < busy), Ordering::Relaxed);
+        }
+        herd
+    }
+
+    #[test]
+    fn as_many_are_lacking_as_the_load_asks_for() {
+        let lacking = |size, members, busy| herd(size, members, busy).lacking();
+        assert_eq!(lacking(Size::Fixed(3), 0, 0), 3);
+        assert_eq!(lacking(Size::Fixed(3), 2, 2), 1);
+        assert_eq!((lacking(SPARE, 0, 0), lacking(SPARE, 5, 0)), (5, 0));
+        assert_eq!((lacking(SPARE, 5, 3), lacking(SPARE, 8, 7)), (3, 4));
+        // No more than there may be.
+        assert_eq!((lacking(SPARE, 10, 10), lacking(SPARE, 12, 12)), (2, 0));
+    }
+
+    #[test]
+    fn deaths_in_a_row_are_answered_slower_and_slower() {
+        let mut herd = herd(Size::Fixed(1), 0, 0);
+        let now = clock::now();
+        let pauses: Vec<u64> = (0..12)
+            .map(|_| {
+                herd.pause(now);
+                herd.not_before.since(now).as_millis() as u64
+            })
+            .collect();
+        assert_eq!(
+            pauses,
+            [
+                0, 100, 200, 400, 800, 1600, 3200, 6400, 10_000, 10_000, 10_000, 10_000
+            ]
+        );
+    }
+
+    #[test]
+    fn a_wish_is_done_when_the_last_has_done_it() {
+        let mut herd = herd(Size::Fixed(2), 0, 0);
+        assert!(herd.have_done() && !herd.are_ready());
+        let member = |number| Member {
+            number,
+            board: herd.board.clone(),
+            common: herd.common.clone(),
+            min_idle: 0,
+            founder: Pid::INIT,
+        };
+        let members = [member(0), member(1)];
+        herd.ask(Signal::Reload);
+        for number in 0..2 {
+            herd.slots[number] = Slot::Taken {
+                pid: rustix::process::getpid(),
+                since: Instant::ZERO,
+                leaving: false,
+            };
+        }
+        for member in &members {
+            assert!(!herd.have_done());
+            member.has_done(member.wish());
+        }
+        assert!(herd.have_done());
+    }
+
+    #[test]
+    fn a_process_with_threads_is_not_copied() {
+        // The test runner has one thread for itself and one for this test.
+        let error = sys::fork().unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::Unsupported);
+    }
+}

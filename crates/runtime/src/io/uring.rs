@@ -1,0 +1,600 @@
+//! Completion as the kernel has it: io_uring, one system call per turn for all connections.
+//!
+//! ```text
+//!   submit(Recv) ──▶ bytes held back? ──yes──▶ Done::Recv (at once)
+//!                      │ no
+//!                      ▼
+//!               wanted; armed once, it goes on by itself ──▶ wait(): Done::Recv, Eof, Failed
+//!
+//!   submit(Send) ──▶ in memory: queued ──▶ wait(): Done::Sent, or Progress and the rest is queued
+//!                └─▶ a file: sendfile ──▶ Done::Sent, Cold, or room is awaited ──▶ wait(): Done::Ready
+//! ```
+//! What is queued in a turn is submitted by the `wait` that ends it, which also brings what was completed.
+//! A receive is armed once per connection (multishot) and takes one of the worker's buffers only when
+//! bytes come, so an idle connection holds none. Buffers never stay with a connection: what comes while
+//! nobody asks (a pipelining client, while its answer is sent) is copied to that connection, and beyond
+//! [`HELD_MAX`] its receive is ended until somebody asks again. So no client can take the buffers away from
+//! others, and when a burst empties them, the next turn has all of them back.
+//!
+//! **Files** go by `sendfile`, called directly, which moves pages without copying them; only the wait
+//! for room is the ring's. io_uring has no such operation: its splice is always handed to a kernel
+//! thread, twice per 64 KiB pipe; and reading into a buffer copies every byte once more and holds one
+//! buffer for every slow reader. Cold pages are read by the crew, as with epoll.
+//!
+//! **Accepting** is armed once per listener, too. The kernel then accepts all that wait at one go, so while
+//! fewer places are left than one go can bring, connections are accepted one at a time instead: the limits
+//! hold as they do with epoll. A failed accept ends the arming, and nothing is armed again before the
+//! worker asks, which after a lack of descriptors it does ten times a second.
+
+use super::epoll::Waker;
+use super::socket::{self, Disk, Pushed};
+use super::table::Table;
+use super::{Backend, Buf, Done, Id, Op, Out};
+use crate::clock;
+use crate::session::{Body, Loss};
+use crate::sys::{Completion, Ring, Sizes, Ticket};
+use measure::{Instant, UnixTime};
+use rustix::net::Shutdown;
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+
+/// A worker's ring. 256 receive buffers of 4 KiB bound its memory to 1 MiB; few enough to stay in the
+/// processor's cache. A request is smaller, and a burst larger than that takes several turns.
+pub(crate) const SIZES: Sizes = Sizes {
+    submissions: 256,
+    completions: 1024,
+    buffers: 256,
+    buffer: 4 << 10,
+};
+/// The sizes of a worker's ring.
+pub(crate) fn sizes() -> Sizes {
+    #[cfg(test)]
+    if std::env::var_os(tests::TINY).is_some() {
+        return tests::TINY_SIZES;
+    }
+    SIZES
+}
+
+/// Bytes held for a connection that nobody asked for before its receive is ended. What arrives until
+/// the kernel has heard of that comes on top, once.
+const HELD_MAX: usize = Buf::CAPACITY;
+/// Marks the tokens of what is no connection; no connection has such an index.
+const WAKE: u64 = (1 << 61) - 1;
+const TIMER: u64 = (1 << 61) - 2;
+
+/// Whether the kernel receives for a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Receive {
+    Off,
+    Armed,
+    /// Cancelled; its last completion is still to come.
+    Ending,
+}
+
+/// What arrived while nobody asked for it.
+#[derive(Debug, Default)]
+struct Held {
+    bytes: Vec<u8>,
+    end: Option<End>,
+}
+
+/// What comes after the last byte.
+#[derive(Clone, Copy, Debug)]
+enum End {
+    Eof,
+    Lost(i32),
+}
+
+/// Where the output of a connection is.
+#[derive(Debug)]
+enum Output {
+    Nowhere,
+    /// With the kernel.
+    Flying(Ticket),
+    /// Waiting for room in the socket.
+    Blocked(Box<Out>),
+    /// Waiting for the next turn.
+    Shared(Box<Out>),
+    /// Waiting for its file to be read in.
+    Cold(Box<Out>),
+}
+
+/// What is kept of a connection.
+#[derive(Debug)]
+struct Socket {
+    fd: OwnedFd,
+    receive: Receive,
+    /// The worker asked for input and has not been answered.
+    wanted: bool,
+    held: Option<Box<Held>>,
+    output: Output,
+}
+
+/// Whether the kernel accepts from a listener.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Accept {
+    Off,
+    /// The next one.
+    One,
+    /// All that come.
+    All,
+    /// Cancelled; its last completion is still to come.
+    Ending,
+}
+
+#[derive(Debug)]
+struct Listener {
+    /// None once it is out of service.
+    fd: Option<Arc<OwnedFd>>,
+    accept: Accept,
+    /// Accepted, not yet taken by the worker. At most what one go brings.
+    accepted: VecDeque<OwnedFd>,
+    /// Why the last accept failed, if the worker has not heard of it.
+    failed: Option<i32>,
+    /// The worker knows that there is something to take.
+    told: bool,
+}
+
+/// The io_uring back end of one worker.
+pub(crate) struct Uring {
+    // First, so that it is dropped first: it cancels what uses the descriptors below.
+    ring: Ring,
+    enabled: bool,
+    wake: Waker,
+    /// When the timer goes off, if it is set.
+    timer: Option<Instant>,
+    listeners: Vec<Listener>,
+    /// How many more connections may be opened, by this worker's share.
+    room: Box<dyn Fn() -> usize + Send>,
+    sockets: Table<Socket>,
+    /// Receives that found no buffer.
+    starved: Vec<Id>,
+    /// Sends that had their share of the last turn.
+    again: Vec<Id>,
+    /// For what was held.
+    spare: Option<Buf>,
+    now: Instant,
+}
+
+impl Uring {
+    /// A back end that accepts from these listeners. `room` says how many more connections may be opened
+    /// before all limits are reached, if other workers take as many.
+    ///
+    /// # Errors
+    /// What the kernel says to a new ring; see [`Refusal`](super::refusal::Refusal).
+    pub(crate) fn new(
+        listeners: Vec<Arc<OwnedFd>>,
+        wake: &Waker,
+        sizes: Sizes,
+        room: impl Fn() -> usize + Send + 'static,
+    ) -> std::io::Result<Uring> {
+        let listeners = listeners.into_iter().map(|fd| Listener {
+            fd: Some(fd),
+            accept: Accept::Off,
+            accepted: VecDeque::new(),
+            failed: None,
+            told: false,
+        });
+        Ok(Uring {
+            ring: Ring::new(sizes)?,
+            enabled: false,
+            wake: wake.clone(),
+            timer: None,
+            listeners: listeners.collect(),
+            room: Box::new(room),
+            sockets: Table::new(),
+            starved: Vec::new(),
+            again: Vec::new(),
+            spare: None,
+            now: clock::now(),
+        })
+    }
+
+    /// Bytes of memory per idle connection.
+    #[cfg(test)]
+    pub(crate) const fn conn_size() -> usize {
+        Table::<Socket>::slot_size()
+    }
+
+    fn enable(&mut self) -> std::io::Result<()> {
+        self.ring.enable()?;
+        self.enabled = true;
+        self.ring.await_input(self.wake.fd().as_fd(), WAKE);
+        for at in 0..self.listeners.len() {
+            self.arm(at);
+        }
+        Ok(())
+    }
+
+    /// Has the kernel accept from this listener, unless it does or somebody must look at it first.
+    fn arm(&mut self, at: usize) {
+        let all = (self.room)() > self.ring.completions();
+        let listener = &mut self.listeners[at];
+        let idle =
+            listener.accept == Accept::Off && listener.accepted.is_empty() && listener.failed.is_none();
+        if let (true, Some(fd)) = (idle, &listener.fd) {
+            listener.accept = if all { Accept::All } else { Accept::One };
+            self.ring.accept(fd.as_fd(), at as u64, all);
+        }
+    }
+
+    fn accept(&mut self, at: usize) -> Option<Done> {
+        let listener = self.listeners.get_mut(at)?;
+        while let Some(fd) = listener.accepted.pop_front() {
+            if listener.accept == Accept::All && (self.room)() <= self.ring.completions() {
+                listener.accept = Accept::Ending;
+                self.ring.cancel_accept(at as u64);
+            }
+            // Who has gone already has no address, and needs no answer.
+            if let Some(peer) = peer_of(&fd) {
+                return Some(self.open(fd, peer));
+            }
+        }
+        if let Some(errno) = listener.failed.take() {
+            return Some(Done::AcceptFailed { errno });
+        }
+        if std::mem::take(&mut listener.told) {
+            self.arm(at);
+            return None;
+        }
+        // The worker asks of itself: it wants what waits right now, to drain.
+        match socket::accept(listener.fd.as_ref()?) {
+            Ok(None) => None,
+            Ok(Some((fd, peer))) => Some(self.open(fd, peer)),
+            Err(errno) => Some(Done::AcceptFailed { errno }),
+        }
+    }
+
+    fn open(&mut self, fd: OwnedFd, peer: SocketAddr) -> Done {
+        let id = self.sockets.insert(Socket {
+            fd,
+            receive: Receive::Off,
+            wanted: false,
+            held: None,
+            output: Output::Nowhere,
+        });
+        Done::Accepted { id, peer }
+    }
+
+    fn accepted(&mut self, at: usize, result: Result<OwnedFd, i32>, more: bool, done: &mut Vec<Done>) {
+        let listener = &mut self.listeners[at];
+        if !more {
+            listener.accept = Accept::Off;
+        }
+        match result {
+            Ok(fd) => listener.accepted.push_back(fd),
+            Err(libc::ECANCELED | libc::EAGAIN | libc::EINTR) => {}
+            Err(errno) => listener.failed = Some(errno),
+        }
+        if listener.accepted.is_empty() && listener.failed.is_none() {
+            if !listener.told {
+                self.arm(at);
+            }
+        } else if !std::mem::replace(&mut listener.told, true) {
+            done.push(Done::Incoming { listener: at });
+        }
+    }
+
+    #[inline]
+    fn receive(&mut self, id: Id) -> Option<Done> {
+        let socket = self.sockets.get_mut(id)?;
+        if let Some(held) = &mut socket.held {
+            if !held.bytes.is_empty() {
+                let mut buf = self.spare.take().unwrap_or_else(Buf::new);
+                buf.len = held.bytes.len().min(buf.bytes.len());
+                buf.bytes[..buf.len].copy_from_slice(&held.bytes[..buf.len]);
+                held.bytes.drain(..buf.len);
+                if held.bytes.is_empty() && held.end.is_none() {
+                    socket.held = None;
+                }
+                return Some(Done::Recv { id, buf });
+            }
+            match held.end {
+                Some(End::Eof) => return Some(Done::Eof { id }),
+                Some(End::Lost(errno)) => {
+                    let loss = Loss::Socket(errno);
+                    return Some(Done::Failed { id, loss });
+                }
+                None => {}
+            }
+        }
+        socket.wanted = true;
+        if socket.receive == Receive::Off {
+            socket.receive = Receive::Armed;
+            self.ring.receive(socket.fd.as_fd(), token(id));
+        }
+        None
+    }
+
+    #[inline]
+    fn received(&mut self, id: Id, result: Result<Option<Buf>, i32>, more: bool, done: &mut Vec<Done>) {
+        let Some(socket) = self.sockets.get_mut(id) else {
+            if let Ok(Some(buf)) = result {
+                self.ring.recycle(buf);
+            }
+            return;
+        };
+        if !more {
+            socket.receive = Receive::Off;
+        }
+        let end = match result {
+            Ok(Some(buf)) if socket.wanted => {
+                socket.wanted = false;
+                done.push(Done::Recv { id, buf });
+                return;
+            }
+            Ok(Some(buf)) => {
+                let held = socket.held.get_or_insert_default();
+                held.bytes.extend_from_slice(buf.filled());
+                if held.bytes.len() > HELD_MAX && socket.receive == Receive::Armed {
+                    socket.receive = Receive::Ending;
+                    self.ring.cancel_receive(token(id));
+                }
+                self.ring.recycle(buf);
+                return;
+            }
+            Ok(None) => End::Eof,
+            Err(libc::ENOBUFS | libc::ECANCELED | libc::EAGAIN | libc::EINTR) => {
+                if socket.wanted {
+                    self.starved.push(id);
+                }
+                return;
+            }
+            Err(errno) => End::Lost(errno),
+        };
+        if !socket.wanted {
+            socket.held.get_or_insert_default().end = Some(end);
+            return;
+        }
+        socket.wanted = false;
+        done.push(match end {
+            End::Eof => Done::Eof { id },
+            End::Lost(errno) => {
+                let loss = Loss::Socket(errno);
+                Done::Failed { id, loss }
+            }
+        });
+    }
+
+    #[inline]
+    fn send(&mut self, id: Id, out: Box<Out>, disk: Disk) -> Option<Done> {
+        let socket = self.sockets.get_mut(id)?;
+        // One thing at a time: input that arrives meanwhile is held.
+        socket.wanted = false;
+        if out.is_sent() {
+            return Some(Done::Sent { id, out });
+        }
+        if matches!(out.tx.body, Some(Body::File(_))) {
+            return self.send_file(id, out, disk);
+        }
+        socket.output = Output::Flying(self.ring.send(socket.fd.as_fd(), token(id), out));
+        None
+    }
+
+    fn send_file(&mut self, id: Id, mut out: Box<Out>, disk: Disk) -> Option<Done> {
+        let socket = self.sockets.get_mut(id)?;
+        let pushed = socket::push(&socket.fd, &mut out, disk);
+        let bytes = match pushed {
+            Pushed::All => return Some(Done::Sent { id, out }),
+            Pushed::Lost(loss) => return Some(Done::Failed { id, loss }),
+            Pushed::Cold(range) => {
+                socket.output = Output::Cold(out);
+                return Some(Done::Cold { id, range });
+            }
+            Pushed::Blocked | Pushed::Enough => std::mem::take(&mut out.unreported),
+        };
+        socket::shrink(&mut out);
+        if matches!(pushed, Pushed::Blocked) {
+            socket.output = Output::Blocked(out);
+            self.ring.await_room(socket.fd.as_fd(), token(id));
+        } else {
+            socket.output = Output::Shared(out);
+            self.again.push(id);
+        }
+        (bytes > 0).then_some(Done::Progress { id, bytes })
+    }
+
+    fn resume(&mut self, id: Id, warmed: Result<(), Loss>) -> Option<Done> {
+        let socket = self.sockets.get_mut(id)?;
+        let (out, disk) = match std::mem::replace(&mut socket.output, Output::Nowhere) {
+            Output::Cold(out) => (out, Disk::Warmed),
+            Output::Shared(out) | Output::Blocked(out) => (out, Disk::Ask),
+            other => {
+                socket.output = other;
+                return None;
+            }
+        };
+        match warmed {
+            Ok(()) => self.send(id, out, disk),
+            Err(loss) => Some(Done::Failed { id, loss }),
+        }
+    }
+
+    #[inline]
+    fn sent(&mut self, id: Id, result: Result<usize, i32>, mut out: Box<Out>, done: &mut Vec<Done>) {
+        let Some(socket) = self.sockets.get_mut(id) else {
+            return;
+        };
+        socket.output = Output::Nowhere;
+        match result {
+            Ok(bytes) => out.advance(bytes),
+            Err(libc::EINTR | libc::EAGAIN) => {}
+            Err(errno) => {
+                let loss = Loss::Socket(errno);
+                return done.push(Done::Failed { id, loss });
+            }
+        }
+        if out.is_sent() {
+            return done.push(Done::Sent { id, out });
+        }
+        let bytes = std::mem::take(&mut out.unreported);
+        socket::shrink(&mut out);
+        socket.output = Output::Flying(self.ring.send(socket.fd.as_fd(), token(id), out));
+        if bytes > 0 {
+            done.push(Done::Progress { id, bytes });
+        }
+    }
+
+    fn signaled(&mut self, token: u64, more: bool, done: &mut Vec<Done>) {
+        match token {
+            WAKE => {
+                self.wake.hear();
+                if !more {
+                    self.ring.await_input(self.wake.fd().as_fd(), WAKE);
+                }
+                done.push(Done::Woken);
+            }
+            TIMER => self.timer = None,
+            _ => {
+                let id = id_of(token);
+                if let Some(Socket {
+                    output: Output::Blocked(_),
+                    ..
+                }) = self.sockets.get_mut(id)
+                {
+                    done.push(Done::Ready { id });
+                }
+            }
+        }
+    }
+
+    fn close(&mut self, id: Id) {
+        let Some(socket) = self.sockets.remove(id) else {
+            return;
+        };
+        // The kernel keeps a socket open as long as an operation is under way on it.
+        if socket.receive == Receive::Armed {
+            self.ring.cancel_receive(token(id));
+        }
+        match socket.output {
+            Output::Flying(ticket) => self.ring.cancel_send(ticket),
+            Output::Blocked(_) => self.ring.cancel_poll(token(id)),
+            Output::Nowhere | Output::Shared(_) | Output::Cold(_) => {}
+        }
+        self.ring.close(socket.fd);
+    }
+
+    fn stop_listening(&mut self) {
+        for (at, listener) in self.listeners.iter_mut().enumerate() {
+            if matches!(listener.accept, Accept::One | Accept::All) {
+                listener.accept = Accept::Ending;
+                self.ring.cancel_accept(at as u64);
+            }
+        }
+        // Before the descriptors are closed, whose numbers somebody else may get.
+        self.ring.submit();
+        for listener in &mut self.listeners {
+            listener.fd = None;
+        }
+    }
+
+    /// Makes sure that waiting ends at `until`. Whether the timer goes off earlier does not matter.
+    fn set_timer(&mut self, until: Instant) {
+        match self.timer {
+            Some(at) if at <= until => return,
+            Some(_) => self.ring.move_timer(TIMER, until),
+            None => self.ring.start_timer(TIMER, until),
+        }
+        self.timer = Some(until);
+    }
+}
+
+impl Backend for Uring {
+    #[inline]
+    fn submit(&mut self, op: Op) -> Option<Done> {
+        match op {
+            Op::Recv { id } => self.receive(id),
+            Op::Send { id, out } => self.send(id, out, Disk::Ask),
+            Op::Resume { id, warmed } => self.resume(id, warmed),
+            Op::Accept { listener } => self.accept(listener),
+            Op::Close { id } => {
+                self.close(id);
+                None
+            }
+            Op::ShutdownWrite { id } => {
+                // Fails only where the connection is gone, which the receive will say. Not an operation of
+                // the ring: the kernel would hand it to a thread.
+                if let Some(socket) = self.sockets.get_mut(id) {
+                    let _ = rustix::net::shutdown(&socket.fd, Shutdown::Write);
+                }
+                None
+            }
+            Op::StopListening => {
+                self.stop_listening();
+                None
+            }
+        }
+    }
+
+    fn wait(&mut self, until: Option<Instant>, done: &mut Vec<Done>) -> std::io::Result<Instant> {
+        if !self.enabled {
+            self.enable()?;
+        }
+        for id in std::mem::take(&mut self.starved) {
+            // All buffers are back by now.
+            if let Some(socket) = self.sockets.get_mut(id)
+                && socket.wanted
+                && socket.receive == Receive::Off
+            {
+                socket.receive = Receive::Armed;
+                self.ring.receive(socket.fd.as_fd(), token(id));
+            }
+        }
+        let pressing = !self.again.is_empty() || until.is_some_and(|until| until <= self.now);
+        if let (Some(until), false) = (until, pressing) {
+            self.set_timer(until);
+        }
+        self.ring.enter(!pressing)?;
+        while let Some(completion) = self.ring.next() {
+            match completion {
+                Completion::Received { token, result, more } => {
+                    self.received(id_of(token), result, more, done);
+                }
+                Completion::Sent { token, result, out } => self.sent(id_of(token), result, out, done),
+                Completion::Accepted { token, result, more } => {
+                    self.accepted(token as usize, result, more, done);
+                }
+                Completion::Signaled { token, more } => self.signaled(token, more, done),
+            }
+        }
+        done.extend(self.again.drain(..).map(|id| Done::Ready { id }));
+        self.now = clock::now();
+        Ok(self.now)
+    }
+
+    #[inline]
+    fn recycle(&mut self, buf: Buf) {
+        if let Some(buf) = self.ring.recycle(buf) {
+            self.spare = Some(buf);
+        }
+    }
+
+    fn wall(&self) -> UnixTime {
+        clock::wall()
+    }
+
+    fn now(&self) -> Instant {
+        clock::now()
+    }
+}
+
+/// Indices stay far below 2^29: so many connections need as many descriptors.
+fn token(id: Id) -> u64 {
+    u64::from(id.index) << 32 | u64::from(id.generation)
+}
+
+fn id_of(token: u64) -> Id {
+    Id {
+        index: (token >> 32) as u32,
+        generation: token as u32,
+    }
+}
+
+fn peer_of(fd: &OwnedFd) -> Option<SocketAddr> {
+    SocketAddr::try_from(rustix::net::getpeername(fd).ok()??).ok()
+}
+
+#[cfg(test)]
+mod tests;

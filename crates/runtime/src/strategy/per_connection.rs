@@ -1,0 +1,263 @@
+//! A thread that accepts, and one for each connection, which lives as long.
+//!
+//! ```text
+//!   acceptor: room for a thread? ─▶ poll the listeners ─▶ accept ─▶ a thread: serve until it is gone
+//!       ▲                                                              │
+//!       └──────────────────── room ◀────────────────────────────────── ┘
+//! ```
+//! A thread begins with nothing: a context of its own, an empty view of what others have cached. That is
+//! what this strategy costs, and why no connection ever waits for a lock of another's. Their number is
+//! bounded by the strategy's workers; whoever comes then waits in the listen backlog.
+
+use super::serve::{Handle, Limits};
+use super::{Concurrency, Strategy};
+use crate::clock;
+use crate::concurrency::offload::Hands;
+use crate::concurrency::supervise::{Listeners, supervise};
+use crate::concurrency::worker::{Arrival, Control, Counters, Together, Worker};
+use crate::io::accept;
+use crate::io::blocking::{Blocking, Door};
+use crate::listen::Listener;
+use crate::session::Service;
+use crossbeam_utils::CachePadded;
+use measure::Duration;
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+/// How long accepting pauses when threads, descriptors or memory ran out.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// How many threads there are, and may be.
+#[derive(Debug)]
+struct Crowd {
+    live: Mutex<usize>,
+    left: Condvar,
+    max: usize,
+}
+
+impl Crowd {
+    fn lock(&self) -> MutexGuard<'_, usize> {
+        // A number is whole whenever a thread panics.
+        self.live.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until one more may come, or `hurried`.
+    fn wait_for_room(&self, hurried: impl Fn() -> bool) {
+        let mut live = self.lock();
+        while *live >= self.max && !hurried() {
+            live = self.left.wait(live).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    fn wait_for_nobody(&self) {
+        let mut live = self.lock();
+        while *live > 0 {
+            live = self.left.wait(live).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+/// One of the crowd, for as long as this lives.
+#[derive(Debug)]
+struct Place(Arc<Crowd>);
+
+impl Place {
+    fn take(crowd: &Arc<Crowd>) -> Place {
+        *crowd.lock() += 1;
+        Place(Arc::clone(crowd))
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        *self.0.lock() -= 1;
+        self.0.left.notify_all();
+    }
+}
+
+/// What each connection's thread needs.
+struct Common<V> {
+    service: Arc<V>,
+    door: Arc<Door>,
+    limits: Limits,
+    together: Arc<Together>,
+    control: Arc<Control>,
+    counters: Arc<CachePadded<Counters>>,
+    /// Numbers contexts.
+    next: AtomicU64,
+}
+
+pub(super) fn start<V: Service>(
+    handle: &mut Handle,
+    strategy: Strategy,
+    listeners: &[Listener],
+    service: &Arc<V>,
+    limits: Limits,
+) -> std::io::Result<()> {
+    debug_assert_eq!(strategy.concurrency(), Concurrency::ThreadPerConnection);
+    let door = Door::new()?;
+    let crowd = Arc::new(Crowd {
+        live: Mutex::new(0),
+        left: Condvar::new(),
+        max: strategy.workers().min(limits.connections_max).max(1),
+    });
+    handle.wakers.push(Box::new({
+        let (door, crowd) = (Arc::clone(&door), Arc::clone(&crowd));
+        move || {
+            door.ring();
+            // Under its lock, so that nobody is between looking and waiting.
+            let _live = crowd.lock();
+            crowd.left.notify_all();
+        }
+    }));
+    let sockets = Listeners::keep(listeners.iter().map(|one| Arc::clone(one.fd())).collect());
+    handle.listeners.push(Arc::clone(&sockets));
+    let common = Arc::new(Common {
+        service: Arc::clone(service),
+        door,
+        limits,
+        together: Arc::clone(&handle.together),
+        control: Arc::clone(&handle.control),
+        counters: Arc::default(),
+        next: AtomicU64::new(0),
+    });
+    handle.counters.push(Arc::clone(&common.counters));
+    let thread = std::thread::Builder::new()
+        .name("weir-accept".to_owned())
+        .spawn(move || {
+            let (control, together) = (Arc::clone(&common.control), Arc::clone(&common.together));
+            let mut sockets_now = sockets.get();
+            let result = supervise("weir-accept", &control, &together, || {
+                accept_all(&common, &crowd, &sockets_now)
+            });
+            sockets_now.clear();
+            crowd.wait_for_nobody();
+            result
+        })?;
+    handle.threads.push(thread);
+    Ok(())
+}
+
+/// Accepts until draining, and then whoever is in the backlog still.
+fn accept_all<V: Service>(
+    common: &Arc<Common<V>>,
+    crowd: &Arc<Crowd>,
+    sockets: &[Arc<OwnedFd>],
+) -> std::io::Result<()> {
+    let draining = || common.control.is_draining();
+    let mut shut = vec![false; sockets.len()];
+    loop {
+        let now = clock::now();
+        if crowd.max == common.limits.connections_max && *crowd.lock() >= crowd.max {
+            common.complain(
+                "as many are open as the descriptors of this process allow (ulimit -n)",
+                None,
+            );
+        }
+        crowd.wait_for_room(|| draining() && common.control.is_over(clock::now()));
+        let last = draining();
+        if last && common.control.is_over(now) {
+            return Ok(());
+        }
+        if !last {
+            common.door.wait_for(sockets)?;
+        }
+        for (socket, shut) in sockets.iter().zip(&mut shut) {
+            if *crowd.lock() >= crowd.max {
+                break;
+            }
+            match accept(socket) {
+                Ok(None) => *shut = last,
+                Ok(Some((fd, peer))) => serve_apart(common, crowd, fd, peer),
+                Err(errno) => {
+                    common.counters.accept_errors.fetch_add(1, Ordering::Relaxed);
+                    if matches!(errno, libc::EMFILE | libc::ENFILE | libc::ENOBUFS | libc::ENOMEM) {
+                        common.complain("the system is out of descriptors or memory", Some(errno));
+                        std::thread::sleep(PAUSE);
+                    }
+                }
+            }
+        }
+        if last && shut.iter().all(|shut| *shut) {
+            return Ok(());
+        }
+    }
+}
+
+impl<V> Common<V> {
+    fn complain(&self, why: &str, errno: Option<i32>) {
+        if self.together.may_complain(clock::now()) {
+            tracing::warn!(
+                open = self.together.open.load(Ordering::Relaxed),
+                errno,
+                "not accepting connections for now: {why}"
+            );
+        }
+    }
+}
+
+/// Gives a connection a thread, waiting until the system has one.
+fn serve_apart<V: Service>(common: &Arc<Common<V>>, crowd: &Arc<Crowd>, fd: OwnedFd, peer: SocketAddr) {
+    // A thread that does not start drops what it was given.
+    let given = Arc::new(Mutex::new(Some(fd)));
+    loop {
+        let (place, common, given) = (Place::take(crowd), Arc::clone(common), Arc::clone(&given));
+        let control = Arc::clone(&common.control);
+        let complainer = Arc::clone(&common);
+        let started = std::thread::Builder::new()
+            .name("weir-conn".to_owned())
+            .spawn(move || {
+                let _place = place;
+                let taken = given.lock().unwrap_or_else(PoisonError::into_inner).take();
+                let Some(fd) = taken else { return };
+                if catch_unwind(AssertUnwindSafe(|| common.serve(fd, peer))).is_err()
+                    && common.together.may_complain(clock::now())
+                {
+                    tracing::error!("a connection's thread panicked: the connection is lost, no other is");
+                }
+            });
+        match started {
+            Ok(_) => return,
+            Err(_) if control.is_draining() => return,
+            Err(error) => {
+                complainer.complain(
+                    &format!("the system starts no thread: {error}"),
+                    error.raw_os_error(),
+                );
+                std::thread::sleep(PAUSE);
+            }
+        }
+    }
+}
+
+impl<V: Service> Common<V> {
+    /// A connection's life.
+    fn serve(&self, fd: OwnedFd, peer: SocketAddr) {
+        let own = Arc::new(CachePadded::new(Counters::default()));
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        let mut worker = Worker::new(
+            usize::try_from(number).unwrap_or_default(),
+            Arc::clone(&self.service),
+            Blocking::new(Arc::clone(&self.door), Vec::new()),
+            Hands::Own,
+            self.limits.bounds(),
+            Arc::clone(&self.together),
+            Arc::clone(&own),
+            Arc::clone(&self.control),
+            0,
+            clock::now(),
+        );
+        worker.bring(Arrival::New(fd, peer));
+        let lived = worker.run_until_empty();
+        drop(worker);
+        own.add_to(&self.counters);
+        if let Err(error) = lived
+            && self.together.may_complain(clock::now())
+        {
+            tracing::error!("a connection's thread could not go on: {error}");
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! An event thread that waits for all connections, and a thread for each request, which ends with it.
+//!
+//! ```text
+//!   event thread: accept, wait ── input ──▶ a thread: receive, answer, until no input is there
+//!       ▲                                      │
+//!       └──────────── the connection ◀─────────┘
+//! ```
+//! Requests that came together are answered by one thread. Threads share the service's one context under
+//! a lock, as a connection is served by another thread each time; what PHTTPD spent on that is known
+//! (three quarters of its time, document 002, figure 8). Their number is bounded by the strategy's
+//! workers; requests beyond wait in line.
+
+use super::Strategy;
+use super::serve::{Handle, Limits};
+use crate::clock;
+use crate::concurrency::front::{Front, Offer, Returns};
+use crate::concurrency::offload::{Crew, Hands, Inbox};
+use crate::concurrency::one_context::OneContext;
+use crate::concurrency::supervise::{Listeners, supervise};
+use crate::concurrency::worker::{Arrival, Control, Counters, Parcel, Together, Worker};
+use crate::io::blocking::{Blocking, Door};
+use crate::io::epoll::{Epoll, Waker};
+use crate::listen::Listener;
+use crate::session::Service;
+use crossbeam_utils::CachePadded;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, PoisonError};
+
+/// What each request's thread needs.
+struct Common<V> {
+    service: Arc<V>,
+    door: Arc<Door>,
+    limits: Limits,
+    together: Arc<Together>,
+    control: Arc<Control>,
+    counters: Arc<CachePadded<Counters>>,
+}
+
+pub(super) fn start<V: Service>(
+    handle: &mut Handle,
+    strategy: Strategy,
+    listeners: &[Listener],
+    service: &Arc<V>,
+    limits: Limits,
+) -> std::io::Result<()> {
+    let (waker, door) = (Waker::new()?, Door::new()?);
+    handle.wakers.push(Box::new({
+        let (waker, door) = (waker.clone(), Arc::clone(&door));
+        move || {
+            waker.wake();
+            door.ring();
+        }
+    }));
+    let crew = Arc::new(Crew::start(1)?);
+    let depth = Arc::downgrade(&crew);
+    handle.queue_depth = Box::new(move || depth.upgrade().map_or(0, |crew| crew.depth()));
+    let common = Arc::new(Common {
+        service: OneContext::new(Arc::clone(service)),
+        door,
+        limits,
+        together: Arc::clone(&handle.together),
+        control: Arc::clone(&handle.control),
+        counters: Arc::default(),
+    });
+    handle.counters.push(Arc::clone(&common.counters));
+    let own = Arc::new(CachePadded::new(Counters::default()));
+    handle.counters.push(Arc::clone(&own));
+    let sockets = Listeners::keep(listeners.iter().map(|one| Arc::clone(one.fd())).collect());
+    handle.listeners.push(Arc::clone(&sockets));
+    let count = listeners.len();
+    let mut first = Some(Epoll::new(sockets.get(), &waker)?);
+    let wake = |waker: &Waker| {
+        let waker = waker.clone();
+        move || waker.wake()
+    };
+    let returns = Returns::new(wake(&waker));
+    let life = move || {
+        let backend = match first.take() {
+            Some(made) => made,
+            None => Epoll::new(sockets.get(), &waker)?,
+        };
+        // A new one each time: what was being done for another worker's connections is not wanted.
+        let inbox = Inbox::new(wake(&waker));
+        let mut worker = Worker::new(
+            0,
+            Arc::clone(&common.service),
+            backend.telling_only(),
+            Hands::Crew(crew.hand(inbox)),
+            common.limits.bounds(),
+            Arc::clone(&common.together),
+            Arc::clone(&own),
+            Arc::clone(&common.control),
+            count,
+            clock::now(),
+        );
+        worker.hand_over_to(Front::new(strategy.workers(), Arc::clone(&returns), {
+            let (common, returns) = (Arc::clone(&common), Arc::clone(&returns));
+            move |offer| start_thread(&common, &returns, offer)
+        }));
+        // Whatever was returned to the worker before this one is looked at.
+        waker.wake();
+        worker.run_until_drained()
+    };
+    let (control, together) = (Arc::clone(&handle.control), Arc::clone(&handle.together));
+    let thread = std::thread::Builder::new()
+        .name("weir-events".to_owned())
+        .spawn(move || supervise("weir-events", &control, &together, life))?;
+    handle.threads.push(thread);
+    Ok(())
+}
+
+/// Begins a thread that takes what is offered and returns it, or says that it has gone.
+fn start_thread<V: Service>(
+    common: &Arc<Common<V>>,
+    returns: &Arc<Returns<V::Session>>,
+    offer: Offer<V::Session>,
+) -> std::io::Result<()> {
+    let (common, returns) = (Arc::clone(common), Arc::clone(returns));
+    let thread = std::thread::Builder::new().name("weir-request".to_owned());
+    let started = thread.spawn(move || {
+        let taken = offer.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let Some(parcel) = taken else { return };
+        let returned = catch_unwind(AssertUnwindSafe(|| common.serve(parcel)));
+        if returned.is_err() && common.together.may_complain(clock::now()) {
+            tracing::error!("a request's thread panicked: its connection is lost, no other is");
+        }
+        returns.put(returned.ok().flatten());
+    });
+    started.map(drop)
+}
+
+impl<V: Service> Common<V> {
+    /// Serves what the connection asks for; gives it back when it asks for nothing more.
+    fn serve(&self, parcel: Parcel<V::Session>) -> Option<Parcel<V::Session>> {
+        let own = Arc::new(CachePadded::new(Counters::default()));
+        let mut worker = Worker::new(
+            0,
+            Arc::clone(&self.service),
+            Blocking::new(Arc::clone(&self.door), Vec::new()),
+            Hands::Own,
+            self.limits.bounds(),
+            Arc::clone(&self.together),
+            Arc::clone(&own),
+            Arc::clone(&self.control),
+            0,
+            clock::now(),
+        );
+        worker.bring(Arrival::Parcel(parcel));
+        let lived = worker.run_until_idle();
+        drop(worker);
+        own.add_to(&self.counters);
+        lived.unwrap_or_else(|error| {
+            if self.together.may_complain(clock::now()) {
+                tracing::error!("a request's thread could not go on: {error}");
+            }
+            None
+        })
+    }
+}

@@ -1,0 +1,76 @@
+//! Forking, and signals that wait to be fetched.
+
+use measure::Duration;
+use rustix::process::Pid;
+use std::io;
+
+/// Makes a copy of this process: `None` in the copy, its number in the original.
+///
+/// # Errors
+/// What the system says, and `Unsupported` if this process has more than one thread: the copy has only
+/// the calling one, and locks the others held would stay locked in it forever.
+pub(crate) fn fork() -> io::Result<Option<Pid>> {
+    if std::fs::read_dir("/proc/self/task")?.count() != 1 {
+        let why = "a process with several threads cannot be copied";
+        return Err(io::Error::new(io::ErrorKind::Unsupported, why));
+    }
+    // SAFETY: there is one thread, as was just seen, and it is here: nobody else can start one or hold a
+    // lock, so that the copy is a whole process in which everything may be called.
+    let number = unsafe { libc::fork() };
+    match number {
+        -1 => Err(io::Error::last_os_error()),
+        number => Ok(Pid::from_raw(number)),
+    }
+}
+
+fn set(signals: &[i32]) -> libc::sigset_t {
+    // SAFETY: a signal set is plain memory, for which all zeros is a value; sigemptyset and sigaddset write
+    // only to it and refuse numbers that are no signals.
+    unsafe {
+        let mut set = std::mem::zeroed();
+        libc::sigemptyset(&raw mut set);
+        for signal in signals {
+            libc::sigaddset(&raw mut set, *signal);
+        }
+        set
+    }
+}
+
+/// Lets these signals wait instead of acting, for this thread and those it makes.
+pub(crate) fn block(signals: &[i32]) -> io::Result<()> {
+    change(libc::SIG_BLOCK, signals)
+}
+
+/// The opposite; those that waited act now.
+pub(crate) fn unblock(signals: &[i32]) -> io::Result<()> {
+    change(libc::SIG_UNBLOCK, signals)
+}
+
+fn change(how: i32, signals: &[i32]) -> io::Result<()> {
+    let set = set(signals);
+    // SAFETY: the set is a live value; nothing is asked back.
+    match unsafe { libc::pthread_sigmask(how, &raw const set, std::ptr::null_mut()) } {
+        0 => Ok(()),
+        errno => Err(io::Error::from_raw_os_error(errno)),
+    }
+}
+
+/// Fetches one of these blocked signals, waiting for it at the most this long.
+pub(crate) fn next_signal(signals: &[i32], at_most: Option<Duration>) -> io::Result<Option<i32>> {
+    let set = set(signals);
+    let timeout = at_most.map(|span| libc::timespec {
+        tv_sec: libc::time_t::try_from(span.as_secs()).unwrap_or(libc::time_t::MAX),
+        tv_nsec: libc::c_long::from(span.subsec_nanos()),
+    });
+    let timeout = timeout.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
+    // SAFETY: set and timeout are live values, or the timeout null, which means without end.
+    let number = unsafe { libc::sigtimedwait(&raw const set, std::ptr::null_mut(), timeout) };
+    if number > 0 {
+        return Ok(Some(number));
+    }
+    let error = io::Error::last_os_error();
+    match error.raw_os_error() {
+        Some(libc::EAGAIN | libc::EINTR) => Ok(None),
+        _ => Err(error),
+    }
+}

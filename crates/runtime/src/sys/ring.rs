@@ -1,0 +1,449 @@
+//! An io_uring whose operations own what the kernel reads and writes.
+//!
+//! ```text
+//!   send(out) ──▶ flight: holds `out` ──── completion ──▶ Sent { out }
+//!   receive() ──▶ (nothing held) ── completion takes a provided buffer ──▶ Received(buf) ──▶ recycle
+//! ```
+//! Memory goes to an operation and comes back with its completion, so that no pointer the kernel has can
+//! dangle: the only sound rule for a ring. Dropping the ring cancels what is under way and waits for it.
+//! An operation that finds the submission queue full submits what is there; completions that find their
+//! queue full are kept by the kernel (`IORING_FEAT_NODROP`) and come with a later [`Ring::enter`].
+//!
+//! Descriptors of queued operations are numbers, so one is closed by the ring too, behind them
+//! ([`Ring::close`]). Decides nothing about connections. See `io_uring(7)`, `io_uring_setup(2)`.
+
+use super::provided::Provided;
+use crate::io::{Buf, Out};
+use crate::session::Body;
+use io_uring::squeue::{Entry, Flags};
+use io_uring::types::{CancelBuilder, Fd, TimeoutFlags, Timespec};
+use io_uring::{EnterFlags, IoUring, cqueue, opcode};
+use measure::Instant;
+use std::collections::VecDeque;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd};
+
+/// How large a ring is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sizes {
+    /// Operations queued between two system calls.
+    pub(crate) submissions: u32,
+    /// Completions the kernel keeps in shared memory.
+    pub(crate) completions: u32,
+    /// Receive buffers; a power of two.
+    pub(crate) buffers: u16,
+    /// Bytes of each.
+    pub(crate) buffer: usize,
+}
+
+/// What one completion says. `more`: the operation goes on and further completions follow.
+pub(crate) enum Completion {
+    /// Of a receive: a filled buffer, or none at the end of input.
+    Received {
+        token: u64,
+        result: Result<Option<Buf>, i32>,
+        more: bool,
+    },
+    /// Of a send: how many bytes went, and the output back.
+    Sent {
+        token: u64,
+        result: Result<usize, i32>,
+        out: Box<Out>,
+    },
+    /// Of an accept.
+    Accepted {
+        token: u64,
+        result: Result<OwnedFd, i32>,
+        more: bool,
+    },
+    /// Of a poll or a timer.
+    Signaled { token: u64, more: bool },
+}
+
+/// Upper bits of the kernel's user data: whose completion it is. The rest is the caller's token, or the
+/// number of a flight.
+const KIND_SHIFT: u32 = 61;
+const RECEIVE: u64 = 1 << KIND_SHIFT;
+const SEND: u64 = 2 << KIND_SHIFT;
+const ACCEPT: u64 = 3 << KIND_SHIFT;
+const SIGNAL: u64 = 4 << KIND_SHIFT;
+/// Cancelling and closing, of which only failures are reported, and nobody asks.
+const QUIET: u64 = 5 << KIND_SHIFT;
+const TOKEN: u64 = (1 << KIND_SHIFT) - 1;
+
+/// The group of the only buffers there are.
+const GROUP: u16 = 0;
+/// How often dropping a ring looks whether all has been cancelled.
+const LAST_LOOKS: u32 = 1000;
+
+/// A send under way, at an address that stays.
+struct Flight {
+    token: u64,
+    out: Option<Box<Out>>,
+    message: libc::msghdr,
+    pieces: [libc::iovec; 2],
+}
+
+/// Which send: to cancel it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Ticket(u32);
+
+/// The ring.
+pub(crate) struct Ring {
+    ring: IoUring,
+    provided: Provided,
+    #[expect(
+        clippy::vec_box,
+        reason = "the kernel has pointers into them, so they must not move"
+    )]
+    flights: Vec<Box<Flight>>,
+    free_flights: Vec<u32>,
+    /// What found no place in the submission queue, in order.
+    waiting: VecDeque<Entry>,
+    /// Operations whose last completion has not been seen.
+    under_way: usize,
+    enabled: bool,
+    /// Read by the kernel when a timer is submitted.
+    timer: Box<Timespec>,
+}
+
+// SAFETY: the raw pointers inside are to memory this value alone owns; the ring is used from one thread
+// at a time, as `&mut self` demands. (The kernel further insists on the thread that enabled it.)
+unsafe impl Send for Ring {}
+
+impl Ring {
+    /// A ring that runs once it is [enabled](Ring::enable), which may be on another thread.
+    ///
+    /// # Errors
+    /// The kernel's: `ENOSYS`, `EPERM` or `EACCES` if io_uring is not to be had, `EINVAL` if it lacks
+    /// something used here (Linux 6.1 has it all), or for want of descriptors or memory.
+    pub(crate) fn new(sizes: Sizes) -> std::io::Result<Ring> {
+        let ring = IoUring::builder()
+            .setup_cqsize(sizes.completions)
+            .setup_clamp()
+            // Go on with the rest when one operation is refused.
+            .setup_submit_all()
+            // Completions are made when this thread asks for them, not by interrupting it.
+            .setup_single_issuer()
+            .setup_defer_taskrun()
+            .setup_r_disabled()
+            .build(sizes.submissions)?;
+        let provided = Provided::new(sizes.buffers, sizes.buffer)?;
+        let (address, count) = provided.address();
+        // SAFETY: the ring of buffers is page-aligned, has `count` entries, and lives until after the
+        // io_uring is closed: `drop` sees to that.
+        unsafe {
+            ring.submitter()
+                .register_buf_ring_with_flags(address, count, GROUP, 0)?
+        };
+        Ok(Ring {
+            ring,
+            provided,
+            flights: Vec::new(),
+            free_flights: Vec::new(),
+            waiting: VecDeque::new(),
+            under_way: 0,
+            enabled: false,
+            timer: Box::new(Timespec::new()),
+        })
+    }
+
+    /// Binds the ring to this thread, which from now on is the only one that may use it.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub(crate) fn enable(&mut self) -> std::io::Result<()> {
+        self.ring.submitter().register_enable_rings()?;
+        self.enabled = true;
+        Ok(())
+    }
+
+    /// Completions that fit into shared memory: no single operation brings more at a time.
+    pub(crate) fn completions(&self) -> usize {
+        self.ring.params().cq_entries() as usize
+    }
+
+    /// Accepts one connection, or (`multishot`) all that come until it fails or is cancelled. Sockets
+    /// are non-blocking.
+    pub(crate) fn accept(&mut self, listener: BorrowedFd<'_>, token: u64, multishot: bool) {
+        let flags = libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
+        let listener = Fd(listener.as_raw_fd());
+        let entry = match multishot {
+            true => opcode::AcceptMulti::new(listener).flags(flags).build(),
+            false => opcode::Accept::new(listener, std::ptr::null_mut(), std::ptr::null_mut())
+                .flags(flags)
+                .build(),
+        };
+        self.start(entry, ACCEPT | token);
+    }
+
+    /// Receives whatever comes until the end of input, a failure, a lack of buffers or a cancel.
+    pub(crate) fn receive(&mut self, socket: BorrowedFd<'_>, token: u64) {
+        let entry = opcode::RecvMulti::new(Fd(socket.as_raw_fd()), GROUP).build();
+        self.start(entry, RECEIVE | token);
+    }
+
+    /// Sends what of `out` stands in memory, as far as the kernel takes it at one go.
+    pub(crate) fn send(&mut self, socket: BorrowedFd<'_>, token: u64, out: Box<Out>) -> Ticket {
+        let number = self.free_flights.pop().unwrap_or_else(|| {
+            self.flights.push(Box::new(Flight {
+                token,
+                out: None,
+                // SAFETY: plain numbers and pointers, for which zero is a value.
+                message: unsafe { std::mem::zeroed() },
+                // SAFETY: the same.
+                pieces: unsafe { std::mem::zeroed() },
+            }));
+            (self.flights.len() - 1) as u32
+        });
+        let flight = &mut *self.flights[number as usize];
+        flight.token = token;
+        let out = flight.out.insert(out);
+        let socket = Fd(socket.as_raw_fd());
+        let head = out.head_left();
+        // What the kernel reads is on the heap behind `out`, which nobody touches until it is done.
+        let entry = match &out.tx.body {
+            Some(Body::Bytes(body)) if !body.is_empty() => {
+                let piece = |bytes: &[u8]| libc::iovec {
+                    iov_base: bytes.as_ptr().cast_mut().cast(),
+                    iov_len: bytes.len(),
+                };
+                flight.pieces = [piece(head), piece(body)];
+                flight.message.msg_iov = flight.pieces.as_mut_ptr();
+                flight.message.msg_iovlen = flight.pieces.len() as _;
+                opcode::SendMsg::new(socket, &raw const flight.message)
+                    .flags(libc::MSG_NOSIGNAL as u32)
+                    .build()
+            }
+            _ => opcode::Send::new(
+                socket,
+                head.as_ptr(),
+                u32::try_from(head.len()).unwrap_or(u32::MAX),
+            )
+            .flags(libc::MSG_NOSIGNAL)
+            .build(),
+        };
+        self.start(entry, SEND | u64::from(number));
+        Ticket(number)
+    }
+
+    /// Signals once when the socket has room for output.
+    pub(crate) fn await_room(&mut self, socket: BorrowedFd<'_>, token: u64) {
+        let entry = opcode::PollAdd::new(Fd(socket.as_raw_fd()), libc::POLLOUT as u32).build();
+        self.start(entry, SIGNAL | token);
+    }
+
+    /// Signals whenever there is something to read.
+    pub(crate) fn await_input(&mut self, fd: BorrowedFd<'_>, token: u64) {
+        let entry = opcode::PollAdd::new(Fd(fd.as_raw_fd()), libc::POLLIN as u32)
+            .multi(true)
+            .build();
+        self.start(entry, SIGNAL | token);
+    }
+
+    /// Signals at this time.
+    pub(crate) fn start_timer(&mut self, token: u64, at: Instant) {
+        self.set_time(at);
+        let entry = opcode::Timeout::new(&raw const *self.timer)
+            .flags(TimeoutFlags::ABS)
+            .build();
+        self.start(entry, SIGNAL | token);
+    }
+
+    /// Moves a timer that was started; one that went off meanwhile has signaled.
+    pub(crate) fn move_timer(&mut self, token: u64, at: Instant) {
+        self.set_time(at);
+        let entry = opcode::TimeoutUpdate::new(SIGNAL | token, &raw const *self.timer)
+            .flags(TimeoutFlags::ABS)
+            .build();
+        self.push(entry.user_data(QUIET).flags(Flags::SKIP_SUCCESS));
+    }
+
+    fn set_time(&mut self, at: Instant) {
+        let nanos = at.as_nanos().max(1);
+        // A timer still queued would be set to this instead, which serves as well.
+        *self.timer = Timespec::new()
+            .sec(nanos / 1_000_000_000)
+            .nsec((nanos % 1_000_000_000) as u32);
+    }
+
+    /// Ends a receive; its last completion says so.
+    pub(crate) fn cancel_receive(&mut self, token: u64) {
+        self.cancel(RECEIVE | token);
+    }
+
+    /// Ends a send; its completion brings the output back.
+    pub(crate) fn cancel_send(&mut self, ticket: Ticket) {
+        self.cancel(SEND | u64::from(ticket.0));
+    }
+
+    /// Ends an accept.
+    pub(crate) fn cancel_accept(&mut self, token: u64) {
+        self.cancel(ACCEPT | token);
+    }
+
+    /// Ends a poll.
+    pub(crate) fn cancel_poll(&mut self, token: u64) {
+        self.cancel(SIGNAL | token);
+    }
+
+    fn cancel(&mut self, user_data: u64) {
+        let entry = opcode::AsyncCancel::new(user_data).build();
+        self.push(entry.user_data(QUIET).flags(Flags::SKIP_SUCCESS));
+    }
+
+    /// Closes a descriptor, after what was queued before.
+    pub(crate) fn close(&mut self, fd: OwnedFd) {
+        let entry = opcode::Close::new(Fd(fd.into_raw_fd())).build();
+        self.push(entry.user_data(QUIET).flags(Flags::SKIP_SUCCESS));
+    }
+
+    fn start(&mut self, entry: Entry, user_data: u64) {
+        self.under_way += 1;
+        self.push(entry.user_data(user_data));
+    }
+
+    fn push(&mut self, entry: Entry) {
+        if self.waiting.is_empty() {
+            if self.try_push(&entry) {
+                return;
+            }
+            self.submit();
+            if self.try_push(&entry) {
+                return;
+            }
+        }
+        self.waiting.push_back(entry);
+    }
+
+    fn try_push(&mut self, entry: &Entry) -> bool {
+        // SAFETY: all an entry points to is owned by this ring until its completion was seen: outputs and
+        // message headers by flights, the timer's time by `self.timer` until submitted.
+        unsafe { self.ring.submission().push(entry).is_ok() }
+    }
+
+    /// Hands what is queued to the kernel. What it refuses for now stays queued.
+    pub(crate) fn submit(&mut self) {
+        // Its errors are of the moment: no memory, or completions that must be seen first.
+        let _ = self.call(0, EnterFlags::empty());
+    }
+
+    /// Hands over what is queued, lets the kernel complete what it can, and if `wait`, waits for one
+    /// completion at least.
+    ///
+    /// # Errors
+    /// Only such as make going on impossible.
+    pub(crate) fn enter(&mut self, wait: bool) -> std::io::Result<()> {
+        while let Some(entry) = self.waiting.pop_front() {
+            if !self.try_push(&entry) {
+                self.waiting.push_front(entry);
+                let before = self.ring.submission().len();
+                self.submit();
+                if self.ring.submission().len() == before {
+                    break;
+                }
+            }
+        }
+        let enough = u32::from(wait && self.waiting.is_empty());
+        match self.call(enough, EnterFlags::GETEVENTS) {
+            Err(error) if !is_of_the_moment(&error) => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    fn call(&mut self, enough: u32, flags: EnterFlags) -> std::io::Result<usize> {
+        let queued = self.ring.submission().len() as u32;
+        let submitter = self.ring.submitter();
+        // SAFETY: the flags ask for no further argument, and none is given.
+        unsafe { submitter.enter::<libc::sigset_t>(queued, enough, flags.bits(), None) }
+    }
+
+    /// The next completion there is.
+    pub(crate) fn next(&mut self) -> Option<Completion> {
+        loop {
+            let entry = self.ring.completion().next()?;
+            if let Some(completion) = self.understand(&entry) {
+                return Some(completion);
+            }
+        }
+    }
+
+    fn understand(&mut self, entry: &cqueue::Entry) -> Option<Completion> {
+        let more = cqueue::more(entry.flags());
+        let kind = entry.user_data() & !TOKEN;
+        let token = entry.user_data() & TOKEN;
+        let result = usize::try_from(entry.result()).map_err(|_| -entry.result());
+        if kind != QUIET && !more {
+            self.under_way -= 1;
+        }
+        match kind {
+            RECEIVE => {
+                let len = result.unwrap_or(0);
+                let buf = cqueue::buffer_select(entry.flags()).map(|number| self.provided.take(number, len));
+                let result = match (result, buf) {
+                    (Ok(1..), Some(buf)) => Ok(Some(buf)),
+                    (result, unused) => {
+                        if let Some(buf) = unused {
+                            self.provided.give(buf);
+                        }
+                        result.map(|_| None)
+                    }
+                };
+                Some(Completion::Received { token, result, more })
+            }
+            SEND => {
+                let flight = &mut *self.flights[token as usize];
+                let out = flight.out.take().expect("a flight completes once");
+                self.free_flights.push(token as u32);
+                Some(Completion::Sent {
+                    token: flight.token,
+                    result,
+                    out,
+                })
+            }
+            ACCEPT => {
+                // SAFETY: the kernel has just opened it for us, and says its number once.
+                let result = result.map(|fd| unsafe { OwnedFd::from_raw_fd(fd as i32) });
+                Some(Completion::Accepted { token, result, more })
+            }
+            SIGNAL => Some(Completion::Signaled { token, more }),
+            _ => None,
+        }
+    }
+
+    /// Takes the buffer of a receive back; one that was not lent from here is returned.
+    pub(crate) fn recycle(&mut self, buf: Buf) -> Option<Buf> {
+        self.provided.give(buf)
+    }
+}
+
+impl Drop for Ring {
+    /// Closes what was to be closed, cancels everything, and waits for the kernel to let go of our memory.
+    fn drop(&mut self) {
+        if !self.enabled {
+            return;
+        }
+        let entry = opcode::AsyncCancel2::new(CancelBuilder::any()).build();
+        self.push(entry.user_data(QUIET));
+        for _ in 0..LAST_LOOKS {
+            let entered = self.enter(false);
+            while self.next().is_some() {}
+            if entered.is_err() || (self.under_way == 0 && self.waiting.is_empty()) {
+                break;
+            }
+        }
+        if self.under_way > 0 {
+            // It may still read or write them: better lost than used by somebody else.
+            std::mem::forget(std::mem::take(&mut self.flights));
+            self.provided.leak();
+        }
+    }
+}
+
+/// Whether a refused call may do the next time: a signal came, completions must be seen first, or the
+/// kernel was out of memory.
+fn is_of_the_moment(error: &std::io::Error) -> bool {
+    matches!(
+        error.raw_os_error(),
+        Some(libc::EINTR | libc::EBUSY | libc::EAGAIN)
+    )
+}

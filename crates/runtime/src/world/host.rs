@@ -1,0 +1,413 @@
+//! A host: endpoints, one processor, and an application that is told what happened and answers with work.
+//!
+//! Decides the order of work: first come, first served, one thing at a time. Reading is work, too.
+
+use core::fmt;
+use measure::{Draw, Duration, Instant, Rng, Seed};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use tcp::{Closed, Endpoint, Segment, Setup, State};
+
+/// A connection, by the number of its client's port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Conn(u16);
+
+impl Conn {
+    pub(crate) fn port(self) -> u16 {
+        self.0
+    }
+}
+
+impl fmt::Display for Conn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "port {}", self.0)
+    }
+}
+
+/// What an application is told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Happened {
+    /// The world begins.
+    Started,
+    /// A connection is open: one that was asked for, or one that a client has made.
+    Opened(Conn),
+    /// These bytes were read.
+    Data(Conn, Vec<u8>),
+    /// The peer has finished, and everything is read.
+    Finished(Conn),
+    /// So many bytes more of what was written are in the send buffer, and some are not.
+    Progress(Conn, u64),
+    /// Everything written is in the send buffer.
+    Drained(Conn),
+    /// The connection is gone.
+    Closed(Conn, Closed),
+    /// A timer that was set.
+    Timer(u64),
+    /// The work before a mark is done.
+    Reached(u64),
+}
+
+/// What runs on a host.
+pub trait Application {
+    /// Something happened; what is to be done about it goes into `work`, in order.
+    fn handle(&mut self, happened: Happened, work: &mut Work, now: Instant);
+}
+
+/// How a host behaves.
+#[derive(Clone, Debug)]
+pub struct HostSetup {
+    /// Its TCP; the initial sequence number is drawn for each connection.
+    pub tcp: Setup,
+    /// Processor time of a read.
+    pub read_time: Duration,
+    /// Most bytes of one read.
+    pub read_max: usize,
+    /// How much a modem before the line compresses the data this host sends; 1 where there is none.
+    pub line_gain: f64,
+}
+
+/// One thing to do.
+#[derive(Debug)]
+enum Step {
+    Run(Duration),
+    Connect(Conn),
+    Write(Conn, Vec<u8>),
+    Finish(Conn, Vec<u8>),
+    Shutdown(Conn),
+    Close(Conn),
+    Abort(Conn),
+    NoDelay(Conn, bool),
+    Timer(Duration, u64),
+    Mark(u64),
+    Read(Conn),
+}
+
+/// What an application wants done, in order, on its host's one processor.
+#[derive(Debug, Default)]
+pub struct Work {
+    steps: VecDeque<Step>,
+    next_port: u16,
+}
+
+impl Work {
+    /// Keeps the processor busy.
+    pub fn run(&mut self, time: Duration) {
+        self.steps.push_back(Step::Run(time));
+    }
+
+    /// Opens a connection to the other host.
+    pub fn connect(&mut self) -> Conn {
+        let conn = Conn(40_000 + self.next_port % 20_000);
+        self.next_port = self.next_port.wrapping_add(1);
+        self.steps.push_back(Step::Connect(conn));
+        conn
+    }
+
+    /// Writes in one call. What the send buffer cannot take follows as it empties; the processor does not wait.
+    pub fn write(&mut self, conn: Conn, data: Vec<u8>) {
+        self.steps.push_back(Step::Write(conn, data));
+    }
+
+    /// Writes and finishes the sending half before TCP looks: the FIN can ride on the last data.
+    pub fn finish(&mut self, conn: Conn, data: Vec<u8>) {
+        self.steps.push_back(Step::Finish(conn, data));
+    }
+
+    /// Finishes the sending half.
+    pub fn shutdown(&mut self, conn: Conn) {
+        self.steps.push_back(Step::Shutdown(conn));
+    }
+
+    /// Finishes both halves.
+    pub fn close(&mut self, conn: Conn) {
+        self.steps.push_back(Step::Close(conn));
+    }
+
+    /// Resets.
+    pub fn abort(&mut self, conn: Conn) {
+        self.steps.push_back(Step::Abort(conn));
+    }
+
+    /// Switches Nagle's algorithm off or on.
+    pub fn no_delay(&mut self, conn: Conn, no_delay: bool) {
+        self.steps.push_back(Step::NoDelay(conn, no_delay));
+    }
+
+    /// Asks for [`Happened::Timer`] with `token` after `wait`.
+    pub fn timer(&mut self, wait: Duration, token: u64) {
+        self.steps.push_back(Step::Timer(wait, token));
+    }
+
+    /// Asks for [`Happened::Reached`] with `token` when all before it is done.
+    pub fn mark(&mut self, token: u64) {
+        self.steps.push_back(Step::Mark(token));
+    }
+}
+
+/// One end of a connection and what its application has been told of it.
+struct Open {
+    endpoint: Endpoint,
+    /// Written by the application, not yet in the send buffer; each entry was one call.
+    pending: VecDeque<Vec<u8>>,
+    /// What to do when nothing is pending any more.
+    closing: Option<Step>,
+    told_open: bool,
+    told_finished: bool,
+    read_queued: bool,
+}
+
+impl Open {
+    fn new(endpoint: Endpoint) -> Open {
+        Open {
+            endpoint,
+            pending: VecDeque::new(),
+            closing: None,
+            told_open: false,
+            told_finished: false,
+            read_queued: false,
+        }
+    }
+
+    /// Moves pending bytes into the send buffer; returns what is to be told of it.
+    fn pump(&mut self, conn: Conn, now: Instant) -> Option<Happened> {
+        let had = !self.pending.is_empty();
+        let mut moved = 0;
+        while let Some(mut data) = self.pending.pop_front() {
+            let last = self.pending.is_empty() && matches!(self.closing, Some(Step::Shutdown(_)));
+            let taken = if last {
+                self.endpoint.write_last(&data, now)
+            } else {
+                self.endpoint.write(&data, now)
+            };
+            moved += taken as u64;
+            data.drain(..taken);
+            if !data.is_empty() {
+                self.pending.push_front(data);
+                return (moved > 0).then_some(Happened::Progress(conn, moved));
+            }
+        }
+        match self.closing.take() {
+            Some(Step::Shutdown(_)) => self.endpoint.shutdown(now),
+            Some(Step::Close(_)) => self.endpoint.close(now),
+            _ => {}
+        }
+        had.then_some(Happened::Drained(conn))
+    }
+}
+
+/// A host.
+pub(crate) struct Host {
+    setup: HostSetup,
+    application: Box<dyn Application>,
+    open: BTreeMap<Conn, Open>,
+    work: Work,
+    /// What the application will be told, in order.
+    news: VecDeque<Happened>,
+    timers: BTreeSet<(Instant, u64)>,
+    busy_until: Instant,
+    /// Connections that may have segments to send, in the order they came to have them.
+    out: VecDeque<Conn>,
+    /// Draws initial sequence numbers.
+    rng: Rng,
+}
+
+impl Host {
+    pub(crate) fn new(setup: HostSetup, application: Box<dyn Application>, seed: Seed) -> Host {
+        Host {
+            setup,
+            application,
+            open: BTreeMap::new(),
+            work: Work::default(),
+            news: VecDeque::new(),
+            timers: BTreeSet::new(),
+            busy_until: Instant::ZERO,
+            out: VecDeque::new(),
+            rng: seed.rng(),
+        }
+    }
+
+    fn tcp(&mut self) -> Setup {
+        Setup {
+            iss: self.rng.next_u32(),
+            ..self.setup.tcp.clone()
+        }
+    }
+
+    pub(crate) fn tell(&mut self, happened: Happened) {
+        self.news.push_back(happened);
+    }
+
+    pub(crate) fn line_gain(&self) -> f64 {
+        self.setup.line_gain
+    }
+
+    pub(crate) fn open(&self) -> usize {
+        self.open.len()
+    }
+
+    pub(crate) fn next_event(&self) -> Option<Instant> {
+        let has_work = !self.work.steps.is_empty() || !self.news.is_empty();
+        self.open
+            .values()
+            .filter_map(|open| open.endpoint.deadline())
+            .chain(self.timers.first().map(|(at, _)| *at))
+            .chain(has_work.then_some(self.busy_until))
+            .min()
+    }
+
+    /// A segment arrives; `accepts` says whether a SYN may make a connection.
+    pub(crate) fn receive(&mut self, conn: Conn, segment: Segment, accepts: bool, now: Instant) {
+        if !self.open.contains_key(&conn) {
+            if segment.flags.syn && !accepts {
+                return;
+            }
+            // To anything but a SYN a listening endpoint answers with a reset, and is then forgotten.
+            let endpoint = Endpoint::listen(self.tcp());
+            self.open.insert(conn, Open::new(endpoint));
+        }
+        if let Some(open) = self.open.get_mut(&conn) {
+            open.endpoint.receive(segment, now);
+        }
+        self.notice(conn, now);
+    }
+
+    /// Looks what has changed on a connection and whom to tell.
+    fn notice(&mut self, conn: Conn, now: Instant) {
+        self.out.push_back(conn);
+        let Some(open) = self.open.get_mut(&conn) else {
+            return;
+        };
+        if open.endpoint.is_established() && !open.told_open {
+            open.told_open = true;
+            self.news.push_back(Happened::Opened(conn));
+        }
+        if open.endpoint.is_established()
+            && let Some(happened) = open.pump(conn, now)
+        {
+            self.news.push_back(happened);
+        }
+        if open.endpoint.readable() > 0 && !open.read_queued {
+            open.read_queued = true;
+            self.work.steps.push_back(Step::Run(self.setup.read_time));
+            self.work.steps.push_back(Step::Read(conn));
+        }
+        if open.endpoint.is_eof() && !open.told_finished {
+            open.told_finished = true;
+            self.news.push_back(Happened::Finished(conn));
+        }
+    }
+
+    /// Does what is due now; returns whether anything was.
+    pub(crate) fn turn(&mut self, now: Instant) -> bool {
+        let mut moved = false;
+        let due: Vec<Conn> = self
+            .open
+            .iter()
+            .filter(|(_, open)| open.endpoint.deadline().is_some_and(|at| at <= now))
+            .map(|(conn, _)| *conn)
+            .collect();
+        for conn in due {
+            moved = true;
+            if let Some(open) = self.open.get_mut(&conn) {
+                open.endpoint.expire(now);
+            }
+            self.notice(conn, now);
+        }
+        while let Some((at, token)) = self.timers.first().copied()
+            && at <= now
+        {
+            self.timers.pop_first();
+            self.news.push_back(Happened::Timer(token));
+        }
+        while self.busy_until <= now {
+            if let Some(step) = self.work.steps.pop_front() {
+                self.step(step, now);
+            } else if let Some(happened) = self.news.pop_front() {
+                self.application.handle(happened, &mut self.work, now);
+            } else {
+                break;
+            }
+            moved = true;
+        }
+        moved
+    }
+
+    fn step(&mut self, step: Step, now: Instant) {
+        match step {
+            Step::Run(time) => self.busy_until = now + time,
+            Step::Timer(wait, token) => {
+                self.timers.insert((now + wait, token));
+            }
+            Step::Mark(token) => self.news.push_back(Happened::Reached(token)),
+            Step::Connect(conn) => {
+                let setup = self.tcp();
+                self.open.insert(conn, Open::new(Endpoint::connect(setup, now)));
+                self.out.push_back(conn);
+            }
+            Step::Write(conn, data) => {
+                if let Some(open) = self.open.get_mut(&conn) {
+                    open.pending.push_back(data);
+                }
+                self.notice(conn, now);
+            }
+            Step::Finish(conn, data) => {
+                if let Some(open) = self.open.get_mut(&conn) {
+                    open.pending.push_back(data);
+                    open.closing = Some(Step::Shutdown(conn));
+                }
+                self.notice(conn, now);
+            }
+            Step::Shutdown(conn) | Step::Close(conn) => {
+                if let Some(open) = self.open.get_mut(&conn) {
+                    open.closing = Some(step);
+                }
+                self.notice(conn, now);
+            }
+            Step::Abort(conn) => {
+                if let Some(open) = self.open.get_mut(&conn) {
+                    open.endpoint.abort();
+                }
+                self.notice(conn, now);
+            }
+            Step::NoDelay(conn, no_delay) => {
+                if let Some(open) = self.open.get_mut(&conn) {
+                    open.endpoint.set_no_delay(no_delay);
+                }
+            }
+            Step::Read(conn) => {
+                if let Some(open) = self.open.get_mut(&conn) {
+                    open.read_queued = false;
+                    let data = open.endpoint.read(self.setup.read_max);
+                    if !data.is_empty() {
+                        self.news.push_back(Happened::Data(conn, data));
+                    }
+                }
+                self.notice(conn, now);
+            }
+        }
+    }
+
+    /// The next segment to send.
+    pub(crate) fn transmit(&mut self) -> Option<(Conn, Segment)> {
+        while let Some(conn) = self.out.front().copied() {
+            if let Some(open) = self.open.get_mut(&conn) {
+                if let Some(segment) = open.endpoint.transmit() {
+                    return Some((conn, segment));
+                }
+                match open.endpoint.state() {
+                    State::Closed(why) => {
+                        if open.told_open {
+                            self.news.push_back(Happened::Closed(conn, why));
+                        }
+                        self.open.remove(&conn);
+                    }
+                    State::Listen => {
+                        self.open.remove(&conn);
+                    }
+                    _ => {}
+                }
+            }
+            self.out.pop_front();
+        }
+        None
+    }
+}

@@ -1,0 +1,62 @@
+//! What answers a request in place of a file: the second kind of protocol handler beside the site.
+//!
+//! A handler is mounted at a path and asked for everything at or below it. It makes its answer from
+//! memory, at once: whoever must wait for something else does so elsewhere and shows what it has. Files
+//! never pay for handlers: a head met before is answered before mounts are looked at.
+
+use crate::service::Server;
+use bytes::Bytes;
+use core::fmt;
+use http1::status::Status;
+use measure::UnixTime;
+use std::net::IpAddr;
+
+/// A request for a handler.
+#[derive(Clone, Copy, Debug)]
+pub struct Ask<'a> {
+    /// The path below the mount, raw; empty for the mount itself.
+    pub path: &'a [u8],
+    /// The query, raw.
+    pub query: Option<&'a [u8]>,
+    /// Who asks.
+    pub peer: IpAddr,
+    /// Now.
+    pub wall: UnixTime,
+}
+
+/// An answer, complete. It is never stored by caches.
+#[derive(Clone, Debug)]
+pub struct Made {
+    /// Status.
+    pub status: Status,
+    /// `Content-Type`.
+    pub media_type: &'static str,
+    /// Content.
+    pub content: Bytes,
+}
+
+/// Answers for a part of the paths.
+pub trait Handler: Send + Sync + fmt::Debug {
+    /// The answer to a GET; a HEAD gets its head. `None` is 404. Must not block.
+    fn answer(&self, ask: &Ask<'_>, server: &Server) -> Option<Made>;
+}
+
+/// Handlers by path, in the order they are looked at.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Mounts(Vec<(&'static str, std::sync::Arc<dyn Handler>)>);
+
+impl Mounts {
+    pub(crate) fn add(&mut self, at: &'static str, handler: std::sync::Arc<dyn Handler>) {
+        self.0.push((at, handler));
+    }
+
+    /// The handler for a path, and the path below its mount. A mount that ends in a slash has paths
+    /// below it, any other is one path.
+    #[inline]
+    pub(crate) fn find<'p>(&self, path: &'p [u8]) -> Option<(&dyn Handler, &'p [u8])> {
+        self.0.iter().find_map(|(at, handler)| {
+            let below = path.strip_prefix(at.as_bytes())?;
+            (at.ends_with('/') || below.is_empty()).then_some((&**handler, below))
+        })
+    }
+}

@@ -1,0 +1,170 @@
+//! Which of the sites a request is for.
+//!
+//! The name comes from the target or `Host` (RFC 9110 section 7.2), without port and regardless of
+//! case. An exact name wins over one below which it is, a longer one of these over a shorter; whoever
+//! asks for no name that is known gets the first site. Decides that and opens the sites; what a site
+//! answers is not known here.
+
+use crate::config::Config;
+use crate::site::{OpenError, Site, Source};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// The longest name in the DNS (RFC 1035 section 2.3.4); no longer one is ever configured.
+const NAME_MAX: usize = 255;
+
+/// A site with its rules.
+#[derive(Debug)]
+pub(crate) struct Place {
+    /// Of this site alone.
+    pub(crate) config: Config,
+    pub(crate) site: Arc<Site>,
+}
+
+/// The sites of a configuration. The first is that of its top level.
+#[derive(Debug)]
+pub(crate) struct Hosts {
+    places: Vec<Place>,
+    exact: HashMap<Box<[u8]>, usize>,
+    /// Names that end like this (with the dot before it), the longest first.
+    below: Vec<(Box<[u8]>, usize)>,
+}
+
+impl Hosts {
+    /// Opens the sites of `config`; those that are as they were `before` are kept with their cache.
+    ///
+    /// # Errors
+    /// The first root that cannot be opened, or hosts that contradict each other.
+    pub(crate) fn open(
+        config: &Config,
+        embedded: &Source,
+        before: Option<&Hosts>,
+    ) -> Result<Hosts, OpenError> {
+        let mut kept: Vec<&Place> = before.map_or(Vec::new(), |hosts| hosts.places.iter().collect());
+        let mut places = Vec::with_capacity(config.host.len() + 1);
+        for config in config.sites().map_err(OpenError::Hosts)? {
+            let same = kept.iter().position(|place| place.config.same_site(&config));
+            let site = match same.map(|at| kept.swap_remove(at)) {
+                Some(place) => Arc::clone(&place.site),
+                None => Arc::new(Site::open(config.site(embedded.clone()))?),
+            };
+            places.push(Place { config, site });
+        }
+        let (mut exact, mut below) = (HashMap::new(), Vec::new());
+        for (index, host) in config.host.iter().enumerate() {
+            for name in &host.names {
+                match name.parts() {
+                    (name, false) => drop(exact.insert(name.as_bytes().into(), index + 1)),
+                    (name, true) => below.push((format!(".{name}").into_bytes().into(), index + 1)),
+                }
+            }
+        }
+        below.sort_unstable_by_key(|(name, _): &(Box<[u8]>, usize)| std::cmp::Reverse(name.len()));
+        Ok(Hosts { places, exact, below })
+    }
+
+    /// The site for a request to this authority.
+    #[inline]
+    pub(crate) fn index_of(&self, authority: Option<&[u8]>) -> usize {
+        match authority {
+            Some(authority) if self.places.len() > 1 => self.look_up(authority),
+            _ => 0,
+        }
+    }
+
+    fn look_up(&self, authority: &[u8]) -> usize {
+        let name = without_port(authority);
+        let name = name.strip_suffix(b".").unwrap_or(name);
+        let mut lower = [0; NAME_MAX];
+        let Some(lower) = lower.get_mut(..name.len()) else {
+            return 0;
+        };
+        lower.copy_from_slice(name);
+        lower.make_ascii_lowercase();
+        if let Some(&index) = self.exact.get(&*lower) {
+            return index;
+        }
+        let below = self.below.iter().find(|(end, _)| lower.ends_with(end));
+        below.map_or(0, |&(_, index)| index)
+    }
+
+    /// A site.
+    #[inline]
+    pub(crate) fn place(&self, index: usize) -> &Place {
+        &self.places[index]
+    }
+
+    /// All sites, in order.
+    pub(crate) fn places(&self) -> &[Place] {
+        &self.places
+    }
+}
+
+/// A port is digits behind the last colon that is not inside an IPv6 literal.
+fn without_port(authority: &[u8]) -> &[u8] {
+    match authority.iter().rposition(|&b| b == b':' || b == b']') {
+        Some(at) if authority[at] == b':' => &authority[..at],
+        _ => authority,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use measure::UnixTime;
+
+    fn source() -> Source {
+        Source::Embedded {
+            files: &[("/a.txt", b"a")],
+            modified: UnixTime::from_secs(784_111_777),
+        }
+    }
+
+    #[test]
+    fn names_find_their_site() {
+        let text = "[[host]]\nnames = ['example.org', '*.example.org']\n\
+                    [[host]]\nnames = ['www.example.org', '[::1]']\n\
+                    [[host]]\nnames = ['*.dev.example.org']\n";
+        let config = Config::from_toml(text, "w.toml").unwrap();
+        let hosts = Hosts::open(&config, &source(), None).unwrap();
+        for (authority, index) in [
+            ("example.org", 1),
+            ("EXAMPLE.org:8080", 1),
+            ("example.org.", 1),
+            ("a.example.org", 1),
+            ("a.b.example.org:80", 1),
+            ("www.example.org", 2),
+            ("x.dev.example.org", 3),
+            ("dev.example.org", 1),
+            ("notexample.org", 0),
+            ("other.test", 0),
+            ("[::1]:8080", 2),
+            ("[::1]", 2),
+            ("", 0),
+            (":80", 0),
+            (&"x".repeat(300), 0),
+        ] {
+            assert_eq!(hosts.index_of(Some(authority.as_bytes())), index, "{authority}");
+        }
+        assert_eq!(hosts.index_of(None), 0);
+    }
+
+    #[test]
+    fn sites_that_stay_the_same_keep_their_cache() {
+        let one = "[[host]]\nnames = ['a']\nlisting = true\n[[host]]\nnames = ['b']\n";
+        let other = "[[host]]\nnames = ['b']\n[[host]]\nnames = ['c']\nlisting = true\n";
+        let open = |text: &str, before: Option<&Hosts>| {
+            let config = Config::from_toml(text, "w.toml").unwrap();
+            Hosts::open(&config, &source(), before).unwrap()
+        };
+        let before = open(one, None);
+        let after = open(other, Some(&before));
+        let same = |a: usize, b: usize| Arc::ptr_eq(&before.place(a).site, &after.place(b).site);
+        assert!(same(0, 0) && same(1, 2) && same(2, 1));
+        let fewer = open("listing = true", Some(&before));
+        assert!(
+            !Arc::ptr_eq(&before.place(1).site, &fewer.place(0).site),
+            "its share of the cache has changed"
+        );
+    }
+}

@@ -1,0 +1,215 @@
+//! How long answers take, as each worker sees it: from the turn in which a request's first byte was
+//! there to the end of the turn in which its answer was written down.
+//!
+//! A turn's beginning and end are all the clock readings there are, so an answer made within one turn
+//! counts with the whole of it: never too little, and too much by what others did in that turn. What
+//! the kernel and the network then take is not in it.
+//!
+//! The scale is logarithmic, four steps an octave from 1 microsecond, so a percentile read from it is
+//! at most a fifth too high.
+
+use measure::{Duration, Instant};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Steps an octave is divided into.
+const STEPS: usize = 4;
+/// Octaves: up to 2^27 microseconds, 134 seconds. Longer counts as that.
+const OCTAVES: usize = 27;
+const BUCKETS: usize = STEPS * OCTAVES;
+
+/// Counts by duration; one writer, any readers.
+#[derive(Debug)]
+pub struct Latencies {
+    buckets: [AtomicU64; BUCKETS],
+    micros: AtomicU64,
+}
+
+impl Default for Latencies {
+    fn default() -> Latencies {
+        Latencies {
+            buckets: [const { AtomicU64::new(0) }; BUCKETS],
+            micros: AtomicU64::new(0),
+        }
+    }
+}
+
+/// The bucket of a duration: values up to and including its bound.
+fn bucket(micros: u64) -> usize {
+    (0..BUCKETS)
+        .find(|&at| micros <= bound(at))
+        .unwrap_or(BUCKETS - 1)
+}
+
+/// The largest value of a bucket, in microseconds.
+fn bound(at: usize) -> u64 {
+    let octave = 1_u64 << (at / STEPS);
+    // Rounded up, so that the first octave has whole steps.
+    octave + (octave * (at % STEPS) as u64).div_ceil(STEPS as u64)
+}
+
+impl Latencies {
+    fn add(&self, duration: Duration, times: u64) {
+        let micros = u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
+        let add = |counter: &AtomicU64, n: u64| {
+            counter.store(counter.load(Ordering::Relaxed).wrapping_add(n), Ordering::Relaxed);
+        };
+        add(&self.buckets[bucket(micros)], times);
+        add(&self.micros, micros.saturating_mul(times));
+    }
+
+    fn read(&self, into: &mut Durations) {
+        for (sum, one) in into.counts.iter_mut().zip(&self.buckets) {
+            *sum += one.load(Ordering::Relaxed);
+        }
+        into.micros += self.micros.load(Ordering::Relaxed);
+    }
+}
+
+/// The present turn of a worker.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Turn {
+    began: Instant,
+    answered: u64,
+}
+
+impl Turn {
+    pub(crate) const fn new() -> Turn {
+        Turn {
+            began: Instant::ZERO,
+            answered: 0,
+        }
+    }
+
+    /// A turn begins. Where turns are timed, answers of one that has not ended (another thread's, if the
+    /// context has several) count with this one.
+    pub(crate) fn begin(&mut self, now: Instant, is_timed: bool) {
+        self.began = now;
+        if !is_timed {
+            self.answered = 0;
+        }
+    }
+
+    /// A request that began at `started` is answered in this turn.
+    #[inline]
+    pub(crate) fn answered(&mut self, started: Instant, latencies: &Latencies) {
+        if started >= self.began {
+            self.answered += 1;
+        } else {
+            latencies.add(self.began - started, 1);
+        }
+    }
+
+    pub(crate) fn end(&mut self, now: Instant, latencies: &Latencies) {
+        if self.answered > 0 {
+            latencies.add(now - self.began, std::mem::take(&mut self.answered));
+        }
+    }
+}
+
+/// Durations of many answers, summed over workers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Durations {
+    counts: [u64; BUCKETS],
+    micros: u64,
+}
+
+impl Default for Durations {
+    fn default() -> Durations {
+        Durations {
+            counts: [0; BUCKETS],
+            micros: 0,
+        }
+    }
+}
+
+impl Durations {
+    /// Takes a worker's in.
+    pub(crate) fn take_in(&mut self, latencies: &Latencies) {
+        latencies.read(self);
+    }
+
+    /// How many.
+    pub fn count(&self) -> u64 {
+        self.counts.iter().sum()
+    }
+
+    /// Their sum.
+    pub fn sum(&self) -> Duration {
+        Duration::from_micros(self.micros)
+    }
+
+    /// The duration that this share of them does not exceed (0.99 for the 99th percentile), at most a
+    /// fifth too high. `None` if there are none.
+    pub fn quantile(&self, share: f64) -> Option<Duration> {
+        let count = self.count();
+        if count == 0 {
+            return None;
+        }
+        let wanted = ((count as f64 * share).ceil() as u64).clamp(1, count);
+        let mut seen = 0;
+        let at = self.counts.iter().position(|n| {
+            seen += n;
+            seen >= wanted
+        })?;
+        Some(Duration::from_micros(bound(at)))
+    }
+
+    /// Upper bounds and how many are at most that, an octave at a time.
+    pub fn cumulative(&self) -> impl Iterator<Item = (Duration, u64)> {
+        let mut sum = 0;
+        (0..BUCKETS).filter_map(move |at| {
+            sum += self.counts[at];
+            at.is_multiple_of(STEPS)
+                .then(|| (Duration::from_micros(bound(at)), sum))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bounds_grow_and_hold_their_values() {
+        let bounds: Vec<u64> = (0..BUCKETS).map(bound).collect();
+        assert_eq!(bounds[..10], [1, 2, 2, 2, 2, 3, 3, 4, 4, 5]);
+        assert!(bounds.is_sorted());
+        for micros in [0, 1, 2, 3, 5, 100, 1_000, 65_536, 1_000_000, 100_000_000] {
+            let at = bucket(micros);
+            assert!(
+                bound(at) >= micros && (at == 0 || bound(at - 1) < micros),
+                "{micros}"
+            );
+            assert!(
+                micros < 8 || bound(at) as f64 <= micros as f64 * 1.25,
+                "{micros}: {}",
+                bound(at)
+            );
+        }
+    }
+
+    #[test]
+    fn an_answer_counts_with_its_turn() {
+        let latencies = Latencies::default();
+        let mut turn = Turn::new();
+        let at = |micros: u64| Instant::ZERO + Duration::from_micros(micros);
+        turn.begin(at(1_000), true);
+        turn.answered(at(1_000), &latencies);
+        turn.answered(at(1_000), &latencies);
+        turn.answered(at(200), &latencies);
+        turn.end(at(1_050), &latencies);
+        turn.end(at(2_000), &latencies);
+        let mut all = Durations::default();
+        all.take_in(&latencies);
+        assert_eq!((all.count(), all.sum()), (3, Duration::from_micros(900)));
+        assert_eq!(all.quantile(0.5), Some(Duration::from_micros(56)));
+        assert_eq!(all.quantile(1.0), Some(Duration::from_micros(896)));
+        let below: Vec<_> = all
+            .cumulative()
+            .filter(|(_, n)| *n == 2)
+            .map(|(d, _)| d.as_micros())
+            .collect();
+        assert_eq!(below, [64, 128, 256, 512]);
+        assert_eq!(Durations::default().quantile(0.5), None);
+    }
+}

@@ -1,0 +1,115 @@
+//! The figures of one moment, as the page and `live.json` show them.
+
+use crate::cache::StoreCounters;
+use crate::counters::Totals;
+use crate::latency::Durations;
+use crate::service::Server;
+use measure::UnixTime;
+use std::fmt::Write;
+
+/// What is shown.
+#[derive(Debug)]
+pub(super) struct Figures {
+    wall: UnixTime,
+    pub(super) totals: Totals,
+    pub(super) workers: Vec<Totals>,
+    pub(super) open: u32,
+    pub(super) addresses: usize,
+    pub(super) cache: StoreCounters,
+    pub(super) cache_size: u64,
+    pub(super) policy: String,
+    pub(super) strategy: String,
+    pub(super) durations: Durations,
+    pub(super) sites: usize,
+    pub(super) uptime_secs: u64,
+    /// The process these figures are of, if there are others.
+    pub(super) process: Option<u32>,
+}
+
+/// Shares of answers whose durations are shown, with their names.
+pub(super) const QUANTILES: [(&str, f64); 4] = [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999)];
+
+impl Figures {
+    pub(super) fn of(server: &Server, wall: UnixTime) -> Figures {
+        let config = server.config();
+        let sites = server.sites();
+        let mut cache = StoreCounters::default();
+        for site in &sites {
+            cache += site.counters();
+        }
+        let about = server.about();
+        Figures {
+            wall,
+            totals: server.totals(),
+            workers: server.per_worker(),
+            open: server.open_connections(),
+            addresses: server.open_addresses(),
+            cache,
+            cache_size: config.cache_size.0,
+            policy: config.cache_policy.to_string(),
+            strategy: about.strategy.clone(),
+            durations: server.durations(),
+            sites: sites.len(),
+            process: about.process,
+            uptime_secs: (wall.secs - about.started.secs).max(0).unsigned_abs(),
+        }
+    }
+
+    /// One object. Rates are the reader's to make: every count comes with the time it was read at.
+    pub(super) fn json(&self) -> String {
+        let mut out = String::from("{");
+        let millis = self.wall.secs * 1_000 + i64::from(self.wall.nanos / 1_000_000);
+        let _ = write!(
+            out,
+            "\"at-ms\":{millis},\"process\":{},\"uptime-s\":{},\"strategy\":\"{}\",\"cache-policy\":\"{}\",\"sites\":{},\
+             \"connections\":{},\"addresses\":{},\"cache\":{{\"entries\":{},\"bytes\":{},\"bytes-max\":{},\
+             \"descriptors\":{},\"evictions\":{},\"turned-away\":{}}},\"totals\":",
+            self.process.map_or("null".to_owned(), |pid| pid.to_string()),
+            self.uptime_secs,
+            self.strategy,
+            self.policy,
+            self.sites,
+            self.open,
+            self.addresses,
+            self.cache.entries,
+            self.cache.bytes,
+            self.cache_size,
+            self.cache.descriptors,
+            self.cache.evictions,
+            self.cache.turned_away,
+        );
+        counts(&mut out, &self.totals);
+        out.push_str(",\"workers\":[");
+        for (index, worker) in self.workers.iter().enumerate() {
+            if index > 0 {
+                out.push(',');
+            }
+            counts(&mut out, worker);
+        }
+        out.push_str("],\"latency-us\":{");
+        for (index, (name, share)) in QUANTILES.iter().enumerate() {
+            let comma = if index > 0 { "," } else { "" };
+            let value = self.durations.quantile(*share).map(|d| d.as_micros());
+            let _ = match value {
+                Some(micros) => write!(out, "{comma}\"{name}\":{micros}"),
+                None => write!(out, "{comma}\"{name}\":null"),
+            };
+        }
+        out.push_str("},\"latency-cumulative\":[");
+        for (index, (bound, count)) in self.durations.cumulative().enumerate() {
+            let comma = if index > 0 { "," } else { "" };
+            let _ = write!(out, "{comma}[{},{count}]", bound.as_micros());
+        }
+        out.push_str("]}\n");
+        out
+    }
+}
+
+fn counts(out: &mut String, totals: &Totals) {
+    out.push('{');
+    for (index, (name, count)) in totals.each().enumerate() {
+        let comma = if index > 0 { "," } else { "" };
+        let _ = write!(out, "{comma}\"{}\":{count}", name.replace('_', "-"));
+    }
+    out.push('}');
+}

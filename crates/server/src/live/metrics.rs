@@ -1,0 +1,130 @@
+//! The counters in the OpenMetrics text form that Prometheus scrapes. Each worker's are read where they
+//! stand; nobody waits for anybody.
+
+use crate::counters::Totals;
+use crate::service::Server;
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::counter::ConstCounter;
+use prometheus_client::metrics::gauge::ConstGauge;
+use prometheus_client::registry::{Registry, Unit};
+use std::fmt;
+
+/// `Content-Type` of the text.
+pub(super) const MEDIA_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// The metrics of a server now.
+pub(super) fn text(server: &Server) -> String {
+    let mut registry = Registry::with_prefix("weir");
+    registry.register_collector(Box::new(Gathered(server.clone())));
+    let mut out = String::new();
+    // Writing into a text does not fail.
+    let _ = prometheus_client::encoding::text::encode(&mut out, &registry);
+    out
+}
+
+#[derive(Debug)]
+struct Gathered(Server);
+
+impl Collector for Gathered {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+        let server = &self.0;
+        let workers = server.per_worker();
+        let ended = server.ended_workers();
+        // The counters have one order in every worker.
+        for (at, (name, help)) in Totals::HELP.iter().enumerate() {
+            // The first sentence of their documentation; the encoder ends it.
+            let help = help.trim().trim_end_matches('.');
+            let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+            let numbered = workers
+                .iter()
+                .enumerate()
+                .map(|(index, worker)| (index.to_string(), worker));
+            for (name, worker) in numbered.chain([("ended".to_owned(), &ended)]) {
+                let count = worker.each().nth(at).map_or(0, |(_, count)| count);
+                let label = [("worker", name)];
+                ConstCounter::new(count).encode(family.encode_family(&label)?)?;
+            }
+        }
+        let mut cache = crate::cache::StoreCounters::default();
+        for site in server.sites() {
+            cache += site.counters();
+        }
+        let gauges = [
+            (
+                "connections_open",
+                "Connections open now",
+                None,
+                u64::from(server.open_connections()),
+            ),
+            (
+                "addresses_open",
+                "Addresses with a connection open now",
+                None,
+                server.open_addresses() as u64,
+            ),
+            ("cache_entries", "Entries in the cache", None, cache.entries),
+            (
+                "cache_size",
+                "Bytes the cache holds",
+                Some(Unit::Bytes),
+                cache.bytes,
+            ),
+            (
+                "cache_descriptors",
+                "Files the cache keeps open",
+                None,
+                cache.descriptors,
+            ),
+            (
+                "ready",
+                "1 while requests are wanted, 0 once the server is told to stop",
+                None,
+                u64::from(server.is_ready()),
+            ),
+        ];
+        for (name, help, unit, value) in gauges {
+            let gauge = ConstGauge::new(i64::try_from(value).unwrap_or(i64::MAX));
+            let encoder = encoder.encode_descriptor(name, help, unit.as_ref(), MetricType::Gauge)?;
+            gauge.encode(encoder)?;
+        }
+        for (name, help, value) in [
+            (
+                "cache_evictions",
+                "Entries that left the cache for want of room",
+                cache.evictions,
+            ),
+            (
+                "cache_turned_away",
+                "Answers served without being kept, for want of room",
+                cache.turned_away,
+            ),
+        ] {
+            let encoder = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+            ConstCounter::new(value).encode(encoder)?;
+        }
+        let durations = server.durations();
+        let mut before = 0;
+        let buckets: Vec<(f64, u64)> = durations
+            .cumulative()
+            .map(|(bound, sum)| (bound.as_secs_f64(), sum - std::mem::replace(&mut before, sum)))
+            .collect();
+        let help = "From a request's first byte to the end of the turn in which its answer was written down";
+        let mut encoder = encoder.encode_descriptor(
+            "answer_duration",
+            help,
+            Some(&Unit::Seconds),
+            MetricType::Histogram,
+        )?;
+        let count = durations.count();
+        let rest = (f64::INFINITY, count - before);
+        let buckets: Vec<(f64, u64)> = buckets.into_iter().chain([rest]).collect();
+        encoder.encode_histogram::<prometheus_client::encoding::NoLabelSet>(
+            durations.sum().as_secs_f64(),
+            count,
+            &buckets,
+            None,
+        )
+    }
+}

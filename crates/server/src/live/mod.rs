@@ -1,0 +1,80 @@
+//! What the server shows of itself: a page for people, the same figures for programs, and whether it is
+//! well and wants requests.
+//!
+//! Decides what is shown and to whom. Figures come from counters that workers write for themselves and
+//! anybody reads without a lock that a worker would feel.
+
+mod figures;
+mod metrics;
+mod page;
+
+use crate::config::LiveFor;
+use crate::handler::{Ask, Handler, Made};
+use crate::service::Server;
+use bytes::Bytes;
+use figures::Figures;
+use http1::status::Status;
+use std::net::IpAddr;
+
+/// `/.weir/`: the page, `live.json` and `metrics`.
+#[derive(Debug)]
+pub(crate) struct Live {
+    /// Who may see it.
+    pub(crate) shown_to: LiveFor,
+}
+
+impl Handler for Live {
+    fn answer(&self, ask: &Ask<'_>, server: &Server) -> Option<Made> {
+        let may_see = match self.shown_to {
+            LiveFor::Nobody => false,
+            LiveFor::Local => is_local(ask.peer),
+            LiveFor::All => true,
+        };
+        if !may_see {
+            return None;
+        }
+        let (media_type, content) = match ask.path {
+            b"" => (
+                "text/html; charset=utf-8",
+                page::html(&Figures::of(server, ask.wall)),
+            ),
+            b"live.js" => ("text/javascript; charset=utf-8", page::SCRIPT.to_owned()),
+            b"live.json" => ("application/json", Figures::of(server, ask.wall).json()),
+            b"metrics" => (metrics::MEDIA_TYPE, metrics::text(server)),
+            _ => return None,
+        };
+        Some(Made {
+            status: Status::OK,
+            media_type,
+            content: Bytes::from(content),
+        })
+    }
+}
+
+fn is_local(peer: IpAddr) -> bool {
+    peer.to_canonical().is_loopback()
+}
+
+/// `/healthz`: answered, so the server is alive. `/readyz`: whether it wants requests.
+#[derive(Debug)]
+pub(crate) enum Health {
+    /// Alive.
+    Alive,
+    /// Ready, until it is told to stop.
+    Ready,
+}
+
+impl Handler for Health {
+    fn answer(&self, _: &Ask<'_>, server: &Server) -> Option<Made> {
+        let (status, content) = match self {
+            Health::Alive => (Status::OK, "alive\n"),
+            Health::Ready if server.is_ready() => (Status::OK, "ready\n"),
+            Health::Ready => (Status::SERVICE_UNAVAILABLE, "stopping\n"),
+        };
+        Some(Made {
+            status,
+            media_type: "text/plain; charset=utf-8",
+            content: Bytes::from_static(content.as_bytes()),
+        })
+    }
+}

@@ -1,0 +1,140 @@
+//! When received data is acknowledged: by rule at once, or by a timer later.
+//!
+//! Decides only when; what the ACK says is the endpoint's.
+
+use crate::stack::{AckRule, AckTimer, Stack};
+use measure::{Duration, Instant};
+
+/// The first beat of a host after `now`: beats are at `phase + k * period`.
+pub fn beat_after(now: Instant, period: Duration, phase: Duration) -> Instant {
+    let period = period.as_nanos().max(1);
+    let phase = phase.as_nanos() % period;
+    let beats = (u128::from(now.as_nanos()) + period - phase) / period;
+    Instant::from_nanos(u64::try_from(beats * period + phase).unwrap_or(u64::MAX))
+}
+
+/// What is owed to the peer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Owed {
+    Nothing,
+    /// An ACK, at the latest then.
+    Ack {
+        due: Instant,
+        segments: u32,
+        bytes: u64,
+    },
+}
+
+/// The acknowledgment policy of one connection.
+#[derive(Clone, Debug)]
+pub(crate) struct Acks {
+    rule: AckRule,
+    timer: AckTimer,
+    time: Duration,
+    phase: Duration,
+    owed: Owed,
+    quick_left: u32,
+}
+
+impl Acks {
+    pub(crate) fn new(stack: &Stack, phase: Duration) -> Acks {
+        Acks {
+            rule: stack.ack_rule,
+            timer: stack.ack_timer,
+            time: stack.delayed_ack,
+            phase,
+            owed: Owed::Nothing,
+            quick_left: if stack.ack_rule == AckRule::QuickThenBytes {
+                AckRule::QUICK
+            } else {
+                0
+            },
+        }
+    }
+
+    pub(crate) fn rule(&self) -> AckRule {
+        self.rule
+    }
+
+    /// A data segment arrived in order; says whether it is acknowledged at once.
+    pub(crate) fn data(&mut self, bytes: u64, mss: u64, now: Instant) -> bool {
+        let (due, segments, sum) = match self.owed {
+            Owed::Ack {
+                due,
+                segments,
+                bytes: before,
+            } => (due, segments + 1, before + bytes),
+            Owed::Nothing => {
+                let due = match self.timer {
+                    AckTimer::PerSegment => now + self.time,
+                    AckTimer::Heartbeat => beat_after(now, self.time, self.phase),
+                };
+                (due, 1, bytes)
+            }
+        };
+        self.owed = Owed::Ack {
+            due,
+            segments,
+            bytes: sum,
+        };
+        if self.quick_left > 0 {
+            self.quick_left -= 1;
+            return true;
+        }
+        match self.rule {
+            AckRule::OnRead => false,
+            AckRule::Bytes | AckRule::QuickThenBytes => sum >= 2 * mss,
+            AckRule::Segments => segments >= 2,
+        }
+    }
+
+    /// An ACK left, alone or with data.
+    pub(crate) fn sent(&mut self) {
+        self.owed = Owed::Nothing;
+    }
+
+    pub(crate) fn due(&self) -> Option<Instant> {
+        match self.owed {
+            Owed::Nothing => None,
+            Owed::Ack { due, .. } => Some(due),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ms(n: u64) -> Instant {
+        Instant::ZERO + Duration::from_millis(n)
+    }
+
+    /// Feeds segments at (ms, bytes); returns which are acknowledged at once and when the timer is due after.
+    fn check(name: &str, phase: u64, segments: &[(u64, u64)], at_once: &[bool], due: Option<u64>) {
+        let stack = Stack::preset(name).unwrap();
+        let mut acks = Acks::new(&stack, Duration::from_millis(phase));
+        let mut got = Vec::new();
+        for &(at, bytes) in segments {
+            let now = acks.data(bytes, 1_460, ms(at));
+            if now {
+                acks.sent();
+            }
+            got.push(now);
+        }
+        assert_eq!(got, at_once, "{name}");
+        assert_eq!(acks.due(), due.map(ms), "{name}");
+    }
+
+    #[test]
+    fn each_rule_and_timer() {
+        let full = &[(10, 1_460), (12, 1_460), (14, 1_460)];
+        check("4.4bsd", 30, full, &[false; 3], Some(30));
+        check("4.4bsd", 5, full, &[false; 3], Some(205));
+        check("solaris-2.5", 0, full, &[false, true, false], Some(64));
+        check("windows-nt-4.0", 0, full, &[false, true, false], Some(214));
+        let small = &[(10, 100), (12, 100), (14, 100)];
+        check("solaris-2.5", 0, small, &[false; 3], Some(60));
+        check("windows-nt-4.0", 0, small, &[false, true, false], Some(214));
+        check("linux-6", 0, small, &[true; 3], None);
+    }
+}

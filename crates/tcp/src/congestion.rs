@@ -1,0 +1,186 @@
+//! The congestion window: slow start, congestion avoidance, loss, and restart after idling (RFC 5681).
+//!
+//! Counted in bytes, opened per ACK as the period's stacks did. It decides how much may be outstanding and
+//! never looks at what.
+
+use crate::stack::{IdleRestart, Stack};
+use measure::Duration;
+
+/// ```text
+///   SlowStart --cwnd >= ssthresh--> Avoidance --duplicate ACKs--> Recovery --new ACK--> Avoidance
+///       ^                               |                            |
+///       +----------- timeout -----------+------- timeout ------------+
+/// ```
+/// Slow start and avoidance are told apart by `cwnd < ssthresh`; recovery is a flag of its own because the
+/// window is inflated in it.
+#[derive(Clone, Debug)]
+pub struct Congestion {
+    cwnd: u64,
+    ssthresh: u64,
+    mss: u64,
+    initial: u64,
+    in_recovery: bool,
+    reno: bool,
+    restart: IdleRestart,
+}
+
+/// Larger than any window without scaling: no limit.
+const UNLIMITED: u64 = 1 << 20;
+
+impl Congestion {
+    /// The window at the start of a connection; `slow` is false where a stack trusts its own network.
+    pub fn new(stack: &Stack, mss: u16, slow: bool) -> Congestion {
+        let mss = u64::from(mss);
+        let initial = u64::from(stack.initial_cwnd_segments) * mss;
+        Congestion {
+            cwnd: if slow { initial } else { UNLIMITED },
+            ssthresh: UNLIMITED,
+            mss,
+            initial,
+            in_recovery: false,
+            reno: stack.fast_recovery,
+            restart: stack.idle_restart,
+        }
+    }
+
+    /// Bytes that may be outstanding.
+    pub fn window(&self) -> u64 {
+        self.cwnd
+    }
+
+    /// Where slow start ends.
+    pub fn threshold(&self) -> u64 {
+        self.ssthresh
+    }
+
+    /// The peer's MSS is known and smaller: the window stays the same number of segments.
+    pub fn set_mss(&mut self, mss: u16) {
+        let mss = u64::from(mss);
+        self.initial = self.initial / self.mss * mss;
+        if self.cwnd < UNLIMITED {
+            self.cwnd = self.cwnd / self.mss * mss;
+        }
+        self.mss = mss;
+    }
+
+    /// An ACK of new data arrived.
+    pub fn acked(&mut self) {
+        if self.in_recovery {
+            self.in_recovery = false;
+            self.cwnd = self.ssthresh;
+        } else if self.cwnd < self.ssthresh {
+            self.cwnd = (self.cwnd + self.mss).min(UNLIMITED);
+        } else {
+            self.cwnd = (self.cwnd + (self.mss * self.mss / self.cwnd).max(1)).min(UNLIMITED);
+        }
+    }
+
+    /// Enough duplicate ACKs arrived with `flight` bytes outstanding.
+    pub fn fast_retransmit(&mut self, flight: u64, duplicates: u32) {
+        self.halve(flight);
+        if self.reno {
+            self.in_recovery = true;
+            self.cwnd = self.ssthresh + u64::from(duplicates) * self.mss;
+        } else {
+            self.cwnd = self.mss;
+        }
+    }
+
+    /// A further duplicate arrived: in recovery one more segment has left the network.
+    pub fn duplicate(&mut self) {
+        if self.in_recovery {
+            self.cwnd += self.mss;
+        }
+    }
+
+    /// The retransmission timer expired with `flight` bytes outstanding; `again` if for the same data.
+    pub fn timed_out(&mut self, flight: u64, again: bool) {
+        if !again {
+            self.halve(flight);
+        }
+        self.in_recovery = false;
+        self.cwnd = self.mss;
+    }
+
+    /// Nothing was sent for `idle`, longer than `rto`. Returns the spacing of segments if they are to be paced
+    /// (Heidemann: n packets were seen in time t, so one each t/n; here n is the window, t the round trip).
+    pub fn restart(&mut self, idle: Duration, rto: Duration, rtt: Option<Duration>) -> Option<Duration> {
+        match self.restart {
+            IdleRestart::Keep => {}
+            IdleRestart::One => self.cwnd = self.cwnd.min(self.mss),
+            IdleRestart::Initial => self.cwnd = self.cwnd.min(self.initial),
+            IdleRestart::Decay => {
+                self.ssthresh = self.ssthresh.max(self.cwnd * 3 / 4);
+                let halvings = (idle.as_nanos() / rto.as_nanos().max(1)).min(63) as u32;
+                let floor = self.initial.min(self.cwnd);
+                self.cwnd = (self.cwnd >> halvings).max(floor);
+            }
+            IdleRestart::Pace => {
+                let segments = (self.cwnd / self.mss).max(1) as u32;
+                return Some(rtt? / segments);
+            }
+        }
+        None
+    }
+
+    fn halve(&mut self, flight: u64) {
+        self.ssthresh = (flight / 2).max(2 * self.mss);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bsd(restart: IdleRestart) -> Congestion {
+        let mut stack = Stack::preset("4.4bsd").unwrap();
+        stack.idle_restart = restart;
+        Congestion::new(&stack, 1_000, true)
+    }
+
+    #[test]
+    fn slow_start_doubles_and_avoidance_adds_one_segment_a_round() {
+        let mut cc = bsd(IdleRestart::Keep);
+        let round = |cc: &mut Congestion| (0..cc.window() / 1_000).for_each(|_| cc.acked());
+        for want in [2_000, 4_000, 8_000] {
+            round(&mut cc);
+            assert_eq!(cc.window(), want);
+        }
+        cc.timed_out(8_000, false);
+        assert_eq!((cc.window(), cc.threshold()), (1_000, 4_000));
+        round(&mut cc);
+        round(&mut cc);
+        assert_eq!(cc.window(), 4_000);
+        round(&mut cc);
+        assert!((4_850..=5_000).contains(&cc.window()), "{}", cc.window());
+    }
+
+    #[test]
+    fn recovery_inflates_and_deflates() {
+        let mut cc = bsd(IdleRestart::Keep);
+        (0..9).for_each(|_| cc.acked());
+        cc.fast_retransmit(10_000, 3);
+        assert_eq!(cc.window(), 8_000);
+        cc.duplicate();
+        assert_eq!(cc.window(), 9_000);
+        cc.acked();
+        assert_eq!(cc.window(), 5_000);
+    }
+
+    #[test]
+    fn each_restart_policy_does_what_it_says() {
+        let ms = Duration::from_millis;
+        for (policy, want, pace) in [
+            (IdleRestart::Keep, 16_000, None),
+            (IdleRestart::One, 1_000, None),
+            (IdleRestart::Initial, 1_000, None),
+            (IdleRestart::Decay, 4_000, None),
+            (IdleRestart::Pace, 16_000, Some(ms(5))),
+        ] {
+            let mut cc = bsd(policy);
+            (0..15).for_each(|_| cc.acked());
+            assert_eq!(cc.restart(ms(500), ms(200), Some(ms(80))), pace);
+            assert_eq!(cc.window(), want, "{policy:?}");
+        }
+    }
+}

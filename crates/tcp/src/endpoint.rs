@@ -1,0 +1,776 @@
+//! One end of a connection: segments, calls and expired timers in, segments out (RFC 9293, section 3.10).
+//!
+//! Joins the machines that decide: `state`, `send`, `receive`, `ack`, `congestion`, `rto`. Four kinds of
+//! methods: constructors; `receive`, `expire` and the calls of an application, which take `now`;
+//! [`Endpoint::transmit`] and [`Endpoint::deadline`], to be asked after each of those until they say nothing;
+//! and getters.
+
+use crate::ack::Acks;
+use crate::congestion::Congestion;
+use crate::receive::Receiver;
+use crate::rto::Rto;
+use crate::segment::{Flags, Segment};
+use crate::send::{Cut, Sender, Terms};
+use crate::stack::{AckRule, NagleIdle, Stack};
+use crate::state::{Closed, State, Step};
+use measure::{Duration, Instant};
+use std::collections::VecDeque;
+
+/// Bounds of an endpoint. Buffers are bounded by the stack's parameters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Expiries of the retransmission timer without progress before giving up (BSD: 12).
+    pub expiries_max: u32,
+    /// How long a finished connection answers late segments (BSD: two times 30 s).
+    pub time_wait: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits {
+            expiries_max: 12,
+            time_wait: Duration::from_secs(60),
+        }
+    }
+}
+
+/// What an endpoint is made of.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    /// The stack's habits.
+    pub stack: Stack,
+    /// The initial sequence number.
+    pub iss: u32,
+    /// When the host's beats are, after each whole period.
+    pub phase: Duration,
+    /// Largest segment this end takes and offers.
+    pub mss: u16,
+    /// Whether the peer is on the same network, where some stacks do not start slowly.
+    pub local: bool,
+    /// TCP_NODELAY.
+    pub no_delay: bool,
+    /// See [`Limits`].
+    pub limits: Limits,
+}
+
+impl Setup {
+    /// An endpoint with the stack's defaults on an Ethernet, to a host on another network.
+    pub fn new(stack: Stack, iss: u32) -> Setup {
+        Setup {
+            mss: stack.mss,
+            stack,
+            iss,
+            phase: Duration::ZERO,
+            local: false,
+            no_delay: false,
+            limits: Limits::default(),
+        }
+    }
+}
+
+/// A round trip being measured: the position whose ACK ends it, and when it was sent.
+#[derive(Clone, Copy, Debug)]
+struct Timing {
+    end: u64,
+    sent: Instant,
+}
+
+/// Segments spaced out after idling.
+#[derive(Clone, Copy, Debug)]
+struct Pacing {
+    every: Duration,
+    next: Instant,
+}
+
+/// What the one output timer waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Timer {
+    Off,
+    /// The ACK of what is outstanding.
+    Retransmit(Instant),
+    /// A window that lets what waits go.
+    Persist(Instant),
+}
+
+/// One end of a connection.
+#[derive(Clone, Debug)]
+pub struct Endpoint {
+    setup: Setup,
+    state: State,
+    sender: Sender,
+    receiver: Receiver,
+    acks: Acks,
+    congestion: Congestion,
+    rto: Rto,
+    /// The peer's initial sequence number.
+    irs: u32,
+    mss: u64,
+    timer: Timer,
+    timing: Option<Timing>,
+    pacing: Option<Pacing>,
+    last_sent: Option<Instant>,
+    duplicates: u32,
+    /// The application will read no more.
+    deaf: bool,
+    out: VecDeque<Segment>,
+    retransmitted: u64,
+}
+
+impl Endpoint {
+    fn new(setup: Setup, state: State) -> Endpoint {
+        let slow = setup.stack.slow_start_on_lan || !setup.local;
+        Endpoint {
+            state,
+            sender: Sender::new(setup.stack.send_buffer.0),
+            receiver: Receiver::new(setup.stack.recv_buffer.0),
+            acks: Acks::new(&setup.stack, setup.phase),
+            congestion: Congestion::new(&setup.stack, setup.mss, slow),
+            rto: Rto::new(&setup.stack),
+            irs: 0,
+            mss: u64::from(setup.mss),
+            timer: Timer::Off,
+            timing: None,
+            pacing: None,
+            last_sent: None,
+            duplicates: 0,
+            deaf: false,
+            out: VecDeque::new(),
+            retransmitted: 0,
+            setup,
+        }
+    }
+
+    /// An endpoint that opens a connection: its SYN is the first segment out.
+    pub fn connect(setup: Setup, now: Instant) -> Endpoint {
+        let mut endpoint = Endpoint::new(setup, State::SynSent);
+        endpoint.send_syn(now);
+        endpoint
+    }
+
+    /// An endpoint that waits for a connection.
+    pub fn listen(setup: Setup) -> Endpoint {
+        Endpoint::new(setup, State::Listen)
+    }
+
+    /// The state.
+    pub fn state(&self) -> State {
+        self.state
+    }
+
+    /// Whether the handshake is complete and the connection not closed.
+    pub fn is_established(&self) -> bool {
+        !matches!(
+            self.state,
+            State::Listen | State::SynSent | State::SynReceived | State::Closed(_)
+        )
+    }
+
+    /// Bytes that can be read.
+    pub fn readable(&self) -> usize {
+        self.receiver.readable()
+    }
+
+    /// Whether the peer has finished and everything is read.
+    pub fn is_eof(&self) -> bool {
+        self.receiver.is_eof()
+    }
+
+    /// Bytes that can be written.
+    pub fn room(&self) -> usize {
+        self.sender.room()
+    }
+
+    /// Bytes written and not acknowledged, or not even sent.
+    pub fn unacknowledged(&self) -> u64 {
+        self.sender.end().saturating_sub(self.sender.una.max(1))
+    }
+
+    /// The congestion window.
+    pub fn congestion(&self) -> &Congestion {
+        &self.congestion
+    }
+
+    /// The timeout estimator.
+    pub fn rto(&self) -> &Rto {
+        &self.rto
+    }
+
+    /// Segments sent more than once.
+    pub fn retransmitted(&self) -> u64 {
+        self.retransmitted
+    }
+
+    /// The segment size in use.
+    pub fn mss(&self) -> u64 {
+        self.mss
+    }
+
+    /// Switches Nagle's algorithm off, or on again.
+    pub fn set_no_delay(&mut self, no_delay: bool) {
+        self.setup.no_delay = no_delay;
+    }
+
+    /// The next segment to put on the wire.
+    pub fn transmit(&mut self) -> Option<Segment> {
+        self.out.pop_front()
+    }
+
+    /// When [`Endpoint::expire`] wants to be called.
+    pub fn deadline(&self) -> Option<Instant> {
+        let timer = match self.timer {
+            Timer::Off => None,
+            Timer::Retransmit(at) | Timer::Persist(at) => Some(at),
+        };
+        let wait = match self.state {
+            State::TimeWait { until } => Some(until),
+            _ => None,
+        };
+        let pace = self
+            .pacing
+            .filter(|_| self.sender.unsent() > 0)
+            .map(|pacing| pacing.next);
+        [timer, wait, pace, self.acks.due()].into_iter().flatten().min()
+    }
+
+    /// Writes: takes what the send buffer has room for and says how much. One output call.
+    pub fn write(&mut self, data: &[u8], now: Instant) -> usize {
+        if self.sender.fin_queued || matches!(self.state, State::Closed(_)) {
+            return 0;
+        }
+        let taken = self.sender.write(data);
+        if taken > 0 {
+            self.output(now);
+        }
+        taken
+    }
+
+    /// Writes the last data and, if all of it was taken, finishes the sending half in the same output call, so that
+    /// the FIN can ride on the data.
+    pub fn write_last(&mut self, data: &[u8], now: Instant) -> usize {
+        if self.sender.fin_queued || matches!(self.state, State::Closed(_) | State::Listen) {
+            return 0;
+        }
+        let taken = self.sender.write(data);
+        self.sender.fin_queued = taken == data.len();
+        self.output(now);
+        taken
+    }
+
+    /// Reads up to `max` bytes. May send an ACK: reading opens the window.
+    pub fn read(&mut self, max: usize) -> Vec<u8> {
+        let data = self.receiver.read(max);
+        if !data.is_empty() && self.state.receives() {
+            let opens = self.receiver.window(self.mss) + self.receiver.next;
+            let opens = opens.saturating_sub(self.receiver.edge);
+            let capacity = self.receiver.capacity();
+            let offered = self.receiver.edge.saturating_sub(self.receiver.next);
+            let update = match self.acks.rule() {
+                AckRule::OnRead => opens >= 2 * self.mss || 2 * opens >= capacity,
+                // Others acknowledge on arrival; reading matters only to a sender that may be held up.
+                _ => offered < 2 * self.mss && (opens >= 2 * self.mss || 2 * opens >= capacity),
+            };
+            if update {
+                self.send_ack();
+            }
+        }
+        data
+    }
+
+    /// Finishes the sending half; what was written is still delivered, and reading goes on.
+    pub fn shutdown(&mut self, now: Instant) {
+        if !self.sender.fin_queued && !matches!(self.state, State::Closed(_) | State::Listen) {
+            self.sender.fin_queued = true;
+            self.output(now);
+        }
+    }
+
+    /// Finishes both halves: data that the peer sends from now on is answered with a reset, and a reset goes at
+    /// once if data was received and never read (RFC 2525, section 2.17).
+    pub fn close(&mut self, now: Instant) {
+        self.deaf = true;
+        match self.state {
+            State::Listen | State::SynSent => self.state = State::Closed(Closed::Aborted),
+            _ if self.readable() > 0 => self.abort(),
+            _ => self.shutdown(now),
+        }
+    }
+
+    /// Resets the connection.
+    pub fn abort(&mut self) {
+        if self.is_established() || self.state == State::SynReceived {
+            let reset = Flags {
+                rst: true,
+                ack: true,
+                ..Flags::default()
+            };
+            let segment = self.segment(self.sender.next, reset, Vec::new());
+            self.out.push_back(segment);
+        }
+        self.drop_connection(Closed::Aborted);
+    }
+
+    /// Timers that are due by `now` do what they wait for.
+    pub fn expire(&mut self, now: Instant) {
+        if self.acks.due().is_some_and(|at| at <= now) {
+            self.send_ack();
+        }
+        if let State::TimeWait { until } = self.state
+            && until <= now
+        {
+            self.drop_connection(Closed::Orderly);
+            return;
+        }
+        match self.timer {
+            Timer::Retransmit(at) if at <= now => self.retransmit(now),
+            Timer::Persist(at) if at <= now => {
+                self.timer = Timer::Off;
+                self.rto.back_off();
+                if self.sender.window >= self.mss {
+                    self.output(now);
+                } else {
+                    self.output_forced(now);
+                }
+            }
+            _ => {}
+        }
+        if self.pacing.is_some_and(|pacing| pacing.next <= now) {
+            self.output(now);
+        }
+    }
+
+    /// A segment arrives.
+    pub fn receive(&mut self, segment: Segment, now: Instant) {
+        match self.state {
+            State::Closed(_) => self.refuse(&segment),
+            State::Listen => self.receive_listening(&segment, now),
+            State::SynSent => self.receive_syn_sent(&segment, now),
+            _ => self.receive_synchronized(segment, now),
+        }
+    }
+
+    fn receive_listening(&mut self, segment: &Segment, now: Instant) {
+        if segment.flags.rst {
+            return;
+        }
+        if segment.flags.ack || !segment.flags.syn {
+            self.refuse(segment);
+            return;
+        }
+        self.learn_peer(segment);
+        self.state = State::SynReceived;
+        self.send_syn(now);
+    }
+
+    fn receive_syn_sent(&mut self, segment: &Segment, now: Instant) {
+        let acceptable = segment.flags.ack && segment.ack == self.setup.iss.wrapping_add(1);
+        if segment.flags.ack && !acceptable {
+            if !segment.flags.rst {
+                self.refuse(segment);
+            }
+            return;
+        }
+        if segment.flags.rst {
+            if acceptable {
+                self.drop_connection(Closed::Reset);
+            }
+            return;
+        }
+        if !segment.flags.syn {
+            return;
+        }
+        self.learn_peer(segment);
+        if acceptable {
+            self.acknowledged(1, now);
+            self.state = self.state.after(Step::Opened, now);
+            self.send_ack();
+            self.output(now);
+        } else {
+            // Both sides opened at once.
+            self.state = State::SynReceived;
+            self.send_syn(now);
+        }
+    }
+
+    fn learn_peer(&mut self, segment: &Segment) {
+        self.irs = segment.seq;
+        self.receiver.next = 1;
+        self.receiver.edge = 1 + self.receiver.capacity();
+        let theirs = segment.mss.unwrap_or(536);
+        let mss = theirs.min(self.setup.mss);
+        self.mss = u64::from(mss);
+        self.congestion.set_mss(mss);
+        self.sender.window = u64::from(segment.window);
+        self.sender.window_max = self.sender.window;
+    }
+
+    fn receive_synchronized(&mut self, segment: Segment, now: Instant) {
+        let at = self.position(segment.seq);
+        if !self.receiver.accepts(at, u64::from(segment.space())) {
+            if !segment.flags.rst {
+                // A duplicate, or a probe of a shut window: say where we are.
+                self.send_ack();
+            }
+            return;
+        }
+        if segment.flags.rst {
+            // RFC 5961: only an exact reset counts, another is asked to be repeated.
+            if at == self.receiver.next {
+                self.drop_connection(Closed::Reset);
+            } else {
+                self.send_ack();
+            }
+            return;
+        }
+        if segment.flags.syn || !segment.flags.ack {
+            self.send_ack();
+            return;
+        }
+        if !self.receive_ack(&segment, now) {
+            return;
+        }
+        let data = !segment.payload.is_empty();
+        if data && self.deaf && !matches!(self.state, State::TimeWait { .. }) {
+            self.abort();
+            return;
+        }
+        if data || segment.flags.fin {
+            self.receive_data(at, &segment, now);
+        }
+    }
+
+    /// Returns whether the segment may go on.
+    fn receive_ack(&mut self, segment: &Segment, now: Instant) -> bool {
+        let behind = self.wire(self.sender.una);
+        let moved = segment.ack.wrapping_sub(behind) as i32;
+        if i64::from(moved) > (self.sender.max - self.sender.una) as i64 {
+            // An ACK of what was never sent.
+            if self.state == State::SynReceived {
+                self.refuse(segment);
+            } else {
+                self.send_ack();
+            }
+            return false;
+        }
+        if moved < 0 {
+            return true;
+        }
+        if self.state == State::SynReceived && moved > 0 {
+            self.state = self.state.after(Step::Opened, now);
+            if self.setup.stack.handshake_ack_opens_cwnd {
+                self.congestion.acked();
+            }
+        }
+        let window = u64::from(segment.window);
+        let same_window = window == self.sender.window;
+        self.sender.window = window;
+        self.sender.window_max = self.sender.window_max.max(window);
+        if moved > 0 {
+            self.acknowledged(self.sender.una + moved as u64, now);
+        } else if segment.is_pure_ack() && same_window && self.sender.is_outstanding() {
+            self.duplicate(now);
+            return true;
+        }
+        if !matches!(self.state, State::Closed(_)) {
+            self.output(now);
+        }
+        true
+    }
+
+    fn acknowledged(&mut self, to: u64, now: Instant) {
+        let is_syn = self.sender.una == 0;
+        if let Some(timing) = self.timing
+            && to >= timing.end
+        {
+            self.rto.sample(now.since(timing.sent));
+            self.timing = None;
+        }
+        self.rto.progress();
+        self.duplicates = 0;
+        self.pacing = None;
+        self.sender.acknowledge(to);
+        if !is_syn {
+            self.congestion.acked();
+        }
+        self.timer = if self.sender.is_outstanding() {
+            Timer::Retransmit(now + self.rto.timeout())
+        } else {
+            Timer::Off
+        };
+        if self.sender.fin_acked {
+            self.state = self
+                .state
+                .after(Step::FinAcked, now + self.setup.limits.time_wait);
+            if let State::Closed(why) = self.state {
+                self.drop_connection(why);
+            }
+        }
+    }
+
+    fn duplicate(&mut self, now: Instant) {
+        self.duplicates += 1;
+        if self.duplicates == self.setup.stack.dupack_threshold {
+            self.congestion
+                .fast_retransmit(self.sender.flight(), self.duplicates);
+            self.timing = None;
+            let resume = self.sender.next;
+            self.sender.next = self.sender.una;
+            let len = (self.sender.end() - self.sender.una.max(1)).min(self.mss);
+            let fin = self.sender.fin_queued && self.sender.una + len == self.sender.end();
+            self.emit(Cut { len, fin }, now);
+            self.sender.next = resume.max(self.sender.next);
+        } else if self.duplicates > self.setup.stack.dupack_threshold {
+            self.congestion.duplicate();
+            self.output(now);
+        }
+    }
+
+    fn receive_data(&mut self, at: u64, segment: &Segment, now: Instant) {
+        if !self.state.receives() {
+            // Everything up to the peer's FIN is here already.
+            self.send_ack();
+            return;
+        }
+        let arrival = self.receiver.insert(at, &segment.payload, segment.flags.fin);
+        if arrival.finished {
+            let step = Step::FinReceived(now + self.setup.limits.time_wait);
+            self.state = self.state.after(step, now + self.setup.limits.time_wait);
+            self.send_ack();
+        } else if arrival.out_of_order
+            || (arrival.in_order > 0 && self.acks.data(arrival.in_order, self.mss, now))
+        {
+            self.send_ack();
+        }
+    }
+
+    /// One output call: sends all that may leave now.
+    fn output(&mut self, now: Instant) {
+        if !self.can_output() {
+            return;
+        }
+        let idle = !self.sender.is_outstanding();
+        if idle {
+            self.restart_after_idle(now);
+        }
+        loop {
+            if let Some(pacing) = self.pacing
+                && pacing.next > now
+            {
+                break;
+            }
+            let nagle = self.setup.stack.nagle && !self.setup.no_delay;
+            let small_ok = !nagle
+                || match self.setup.stack.nagle_idle {
+                    NagleIdle::PerCall => idle,
+                    NagleIdle::PerSegment => !self.sender.is_outstanding(),
+                    NagleIdle::Minshall => self.sender.small_end <= self.sender.una,
+                };
+            let Some(cut) = self.sender.cut(self.terms(small_ok, false)) else {
+                break;
+            };
+            self.emit(cut, now);
+            if let Some(pacing) = &mut self.pacing {
+                pacing.next = now + pacing.every;
+            }
+        }
+        if self.timer == Timer::Off && self.sender.unsent() > 0 && !self.sender.is_outstanding() {
+            self.timer = Timer::Persist(now + self.rto.timeout());
+        }
+    }
+
+    fn output_forced(&mut self, now: Instant) {
+        if let Some(cut) = self.sender.cut(self.terms(true, true)) {
+            self.emit(cut, now);
+        }
+    }
+
+    fn can_output(&self) -> bool {
+        self.sender.una > 0
+            && !matches!(
+                self.state,
+                State::Closed(_) | State::Listen | State::SynSent | State::TimeWait { .. }
+            )
+    }
+
+    fn terms(&self, small_ok: bool, force: bool) -> Terms {
+        Terms {
+            mss: self.mss,
+            cwnd: self.congestion.window(),
+            small_ok,
+            fin_with_data: self.setup.stack.fin_with_data,
+            force,
+        }
+    }
+
+    fn restart_after_idle(&mut self, now: Instant) {
+        let Some(last) = self.last_sent else { return };
+        let (idle, rto) = (now.since(last), self.rto.timeout());
+        if self.sender.unsent() > 0 && idle >= rto {
+            let every = self.congestion.restart(idle, rto, self.rto.smooth());
+            self.pacing = every.map(|every| Pacing { every, next: now });
+        }
+    }
+
+    fn retransmit(&mut self, now: Instant) {
+        if self.rto.expiries() >= self.setup.limits.expiries_max {
+            self.drop_connection(Closed::TimedOut);
+            return;
+        }
+        let again = self.rto.expiries() > 0;
+        self.rto.back_off();
+        self.timing = None;
+        self.duplicates = 0;
+        if self.sender.una == 0 {
+            self.sender.next = 0;
+            self.send_syn(now);
+            return;
+        }
+        self.congestion
+            .timed_out(self.sender.max - self.sender.una, again);
+        self.sender.next = self.sender.una;
+        self.timer = Timer::Off;
+        self.pacing = None;
+        // Forced: what was sent once is sent again, whatever window is offered now.
+        self.output_forced(now);
+    }
+
+    /// Puts a piece of the stream into a segment and keeps the books.
+    fn emit(&mut self, cut: Cut, now: Instant) {
+        let at = self.sender.next.max(1);
+        let payload = self.sender.data(at, cut.len);
+        let after = at + cut.len;
+        let again = at < self.sender.max;
+        let flags = Flags {
+            ack: true,
+            // BSD: pushed when the segment empties the buffer.
+            psh: cut.len > 0 && after == self.sender.end(),
+            fin: cut.fin,
+            ..Flags::default()
+        };
+        let segment = self.segment(at, flags, payload);
+        self.out.push_back(segment);
+        self.acks.sent();
+        let after = after + u64::from(cut.fin);
+        if cut.len > 0 && cut.len < self.mss {
+            self.sender.small_end = after;
+        }
+        self.sender.next = after;
+        self.sender.max = self.sender.max.max(after);
+        if cut.fin {
+            self.state = self.state.after(Step::FinSent, now);
+        }
+        self.account(again, after, now);
+    }
+
+    fn account(&mut self, again: bool, end: u64, now: Instant) {
+        if again {
+            self.retransmitted += 1;
+        } else if self.timing.is_none() {
+            self.timing = Some(Timing { end, sent: now });
+        }
+        self.last_sent = Some(now);
+        if !matches!(self.timer, Timer::Retransmit(_)) || again {
+            self.timer = Timer::Retransmit(now + self.rto.timeout());
+        }
+    }
+
+    fn send_syn(&mut self, now: Instant) {
+        let answers = self.state == State::SynReceived;
+        let flags = Flags {
+            syn: true,
+            ack: answers,
+            ..Flags::default()
+        };
+        let mut segment = self.segment(0, flags, Vec::new());
+        segment.mss = Some(self.setup.mss);
+        if !answers {
+            segment.window = self.receiver.capacity() as u16;
+        }
+        self.out.push_back(segment);
+        let again = self.sender.max > 0;
+        self.sender.next = 1;
+        self.sender.max = self.sender.max.max(1);
+        self.account(again, 1, now);
+        // Idling is counted from data, not from the handshake.
+        self.last_sent = None;
+    }
+
+    fn send_ack(&mut self) {
+        let flags = Flags {
+            ack: true,
+            ..Flags::default()
+        };
+        let at = self.sender.max.max(self.sender.next);
+        let segment = self.segment(at, flags, Vec::new());
+        self.out.push_back(segment);
+        self.acks.sent();
+    }
+
+    /// A segment with our acknowledgment and window, which is thereby offered.
+    fn segment(&mut self, at: u64, flags: Flags, payload: Vec<u8>) -> Segment {
+        let window = self.receiver.window(self.mss);
+        if flags.ack {
+            self.receiver.edge = self.receiver.edge.max(self.receiver.next + window);
+        }
+        Segment {
+            seq: self.wire(at),
+            ack: if flags.ack {
+                self.irs.wrapping_add(self.receiver.next as u32)
+            } else {
+                0
+            },
+            flags,
+            window: window as u16,
+            mss: None,
+            payload,
+        }
+    }
+
+    /// Answers a segment that belongs to no connection (RFC 9293, section 3.10.7.1).
+    fn refuse(&mut self, segment: &Segment) {
+        if segment.flags.rst {
+            return;
+        }
+        let (seq, ack, acks) = if segment.flags.ack {
+            (segment.ack, 0, false)
+        } else {
+            (0, segment.seq.wrapping_add(segment.space()), true)
+        };
+        self.out.push_back(Segment {
+            seq,
+            ack,
+            flags: Flags {
+                rst: true,
+                ack: acks,
+                ..Flags::default()
+            },
+            window: 0,
+            mss: None,
+            payload: Vec::new(),
+        });
+    }
+
+    fn drop_connection(&mut self, why: Closed) {
+        self.state = State::Closed(why);
+        self.timer = Timer::Off;
+        self.pacing = None;
+        self.acks.sent();
+        if why != Closed::Orderly {
+            // A reset destroys what was received and not read.
+            self.receiver.discard();
+        }
+    }
+
+    fn wire(&self, position: u64) -> u32 {
+        self.setup.iss.wrapping_add(position as u32)
+    }
+
+    /// The peer's position nearest to what is expected.
+    fn position(&self, seq: u32) -> u64 {
+        let expected = self.irs.wrapping_add(self.receiver.next as u32);
+        let away = i64::from(seq.wrapping_sub(expected) as i32);
+        self.receiver.next.saturating_add_signed(away)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,425 @@
+//! Two endpoints and a wire that delays, loses, repeats and reorders: what a connection must survive.
+
+use super::*;
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+
+/// What the wire does to the n-th segment: how many copies arrive, and how much later than usual.
+type Fate<'a> = Box<dyn FnMut(u64, &Segment) -> Vec<Duration> + 'a>;
+
+struct Pair<'a> {
+    ends: [Endpoint; 2],
+    now: Instant,
+    delay: Duration,
+    wire: BTreeMap<(Instant, u64), (usize, Segment)>,
+    sent: u64,
+    fate: Fate<'a>,
+    log: Vec<(Instant, usize, Segment)>,
+}
+
+fn ms(n: u64) -> Duration {
+    Duration::from_millis(n)
+}
+
+fn setup(name: &str, iss: u32) -> Setup {
+    Setup::new(Stack::preset(name).expect(name), iss)
+}
+
+impl<'a> Pair<'a> {
+    fn new(client: Setup, server: Setup, delay: Duration, fate: Fate<'a>) -> Pair<'a> {
+        let now = Instant::ZERO;
+        Pair {
+            ends: [Endpoint::connect(client, now), Endpoint::listen(server)],
+            now,
+            delay,
+            wire: BTreeMap::new(),
+            sent: 0,
+            fate,
+            log: Vec::new(),
+        }
+    }
+
+    fn lossless(name: &str, delay: Duration) -> Pair<'static> {
+        Pair::new(
+            setup(name, 1_000),
+            setup(name, u32::MAX - 2_000),
+            delay,
+            Box::new(|_, _| vec![Duration::ZERO]),
+        )
+    }
+
+    fn flush(&mut self) {
+        for side in 0..2 {
+            while let Some(segment) = self.ends[side].transmit() {
+                self.log.push((self.now, side, segment.clone()));
+                self.sent += 1;
+                for late in (self.fate)(self.sent, &segment) {
+                    let key = (
+                        self.now + self.delay + late,
+                        self.sent * 4 + self.wire.len() as u64 * 4_000,
+                    );
+                    self.wire.insert(key, (1 - side, segment.clone()));
+                }
+            }
+        }
+    }
+
+    /// The next thing happens; false if nothing ever will, or not before `until`.
+    fn step(&mut self, until: Instant) -> bool {
+        self.flush();
+        let arrival = self.wire.first_key_value().map(|((at, _), _)| *at);
+        let timer = self.ends.iter().filter_map(Endpoint::deadline).min();
+        let Some(at) = arrival.into_iter().chain(timer).min().filter(|at| *at <= until) else {
+            return false;
+        };
+        self.now = self.now.max(at);
+        if arrival == Some(at) {
+            let (_, (side, segment)) = self.wire.pop_first().expect("looked at above");
+            self.ends[side].receive(segment, self.now);
+        } else {
+            self.ends.iter_mut().for_each(|end| end.expire(self.now));
+        }
+        self.flush();
+        true
+    }
+
+    /// Runs until the connection is open on both sides.
+    fn open(&mut self) {
+        while !(self.ends[0].is_established() && self.ends[1].is_established()) {
+            assert!(self.step(Instant::ZERO + ms(1_000_000)));
+        }
+    }
+
+    /// Side `from` sends `data` and finishes; the other reads all at once as it comes. Returns what was read
+    /// and when the last byte was.
+    fn transfer(&mut self, from: usize, data: &[u8], until: Instant) -> (Vec<u8>, Instant) {
+        let (mut written, mut got, mut last) = (0, Vec::new(), self.now);
+        loop {
+            written += self.ends[from].write(&data[written..], self.now);
+            if written == data.len() {
+                self.ends[from].shutdown(self.now);
+            }
+            let read = self.ends[1 - from].read(usize::MAX);
+            if !read.is_empty() {
+                got.extend(read);
+                last = self.now;
+            }
+            if self.ends[1 - from].is_eof() {
+                self.ends[1 - from].shutdown(self.now);
+            }
+            if !self.step(until) {
+                return (got, last);
+            }
+        }
+    }
+}
+
+fn stream(n: usize) -> Vec<u8> {
+    (0..n as u32).map(|k| (k * 31 + k / 251) as u8).collect()
+}
+
+#[test]
+fn a_connection_opens_talks_and_closes_in_the_words_of_the_rfc() {
+    let mut pair = Pair::lossless("4.4bsd", ms(10));
+    pair.open();
+    let (got, _) = pair.transfer(0, b"hello", Instant::ZERO + ms(10_000));
+    assert_eq!(got, b"hello");
+    let words: Vec<String> = pair
+        .log
+        .iter()
+        .map(|(_, side, segment)| format!("{side}{}", segment.flags))
+        .collect();
+    assert_eq!(words, ["0S", "1SA", "0A", "0PA", "0FA", "1A", "1FA", "0A"]);
+    assert!(matches!(pair.ends[0].state(), State::TimeWait { .. }));
+    assert_eq!(pair.ends[1].state(), State::Closed(Closed::Orderly));
+    assert!(!pair.step(Instant::ZERO + ms(60_000)));
+    while pair.step(Instant::ZERO + ms(70_000)) {}
+    assert_eq!(pair.ends[0].state(), State::Closed(Closed::Orderly));
+}
+
+#[test]
+fn each_side_offers_its_mss_and_the_smaller_counts() {
+    let mut small = setup("4.4bsd", 1);
+    small.mss = 536;
+    let mut pair = Pair::new(
+        small,
+        setup("4.4bsd", 2),
+        ms(1),
+        Box::new(|_, _| vec![Duration::ZERO]),
+    );
+    pair.open();
+    assert_eq!((pair.ends[0].mss(), pair.ends[1].mss()), (536, 536));
+    assert_eq!(pair.log[0].2.mss, Some(536));
+    assert_eq!(pair.log[1].2.mss, Some(1_460));
+}
+
+/// Slow start with an ACK for every segment doubles: d segments from a window of w take log2(d/w + 1) rounds
+/// (the closed form of Cardwell, Savage and Anderson with growth 2).
+#[test]
+fn slow_start_takes_the_rounds_of_the_closed_form() {
+    for (first, rounds) in [(1u32, 6.0), (2, 5.0), (4, 4.0)] {
+        let mut server = setup("linux-6", 7);
+        server.stack.initial_cwnd_segments = first;
+        server.stack.send_buffer = measure::Bytes(1 << 20);
+        let mut client = setup("linux-6", 9);
+        // Acknowledge every segment.
+        client.stack.ack_rule = AckRule::Segments;
+        client.stack.delayed_ack = Duration::from_nanos(1);
+        // Segments arrive one by one, as over a line, or two at once would be acknowledged together.
+        let fate: Fate<'_> = Box::new(|n, _| vec![Duration::from_nanos(10 * n)]);
+        let mut pair = Pair::new(client, server, ms(50), fate);
+        pair.open();
+        let began = pair.now;
+        let segments = first as usize * ((1 << rounds as usize) - 1);
+        // The peer's window must not bind: 44 segments of 1,460 bytes.
+        let segments = segments.min(44 + first as usize * 15);
+        let exact = ((segments as f64) / f64::from(first) + 1.0).log2().ceil();
+        let (got, last) = pair.transfer(1, &stream(segments * 1_460), began + ms(60_000));
+        assert_eq!(got.len(), segments * 1_460);
+        // The server is open half a round after the client: the transfer ends `exact` rounds later, less the
+        // way back of the last ACK.
+        let took = last.since(began).as_secs_f64() / 0.1;
+        assert!(
+            (took - (exact - 0.5)).abs() < 0.01,
+            "w {first}, {segments} segments: {took} rounds"
+        );
+    }
+}
+
+#[test]
+fn a_lost_segment_is_repeated_after_three_duplicates_or_after_the_timeout() {
+    // The server's tenth data segment is lost, with enough after it; then its last.
+    for fast in [true, false] {
+        let (mut count, mut lost) = (0, false);
+        let fate: Fate<'_> = Box::new(move |_, segment: &Segment| {
+            count += u64::from(!segment.payload.is_empty());
+            let chosen = if fast {
+                count == 10
+            } else {
+                segment.flags.fin && segment.space() > 1
+            };
+            if chosen && !lost {
+                lost = true;
+                return vec![];
+            }
+            vec![Duration::ZERO]
+        });
+        let mut pair = Pair::new(setup("linux-6", 1), setup("linux-6", 2), ms(20), fate);
+        pair.open();
+        let data = stream(40 * 1_460);
+        let (got, last) = pair.transfer(1, &data, Instant::ZERO + ms(60_000));
+        assert_eq!(got, data);
+        assert_eq!(pair.ends[1].retransmitted(), 1, "fast {fast}");
+        // Five round trips and a half without loss; fast recovery adds two, the timer at least 200 ms.
+        let quick = last.since(Instant::ZERO) < ms(400);
+        assert_eq!(quick, fast, "{last:?}");
+        assert!(pair.ends[1].congestion().threshold() < 40 * 1_460);
+    }
+}
+
+#[test]
+fn timeouts_double_and_end_in_giving_up() {
+    let mut pair = Pair::new(
+        setup("4.4bsd", 1),
+        setup("4.4bsd", 2),
+        ms(1),
+        Box::new(|_, _| vec![]),
+    );
+    while pair.step(Instant::ZERO + ms(10_000_000)) {}
+    assert_eq!(pair.ends[0].state(), State::Closed(Closed::TimedOut));
+    let at: Vec<u64> = pair
+        .log
+        .iter()
+        .map(|(at, _, _)| at.as_nanos() / 1_000_000_000)
+        .collect();
+    assert_eq!(at[..6], [0, 6, 18, 42, 90, 154]);
+    assert_eq!(at.len(), 13);
+}
+
+#[test]
+fn a_shut_window_opens_again_even_if_the_update_is_lost() {
+    let mut lose = false;
+    let flag = std::cell::Cell::new(false);
+    let mut pair = Pair::new(
+        setup("4.4bsd", 1),
+        setup("4.4bsd", 2),
+        ms(5),
+        Box::new(|_, segment: &Segment| {
+            if flag.get() && segment.is_pure_ack() && segment.window > 0 && !lose {
+                lose = true;
+                return vec![];
+            }
+            vec![Duration::ZERO]
+        }),
+    );
+    pair.open();
+    let data = stream(16_384);
+    let written = pair.ends[0].write(&data, pair.now);
+    assert_eq!(written, 8_192);
+    // Nobody reads: the window shuts, and probing starts.
+    while pair.step(Instant::ZERO + ms(3_000)) {}
+    assert_eq!(pair.ends[1].readable(), 8_192);
+    pair.ends[0].write(&data[written..], pair.now);
+    flag.set(true);
+    let mut got = pair.ends[1].read(usize::MAX);
+    while pair.step(Instant::ZERO + ms(60_000)) {
+        got.extend(pair.ends[1].read(usize::MAX));
+    }
+    assert_eq!(got, data);
+}
+
+#[test]
+fn closing_with_input_unread_resets_and_the_reset_destroys_answers() {
+    let mut pair = Pair::lossless("4.4bsd", ms(10));
+    pair.open();
+    let now = pair.now;
+    pair.ends[0].write(b"one", now);
+    while pair.ends[1].readable() == 0 {
+        pair.step(Instant::ZERO + ms(5_000));
+    }
+    pair.ends[1].read(10);
+    pair.ends[1].write(b"answer", pair.now);
+    // The client asks again; the server closes both halves before that arrives.
+    pair.ends[0].write(b"two", pair.now);
+    pair.ends[0].write(&stream(1_460), pair.now);
+    pair.ends[1].close(pair.now);
+    while pair.step(Instant::ZERO + ms(20_000)) {}
+    assert_eq!(pair.ends[0].state(), State::Closed(Closed::Reset));
+    assert_eq!(
+        pair.ends[0].readable(),
+        0,
+        "the answer came, was not read, and is gone"
+    );
+}
+
+#[test]
+fn half_closing_loses_nothing() {
+    let mut pair = Pair::lossless("4.4bsd", ms(10));
+    pair.open();
+    pair.ends[0].write(b"one", pair.now);
+    pair.ends[1].write(b"answer", pair.now);
+    pair.ends[1].shutdown(pair.now);
+    pair.ends[0].write(b"two", pair.now);
+    pair.ends[0].shutdown(pair.now);
+    while pair.step(Instant::ZERO + ms(20_000)) {}
+    assert_eq!(pair.ends[0].read(99), b"answer");
+    assert_eq!(pair.ends[1].read(99), b"onetwo");
+    assert!(pair.ends[0].is_eof() && pair.ends[1].is_eof());
+}
+
+#[test]
+fn nobody_home_answers_with_a_reset() {
+    let mut lone = Endpoint::connect(setup("4.4bsd", 5), Instant::ZERO);
+    let syn = lone.transmit().expect("a SYN");
+    let mut closed = Endpoint::listen(setup("4.4bsd", 6));
+    closed.close(Instant::ZERO);
+    closed.receive(syn, Instant::ZERO);
+    lone.receive(closed.transmit().expect("a reset"), Instant::ZERO);
+    assert_eq!(lone.state(), State::Closed(Closed::Reset));
+}
+
+/// Segments sent at once when a flight of 16 had gone well, a pause passed, and 8 are written.
+#[test]
+fn after_idling_each_stack_restarts_as_it_does() {
+    for (restart, burst) in [
+        (crate::IdleRestart::Keep, 8),
+        (crate::IdleRestart::One, 1),
+        (crate::IdleRestart::Initial, 2),
+        (crate::IdleRestart::Pace, 1),
+    ] {
+        let mut server = setup("linux-6", 2);
+        server.stack.initial_cwnd_segments = 2;
+        server.stack.idle_restart = restart;
+        server.stack.send_buffer = measure::Bytes(1 << 20);
+        let mut pair = Pair::new(
+            setup("linux-6", 1),
+            server,
+            ms(40),
+            Box::new(|_, _| vec![Duration::ZERO]),
+        );
+        pair.open();
+        pair.ends[1].write(&stream(40 * 1_460), pair.now);
+        while pair.step(Instant::ZERO + ms(5_000)) {
+            pair.ends[0].read(usize::MAX);
+        }
+        pair.now = Instant::ZERO + ms(9_000);
+        let before = pair.log.len();
+        pair.ends[1].write(&stream(8 * 1_460), pair.now);
+        pair.flush();
+        assert_eq!(pair.log.len() - before, burst, "{restart:?}");
+        if restart == crate::IdleRestart::Pace {
+            let began = pair.now;
+            while pair.step(began + ms(70)) {}
+            let sent = pair.log[before..].iter().filter(|(_, side, _)| *side == 1);
+            let spaced: Vec<Instant> = sent.map(|(at, _, _)| *at).collect();
+            assert!(spaced.len() > 4, "{spaced:?}");
+            let gaps: Vec<Duration> = spaced.windows(2).map(|pair| pair[1].since(pair[0])).collect();
+            assert!(
+                gaps.iter().all(|gap| *gap == gaps[0] && !gap.is_zero()),
+                "{gaps:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn nagle_holds_a_small_segment_unless_told_otherwise() {
+    for (no_delay, sent) in [(false, 1), (true, 2)] {
+        let mut client = setup("4.4bsd", 1);
+        client.no_delay = no_delay;
+        let mut pair = Pair::new(
+            client,
+            setup("4.4bsd", 2),
+            ms(5),
+            Box::new(|_, _| vec![Duration::ZERO]),
+        );
+        pair.open();
+        let before = pair.log.len();
+        pair.ends[0].write(b"a", pair.now);
+        pair.ends[0].write(b"b", pair.now);
+        pair.flush();
+        assert_eq!(pair.log.len() - before, sent);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+
+    /// Whatever a wire does that sometimes delivers, the stream arrives whole, in order, once.
+    #[test]
+    fn the_stream_survives_loss_repetition_and_reordering(
+        name in prop::sample::select(crate::PRESETS),
+        up in 0usize..20_000,
+        down in 0usize..40_000,
+        fates in prop::collection::vec(0u8..20, 400),
+        iss in any::<u32>(),
+    ) {
+        let fate: Fate<'_> = Box::new(|n, _| match fates[n as usize % fates.len()] {
+            0 | 1 => vec![],
+            2 => vec![Duration::ZERO, ms(3)],
+            3 => vec![ms(30)],
+            _ => vec![Duration::ZERO],
+        });
+        let mut pair = Pair::new(setup(name, iss), setup(name, !iss), ms(10), fate);
+        let (data, answer) = (stream(up), stream(down));
+        let (mut written, mut got) = ([0, 0], [Vec::new(), Vec::new()]);
+        let until = Instant::ZERO + ms(3_000_000);
+        loop {
+            for side in 0..2 {
+                let all = if side == 0 { &data } else { &answer };
+                let now = pair.now;
+                written[side] += pair.ends[side].write(&all[written[side]..], now);
+                if written[side] == all.len() && pair.ends[side].is_established() {
+                    pair.ends[side].shutdown(now);
+                }
+                got[side].extend(pair.ends[side].read(usize::MAX));
+            }
+            if !pair.step(until) {
+                break;
+            }
+        }
+        prop_assert!(got[1] == data, "up: {} of {}", got[1].len(), data.len());
+        prop_assert!(got[0] == answer, "down: {} of {}", got[0].len(), answer.len());
+        prop_assert!(pair.ends.iter().all(|end| matches!(end.state(), State::Closed(_))));
+    }
+}

@@ -1,0 +1,45 @@
+//! A TCP endpoint as a pure state machine, with the habits of named stacks, for the simulator.
+//!
+//! RFC 9293 states and rules; what stacks do differently (initial window, delayed ACKs, Nagle per call or per
+//! segment, silly windows, idle restart, timers) is a [`Stack`]: every parameter named and sourced in
+//! `data/stacks.toml`. An [`Endpoint`] holds no socket, clock or chance: segments, calls and instants come in,
+//! segments come out. Not modeled: options other than MSS, urgent data, ECN, path MTU discovery.
+//!
+//! ```
+//! use measure::{Duration, Instant};
+//! use tcp::{Endpoint, Setup, Stack};
+//! let setup = |iss| Setup::new(Stack::preset("4.4bsd").expect("a preset"), iss);
+//! let now = Instant::ZERO;
+//! let mut client = Endpoint::connect(setup(1), now);
+//! let mut server = Endpoint::listen(setup(9));
+//! for _ in 0..3 {
+//!     while let Some(segment) = client.transmit() { server.receive(segment, now); }
+//!     while let Some(segment) = server.transmit() { client.receive(segment, now); }
+//! }
+//! assert!(client.is_established() && server.is_established());
+//! assert_eq!(client.write(b"hello", now), 5);
+//! server.receive(client.transmit().expect("a segment"), now);
+//! assert_eq!(server.read(100), b"hello");
+//! ```
+
+mod ack;
+mod capture;
+mod congestion;
+mod endpoint;
+mod receive;
+mod rto;
+mod segment;
+mod send;
+mod stack;
+mod state;
+mod wire;
+
+pub use ack::beat_after;
+pub use capture::Capture;
+pub use congestion::Congestion;
+pub use endpoint::{Endpoint, Limits, Setup};
+pub use rto::Rto;
+pub use segment::{Flags, Segment};
+pub use stack::{AckRule, AckTimer, IdleRestart, NagleIdle, PRESETS, Stack};
+pub use state::{Closed, State};
+pub use wire::ipv4_packet;

@@ -1,0 +1,120 @@
+//! The retransmission timeout from measured round trips (RFC 6298), with a stack's floor and clock tick.
+//!
+//! Karn's rule is the caller's: it reports only round trips of segments sent once.
+
+use crate::stack::Stack;
+use measure::Duration;
+
+/// The longest timeout (RFC 6298, rule 2.5, allows 60 s or more; BSD uses 64 s).
+const MAX: Duration = Duration::from_secs(64);
+
+/// Smoothed round trip, its variation, and the backoff.
+#[derive(Clone, Debug)]
+pub struct Rto {
+    measured: Option<(Duration, Duration)>,
+    backoff: u32,
+    initial: Duration,
+    min: Duration,
+    tick: Duration,
+    fixed: Option<Duration>,
+}
+
+impl Rto {
+    /// Before the first measurement.
+    pub fn new(stack: &Stack) -> Rto {
+        Rto {
+            measured: None,
+            backoff: 0,
+            initial: stack.rto_initial,
+            min: stack.rto_min,
+            tick: stack.rto_granularity,
+            fixed: stack.rto_fixed,
+        }
+    }
+
+    /// A round trip was measured.
+    pub fn sample(&mut self, rtt: Duration) {
+        self.measured = Some(match self.measured {
+            None => (rtt, rtt / 2),
+            Some((smooth, variation)) => {
+                let error = smooth.abs_diff(rtt);
+                ((smooth * 7 + rtt) / 8, (variation * 3 + error) / 4)
+            }
+        });
+        self.backoff = 0;
+    }
+
+    /// The smoothed round trip.
+    pub fn smooth(&self) -> Option<Duration> {
+        self.measured.map(|(smooth, _)| smooth)
+    }
+
+    /// The timer expired: the next wait is twice as long.
+    pub fn back_off(&mut self) {
+        self.backoff += 1;
+    }
+
+    /// New data was acknowledged.
+    pub fn progress(&mut self) {
+        self.backoff = 0;
+    }
+
+    /// Expiries since the last progress.
+    pub fn expiries(&self) -> u32 {
+        self.backoff
+    }
+
+    /// How long to wait for the ACK of a segment sent now.
+    pub fn timeout(&self) -> Duration {
+        let base = match (self.fixed, self.measured) {
+            (Some(fixed), Some(_)) => fixed,
+            (_, None) => self.initial,
+            (None, Some((smooth, variation))) => {
+                let exact = smooth + (variation * 4).max(self.tick);
+                let ticks = exact.as_nanos().div_ceil(self.tick.as_nanos().max(1)) as u32;
+                (self.tick * ticks).max(self.min)
+            }
+        };
+        (base * (1 << self.backoff.min(6))).min(MAX)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_timeout_follows_rfc_6298_above_the_floor() {
+        let ms = Duration::from_millis;
+        let mut stack = Stack::preset("linux-6").unwrap();
+        stack.rto_min = ms(1);
+        let mut rto = Rto::new(&stack);
+        assert_eq!(rto.timeout(), ms(1_000));
+        rto.sample(ms(100));
+        assert_eq!(rto.timeout(), ms(100 + 4 * 50));
+        rto.sample(ms(180));
+        // srtt 7/8 100 + 1/8 180 = 110, rttvar 3/4 50 + 1/4 80 = 57.5: 340
+        assert_eq!(rto.timeout(), ms(340));
+        rto.back_off();
+        rto.back_off();
+        assert_eq!(rto.timeout(), ms(4 * 340));
+        rto.progress();
+        assert_eq!(rto.timeout(), ms(340));
+    }
+
+    #[test]
+    fn floor_tick_and_defect_are_the_stacks() {
+        let ms = Duration::from_millis;
+        let mut rto = Rto::new(&Stack::preset("4.4bsd").unwrap());
+        rto.sample(ms(1));
+        assert_eq!(rto.timeout(), ms(1_000));
+        rto.sample(ms(900));
+        assert_eq!(rto.timeout().as_millis() % 500, 0);
+        let mut stack = Stack::preset("solaris-2.5").unwrap();
+        stack.rto_fixed = Stack::rto_effective("solaris-2.5", "lan");
+        let mut rto = Rto::new(&stack);
+        assert_eq!(rto.timeout(), ms(3_000));
+        rto.sample(ms(1));
+        assert_eq!(rto.timeout(), ms(70));
+    }
+}

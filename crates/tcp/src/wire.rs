@@ -1,0 +1,92 @@
+//! A segment as the bytes of an IPv4 packet, checksums included (RFC 791, RFC 9293, RFC 1071).
+
+use crate::segment::Segment;
+use core::net::SocketAddrV4;
+
+/// The packet that carries `segment`, with the IP identification `id`.
+pub fn ipv4_packet(source: SocketAddrV4, destination: SocketAddrV4, id: u16, segment: &Segment) -> Vec<u8> {
+    let total = segment.packet_bytes() as u16;
+    let mut packet = Vec::with_capacity(usize::from(total));
+    packet.extend_from_slice(&[0x45, 0]);
+    packet.extend_from_slice(&total.to_be_bytes());
+    packet.extend_from_slice(&id.to_be_bytes());
+    // Don't fragment; 64 hops; TCP; checksum to come.
+    packet.extend_from_slice(&[0x40, 0, 64, 6, 0, 0]);
+    packet.extend_from_slice(&source.ip().octets());
+    packet.extend_from_slice(&destination.ip().octets());
+    let sum = checksum(&packet, 0);
+    packet[10..12].copy_from_slice(&sum.to_be_bytes());
+
+    let start = packet.len();
+    packet.extend_from_slice(&source.port().to_be_bytes());
+    packet.extend_from_slice(&destination.port().to_be_bytes());
+    packet.extend_from_slice(&segment.seq.to_be_bytes());
+    packet.extend_from_slice(&segment.ack.to_be_bytes());
+    let words: u8 = if segment.mss.is_some() { 6 } else { 5 };
+    let flags = segment.flags;
+    let bits = u8::from(flags.fin)
+        | u8::from(flags.syn) << 1
+        | u8::from(flags.rst) << 2
+        | u8::from(flags.psh) << 3
+        | u8::from(flags.ack) << 4;
+    packet.extend_from_slice(&[words << 4, bits]);
+    packet.extend_from_slice(&segment.window.to_be_bytes());
+    packet.extend_from_slice(&[0; 4]);
+    if let Some(mss) = segment.mss {
+        packet.extend_from_slice(&[2, 4]);
+        packet.extend_from_slice(&mss.to_be_bytes());
+    }
+    packet.extend_from_slice(&segment.payload);
+    let length = packet.len() - start;
+    let pseudo = sum_words(&packet[12..20]) + 6 + length as u64;
+    let sum = checksum(&packet[start..], pseudo);
+    packet[start + 16..start + 18].copy_from_slice(&sum.to_be_bytes());
+    packet
+}
+
+fn sum_words(bytes: &[u8]) -> u64 {
+    bytes
+        .chunks(2)
+        .map(|pair| u64::from(pair[0]) << 8 | u64::from(pair.get(1).copied().unwrap_or(0)))
+        .sum()
+}
+
+fn checksum(bytes: &[u8], start: u64) -> u16 {
+    let mut sum = start + sum_words(bytes);
+    while sum > 0xffff {
+        sum = (sum & 0xffff) + (sum >> 16);
+    }
+    !(sum as u16)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::segment::Flags;
+
+    #[test]
+    fn a_packet_with_its_checksums_sums_to_zero() {
+        let segment = Segment {
+            seq: 0xffff_fff0,
+            ack: 7,
+            flags: Flags {
+                ack: true,
+                psh: true,
+                ..Flags::default()
+            },
+            window: 8_760,
+            mss: Some(1_460),
+            payload: b"odd".to_vec(),
+        };
+        let packet = ipv4_packet(
+            "10.0.0.1:40000".parse().unwrap(),
+            "10.0.0.2:80".parse().unwrap(),
+            1,
+            &segment,
+        );
+        assert_eq!(packet.len(), 47);
+        assert_eq!(checksum(&packet[..20], 0), 0);
+        let pseudo = sum_words(&packet[12..20]) + 6 + 27;
+        assert_eq!(checksum(&packet[20..], pseudo), 0);
+    }
+}

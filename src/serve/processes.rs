@@ -1,0 +1,306 @@
+//! `weir serve` where workers are processes: the founder, which serves nothing itself, and what each
+//! member does.
+//!
+//! ```text
+//!   founder:  check apart ─▶ bind ─▶ fork ─▶ all ready: say so ─▶ RUNNING ── TERM, INT ──▶ DRAINING ─▶ end
+//!                                              ▲                    │ HUP: check apart, then members reload
+//!                                              └── one died: fork ──┘
+//!   member:   open log and site ─▶ workers ─▶ ready ─▶ what signals ask for (the same as without founder)
+//! ```
+//! Whatever needs a thread or may go wrong (a site, a log) is opened in a process apart before members do
+//! it, so that its failure is told once and an invalid configuration reaches nobody.
+
+use super::descriptors::Shares;
+use super::report::Started;
+use super::strategy::{Choice, choose};
+use super::{
+    AccessLog, LOG_GRACE, Operator, about, announce, bind, complain_of_reload, configuration, demo_size, fit,
+    limits, open, refused, say_reloaded, say_stopping,
+};
+use crate::cli::serve::Flags;
+use crate::cli::{Failure, Voice};
+use measure::{Duration, Instant};
+use runtime::herd::{Herd, Member, News, Size};
+use runtime::listen::Listener;
+use runtime::signal::Signal;
+use runtime::strategy as drivers;
+use runtime::{clock, machine};
+use server::config::{Concurrency, Config};
+use server::peers::{Among, Peers};
+use std::sync::Arc;
+
+/// Idle processes at the least and at the most, of those with one connection each: Apache 1.3's
+/// `MinSpareServers` and `MaxSpareServers`.
+const IDLE_MIN: usize = 5;
+const IDLE_MAX: usize = 10;
+/// Addresses one process can have connections from at once.
+const ADDRESSES: usize = 16_384;
+/// So many deaths in a row before the first start was a success mean that there will be none.
+const DEATHS_AT_START: u32 = 5;
+/// What members may need beyond their grace before they are ended.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Runs the command to its end.
+///
+/// # Errors
+/// As `serve::run`.
+pub(super) fn run(
+    flags: &Flags,
+    voice: &Voice,
+    config: Config,
+    choice: &Choice,
+    began: Instant,
+) -> Result<(), Failure> {
+    let shares = Shares::of(machine::raise_descriptor_limit(), &config, choice);
+    let common_len = Among::len_for(match choice.concurrency {
+        Concurrency::Processes => 1,
+        _ => ADDRESSES,
+    });
+    let herd = Herd::new(size(choice), common_len).map_err(|error| refused("signals", &error))?;
+    let mut founder = Founder {
+        flags,
+        voice,
+        choice,
+        shares,
+        common_len,
+        config: config.clone(),
+        listeners: Vec::new(),
+        herd,
+        reloading: None,
+    };
+    fit(&mut founder.config, choice, &shares);
+    let running = founder.config.clone();
+    founder.check_apart(&running)?;
+    founder.listeners = bind(&config.listen.0)?;
+    let addresses: Vec<_> = founder.listeners.iter().map(Listener::address).collect();
+    founder.start()?;
+    let started = Started {
+        config: &config,
+        choice,
+        addresses: &addresses,
+        embedded: config.root.is_none().then(demo_size),
+        shares,
+        took: clock::now().since(began),
+    };
+    announce(&started, voice);
+    founder.attend()?;
+    tracing::info!("stopped");
+    Ok(())
+}
+
+fn size(choice: &Choice) -> Size {
+    match choice.concurrency {
+        Concurrency::Processes => {
+            let min = IDLE_MIN.min(choice.workers);
+            Size::Spare {
+                min,
+                max_idle: IDLE_MAX.max(min),
+                max: choice.workers,
+            }
+        }
+        _ => Size::Fixed(choice.workers),
+    }
+}
+
+struct Founder<'a> {
+    flags: &'a Flags,
+    voice: &'a Voice,
+    choice: &'a Choice,
+    shares: Shares,
+    common_len: usize,
+    /// What members have, or are about to.
+    config: Config,
+    listeners: Vec<Listener>,
+    herd: Herd,
+    /// Keys that cannot change while it runs, to be told when all members have reloaded.
+    reloading: Option<Vec<&'static str>>,
+}
+
+impl Founder<'_> {
+    /// Opens all that members will open, where it does no harm.
+    fn check_apart(&mut self, config: &Config) -> Result<(), Failure> {
+        let flags = self.flags;
+        let told = self.herd.apart(|| {
+            let tried = AccessLog::open(config.access_log.as_deref(), None)
+                .and_then(|log| open(config.clone(), Peers::default(), log.as_ref(), flags));
+            match tried {
+                Ok(_) => Vec::new(),
+                Err(failure) => {
+                    let kind = if matches!(failure, Failure::Usage(_)) {
+                        b'u'
+                    } else {
+                        b's'
+                    };
+                    let mut told = vec![kind];
+                    told.extend_from_slice(failure.to_string().as_bytes());
+                    told
+                }
+            }
+        });
+        let told = told.map_err(|error| refused("fork", &error))?;
+        let text = |told: &[u8]| String::from_utf8_lossy(told).into_owned();
+        match told.split_first() {
+            None => Ok(()),
+            Some((b'u', why)) => Err(Failure::Usage(text(why))),
+            Some((_, why)) => Err(Failure::System(text(why))),
+        }
+    }
+
+    /// Forks whoever is lacking.
+    fn tend(&mut self) -> Result<(), Failure> {
+        let Founder {
+            flags,
+            voice,
+            choice,
+            shares,
+            common_len,
+            config,
+            listeners,
+            herd,
+            ..
+        } = self;
+        let mut life = |member: Member| {
+            // The copy's: the founder keeps its own.
+            let listeners = std::mem::take(listeners);
+            let number = member.number();
+            let peers = Peers::from(Among::new(member.common().clone(), *common_len, number));
+            match live(member, flags, choice, shares, config.clone(), peers, listeners) {
+                Ok(()) => 0,
+                Err(failure) => {
+                    if voice.reports() {
+                        tracing::error!("worker process {number}: {failure}");
+                    }
+                    i32::from(failure.code())
+                }
+            }
+        };
+        herd.tend(&mut life).map_err(|error| refused("fork", &error))
+    }
+
+    /// Returns when all members serve.
+    fn start(&mut self) -> Result<(), Failure> {
+        loop {
+            self.tend()?;
+            if self.herd.are_ready() {
+                return Ok(());
+            }
+            if self.herd.deaths_in_a_row() >= DEATHS_AT_START {
+                self.herd.kill();
+                let why = "worker processes end as soon as they start; what they say of it stands above";
+                return Err(Failure::System(why.to_owned()));
+            }
+            if self.wait(None)? == News::Wanted(Signal::Stop) {
+                self.herd.kill();
+                return Err(Failure::System("stopped before it had started".to_owned()));
+            }
+        }
+    }
+
+    fn wait(&mut self, at_most: Option<Duration>) -> Result<News, Failure> {
+        self.herd
+            .wait(at_most)
+            .map_err(|error| refused("waiting", &error))
+    }
+
+    /// Does what signals ask for, to the end.
+    fn attend(&mut self) -> Result<(), Failure> {
+        loop {
+            self.tend()?;
+            if self.reloading.is_some() && self.herd.have_done() {
+                say_reloaded(&self.reloading.take().unwrap_or_default(), self.flags);
+            }
+            match self.wait(None)? {
+                News::Wanted(Signal::Stop) => return self.drain(),
+                News::Wanted(Signal::Reload) => {
+                    if let Err(failure) = self.reload() {
+                        complain_of_reload(&failure);
+                    }
+                }
+                News::Wanted(Signal::ReopenLogs) => match &self.config.access_log {
+                    Some(_) => self.herd.ask(Signal::ReopenLogs),
+                    None => tracing::warn!("SIGUSR1: there is no access log to open again"),
+                },
+                News::Changed | News::Nothing => {}
+            }
+        }
+    }
+
+    fn reload(&mut self) -> Result<(), Failure> {
+        let mut next = configuration(self.flags)?;
+        choose(&next, machine::usable_cores())?;
+        let shares = Shares::of(self.shares.total, &next, self.choice);
+        fit(&mut next, self.choice, &shares);
+        self.check_apart(&next)?;
+        let waiting = next.needs_restart(&self.config);
+        self.config = Config {
+            listen: self.config.listen.clone(),
+            workers: self.config.workers,
+            concurrency: self.config.concurrency,
+            io: self.config.io,
+            ..next
+        };
+        self.reloading = Some(waiting);
+        self.herd.ask(Signal::Reload);
+        Ok(())
+    }
+
+    fn drain(&mut self) -> Result<(), Failure> {
+        // From here on only members hold the sockets: they close them when they drain.
+        self.listeners.clear();
+        let Config {
+            grace, drain_delay, ..
+        } = self.config;
+        let mut until = clock::now() + drain_delay + grace + LOG_GRACE + PATIENCE;
+        say_stopping(usize::try_from(self.herd.open()).unwrap_or(usize::MAX), grace);
+        self.herd.ask(Signal::Stop);
+        while self.herd.members().next().is_some() {
+            match self.wait(Some(until.since(clock::now())))? {
+                News::Wanted(Signal::Stop) => {
+                    tracing::warn!("stopping now: {} connections are cut off", self.herd.open());
+                    self.herd.ask(Signal::Stop);
+                    until = clock::now() + LOG_GRACE + PATIENCE;
+                }
+                News::Nothing if clock::now() >= until => {
+                    tracing::error!("worker processes that did not end in time are killed");
+                    self.herd.kill();
+                    until = clock::now() + PATIENCE;
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What a member does.
+fn live(
+    member: Member,
+    flags: &Flags,
+    choice: &Choice,
+    shares: &Shares,
+    config: Config,
+    peers: Peers,
+    listeners: Vec<Listener>,
+) -> Result<(), Failure> {
+    let mut signals = member
+        .signals()
+        .map_err(|error| refused("signal handlers", &error))?;
+    let log = AccessLog::open(config.access_log.as_deref(), None)?;
+    let server = Arc::new(open(config, peers, log.as_ref(), flags)?);
+    server.set_about(about(choice, Some(std::process::id())));
+    let workers = drivers::serve_as(&member, choice.strategy()?, &listeners, &server, limits(shares))
+        .map_err(|error| refused("workers", &error))?;
+    drop(listeners);
+    member.is_ready();
+    let mut operator = Operator {
+        flags,
+        server,
+        log,
+        earlier_logs: Vec::new(),
+        descriptors: shares.total,
+        member: Some(member),
+    };
+    let until = operator.run(&mut signals, &workers)?;
+    workers.join().map_err(|error| refused("a worker", &error))?;
+    operator.close_logs(&mut signals, until)
+}

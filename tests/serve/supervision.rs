@@ -1,0 +1,166 @@
+//! Workers that die are replaced, neighbors feel nothing, and no process is left behind.
+
+use crate::on_every_strategy;
+use crate::process::{Launch, Server, Strategy, eventually};
+use crate::tree::Tree;
+use crate::wire::Connection;
+use std::process::Command;
+
+fn tree() -> Tree {
+    Tree::with(&[("a.txt", "a")])
+}
+
+/// Ends a process as a crash does.
+fn kill(pid: u32) {
+    let status = Command::new("kill").args(["-KILL", &pid.to_string()]).status();
+    assert!(status.expect("kill(1)").success());
+}
+
+fn workers(server: &Server) -> Vec<u32> {
+    server.pids().split_off(1)
+}
+
+fn a_killed_worker_process_is_replaced(strategy: Strategy) {
+    if !strategy.is_of_processes() {
+        return;
+    }
+    let tree = tree();
+    let mut server = Server::of(strategy, tree.path());
+    for _ in 0..3 {
+        let before = workers(&server);
+        let mut held: Vec<Connection> = (0..4).map(|_| server.connect()).collect();
+        for connection in &mut held {
+            assert_eq!(connection.get("/a.txt").text(), "a");
+        }
+        kill(before[0]);
+        eventually("another takes its place", || {
+            let now = workers(&server);
+            // Where they grow, five that are idle are enough.
+            (now.len() >= before.len().min(5) && !now.contains(&before[0])).then_some(())
+        });
+        assert_eq!(server.connect().get("/a.txt").text(), "a");
+        // Whoever was with another process is served as before.
+        let alive = held
+            .iter_mut()
+            .map(|connection| {
+                connection.try_send(crate::wire::head("GET", "/a.txt", &[]))
+                    && connection
+                        .try_receive("GET")
+                        .is_some_and(|answer| answer.text() == "a")
+            })
+            .filter(|is_served| *is_served)
+            .count();
+        assert!(
+            alive >= 3 || !strategy.grows(),
+            "{alive} of 4 connections are served"
+        );
+    }
+    eventually("it says so", || {
+        server.stderr().contains("killed by signal 9").then_some(())
+    });
+    assert_eq!(server.stop(), 0);
+}
+
+fn places_of_the_dead_are_free_again(strategy: Strategy) {
+    if !strategy.is_of_processes() {
+        return;
+    }
+    let tree = tree();
+    let server = Launch::new(strategy)
+        .root(tree.path())
+        .args(["--max-connections", "3"])
+        .start();
+    for _ in 0..3 {
+        // The connection of the round before gives its place back once it is closed on both sides.
+        let held = eventually("all places are free", || {
+            let mut held: Vec<Connection> = (0..3).map(|_| server.connect()).collect();
+            held.iter_mut()
+                .all(|connection| {
+                    connection.try_send(crate::wire::head("GET", "/a.txt", &[]))
+                        && connection.try_receive("GET").is_some()
+                })
+                .then_some(held)
+        });
+        let before = workers(&server);
+        before.iter().copied().for_each(kill);
+        drop(held);
+        eventually("others take their places", || {
+            let mut connection = server.connect();
+            (connection.try_send(crate::wire::head("GET", "/a.txt", &[("Connection", "close")]))
+                && connection.try_receive("GET").is_some())
+            .then_some(())
+        });
+    }
+}
+
+fn a_founder_that_is_killed_leaves_nobody_behind(strategy: Strategy) {
+    let tree = tree();
+    let server = Server::of(strategy, tree.path());
+    assert_eq!(server.connect().get("/a.txt").text(), "a");
+    let all = server.pids();
+    kill(all[0]);
+    eventually("all are gone", || {
+        // The first is a zombie until the test waits for it.
+        let alive = |pid: &&u32| {
+            let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+            !stat.is_empty() && !stat.contains(") Z ")
+        };
+        (all.iter().filter(alive).count() == 0).then_some(())
+    });
+}
+
+fn many_processes_write_whole_lines_to_one_log(strategy: Strategy) {
+    let tree = tree();
+    let log = tree.join("access.log");
+    let mut server = Launch::new(strategy)
+        .root(tree.path())
+        .args(["--log-format", "json", "--access-log"])
+        .args([&log])
+        .start();
+    let address = server.address;
+    let clients: Vec<_> = (0..6)
+        .map(|client| {
+            std::thread::spawn(move || {
+                let mut connection = Connection::open(address);
+                for request in 0..300 {
+                    connection.get(&format!("/a.txt?{client}-{request}-{}", "x".repeat(200)));
+                }
+            })
+        })
+        .collect();
+    for client in clients {
+        client.join().expect("a client");
+    }
+    assert_eq!(server.stop(), 0);
+    let text = std::fs::read_to_string(&log).expect("the log");
+    assert_eq!(text.lines().count(), 1800);
+    for line in text.lines() {
+        serde_json::from_str::<serde_json::Value>(line).unwrap_or_else(|error| panic!("{error}: {line}"));
+    }
+}
+
+#[test]
+fn idle_processes_come_and_go_with_the_load() {
+    let tree = tree();
+    let server = Server::of(Strategy::PROCESSES, tree.path());
+    assert_eq!(workers(&server).len(), 5, "as many as Apache 1.3 kept idle");
+    let mut held: Vec<Connection> = (0..16).map(|_| server.connect()).collect();
+    for connection in &mut held {
+        assert_eq!(connection.get("/a.txt").text(), "a");
+    }
+    eventually("five are idle beside sixteen", || {
+        (workers(&server).len() == 21).then_some(())
+    });
+    drop(held);
+    eventually("the idle are sent away one by one", || {
+        (workers(&server).len() <= 18).then_some(())
+    });
+    assert!(!server.stderr().contains("ERROR"), "{}", server.stderr());
+}
+
+on_every_strategy!(
+    a_killed_worker_process_is_replaced,
+    places_of_the_dead_are_free_again,
+    a_founder_that_is_killed_leaves_nobody_behind,
+    many_processes_write_whole_lines_to_one_log,
+);
