@@ -232,7 +232,10 @@ mod tests {
         let site = command.find_subcommand("site").expect("a command");
         let surge = site.find_subcommand("surge").expect("a command");
         for name in NAMES {
-            assert!(surge.get_arguments().any(|flag| flag.get_long() == Some(name)), "{name}");
+            assert!(
+                surge.get_arguments().any(|flag| flag.get_long() == Some(name)),
+                "{name}"
+            );
         }
     }
 
@@ -241,7 +244,10 @@ mod tests {
         let made = parameters(&["--files", "300", "--off-time", "pareto(1,1.4)@..60"]).expect("valid");
         assert_eq!(made.files, 300);
         assert_eq!(made.off_time.high(), 60.0);
-        assert_eq!(parameters(&[]).expect("valid"), Parameters::published(Set::Table8));
+        assert_eq!(
+            parameters(&[]).expect("valid"),
+            Parameters::published(Set::Table8)
+        );
         assert_eq!(
             parameters(&["--parameters", "surge-1998"]).expect("valid"),
             Parameters::published(Set::First)
@@ -252,13 +258,19 @@ mod tests {
     #[test]
     fn defaults_in_the_help_are_true() {
         let command = Cli::command();
-        let surge = command.find_subcommand("site").and_then(|site| site.find_subcommand("surge"));
+        let surge = command
+            .find_subcommand("site")
+            .and_then(|site| site.find_subcommand("surge"));
         let published = Parameters::published(Set::Table8);
         let mut seen = 0;
         for flag in surge.expect("a command").get_arguments() {
             let help = flag.get_help().map(ToString::to_string).unwrap_or_default();
-            let (Some(name), Some((_, value))) = (flag.get_long(), help.split_once("[default: ")) else { continue };
-            let (Some(choice), false) = (published.choice(name), value.contains(' ')) else { continue };
+            let (Some(name), Some((_, value))) = (flag.get_long(), help.split_once("[default: ")) else {
+                continue;
+            };
+            let (Some(choice), false) = (published.choice(name), value.contains(' ')) else {
+                continue;
+            };
             assert_eq!(choice.value, value.trim_end_matches(']'), "{name}");
             seen += 1;
         }

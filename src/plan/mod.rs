@@ -43,7 +43,10 @@ pub(crate) fn run(command: &Command, voice: &Voice) -> Result<(), Failure> {
 fn layout(flags: &PlanFlags) -> Result<Layout, Failure> {
     let usage = |why: String| Err(Failure::Usage(why));
     if flags.users == 0 || flags.users > USERS_MAX {
-        return usage(format!("`--users` is {}; it must lie between 1 and {USERS_MAX}", flags.users));
+        return usage(format!(
+            "`--users` is {}; it must lie between 1 and {USERS_MAX}",
+            flags.users
+        ));
     }
     if flags.size == 0 || flags.size > flags.users {
         return usage(format!(
@@ -74,7 +77,11 @@ fn of_manifest(flags: &PlanFlags, path: &Path) -> Result<Surge, Failure> {
             "`--site` says what the workload is; leave out the flags that describe one".to_owned(),
         ));
     }
-    let file = if path.is_dir() { path.join(MANIFEST) } else { path.to_owned() };
+    let file = if path.is_dir() {
+        path.join(MANIFEST)
+    } else {
+        path.to_owned()
+    };
     let name = file.display();
     let text = std::fs::read_to_string(&file).map_err(|error| {
         Failure::Usage(format!(
@@ -101,8 +108,16 @@ fn of_manifest(flags: &PlanFlags, path: &Path) -> Result<Surge, Failure> {
     let surge = Surge::new(parameters, manifest.seed).map_err(|error| usage(error.to_string()))?;
     let same = surge.files.len() == manifest.files.len()
         && surge.objects.len() == manifest.objects.len()
-        && surge.files.iter().zip(&manifest.files).all(|(made, told)| made.size.0 == told.bytes)
-        && surge.objects.iter().zip(&manifest.objects).all(|(made, told)| made.files == told.files)
+        && surge
+            .files
+            .iter()
+            .zip(&manifest.files)
+            .all(|(made, told)| made.size.0 == told.bytes)
+        && surge
+            .objects
+            .iter()
+            .zip(&manifest.objects)
+            .all(|(made, told)| made.files == told.files)
         && manifest.sequence_xxh3.as_deref() == Some(sequence_digest(&surge).as_str());
     if same {
         Ok(surge)

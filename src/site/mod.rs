@@ -105,7 +105,10 @@ fn sentence(verdict: &Verdict) -> String {
     match verdict {
         Verdict::Drawn { fit, again } => {
             let shown = |fit: &::load::fit::Fit| match fit.degrees_of_freedom {
-                None => format!("KS D = {:.5}, p = {:.3} over {} draws", fit.statistic, fit.p_value, fit.sample),
+                None => format!(
+                    "KS D = {:.5}, p = {:.3} over {} draws",
+                    fit.statistic, fit.p_value, fit.sample
+                ),
                 Some(freedom) => format!(
                     "chi-square = {:.1} ({freedom} degrees of freedom), p = {:.3} over {} draws",
                     fit.statistic, fit.p_value, fit.sample

@@ -55,7 +55,9 @@ pub(super) fn draw(points: &[Point], curve: Curve, unit: &str) -> String {
     );
     grid(&mut svg, low, high, x);
     let marks: Vec<(f64, String)> = match curve {
-        Curve::Cumulative => [0.0, 0.25, 0.5, 0.75, 1.0].map(|mark| (mark, format!("{mark}"))).to_vec(),
+        Curve::Cumulative => [0.0, 0.25, 0.5, 0.75, 1.0]
+            .map(|mark| (mark, format!("{mark}")))
+            .to_vec(),
         Curve::Complementary => (floor as i32..=0)
             .map(|power| (1.0 - f64::from(power) / floor, power_of_ten(power)))
             .collect(),
@@ -74,12 +76,25 @@ pub(super) fn draw(points: &[Point], curve: Curve, unit: &str) -> String {
     let mut line = String::new();
     for point in &points {
         if let Some(at) = share(point.model) {
-            let _ = write!(line, "{}{:.1} {:.1}", if line.is_empty() { "M" } else { "L" }, x(point.x), y(at));
+            let _ = write!(
+                line,
+                "{}{:.1} {:.1}",
+                if line.is_empty() { "M" } else { "L" },
+                x(point.x),
+                y(at)
+            );
         }
     }
     for point in &points {
-        if let Some(at) = share(point.sample).filter(|_| curve == Curve::Cumulative || point.sample < 1.0 - 1e-9) {
-            let _ = write!(svg, "<circle class=\"sample\" cx=\"{:.1}\" cy=\"{:.1}\" r=\"2\"/>", x(point.x), y(at));
+        if let Some(at) =
+            share(point.sample).filter(|_| curve == Curve::Cumulative || point.sample < 1.0 - 1e-9)
+        {
+            let _ = write!(
+                svg,
+                "<circle class=\"sample\" cx=\"{:.1}\" cy=\"{:.1}\" r=\"2\"/>",
+                x(point.x),
+                y(at)
+            );
         }
     }
     let _ = write!(

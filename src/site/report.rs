@@ -41,7 +41,10 @@ fn page(manifest: &Manifest, streams: &[Stream]) -> String {
     let failing = streams.iter().filter(|stream| !stream.holds(LEVEL)).count();
     let verdict = match failing {
         0 => "<span class=\"holds\">Every stream holds.</span>".to_owned(),
-        n => format!("<span class=\"fails\">{n} of {} streams do not hold.</span>", streams.len()),
+        n => format!(
+            "<span class=\"fails\">{n} of {} streams do not hold.</span>",
+            streams.len()
+        ),
     };
     let mut html = format!(
         "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n<title>Surge site, seed {seed}</title>\n\
@@ -95,7 +98,11 @@ fn table(streams: &[Stream]) -> String {
          <div class=\"wide\"><table><tr><th>stream<th>values<th>mean<th>median<th>largest<th>fit<th></tr>\n"
     );
     for stream in streams {
-        let (class, word) = if stream.holds(LEVEL) { ("holds", "holds") } else { ("fails", "fails") };
+        let (class, word) = if stream.holds(LEVEL) {
+            ("holds", "holds")
+        } else {
+            ("fails", "fails")
+        };
         html += &format!(
             "<tr><td>{}<td class=\"n\">{}<td class=\"n\">{}<td class=\"n\">{}<td class=\"n\">{}<td>{}<td class=\"{class}\">{word}</tr>\n",
             stream.name,
@@ -156,11 +163,18 @@ fn grouped(n: u64) -> String {
 }
 
 fn number(value: f64) -> String {
-    if value >= 1000.0 { grouped(value.round() as u64) } else { format!("{value:.2}") }
+    if value >= 1000.0 {
+        grouped(value.round() as u64)
+    } else {
+        format!("{value:.2}")
+    }
 }
 
 fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+    text.replace('&', "&amp;")
+        .replace('<', "&lt;")
+        .replace('>', "&gt;")
+        .replace('"', "&quot;")
 }
 
 #[cfg(test)]
@@ -170,6 +184,9 @@ mod tests {
     #[test]
     fn text_is_escaped_and_numbers_are_grouped() {
         assert_eq!(escaped("a<b & \"c\""), "a&lt;b &amp; &quot;c&quot;");
-        assert_eq!([0, 999, 1000, 1_234_567].map(grouped), ["0", "999", "1,000", "1,234,567"]);
+        assert_eq!(
+            [0, 999, 1000, 1_234_567].map(grouped),
+            ["0", "999", "1,000", "1,234,567"]
+        );
     }
 }

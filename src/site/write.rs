@@ -23,7 +23,10 @@ pub(super) fn usable(target: &Target) -> Result<(), Failure> {
         Ok(entries) => entries,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         Err(error) if error.kind() == io::ErrorKind::NotADirectory => {
-            return Err(Failure::Usage(format!("`{}` is no folder; name one for the site", dir.display())));
+            return Err(Failure::Usage(format!(
+                "`{}` is no folder; name one for the site",
+                dir.display()
+            )));
         }
         Err(error) => return Err(refused("read the folder", dir, &error)),
     };
@@ -115,9 +118,15 @@ pub(super) fn refused(what: &str, path: &Path, error: &io::Error) -> Failure {
 /// A bar on a terminal, nothing elsewhere.
 fn progress(bytes: u64, voice: &Voice) -> ProgressBar {
     let shown = voice.reports() && !voice.json;
-    let target = if shown { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
+    let target = if shown {
+        ProgressDrawTarget::stderr()
+    } else {
+        ProgressDrawTarget::hidden()
+    };
     let bar = ProgressBar::with_draw_target(Some(bytes), target);
-    if let Ok(style) = ProgressStyle::with_template("{bar:40} {binary_bytes} of {binary_total_bytes}, {eta} left") {
+    if let Ok(style) =
+        ProgressStyle::with_template("{bar:40} {binary_bytes} of {binary_total_bytes}, {eta} left")
+    {
         bar.set_style(style);
     }
     bar
