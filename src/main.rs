@@ -3,6 +3,7 @@
 
 mod cli;
 mod demo;
+mod load;
 mod plan;
 mod serve;
 mod site;
@@ -15,7 +16,10 @@ fn main() -> ExitCode {
     let outcome = match cli.command {
         cli::Command::Serve(flags) => serve::run(&flags, &voice),
         cli::Command::Site { what } => site::run(&what, &voice),
-        cli::Command::Load { what } => plan::run(&what, &voice),
+        cli::Command::Load(flags) => match &flags.what {
+            Some(cli::load::Command::Plan(plan)) => plan::run(plan, &voice),
+            None => load::run(&flags.run, &voice),
+        },
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -71,13 +71,8 @@ pub(crate) enum Command {
         what: site::Command,
     },
 
-    /// Generates load; so far: prints the plan of one
-    #[command(arg_required_else_help = true)]
-    Load {
-        /// What to do
-        #[command(subcommand)]
-        what: load::Command,
-    },
+    /// Asks a server for files as users, clients or a rate of arrivals would, and says how long it took
+    Load(Box<load::Flags>),
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! `weir load plan`: prints the request stream of a run, or its sums, and sends nothing.
 
-use crate::cli::load::{Command, PlanFlags};
+use crate::cli::load::PlanFlags;
 use crate::cli::{Failure, Voice};
 use ::load::connections::Mode;
 use ::load::limits::USERS_MAX;
@@ -18,8 +18,7 @@ use std::path::Path;
 ///
 /// # Errors
 /// `Usage` for what cannot be planned, `System` for what the system refuses.
-pub(crate) fn run(command: &Command, voice: &Voice) -> Result<(), Failure> {
-    let Command::Plan(flags) = command;
+pub(crate) fn run(flags: &PlanFlags, voice: &Voice) -> Result<(), Failure> {
     let layout = layout(flags)?;
     let surge = match &flags.site {
         Some(path) => of_manifest(flags, path)?,
@@ -70,33 +69,50 @@ fn layout(flags: &PlanFlags) -> Result<Layout, Failure> {
     })
 }
 
-/// The workload a manifest tells of, made again and compared with it.
+/// The workload of a site that was written.
 fn of_manifest(flags: &PlanFlags, path: &Path) -> Result<Surge, Failure> {
     if flags.workload.says_anything() {
         return Err(Failure::Usage(
             "`--site` says what the workload is; leave out the flags that describe one".to_owned(),
         ));
     }
+    let (name, manifest) = manifest(path)?;
+    surge(&name, &manifest)
+}
+
+/// Reads a manifest, given its folder or itself; and how to call it.
+pub(crate) fn manifest(path: &Path) -> Result<(String, Manifest), Failure> {
     let file = if path.is_dir() {
         path.join(MANIFEST)
     } else {
         path.to_owned()
     };
-    let name = file.display();
+    let name = file.display().to_string();
     let text = std::fs::read_to_string(&file).map_err(|error| {
         Failure::Usage(format!(
-            "cannot read the manifest `{name}`: {error}; `weir site surge DIR` writes one"
+            "cannot read the manifest `{name}`: {error}; `weir site` writes one"
         ))
     })?;
     let manifest: Manifest = serde_json::from_str(&text)
         .map_err(|error| Failure::Usage(format!("`{name}` is no manifest of a site: {error}")))?;
-    if manifest.format != FORMAT || manifest.version != VERSION || manifest.kind != Kind::Surge {
+    if manifest.format != FORMAT || manifest.version != VERSION {
         return Err(Failure::Usage(format!(
-            "`{name}` is a {} manifest of version {}, kind {:?}; a plan needs {FORMAT} {VERSION} of a Surge site",
-            manifest.format, manifest.version, manifest.kind
+            "`{name}` is a {} manifest of version {}; this program reads {FORMAT} {VERSION}",
+            manifest.format, manifest.version
         )));
     }
+    Ok((name, manifest))
+}
+
+/// The workload a manifest tells of, made again from its seed and compared with it.
+pub(crate) fn surge(name: &str, manifest: &Manifest) -> Result<Surge, Failure> {
     let usage = |why: String| Failure::Usage(format!("`{name}`: {why}"));
+    if manifest.kind != Kind::Surge {
+        return Err(usage(format!(
+            "it is a {:?} site; this needs a Surge site",
+            manifest.kind
+        )));
+    }
     let set: Set = manifest.set.parse().map_err(usage)?;
     let given: Vec<(&str, &str)> = manifest
         .choices

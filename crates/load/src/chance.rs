@@ -28,6 +28,8 @@ pub enum Purpose {
     Content,
     /// A WebStone client's choices.
     Client,
+    /// An open process of arrivals.
+    Arrivals,
 }
 
 /// The generator for `purpose`, the `index`-th of its kind.

@@ -9,10 +9,14 @@
 //!   parameters ─▶ files ─▶ popularity ─▶ matching ─▶ objects ─▶ sequence ─┬▶ plan: who asks when
 //!        │          │                                  │                 │
 //!        └──────────┴──────────▶ site: pages, images, manifest ◀──────────┘      fit: how well
+//!
+//!   work (manifest or paths) + plan or arrivals ─▶ crew: users as state machines ─▶ record ─▶ verdict
 //! ```
 
+pub mod arrivals;
 pub mod chance;
 pub mod connections;
+pub mod crew;
 pub mod files;
 pub mod fit;
 pub mod limits;
@@ -23,9 +27,12 @@ pub mod objects;
 pub mod parameters;
 pub mod plan;
 pub mod popularity;
+pub mod record;
 pub mod sequence;
 pub mod site;
 pub mod streams;
 pub mod surge;
 pub mod users;
+pub mod verdict;
 pub mod webstone;
+pub mod work;

@@ -6,6 +6,7 @@
 
 pub mod clock;
 mod concurrency;
+pub mod dial;
 pub mod fs;
 pub mod herd;
 mod io;

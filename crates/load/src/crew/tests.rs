@@ -1,0 +1,1 @@
+//! Users against a server that is a function.
