@@ -3,6 +3,7 @@
 //!
 //! - `site`: files, manifests, reports, what may be overwritten
 //! - `plan`: the request stream and its parts
+//! - `run`: what a server sees of a run, and what is said of it
 //!
 //! `schema` holds what is printed against the schemas in `schemas/`.
 
@@ -13,6 +14,7 @@
 )]
 
 mod plan;
+mod run;
 mod schema;
 mod site;
 

@@ -86,12 +86,16 @@ pub struct Port {
     ended: bool,
 }
 
-#[derive(Debug)]
-enum Wish {
+/// What a crew wants done to a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wish {
+    /// Open a connection.
     Connect(u32),
-    /// That many of the bytes.
+    /// Send that many of the bytes, those of earlier sends taken off.
     Send(u32, usize),
+    /// Close its connection.
     Close(u32),
+    /// Set its alarm.
     Wake(u32, Instant),
 }
 
@@ -122,6 +126,16 @@ impl Port {
     /// Closes everything and ends the run of this crew.
     pub fn end(&mut self) {
         self.ended = true;
+    }
+
+    /// Takes out what is wanted, with the bytes of all sends one after another: for drivers without sockets.
+    pub fn take(&mut self) -> (Vec<Wish>, Vec<u8>) {
+        (std::mem::take(&mut self.wishes), std::mem::take(&mut self.bytes))
+    }
+
+    /// Whether the crew has ended.
+    pub fn is_ended(&self) -> bool {
+        self.ended
     }
 }
 
@@ -377,8 +391,7 @@ impl<C: Crew> Driver<C> {
 
     fn obey(&mut self) {
         while !self.port.wishes.is_empty() {
-            let mut wishes = std::mem::take(&mut self.port.wishes);
-            let mut bytes = std::mem::take(&mut self.port.bytes);
+            let (mut wishes, mut bytes) = self.port.take();
             let mut from = 0;
             for wish in wishes.drain(..) {
                 match wish {

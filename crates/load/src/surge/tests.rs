@@ -36,7 +36,8 @@ fn the_set_is_the_documents() {
         assert!(surge.sequence_length() <= 140_000, "seed {seed}");
     }
     assert!((3.2..3.7).contains(&files_per_object), "{files_per_object}");
-    assert!((24_700.0..27_400.0).contains(&total), "mean of all sets {total}");
+    // The models promise 26.4 KB; sizes vary so that the mean of 40,000 has a standard error of 0.45 KB.
+    assert!((25_000.0..27_800.0).contains(&total), "mean of all sets {total}");
 }
 
 /// Every file belongs to what its class says, and every object to the sequence as often as it should.
