@@ -315,9 +315,11 @@ impl<C: Crew> Driver<C> {
         while !self.port.ended {
             self.backend.wait(self.next_alarm(), &mut done)?;
             self.ready.extend(done.drain(..));
-            let mut share = SHARE_MIN.max(self.ready.len() * ROUNDS_MAX);
-            while let (Some(done), true) = (self.ready.pop_front(), share > 0) {
-                share -= 1;
+            // What is left over has its turn after the others that wait.
+            for _ in 0..SHARE_MIN.max(self.ready.len() * ROUNDS_MAX) {
+                let Some(done) = self.ready.pop_front() else {
+                    break;
+                };
                 self.take(done);
             }
             self.ring(&mut due);

@@ -173,3 +173,43 @@ fn alarms_ring_once_in_order_at_what_was_set_last() {
     assert_eq!(heard.len(), 200);
     assert!(heard.is_sorted_by_key(|(_, at)| *at));
 }
+
+/// Asks for nothing and takes what comes until the end.
+struct Drain {
+    bytes: u64,
+}
+
+impl Crew for Drain {
+    fn start(&mut self, port: &mut Port, _: Instant) {
+        port.connect(0);
+        port.send(0, |out| out.push(b'?'));
+    }
+
+    fn handle(&mut self, _: u32, happened: Happened<'_>, port: &mut Port, _: Instant) {
+        match happened {
+            Happened::Bytes(bytes) => self.bytes += bytes.len() as u64,
+            Happened::Eof => port.end(),
+            Happened::Connected => {}
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn stop(&mut self, _: &mut Port, _: Instant) {}
+}
+
+/// More than one turn's share, from a server that is always ahead: no completion may be lost between turns.
+#[test]
+fn a_long_stream_arrives_whole() {
+    const PIECES: usize = 3000;
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("an address");
+    std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().expect("a connection");
+        let piece = vec![7; 16 << 10];
+        stream.read_exact(&mut [0]).expect("a byte");
+        (0..PIECES).for_each(|_| stream.write_all(&piece).expect("sent"));
+    });
+    let running = start(vec![Drain { bytes: 0 }], address).expect("started");
+    let (crew, _) = running.join().expect("no failure").remove(0);
+    assert_eq!(crew.bytes, (PIECES * (16 << 10)) as u64);
+}
