@@ -300,7 +300,8 @@ fn a_pause_shows_in_response_times_and_not_only_once() {
     std::thread::spawn(move || {
         // One connection at a time, and the first request waits a second.
         let (mut stream, _) = listener.accept().expect("a connection");
-        std::thread::sleep(std::time::Duration::from_secs(1));
+        let (_nobody, news) = std::sync::mpsc::channel::<()>();
+        let _ = news.recv_timeout(std::time::Duration::from_secs(1));
         answer(stream.try_clone().expect("a clone"), usize::MAX);
         let _ = stream.flush();
     });
