@@ -4,8 +4,11 @@
 mod cache;
 mod cli;
 mod demo;
+mod load;
 mod model;
+mod plan;
 mod serve;
+mod site;
 
 use std::process::ExitCode;
 
@@ -19,6 +22,11 @@ fn main() -> ExitCode {
         cli::Command::Completions(flags) => cli::manual::complete(&flags),
         cli::Command::Man(flags) => cli::manual::write(&flags),
         cli::Command::Model(flags) => model::run(&flags, &voice),
+        cli::Command::Site { what } => site::run(&what, &voice),
+        cli::Command::Load(flags) => match &flags.what {
+            Some(cli::load::Command::Plan(plan)) => plan::run(plan, &voice),
+            None => load::run(&flags.run, &voice),
+        },
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -10,12 +10,14 @@ pub(crate) enum Failure {
     Usage(String),
     /// What was measured or made is not what it must be.
     Failed(String),
+    /// What was measured cannot be trusted.
+    Invalid(String),
     /// The system refused.
     System(String),
 }
 
 impl Failure {
-    /// 0 is success and 3 a run that is invalid, which is no failure of a command.
+    /// 0 is success.
     pub(crate) fn exit_code(&self) -> ExitCode {
         ExitCode::from(self.code())
     }
@@ -25,6 +27,7 @@ impl Failure {
         match self {
             Failure::Failed(_) => 1,
             Failure::Usage(_) => 2,
+            Failure::Invalid(_) => 3,
             Failure::System(_) => 4,
         }
     }
@@ -34,6 +37,7 @@ impl Failure {
         let longer = |text: String| format!("{text}{}", addition(&text));
         match self {
             Failure::Failed(text) => Failure::Failed(longer(text)),
+            Failure::Invalid(text) => Failure::Invalid(longer(text)),
             Failure::Usage(text) => Failure::Usage(longer(text)),
             Failure::System(text) => Failure::System(longer(text)),
         }
@@ -44,6 +48,7 @@ impl Failure {
         match self {
             Failure::Failed(_) => "failed",
             Failure::Usage(_) => "usage",
+            Failure::Invalid(_) => "invalid",
             Failure::System(_) => "system",
         }
     }
@@ -52,7 +57,9 @@ impl Failure {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Failure::Failed(text) | Failure::Usage(text) | Failure::System(text) => f.write_str(text),
+            Failure::Failed(text) | Failure::Usage(text) | Failure::Invalid(text) | Failure::System(text) => {
+                f.write_str(text)
+            }
         }
     }
 }

@@ -6,9 +6,11 @@ pub(crate) mod cache;
 pub(crate) mod ctl;
 mod environment;
 mod failure;
+pub(crate) mod load;
 pub(crate) mod manual;
 pub(crate) mod model;
 pub(crate) mod serve;
+pub(crate) mod site;
 mod voice;
 
 pub(crate) use failure::Failure;
@@ -85,6 +87,17 @@ pub(crate) enum Command {
 
     /// Answers how long, how much bandwidth, how many servers: from formulas, with bounds and derivation
     Model(Box<model::Flags>),
+
+    /// Writes the files a workload needs, with a manifest
+    #[command(arg_required_else_help = true)]
+    Site {
+        /// Which site
+        #[command(subcommand)]
+        what: site::Command,
+    },
+
+    /// Asks a server for files as users, clients or a rate of arrivals would, and says how long it took
+    Load(Box<load::Flags>),
 }
 
 #[cfg(test)]
