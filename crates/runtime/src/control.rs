@@ -3,6 +3,8 @@
 //!
 //! Decides how long one who asks may take and how much he may say; refuses to know what is asked.
 
+use crate::clock;
+use measure::Duration;
 use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
@@ -10,13 +12,14 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 
 /// What a question may have in bytes.
-const QUESTION_MAX: u64 = 4096;
+const QUESTION_MAX: usize = 4096;
 /// What an answer may have in bytes.
 const ANSWER_MAX: u64 = 1 << 20;
-/// How long one who is connected may take to ask, and to take the answer: nobody else is heard meanwhile.
-const PATIENCE: std::time::Duration = std::time::Duration::from_millis(500);
+/// How long one who is connected may take to ask in all, and how long to take the answer: nobody else is heard
+/// meanwhile, and no signal.
+const PATIENCE: Duration = Duration::from_millis(500);
 /// How long an answer may take.
-const ANSWER_PATIENCE: std::time::Duration = std::time::Duration::from_secs(60);
+const ANSWER_PATIENCE: Duration = Duration::from_secs(60);
 
 /// The socket.
 #[derive(Debug)]
@@ -66,16 +69,36 @@ impl Control {
     /// The next question, if somebody asks one now. One who connects and says nothing, or too much, is not heard.
     pub fn next(&self) -> Option<Question> {
         let (stream, _) = self.listener.accept().ok()?;
-        let patience = Some(PATIENCE);
         stream.set_nonblocking(false).ok()?;
-        stream.set_read_timeout(patience).ok()?;
-        stream.set_write_timeout(patience).ok()?;
-        let mut line = String::new();
-        BufReader::new((&stream).take(QUESTION_MAX))
-            .read_line(&mut line)
-            .ok()?;
-        line.ends_with('\n').then_some(Question { line, stream })
+        stream.set_write_timeout(Some(PATIENCE)).ok()?;
+        let line = line_within(&stream, PATIENCE)?;
+        Some(Question { line, stream })
     }
+}
+
+/// What comes up to the first line's end; none if that takes longer in all, or is too much.
+fn line_within(mut stream: &UnixStream, patience: Duration) -> Option<String> {
+    let until = clock::now() + patience;
+    let mut line = vec![0; QUESTION_MAX];
+    let mut have = 0;
+    while let Some(room) = line.get_mut(have..).filter(|room| !room.is_empty()) {
+        let left = until.since(clock::now());
+        if left.is_zero() {
+            return None;
+        }
+        stream.set_read_timeout(Some(left)).ok()?;
+        match stream.read(room) {
+            Ok(0) => return None,
+            Ok(more) => have += more,
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(_) => return None,
+        }
+        if let Some(end) = line[..have].iter().position(|b| *b == b'\n') {
+            line.truncate(end);
+            return String::from_utf8(line).ok();
+        }
+    }
+    None
 }
 
 /// A question that waits for its answer.
@@ -88,7 +111,7 @@ pub struct Question {
 impl Question {
     /// What is asked.
     pub fn line(&self) -> &str {
-        self.line.trim_end()
+        &self.line
     }
 
     /// Answers with one line. Whoever asked may have gone: that is his affair.
@@ -162,6 +185,15 @@ mod tests {
         drop(silent);
         assert!(control.next().is_none());
         std::fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn patience_is_for_the_whole_line() {
+        let (mut asking, asked) = UnixStream::pair().unwrap();
+        asking.write_all(b"half a li").unwrap();
+        assert_eq!(line_within(&asked, Duration::from_millis(20)), None);
+        asking.write_all(b"a line\n").unwrap();
+        assert_eq!(line_within(&asked, PATIENCE).as_deref(), Some("a line"));
     }
 
     #[test]
