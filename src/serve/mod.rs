@@ -37,7 +37,7 @@ use rights::Rights;
 use runtime::control::Control;
 use runtime::herd::Member;
 use runtime::inherit::{Predecessor, Program};
-use runtime::listen::Listening;
+use runtime::listen::{Listening, Sockets};
 use runtime::notify;
 use runtime::signal::{Signal, Signals};
 use runtime::strategy::Limits;
@@ -60,6 +60,8 @@ const DEMO_MODIFIED: UnixTime = UnixTime {
 };
 /// The embedded site's own page for what is missing.
 const DEMO_NOT_FOUND: (&str, &str) = ("404", "/404.html");
+/// How long those are still let in who had begun to connect when a stop was asked for.
+const LAST_CALL: Duration = Duration::from_millis(20);
 /// How often a draining server looks whether all is done.
 const DRAIN_TICK: Duration = Duration::from_millis(10);
 /// What a log has to write its last lines, even if the connections took all patience there was.
@@ -345,12 +347,12 @@ impl Operator<'_> {
                         upgrade.give_up("this process was told to stop");
                         manager::stopping();
                     }
-                    let delay = match self.member() {
-                        // It is one too many; the others take its connections.
-                        Some(member) if !member.are_all_leaving() => Duration::ZERO,
-                        _ => self.server.config().drain_delay,
-                    };
-                    return self.drain(signals, workers, delay);
+                    // It is one too many; the others take its connections.
+                    if self.member().is_some_and(|member| !member.are_all_leaving()) {
+                        return self.drain(signals, workers);
+                    }
+                    self.close_the_door(signals, workers)?;
+                    return self.drain(signals, workers);
                 }
                 Some(Signal::Reload) => {
                     let wish = self.member().map(Member::wish);
@@ -358,7 +360,7 @@ impl Operator<'_> {
                         (true, Some(member), Some(wish)) => member.has_done(wish),
                         // The founder found it valid, so it changed since; whoever takes this one's place
                         // has what was valid.
-                        (false, Some(_), _) => return self.drain(signals, workers, Duration::ZERO),
+                        (false, Some(_), _) => return self.drain(signals, workers),
                         _ => {}
                     }
                 }
@@ -380,7 +382,7 @@ impl Operator<'_> {
                     // Signs of life are the other's to give now.
                     *heart = Heart::start(None, clock::now());
                     // Nobody is refused, as another takes the connections, so nobody needs warning.
-                    return self.drain(signals, workers, Duration::ZERO);
+                    return self.drain(signals, workers);
                 }
                 heart.beat(clock::now());
             }
@@ -510,18 +512,22 @@ impl Operator<'_> {
         Ok(())
     }
 
-    /// `delay`: how long connections are still taken, by a server that says it is not ready any more.
-    fn drain(
-        &mut self,
-        signals: &mut Signals,
-        workers: &Drivers,
-        delay: Duration,
-    ) -> Result<Instant, Failure> {
-        let grace = self.server.config().grace;
+    /// What comes before draining where nobody else takes the connections: for a while they are taken by a server
+    /// that says it is not ready any more, and at the end nobody begins to connect who would find nobody.
+    fn close_the_door(&mut self, signals: &mut Signals, workers: &Drivers) -> Result<(), Failure> {
         self.server.set_ready(false);
+        let delay = self.server.config().drain_delay;
         if delay > Duration::ZERO {
+            tracing::info!("not ready any more; connections are taken for another {delay:?}");
             self.delay(signals, delay)?;
         }
+        workers.sockets().iter().for_each(Sockets::admit_no_more);
+        self.delay(signals, LAST_CALL)
+    }
+
+    fn drain(&mut self, signals: &mut Signals, workers: &Drivers) -> Result<Instant, Failure> {
+        let grace = self.server.config().grace;
+        self.server.set_ready(false);
         let mut until = clock::now() + grace;
         if self.member().is_none() {
             say_stopping(workers.open(), grace);
@@ -545,7 +551,6 @@ impl Operator<'_> {
 
     /// Goes on as before while load balancers learn that it will not.
     fn delay(&mut self, signals: &mut Signals, span: Duration) -> Result<(), Failure> {
-        tracing::info!("not ready any more; connections are taken for another {span:?}");
         let until = clock::now() + span;
         loop {
             let now = clock::now();

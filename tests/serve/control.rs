@@ -1,17 +1,14 @@
 //! The control socket: who may ask, what can be asked, and a strategy that changes under load without a request
 //! lost.
 
-use crate::files::noise;
+use crate::load::{Load, tree};
 use crate::process::{Launch, Server, Strategy, eventually};
 use crate::tree::Tree;
-use crate::wire::{Connection, head};
+use crate::wire::Connection;
 use serde_json::Value;
-use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 const USAGE: i32 = 2;
 const SYSTEM: i32 = 4;
@@ -45,84 +42,6 @@ fn with_socket(strategy: Strategy, tree: &Tree, more: &[&str]) -> (Server, PathB
         .args(more)
         .start();
     (server, socket)
-}
-
-fn tree() -> Tree {
-    let tree = Tree::with(&[("site/a.txt", "a")]);
-    tree.write("site/large.bin", noise(300_000));
-    tree
-}
-
-/// Threads that ask without pause until they are told to stop. Every request must be answered.
-struct Load {
-    stop: Arc<AtomicBool>,
-    answered: Arc<AtomicU64>,
-    threads: Vec<std::thread::JoinHandle<()>>,
-}
-
-impl Load {
-    fn on(address: SocketAddr) -> Load {
-        let stop = Arc::new(AtomicBool::new(false));
-        let answered = Arc::new(AtomicU64::new(0));
-        let threads = (0..6)
-            .map(|number| {
-                let (stop, answered) = (Arc::clone(&stop), Arc::clone(&answered));
-                std::thread::spawn(move || ask_until(&stop, &answered, address, number))
-            })
-            .collect();
-        Load {
-            stop,
-            answered,
-            threads,
-        }
-    }
-
-    /// Waits for so many more answers.
-    fn go_on(&self, answers: u64) {
-        let from = self.answered.load(Ordering::Relaxed);
-        eventually("more answers", || {
-            let failed = self.threads.iter().any(std::thread::JoinHandle::is_finished);
-            (failed || self.answered.load(Ordering::Relaxed) >= from + answers).then_some(())
-        });
-    }
-
-    fn end(self) -> u64 {
-        self.stop.store(true, Ordering::Relaxed);
-        for thread in self.threads {
-            thread.join().expect("no request is lost");
-        }
-        self.answered.load(Ordering::Relaxed)
-    }
-}
-
-fn ask_until(stop: &AtomicBool, answered: &AtomicU64, address: SocketAddr, number: usize) {
-    let large = noise(300_000);
-    let mut connection = Connection::open(address);
-    while !stop.load(Ordering::Relaxed) {
-        let closes = match number % 3 {
-            // On connections that stay.
-            0 => {
-                let answer = connection.get("/a.txt");
-                assert_eq!((answer.status, answer.text().as_str()), (200, "a"));
-                answer.closes()
-            }
-            1 => {
-                let answer = connection.get("/large.bin");
-                assert!(answer.status == 200 && answer.body == large);
-                answer.closes()
-            }
-            // A connection each.
-            _ => {
-                connection.send(head("GET", "/a.txt", &[("Connection", "close")]));
-                assert_eq!(connection.receive("GET").text(), "a");
-                true
-            }
-        };
-        answered.fetch_add(1, Ordering::Relaxed);
-        if closes {
-            connection = Connection::open(address);
-        }
-    }
 }
 
 #[test]

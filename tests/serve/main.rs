@@ -14,6 +14,7 @@
 //! - `manager`: what a service manager passes and is told
 //! - `rights`: what the process may still do once it listens
 //! - `hosts`: sites told apart by name, redirects, field lines for some paths
+//! - `load`: a reload and a stop while clients ask lose no request
 //! - `live`: the live page, metrics, health and readiness
 //! - `supervision`: workers that die, processes that must not be left behind
 //! - `messages`: malformed and odd requests, and the conformance vectors
@@ -43,6 +44,7 @@ mod disk;
 mod files;
 mod hosts;
 mod live;
+mod load;
 mod manager;
 mod messages;
 mod operation;

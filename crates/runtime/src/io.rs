@@ -219,6 +219,11 @@ pub(crate) trait Backend {
         false
     }
 
+    /// Whether connections may wait that it can take only when the one it has is gone.
+    fn owes(&self) -> bool {
+        false
+    }
+
     /// Takes back the buffer of a receive.
     fn recycle(&mut self, buf: Buf);
 

@@ -319,6 +319,27 @@ mod tests {
     }
 
     #[test]
+    fn nobody_begins_to_connect_any_more() {
+        for address in ["127.0.0.1:0", "[::1]:0"] {
+            let Ok(listener) = bind(address) else {
+                println!("skipped: this machine has no IPv6");
+                continue;
+            };
+            let mut before = std::net::TcpStream::connect(listener.address()).unwrap();
+            listener.sockets().admit_no_more();
+            let patience = std::time::Duration::from_millis(50);
+            let error = std::net::TcpStream::connect_timeout(&listener.address(), patience).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::TimedOut);
+            std::io::Write::write_all(&mut before, b"x").unwrap();
+            assert!(
+                readable(&listener),
+                "who had connected speaks after that and is let in"
+            );
+            assert!(crate::io::accept(listener.fd()).unwrap().is_some());
+        }
+    }
+
+    #[test]
     fn what_is_reserved_is_used_first_and_nothing_is_lost_sight_of() {
         let first = bind("127.0.0.1:0").unwrap();
         first.reserve(3).unwrap();

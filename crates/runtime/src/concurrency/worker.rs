@@ -527,7 +527,13 @@ impl<V: Service, B: Backend> Worker<V, B> {
         self.stopping == Stopping::Drained
             && self.conns.len() == 0
             && self.arrivals.is_empty()
+            && !self.owes()
             && self.front.as_ref().is_none_or(|front| front.outstanding() == 0)
+    }
+
+    /// Whether some may wait whom nobody else takes, now that there is room.
+    fn owes(&self) -> bool {
+        !self.gently && self.conns.len() == 0 && self.backend.owes()
     }
 
     /// Whether there is something to do before anything happens outside.
@@ -538,6 +544,7 @@ impl<V: Service, B: Backend> Worker<V, B> {
             || (!self.waiting.is_empty() && self.accept_paused_until.is_none())
             || matches!(self.stopping, Stopping::Listening { .. })
             || (self.control.is_draining() && self.stopping == Stopping::No)
+            || (self.stopping == Stopping::Drained && self.owes())
     }
 
     /// When the next turn is due even if nothing happens.
@@ -1099,11 +1106,16 @@ impl<V: Service, B: Backend> Worker<V, B> {
                 self.gently = false;
                 self.for_each(Self::tell_of_the_end);
             }
+            Stopping::Drained if self.owes() && self.now < self.control.until() => {
+                self.stopping = Stopping::No;
+                self.drain();
+            }
             Stopping::Drained if self.now >= self.control.until() => {
                 if let Some(front) = &mut self.front {
                     self.arrivals.extend(front.dissolve().map(Arrival::Parcel));
                 }
                 self.for_each(|worker, id| drop(worker.close(id)));
+                let _ = self.backend.submit(Op::StopListening);
             }
             Stopping::Drained => {}
         }

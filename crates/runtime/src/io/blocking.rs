@@ -111,6 +111,9 @@ pub(crate) struct Blocking {
     queue: Option<OwnedFd>,
     generation: u32,
     connection: Option<Connection>,
+    /// It was asked to stop listening while it had a connection: it takes who waits, one after the other, and goes
+    /// when nobody does.
+    last_calls: bool,
     /// This thread has the lead.
     leads: bool,
     /// `Incoming` was reported and the worker has not come to the end of what waits.
@@ -129,6 +132,7 @@ impl Blocking {
             queue: None,
             generation: 0,
             connection: None,
+            last_calls: false,
             leads: false,
             told: false,
             heard: false,
@@ -185,7 +189,13 @@ impl Blocking {
         // A worker that cannot accept for now pauses and tries again by itself.
         self.told = accepted.is_err();
         match accepted {
-            Ok(None) => None,
+            Ok(None) => {
+                if self.last_calls {
+                    // The others are asked in the next round, under other numbers.
+                    self.listeners.remove(listener);
+                }
+                None
+            }
             Ok(Some((fd, peer))) => {
                 self.connection = Some(Connection {
                     fd,
@@ -306,7 +316,7 @@ impl Blocking {
     }
 
     fn wait_for_connection(&mut self, until: Option<Instant>, done: &mut Vec<Done>) -> std::io::Result<()> {
-        if self.listeners.is_empty() || self.told {
+        if self.listeners.is_empty() || self.last_calls || self.told {
             self.pass_on();
             return self.poll(&[], until).map(drop);
         }
@@ -353,6 +363,12 @@ impl Blocking {
     }
 }
 
+/// Whether a connection is there to be accepted.
+fn somebody_waits(listener: &OwnedFd) -> bool {
+    let at_once = Timespec::default();
+    poll(&mut [PollFd::new(listener, PollFlags::IN)], Some(&at_once)).is_ok_and(|ready| ready > 0)
+}
+
 /// What is left until then.
 fn timeout(until: Instant) -> Timespec {
     let left = until.since(clock::now());
@@ -394,7 +410,9 @@ impl Backend for Blocking {
             Op::StopListening => {
                 // Others may hold the listeners, so that only closing the queue ends its events.
                 self.queue = None;
-                self.listeners.clear();
+                self.listeners
+                    .retain(|listener| self.connection.is_some() && somebody_waits(listener));
+                self.last_calls = !self.listeners.is_empty();
                 self.pass_on();
                 None
             }
@@ -425,6 +443,10 @@ impl Backend for Blocking {
         }
         self.connection = Some(connection);
         ready.map(|_| clock::now())
+    }
+
+    fn owes(&self) -> bool {
+        self.last_calls && !self.listeners.is_empty()
     }
 
     fn recycle(&mut self, buf: Buf) {

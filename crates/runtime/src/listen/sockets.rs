@@ -3,8 +3,9 @@
 //! Decides nothing about handing over. Sockets that serve are held by whoever accepts from them; here
 //! they are only remembered, so that draining closes them.
 
+use crate::sys;
 use std::net::SocketAddr;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 /// Where the sockets of an address come from.
@@ -62,6 +63,18 @@ impl Sockets {
                 Socket::Serving(fd) => fd.upgrade(),
             })
             .collect()
+    }
+
+    /// The kernel begins no further connection with these; those it has begun are still to be accepted. Sockets of
+    /// a service manager outlive this process and stay as they are: what they queue is for who comes next. Whoever
+    /// shares the sockets gets no connections either.
+    pub fn admit_no_more(&self) {
+        if self.origin != Origin::Passed {
+            for fd in self.living() {
+                // Where it is refused, the last to connect may find nobody.
+                let _ = sys::drop_syns(fd.as_fd());
+            }
+        }
     }
 
     /// Whether further sockets may be opened beside these.

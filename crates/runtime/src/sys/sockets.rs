@@ -25,6 +25,50 @@ pub(crate) fn set_tcp_defer_accept(fd: BorrowedFd<'_>, seconds: libc::c_int) -> 
     }
 }
 
+/// `SO_ATTACH_FILTER`: the listener gets no SYN any more. Whoever is in the middle of the handshake gets to its end.
+pub(crate) fn drop_syns(fd: BorrowedFd<'_>) -> std::io::Result<()> {
+    const FLAGS: u32 = 13;
+    const SYN: u32 = 0x02;
+    const ACK: u32 = 0x10;
+    let statement = |code: u32, k: u32| libc::sock_filter {
+        code: code as u16,
+        jt: 0,
+        jf: 0,
+        k,
+    };
+    // A socket's filter sees a segment from its TCP header on.
+    let mut program = [
+        statement(libc::BPF_LD | libc::BPF_B | libc::BPF_ABS, FLAGS),
+        statement(libc::BPF_ALU | libc::BPF_AND | libc::BPF_K, SYN | ACK),
+        libc::sock_filter {
+            jf: 1,
+            ..statement(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, SYN)
+        },
+        statement(libc::BPF_RET | libc::BPF_K, 0),
+        statement(libc::BPF_RET | libc::BPF_K, u32::MAX),
+    ];
+    let filter = libc::sock_fprog {
+        len: program.len() as libc::c_ushort,
+        filter: program.as_mut_ptr(),
+    };
+    // SAFETY: the pointer and length describe `filter`, which points to `program` with its length; both outlive the
+    // call, in which the kernel copies them. The descriptor is open for as long as it is borrowed.
+    let result = unsafe {
+        libc::setsockopt(
+            fd.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_ATTACH_FILTER,
+            (&raw const filter).cast(),
+            size_of::<libc::sock_fprog>() as libc::socklen_t,
+        )
+    };
+    if result == 0 {
+        Ok(())
+    } else {
+        Err(std::io::Error::last_os_error())
+    }
+}
+
 /// `TCP_INFO`: how the path of a connection is; `None` for a descriptor that is no connection of TCP.
 pub(crate) fn path_of(fd: BorrowedFd<'_>) -> Option<Path> {
     // SAFETY: `tcp_info` is made of integers only, for which zero is a value.
