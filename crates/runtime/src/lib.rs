@@ -18,6 +18,7 @@ pub mod logfile;
 pub mod machine;
 pub mod notify;
 pub mod privilege;
+pub mod sensors;
 pub mod session;
 pub mod shared;
 pub mod signal;

@@ -1,0 +1,147 @@
+//! The control group this process is in, of either version, and what it says of memory.
+//!
+//! `/proc/self/cgroup` names the group, `/proc/self/mountinfo` where its hierarchy is mounted. In version 2 bounds of
+//! all groups above hold as well; in version 1 the kernel adds them up itself (`hierarchical_memory_limit`).
+
+use super::{Memory, pressure};
+use measure::{Bytes, Duration};
+use std::fs::read_to_string;
+use std::path::{Path, PathBuf};
+
+/// Groups above one that are looked at.
+const DEPTH_MAX: usize = 32;
+
+#[derive(Debug)]
+pub(super) enum Cgroup {
+    /// One hierarchy for all; this is the group, and below which directory its ancestors end.
+    V2 { folder: PathBuf, top: PathBuf },
+    /// The group in the hierarchy of memory.
+    V1 { folder: PathBuf },
+}
+
+impl Cgroup {
+    /// That of the machine whose files are below `root`; none if memory is in nobody's care.
+    pub(super) fn find(root: &Path) -> Option<Cgroup> {
+        let groups = read_to_string(root.join("proc/self/cgroup")).ok()?;
+        let mounts = read_to_string(root.join("proc/self/mountinfo")).ok()?;
+        let mount = |is: &dyn Fn(&Mount<'_>) -> bool| {
+            mounts
+                .lines()
+                .filter_map(Mount::parse)
+                .find(|mount| is(mount))
+                .map(|mount| {
+                    (
+                        PathBuf::from(mount.root),
+                        root.join(mount.point.trim_start_matches('/')),
+                    )
+                })
+        };
+        for line in groups.lines() {
+            let mut fields = line.splitn(3, ':');
+            let (Some(_), Some(controllers), Some(path)) = (fields.next(), fields.next(), fields.next())
+            else {
+                continue;
+            };
+            if controllers.split(',').any(|name| name == "memory") {
+                let is = |mount: &Mount<'_>| {
+                    mount.kind == "cgroup" && mount.options.split(',').any(|option| option == "memory")
+                };
+                let (above, point) = mount(&is)?;
+                return Some(Cgroup::V1 {
+                    folder: place(&point, &above, path),
+                });
+            }
+        }
+        // In the hierarchy of version 2 only if its groups have a controller for memory.
+        let path = groups.lines().find_map(|line| line.strip_prefix("0::"))?;
+        let (above, top) = mount(&|mount| mount.kind == "cgroup2")?;
+        let folder = place(&top, &above, path);
+        folder
+            .join("memory.current")
+            .exists()
+            .then_some(Cgroup::V2 { folder, top })
+    }
+
+    /// What it says; none if no bound on memory is in force.
+    pub(super) fn memory(&self) -> Option<Memory> {
+        match self {
+            Cgroup::V2 { folder, top } => {
+                let limit = folder
+                    .ancestors()
+                    .take(DEPTH_MAX)
+                    .take_while(|above| above.starts_with(top))
+                    .filter_map(|above| number(&above.join("memory.max")))
+                    .min()?;
+                let stat = read_to_string(folder.join("memory.stat")).ok()?;
+                Some(Memory {
+                    limit: Bytes(limit),
+                    used: Bytes(number(&folder.join("memory.current"))?),
+                    files: Bytes(value(&stat, "file")?),
+                    anonymous: Bytes(value(&stat, "anon")?),
+                    refaults: value(&stat, "workingset_refault_file"),
+                })
+            }
+            Cgroup::V1 { folder } => {
+                let stat = read_to_string(folder.join("memory.stat")).ok()?;
+                let limit = value(&stat, "hierarchical_memory_limit")?;
+                // Version 1 writes "no bound" as the largest number of pages there is.
+                (limit < i64::MAX as u64 / 2).then_some(())?;
+                Some(Memory {
+                    limit: Bytes(limit),
+                    used: Bytes(number(&folder.join("memory.usage_in_bytes"))?),
+                    files: Bytes(value(&stat, "total_cache")?),
+                    anonymous: Bytes(value(&stat, "total_rss")?),
+                    refaults: value(&stat, "total_workingset_refault_file"),
+                })
+            }
+        }
+    }
+
+    /// The group's own account of pressure, which version 1 does not have.
+    pub(super) fn pressure(&self, what: &str) -> Option<Duration> {
+        match self {
+            Cgroup::V2 { folder, .. } => pressure::total(&folder.join(format!("{what}.pressure"))),
+            Cgroup::V1 { .. } => None,
+        }
+    }
+}
+
+/// A line of `mountinfo` (proc(5)).
+struct Mount<'a> {
+    root: &'a str,
+    point: &'a str,
+    kind: &'a str,
+    options: &'a str,
+}
+
+impl<'a> Mount<'a> {
+    fn parse(line: &'a str) -> Option<Mount<'a>> {
+        let (front, back) = line.split_once(" - ")?;
+        let mut front = front.split(' ').skip(3);
+        let mut back = back.split(' ');
+        Some(Mount {
+            root: front.next()?,
+            point: front.next()?,
+            kind: back.next()?,
+            options: back.nth(1)?,
+        })
+    }
+}
+
+/// Where a group is whose hierarchy is mounted at `point` from its group `above` on. A container sees `/` as its own.
+fn place(point: &Path, above: &Path, group: &str) -> PathBuf {
+    let relative = Path::new(group).strip_prefix(above).unwrap_or(Path::new(""));
+    let full = point.join(relative);
+    if full.exists() { full } else { point.to_owned() }
+}
+
+fn number(file: &Path) -> Option<u64> {
+    read_to_string(file).ok()?.trim().parse().ok()
+}
+
+fn value(stat: &str, name: &str) -> Option<u64> {
+    stat.lines()
+        .find_map(|line| line.strip_prefix(name)?.strip_prefix(' '))?
+        .parse()
+        .ok()
+}
