@@ -1,0 +1,275 @@
+//! How long an answered connection may be idle: as configured, or shorter while memory is what is short.
+//!
+//! Document 000 found that persistent connections cost a server more than they save as soon as memory or the disk is
+//! the bottleneck, because the memory of connections that wait is taken from the cache of files, and that closing them
+//! early brings it back. So: while files are evicted and wanted again, and connections hold a part of memory that
+//! matters, the time is divided; when that has passed it comes back step by step.
+//!
+//! ```text
+//!            pressed twice                       pressed twice: divide again, to the least
+//!   Free ───────────────────▶ Short { bound } ◀──┐
+//!     ▲                            │   │ └───────┘
+//!     └── bound is as configured ──┘   calm for `patience` windows: multiply; pressed soon after that: patience doubles
+//! ```
+//! The doubling is what keeps it from swinging: a load that presses whenever the time is long is tried ever more rarely.
+
+use super::{Decision, Knob, Window};
+use crate::config::show_duration;
+use measure::Duration;
+
+/// The time is divided and multiplied by this: four steps from a minute to a quarter of a second.
+const STEP: u32 = 4;
+/// The least: the objects of a page still come over one connection.
+const LEAST: Duration = Duration::from_millis(250);
+/// Windows in a row that are pressed before anything is done: one alone may be a copy of a large file.
+const PRESSED_MIN: u32 = 2;
+/// Calm windows before it is tried whether more time does harm.
+const PATIENCE: u32 = 10;
+const PATIENCE_MAX: u32 = 320;
+/// Pages of files per second that come back after eviction: 2 MiB. Less is what any full cache has.
+const REFAULTS_MIN: f64 = 512.0;
+/// Share of the time lost to memory or disk below which nobody is pressed.
+const STALLED_MIN: f64 = 0.05;
+/// Share of the bound on memory that is in use when memory is short.
+const FULL: f64 = 0.9;
+/// Share of the bound that must be something else than files, or closing connections would bring nothing.
+const HELD_MIN: f64 = 0.1;
+/// Fewer connections are not what fills memory.
+const OPEN_MIN: u32 = 16;
+
+#[derive(Debug)]
+pub(super) struct KeepAlive {
+    configured: Duration,
+    state: State,
+    /// Calm windows to wait for before the next try.
+    patience: u32,
+}
+
+#[derive(Debug)]
+enum State {
+    Free {
+        /// Windows in a row that were pressed.
+        pressed: u32,
+        /// Windows since the time was last made longer.
+        since: u32,
+    },
+    Short {
+        bound: Duration,
+        pressed: u32,
+        calm: u32,
+        since: u32,
+    },
+}
+
+impl KeepAlive {
+    pub(super) fn new(configured: Duration) -> KeepAlive {
+        KeepAlive {
+            configured,
+            state: State::Free {
+                pressed: 0,
+                since: u32::MAX,
+            },
+            patience: PATIENCE,
+        }
+    }
+
+    /// The bound in force, if it is not the configured one.
+    pub(super) fn bound(&self) -> Option<Duration> {
+        match self.state {
+            State::Free { .. } => None,
+            State::Short { bound, .. } => Some(bound),
+        }
+    }
+
+    pub(super) fn look(&mut self, window: &Window) -> Option<Decision> {
+        let why = pressed(window);
+        let current = self.bound().unwrap_or(self.configured);
+        match (&mut self.state, why) {
+            (State::Free { pressed, since }, None) => {
+                *pressed = 0;
+                *since = since.saturating_add(1);
+                None
+            }
+            (State::Short { pressed, calm, since, .. }, None) => {
+                *pressed = 0;
+                *calm += 1;
+                *since = since.saturating_add(1);
+                let calm = *calm;
+                (calm >= self.patience).then(|| self.lengthen(current, calm))
+            }
+            (State::Free { pressed, since } | State::Short { pressed, since, .. }, Some(why)) => {
+                *pressed += 1;
+                *since = since.saturating_add(1);
+                let (enough, since) = (*pressed >= PRESSED_MIN, *since);
+                if let State::Short { calm, .. } = &mut self.state {
+                    *calm = 0;
+                }
+                (enough && current > LEAST).then(|| self.shorten(current, since, why))
+            }
+        }
+    }
+
+    fn shorten(&mut self, current: Duration, since: u32, why: String) -> Decision {
+        if since <= self.patience {
+            self.patience = (self.patience * 2).min(PATIENCE_MAX);
+        }
+        let bound = (current / STEP).max(LEAST);
+        self.state = State::Short {
+            bound,
+            pressed: 0,
+            calm: 0,
+            since: u32::MAX,
+        };
+        decision(current, bound, why)
+    }
+
+    fn lengthen(&mut self, current: Duration, calm: u32) -> Decision {
+        let longer = current * STEP;
+        let to = longer.min(self.configured);
+        self.state = if longer >= self.configured {
+            State::Free { pressed: 0, since: 0 }
+        } else {
+            State::Short {
+                bound: longer,
+                pressed: 0,
+                calm: 0,
+                since: 0,
+            }
+        };
+        decision(current, to, format!("{calm} windows without want of memory"))
+    }
+}
+
+fn decision(from: Duration, to: Duration, why: String) -> Decision {
+    Decision {
+        knob: Knob::KeepAlive,
+        from: show_duration(from),
+        to: show_duration(to),
+        why,
+    }
+}
+
+/// The numbers, if memory is short and connections hold enough of it for their end to help.
+fn pressed(window: &Window) -> Option<String> {
+    let memory = window.memory.as_ref()?;
+    let share = |bytes: u64| bytes as f64 / memory.limit.max(1) as f64;
+    let stalled = [window.memory_stalled, window.io_stalled]
+        .into_iter()
+        .flatten()
+        .fold(0.0, f64::max);
+    let refaults = memory.refaults.unwrap_or(window.major_faults);
+    let held = memory.used.saturating_sub(memory.files);
+    let is_so = share(memory.used) >= FULL
+        && refaults >= REFAULTS_MIN
+        && stalled >= STALLED_MIN
+        && share(held) >= HELD_MIN
+        && window.open >= OPEN_MIN;
+    is_so.then(|| {
+        format!(
+            "{:.0} pages of files a second were evicted and wanted again, {:.0} % of the time waiting for memory or disk, \
+             {:.0} % of {} MiB used, {:.0} % by something else than files, {} connections",
+            refaults,
+            stalled * 100.0,
+            share(memory.used) * 100.0,
+            memory.limit >> 20,
+            share(held) * 100.0,
+            window.open
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::MemoryState;
+    use super::*;
+
+    fn calm() -> Window {
+        Window {
+            memory: Some(MemoryState {
+                limit: 100 << 20,
+                used: 95 << 20,
+                files: 60 << 20,
+                refaults: Some(10.0),
+            }),
+            memory_stalled: Some(0.0),
+            io_stalled: Some(0.3),
+            open: 300,
+            ..Window::default()
+        }
+    }
+
+    fn short() -> Window {
+        let mut window = calm();
+        window.memory.as_mut().unwrap().refaults = Some(4000.0);
+        window
+    }
+
+    const LONG: Duration = Duration::from_secs(65);
+
+    #[test]
+    fn pressed_it_divides_down_to_the_least_and_stays() {
+        let mut keep_alive = KeepAlive::new(LONG);
+        assert_eq!(keep_alive.look(&short()), None, "one window alone is nothing");
+        assert_eq!(keep_alive.look(&calm()), None);
+        let bounds: Vec<_> = (0..20)
+            .filter_map(|_| keep_alive.look(&short()))
+            .map(|decision| (decision.from, decision.to))
+            .collect();
+        let expected = [
+            ("65s", "16250ms"),
+            ("16250ms", "4062ms"),
+            ("4062ms", "1015ms"),
+            ("1015ms", "253ms"),
+            ("253ms", "250ms"),
+        ];
+        let bounds: Vec<_> = bounds.iter().map(|(from, to)| (from.as_str(), to.as_str())).collect();
+        assert_eq!(bounds, expected);
+        assert_eq!(keep_alive.bound(), Some(LEAST));
+    }
+
+    #[test]
+    fn calm_it_comes_back_and_is_then_as_configured() {
+        let mut keep_alive = KeepAlive::new(Duration::from_secs(10));
+        for _ in 0..4 {
+            keep_alive.look(&short());
+        }
+        assert_eq!(keep_alive.bound(), Some(Duration::from_millis(625)));
+        let changes = (0..2 * PATIENCE).filter(|_| keep_alive.look(&calm()).is_some()).count();
+        assert_eq!((changes, keep_alive.bound()), (2, None));
+    }
+
+    /// A load that presses whenever connections may be idle for more than a second.
+    #[test]
+    fn a_load_that_presses_again_is_tried_ever_more_rarely() {
+        let mut keep_alive = KeepAlive::new(LONG);
+        let mut changes = Vec::new();
+        for second in 0..2000 {
+            let bound = keep_alive.bound().unwrap_or(LONG);
+            let window = if bound > Duration::from_secs(2) { short() } else { calm() };
+            if keep_alive.look(&window).is_some() {
+                changes.push(second);
+            }
+        }
+        let in_the_end = changes.iter().filter(|second| **second >= 1000).count();
+        assert!(in_the_end <= 8, "{in_the_end} changes in 1000 seconds: {changes:?}");
+        assert!(changes.iter().any(|second| *second >= 500), "it goes on trying: {changes:?}");
+    }
+
+    #[test]
+    fn nothing_is_done_where_it_would_not_help() {
+        let spoilt: [fn(&mut Window); 6] = [
+            |window| window.memory = None,
+            |window| window.open = 3,
+            |window| window.io_stalled = None,
+            |window| window.memory.as_mut().unwrap().files = 90 << 20,
+            |window| window.memory.as_mut().unwrap().used = 70 << 20,
+            |window| window.memory.as_mut().unwrap().refaults = None,
+        ];
+        for (number, spoil) in spoilt.into_iter().enumerate() {
+            let mut window = short();
+            spoil(&mut window);
+            let mut keep_alive = KeepAlive::new(LONG);
+            assert!((0..10).all(|_| keep_alive.look(&window).is_none()), "{number}");
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! Where the workers find the settings in force: a few words that all workers of all processes read.
+//!
+//! ```text
+//!   number of the change │ keep-alive in ms, plus one
+//! ```
+//! One writer. A worker looks at the first word each turn, which costs one load of a line that nobody writes, and at
+//! the others when it has changed. Words, not a lock: processes share them, and one that is killed leaves nothing held.
+
+use measure::Duration;
+use runtime::shared::Words;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+const CHANGE: usize = 0;
+const KEEP_ALIVE: usize = 1;
+const LEN: usize = 2;
+
+/// What is changed from what the configuration says.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Settings {
+    /// An answered connection may be idle for so long and no longer; none as configured.
+    pub keep_alive: Option<Duration>,
+}
+
+/// The words. Clones are the same words.
+#[derive(Clone, Debug, Default)]
+pub struct Knobs(Option<Words>);
+
+impl Knobs {
+    /// For a server whose settings may change; processes forked afterwards have the same.
+    ///
+    /// # Errors
+    /// The system's, if it has no memory.
+    pub fn new() -> std::io::Result<Knobs> {
+        Ok(Knobs(Some(Words::new(LEN)?)))
+    }
+
+    /// Puts these in force. Only one thread of one process does this.
+    pub fn set(&self, settings: Settings) {
+        if let Some(words) = self.words() {
+            let ms = |span: Duration| u64::try_from(span.as_millis()).unwrap_or(u64::MAX - 1);
+            let value = settings.keep_alive.map_or(0, |span| ms(span) + 1);
+            words[KEEP_ALIVE].store(value, Ordering::Relaxed);
+            words[CHANGE].fetch_add(1, Ordering::Release);
+        }
+    }
+
+    /// How often they have changed.
+    #[inline]
+    pub(crate) fn change(&self) -> u64 {
+        match self.words() {
+            Some(words) => words[CHANGE].load(Ordering::Relaxed),
+            None => 0,
+        }
+    }
+
+    /// Those in force.
+    pub(crate) fn settings(&self) -> Settings {
+        let Some(words) = self.words() else {
+            return Settings::default();
+        };
+        // What was written before the change this worker saw is what it reads, or something newer.
+        words[CHANGE].load(Ordering::Acquire);
+        let keep_alive = words[KEEP_ALIVE].load(Ordering::Relaxed);
+        Settings {
+            keep_alive: keep_alive.checked_sub(1).map(Duration::from_millis),
+        }
+    }
+
+    #[inline]
+    fn words(&self) -> Option<&[AtomicU64]> {
+        self.0.as_ref().map(Words::get)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_set_is_read_and_none_is_not_zero() {
+        let knobs = Knobs::new().unwrap();
+        assert_eq!((knobs.change(), knobs.settings()), (0, Settings::default()));
+        for keep_alive in [Some(Duration::ZERO), Some(Duration::from_millis(250)), None] {
+            let before = knobs.change();
+            knobs.set(Settings { keep_alive });
+            assert_eq!(knobs.clone().settings(), Settings { keep_alive });
+            assert!(knobs.change() > before);
+        }
+        let fixed = Knobs::default();
+        fixed.set(Settings {
+            keep_alive: Some(Duration::ZERO),
+        });
+        assert_eq!((fixed.change(), fixed.settings()), (0, Settings::default()));
+    }
+}

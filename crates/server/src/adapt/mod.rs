@@ -1,0 +1,94 @@
+//! The server that notices and changes: what was sensed in a second goes in, settings come out.
+//!
+//! ```text
+//!   readings, counters ─▶ Window ─▶ Adaptor ─▶ Decision ─▶ log, metric, live page
+//!                            │          └─▶ Settings ─▶ Knobs (shared words) ─▶ each worker's next turn
+//!                            └─▶ a file, from which the same decisions come again
+//! ```
+//! Controllers are pure: a window and what they remember decide, no clock and no system is asked. So a recorded run
+//! can be looked into afterwards, and a rule tried on it (`weir adapt replay`). Document 002 gives the idea (no fixed
+//! strategy is best), document 000 the first rule (`keep_alive`). This file decides who is asked, that what the
+//! operator set stays as it is, and that a dry run changes nothing; it does not know how a knob is turned.
+
+mod keep_alive;
+mod knobs;
+mod window;
+
+pub use knobs::{Knobs, Settings};
+pub use window::{MemoryState, Window};
+
+use crate::config::{Adapt, Config};
+use keep_alive::KeepAlive;
+use serde::Serialize;
+
+/// A change, and what led to it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Decision {
+    /// What is changed.
+    pub knob: Knob,
+    /// Its value before, as the configuration writes it.
+    pub from: String,
+    /// Its value from now on.
+    pub to: String,
+    /// The numbers that led to it.
+    pub why: String,
+}
+
+/// What can be changed while the server runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Knob {
+    /// How long a connection that was answered may be idle.
+    KeepAlive,
+}
+
+impl Knob {
+    /// As the configuration and the metrics name it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Knob::KeepAlive => "keep-alive",
+        }
+    }
+}
+
+/// All controllers.
+#[derive(Debug)]
+pub struct Adaptor {
+    keep_alive: Option<KeepAlive>,
+    settings: Settings,
+}
+
+impl Adaptor {
+    /// The controllers that this configuration leaves free: a knob whose value the operator has set is his.
+    pub fn new(config: &Config) -> Adaptor {
+        let on = config.adapt != Adapt::Off;
+        let pinned = config.idle_timeout != Config::default().idle_timeout
+            || !config.behavior.early_close.is_zero();
+        Adaptor {
+            keep_alive: (on && !pinned).then(|| KeepAlive::new(config.idle_timeout)),
+            settings: Settings::default(),
+        }
+    }
+
+    /// Whether anything can change.
+    pub fn is_idle(&self) -> bool {
+        self.keep_alive.is_none()
+    }
+
+    /// Looks at one window.
+    pub fn look(&mut self, window: &Window) -> Vec<Decision> {
+        let mut decisions = Vec::new();
+        if let Some(keep_alive) = &mut self.keep_alive
+            && let Some(decision) = keep_alive.look(window)
+        {
+            self.settings.keep_alive = keep_alive.bound();
+            decisions.push(decision);
+        }
+        decisions
+    }
+
+    /// What the decisions so far come to.
+    pub fn settings(&self) -> Settings {
+        self.settings
+    }
+}
