@@ -4,7 +4,7 @@
 //! allows it, else the walk of [`super::walk`]. Refuses to know URLs: what comes in is bytes of a
 //! path that the caller has decoded and split.
 
-use super::{File, Kind, Meta, Wait, walk};
+use super::{File, Graft, Grafts, Kind, Meta, Wait, walk};
 use rustix::fs::{AtFlags, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 use std::fmt;
@@ -117,6 +117,7 @@ pub struct Root {
     /// Behind a lock for [`Root::refresh`] only; cold paths take it, requests served from memory don't.
     dir: RwLock<Arc<Dir>>,
     resolver: Resolver,
+    grafts: Option<Grafts>,
 }
 
 #[derive(Debug)]
@@ -147,7 +148,18 @@ impl Root {
             path,
             dir: RwLock::new(Arc::new(dir)),
             resolver,
+            grafts: None,
         })
+    }
+
+    /// The same root with names that stand for directories elsewhere; what the root itself has under such
+    /// a name is no longer to be reached.
+    #[must_use]
+    pub fn with_grafts(self, grafts: Grafts) -> Root {
+        Root {
+            grafts: Some(grafts),
+            ..self
+        }
     }
 
     /// As [`Root::open`], but resolving component by component even where the kernel could do it.
@@ -201,13 +213,16 @@ impl Root {
         Ok(File { fd, meta })
     }
 
-    /// What `rel` names is like, without opening it for reading.
+    /// What `rel` names is like, without opening it for reading. Of a grafted directory itself it says
+    /// which directory that is, and nothing that changes with what is in it.
     ///
     /// # Errors
     /// As [`Root::open_file`].
     pub fn stat(&self, rel: &[u8], how: How) -> Result<Meta, OpenError> {
         let fd = self.resolve(rel, how, OFlags::PATH)?;
-        Meta::of(fd.as_fd()).map_err(OpenError::from_errno)
+        let meta = Meta::of(fd.as_fd()).map_err(OpenError::from_errno)?;
+        let is_graft = self.grafts.as_ref().is_some_and(|grafts| grafts.is_one(rel));
+        Ok(if is_graft { meta.identity() } else { meta })
     }
 
     /// Up to `limit` names of the directory `rel`. Waits for the disk. A name that is a symbolic link
@@ -259,8 +274,49 @@ impl Root {
     }
 
     fn resolve(&self, rel: &[u8], how: How, flags: OFlags) -> Result<OwnedFd, OpenError> {
-        let dir = self.dir();
-        let dir = dir.fd.as_fd();
+        if rel.first() == Some(&b'/') {
+            return Err(OpenError::OutsideRoot);
+        }
+        let graft = self.grafts.as_ref().and_then(|grafts| grafts.find(rel));
+        if let Some((graft, rest)) = graft {
+            // Going there takes several steps, and whether they wait must not depend on where it leads.
+            if how.wait == Wait::Cached {
+                return Err(OpenError::WouldBlock);
+            }
+            let dir = self.reach(&graft)?;
+            return self.resolve_in(dir.as_fd(), rest, how, flags);
+        }
+        self.resolve_in(self.dir().fd.as_fd(), rel, how, flags)
+    }
+
+    /// Opens a grafted directory. Whatever keeps it from being opened, it is not there; one that does not
+    /// exist takes the same steps.
+    fn reach(&self, graft: &Graft) -> Result<OwnedFd, OpenError> {
+        let same_for_all = |error| match error {
+            OpenError::TooManyOpen => OpenError::TooManyOpen,
+            _ => OpenError::NotFound,
+        };
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let base = rustix::fs::open(&graft.base, flags, Mode::empty())
+            .map_err(|errno| same_for_all(OpenError::from_errno(errno)))?;
+        let how = How {
+            symlinks: Symlinks::Refuse,
+            wait: Wait::Block,
+        };
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY;
+        let dir = self
+            .resolve_in(base.as_fd(), &graft.below, how, flags)
+            .map_err(same_for_all)?;
+        if graft.exists { Ok(dir) } else { Err(OpenError::NotFound) }
+    }
+
+    fn resolve_in(
+        &self,
+        dir: BorrowedFd<'_>,
+        rel: &[u8],
+        how: How,
+        flags: OFlags,
+    ) -> Result<OwnedFd, OpenError> {
         let rel = if rel.is_empty() { b".".as_slice() } else { rel };
         if rel[0] == b'/' {
             return Err(OpenError::OutsideRoot);

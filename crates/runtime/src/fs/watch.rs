@@ -96,6 +96,24 @@ struct Tables {
     polled: HashMap<Vec<u8>, Option<Meta>>,
 }
 
+impl Tables {
+    /// Removes the watches on `tree` and beneath it; none if it is the root.
+    fn let_go(&mut self, inotify: &OwnedFd, tree: &[u8]) {
+        let gone: Vec<_> = self
+            .watch_of
+            .range(tree.to_vec()..)
+            .take_while(|(path, _)| path.starts_with(tree))
+            .filter(|(path, _)| !tree.is_empty() && is_beneath(path, tree))
+            .map(|(path, wd)| (path.clone(), *wd))
+            .collect();
+        for (path, wd) in gone {
+            self.watch_of.remove(&path);
+            self.directory_of.remove(&wd);
+            let _ = inotify::remove_watch(inotify, wd);
+        }
+    }
+}
+
 impl Watcher {
     /// Starts the thread. `on_change` runs on it and should return soon.
     ///
@@ -145,6 +163,14 @@ impl Watcher {
     /// Watches the directory `dir` and its ancestors.
     pub fn watch(&self, dir: &[u8]) -> Watched {
         self.shared.watch(dir)
+    }
+
+    /// Lets go of the watches on the directory `tree` and all beneath it: the name means another directory
+    /// now. No change is reported.
+    pub fn unwatch(&self, tree: &[u8]) {
+        if let Some(inotify) = &self.shared.inotify {
+            self.shared.tables().let_go(inotify, tree);
+        }
     }
 
     /// Compares `path` with `expected` (`None`: it does not exist) twice a second until it differs.
@@ -322,18 +348,7 @@ impl Shared {
         // Only the root's own end has an empty name: its path is looked at from now on.
         tables.root_moves |= tree.is_empty();
         // A moved directory keeps its watch, which would report under the old name.
-        let gone: Vec<_> = tables
-            .watch_of
-            .range(tree.clone()..)
-            .take_while(|(path, _)| path.starts_with(&tree))
-            .filter(|(path, _)| !tree.is_empty() && is_beneath(path, &tree))
-            .map(|(path, wd)| (path.clone(), *wd))
-            .collect();
-        for (path, wd) in gone {
-            tables.watch_of.remove(&path);
-            tables.directory_of.remove(&wd);
-            let _ = inotify::remove_watch(inotify, wd);
-        }
+        tables.let_go(inotify, &tree);
         Some(Change::Tree { dir: tree })
     }
 
