@@ -4,7 +4,11 @@
 mod cache;
 mod cli;
 mod demo;
+mod load;
+mod model;
+mod plan;
 mod serve;
+mod site;
 
 use std::process::ExitCode;
 
@@ -13,9 +17,16 @@ fn main() -> ExitCode {
     let voice = cli.voice;
     let outcome = match cli.command {
         cli::Command::Serve(flags) => serve::run(&flags, &voice),
+        cli::Command::Ctl(flags) => cli::ctl::run(&flags, &voice),
         cli::Command::Cache { what } => cache::run(&what, &voice),
         cli::Command::Completions(flags) => cli::manual::complete(&flags),
         cli::Command::Man(flags) => cli::manual::write(&flags),
+        cli::Command::Model(flags) => model::run(&flags, &voice),
+        cli::Command::Site { what } => site::run(&what, &voice),
+        cli::Command::Load(flags) => match &flags.what {
+            Some(cli::load::Command::Plan(plan)) => plan::run(plan, &voice),
+            None => load::run(&flags.run, &voice),
+        },
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

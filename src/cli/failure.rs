@@ -8,13 +8,16 @@ use std::process::ExitCode;
 pub(crate) enum Failure {
     /// What was asked cannot be: a flag, a file of configuration, a directory that is not there.
     Usage(String),
+    /// What was measured or made is not what it must be.
+    Failed(String),
+    /// What was measured cannot be trusted.
+    Invalid(String),
     /// The system refused.
     System(String),
 }
 
 impl Failure {
-    /// 0 is success, 1 a comparison that failed and 3 a run that is invalid; those are not failures
-    /// of a command.
+    /// 0 is success.
     pub(crate) fn exit_code(&self) -> ExitCode {
         ExitCode::from(self.code())
     }
@@ -22,7 +25,9 @@ impl Failure {
     /// The same as a number.
     pub(crate) fn code(&self) -> u8 {
         match self {
+            Failure::Failed(_) => 1,
             Failure::Usage(_) => 2,
+            Failure::Invalid(_) => 3,
             Failure::System(_) => 4,
         }
     }
@@ -31,6 +36,8 @@ impl Failure {
     pub(crate) fn with(self, addition: impl FnOnce(&str) -> String) -> Failure {
         let longer = |text: String| format!("{text}{}", addition(&text));
         match self {
+            Failure::Failed(text) => Failure::Failed(longer(text)),
+            Failure::Invalid(text) => Failure::Invalid(longer(text)),
             Failure::Usage(text) => Failure::Usage(longer(text)),
             Failure::System(text) => Failure::System(longer(text)),
         }
@@ -39,7 +46,9 @@ impl Failure {
     /// One word for machines.
     pub(crate) fn kind(&self) -> &'static str {
         match self {
+            Failure::Failed(_) => "failed",
             Failure::Usage(_) => "usage",
+            Failure::Invalid(_) => "invalid",
             Failure::System(_) => "system",
         }
     }
@@ -48,7 +57,9 @@ impl Failure {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Failure::Usage(text) | Failure::System(text) => f.write_str(text),
+            Failure::Failed(text) | Failure::Usage(text) | Failure::Invalid(text) | Failure::System(text) => {
+                f.write_str(text)
+            }
         }
     }
 }

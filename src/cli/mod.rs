@@ -3,10 +3,14 @@
 
 mod behavior;
 pub(crate) mod cache;
+pub(crate) mod ctl;
 mod environment;
 mod failure;
+pub(crate) mod load;
 pub(crate) mod manual;
+pub(crate) mod model;
 pub(crate) mod serve;
+pub(crate) mod site;
 mod voice;
 
 pub(crate) use failure::Failure;
@@ -64,6 +68,9 @@ pub(crate) enum Command {
     /// Serves a directory, or with none the site embedded in this program
     Serve(Box<serve::Flags>),
 
+    /// Asks a running server, or changes how it works
+    Ctl(ctl::Flags),
+
     /// Says what a cache would have done with the requests of an access log
     #[command(arg_required_else_help = true)]
     Cache {
@@ -77,6 +84,20 @@ pub(crate) enum Command {
 
     /// Writes the manual: a page for each command
     Man(manual::Man),
+
+    /// Answers how long, how much bandwidth, how many servers: from formulas, with bounds and derivation
+    Model(Box<model::Flags>),
+
+    /// Writes the files a workload needs, with a manifest
+    #[command(arg_required_else_help = true)]
+    Site {
+        /// Which site
+        #[command(subcommand)]
+        what: site::Command,
+    },
+
+    /// Asks a server for files as users, clients or a rate of arrivals would, and says how long it took
+    Load(Box<load::Flags>),
 }
 
 #[cfg(test)]

@@ -156,6 +156,11 @@ pub(crate) struct Flags {
           default_missing_value = "local", help_heading = "Operation")]
     live: Option<LiveFor>,
 
+    /// Socket through which weir ctl asks and changes the running server; whoever may write it may ask
+    /// [default: none]
+    #[arg(long, value_name = "FILE", env = "WEIR_CONTROL", help_heading = "Operation")]
+    control: Option<PathBuf>,
+
     /// Answers /healthz, and /readyz, which says no once the server is told to stop
     #[arg(long, env = "WEIR_HEALTH", num_args = 0..=1, require_equals = true, default_missing_value = "true",
           value_name = "BOOL", help_heading = "Operation")]
@@ -398,6 +403,9 @@ impl Flags {
         if self.root.is_some() {
             config.root.clone_from(&self.root);
         }
+        if self.control.is_some() {
+            config.control.clone_from(&self.control);
+        }
         if self.access_log.is_some() {
             config.access_log.clone_from(&self.access_log);
         }
@@ -438,7 +446,7 @@ fn read(path: &Path, preset: Option<Preset>) -> Result<Config, Failure> {
         .map_err(|error: ConfigError| Failure::Usage(error.to_string()))?;
     let folder = path.parent().unwrap_or(Path::new(""));
     let hosts = config.host.iter_mut().map(|host| &mut host.root);
-    for inner in [&mut config.root, &mut config.access_log]
+    for inner in [&mut config.root, &mut config.access_log, &mut config.control]
         .into_iter()
         .chain(hosts)
         .flatten()

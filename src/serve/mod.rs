@@ -12,7 +12,9 @@
 //! ```
 
 mod access_log;
+mod control;
 mod descriptors;
+mod drivers;
 mod manager;
 mod processes;
 mod report;
@@ -25,17 +27,20 @@ use crate::cli::serve::Flags;
 use crate::cli::{Cli, Failure, Voice};
 use crate::demo;
 use access_log::AccessLog;
+pub(crate) use control::{Change, Wish};
 use descriptors::Shares;
+use drivers::Drivers;
 use manager::Heart;
 use measure::{Duration, Instant, Seed, UnixTime};
 use report::Started;
 use rights::Rights;
+use runtime::control::Control;
 use runtime::herd::Member;
 use runtime::inherit::{Predecessor, Program};
-use runtime::listen::Listener;
+use runtime::listen::Listening;
 use runtime::notify;
 use runtime::signal::{Signal, Signals};
-use runtime::strategy::{self as drivers, Handle, Limits};
+use runtime::strategy::Limits;
 use runtime::{clock, machine};
 use server::config::{Concurrency, Config, IoKind, LiveFor};
 use server::peers::Peers;
@@ -98,6 +103,7 @@ fn serve(
     let shares = Shares::of(machine::raise_descriptor_limit(), &config, &choice);
     fit(&mut config, &choice, &shares);
     let listeners = sockets::open(&config, &choice, &mut given)?;
+    let control = control(&config, &mut signals, predecessor.is_some())?;
     // Before the first thread, which would keep what this one gives up.
     let rights = Rights::give_up(&config, flags.file(), &listeners, &program, given.confined)?;
     let choice = match choice.io {
@@ -111,10 +117,13 @@ fn serve(
     let server = open(config.clone(), Peers::default(), log.as_ref(), flags).map_err(explained)?;
     let server = Arc::new(server);
     server.set_about(about(&choice, None));
-    let workers = start(&server, &choice, &listeners, &shares)?;
+    let how = Listening {
+        no_delay: !config.behavior.nagle,
+        ..Listening::default()
+    };
+    let mut workers = Drivers::start(&server, &choice, &listeners, &shares, how)?;
     let confined = rights.is_confined.then(|| rights.landlock.clone());
-    let handed_over = listeners.iter().map(Listener::sockets).collect();
-    let upgrade = Upgrade::new(program, handed_over, confined);
+    let upgrade = Upgrade::new(program, workers.sockets(), confined);
     let addresses = sockets::addresses(&listeners);
     // From here on only the workers hold the sockets: they close them when they drain.
     drop(listeners);
@@ -142,10 +151,11 @@ fn serve(
         rights,
         role: Role::Whole {
             upgrade: Box::new(upgrade),
+            control,
             heart: Heart::start(notify::watchdog(), clock::now()),
         },
     };
-    let until = operator.run(&mut signals, &workers)?;
+    let until = operator.run(&mut signals, &mut workers)?;
     workers.join().map_err(|error| refused("a worker", &error))?;
     operator.close_logs(&mut signals, until)?;
     tracing::info!("stopped");
@@ -238,14 +248,26 @@ fn demo_size() -> (usize, usize) {
     )
 }
 
-fn start(
-    server: &Arc<Server>,
-    choice: &Choice,
-    listeners: &[Listener],
-    shares: &Shares,
-) -> Result<Handle, Failure> {
-    let limits = limits(shares);
-    drivers::serve(choice.strategy()?, listeners, server, limits).map_err(|error| refused("workers", &error))
+/// Opens the control socket, if there is to be one.
+///
+/// # Errors
+/// `System`, naming the file and what to do.
+fn control(config: &Config, signals: &mut Signals, follows: bool) -> Result<Option<Control>, Failure> {
+    let Some(path) = &config.control else {
+        return Ok(None);
+    };
+    let mut open = || {
+        let control = Control::open(path, follows)?;
+        signals.watch(control.descriptor()?);
+        io::Result::Ok(control)
+    };
+    open().map(Some).map_err(|error| {
+        Failure::System(format!(
+            "cannot open the control socket `{}`: {error}; its folder must exist and be writable, and no other \
+             server may use the name (--control)",
+            path.display()
+        ))
+    })
 }
 
 fn limits(shares: &Shares) -> Limits {
@@ -270,7 +292,11 @@ fn announce(started: &Started<'_>, voice: &Voice) {
 /// What a process that serves is to others.
 enum Role {
     /// The whole server: a new program may follow it, and a service manager listens to it.
-    Whole { upgrade: Box<Upgrade>, heart: Heart },
+    Whole {
+        upgrade: Box<Upgrade>,
+        heart: Heart,
+        control: Option<Control>,
+    },
     /// One of its worker processes. Their founder says what there is to say.
     Member(Member),
 }
@@ -307,11 +333,12 @@ struct Operator<'a> {
 
 impl Operator<'_> {
     /// Returns when the workers have ended: the instant until which patience lasts.
-    fn run(&mut self, signals: &mut Signals, workers: &Handle) -> Result<Instant, Failure> {
+    fn run(&mut self, signals: &mut Signals, workers: &mut Drivers) -> Result<Instant, Failure> {
         loop {
             let signal = signals
                 .wait(self.role.patience(clock::now()))
                 .map_err(|error| refused("poll", &error))?;
+            let signal = signal.or_else(|| self.listen_to(workers));
             match signal {
                 Some(Signal::Stop) => {
                     if let Role::Whole { upgrade, .. } = &mut self.role {
@@ -346,7 +373,7 @@ impl Operator<'_> {
                 },
                 None => {}
             }
-            if let Role::Whole { upgrade, heart } = &mut self.role {
+            if let Role::Whole { upgrade, heart, .. } = &mut self.role {
                 if let Some(pid) = upgrade.look(clock::now()) {
                     tracing::info!("upgraded: process {pid} serves");
                     manager::followed_by(pid);
@@ -358,6 +385,70 @@ impl Operator<'_> {
                 heart.beat(clock::now());
             }
         }
+    }
+
+    /// Answers who asks through the control socket. What a signal could have asked for as well comes back.
+    fn listen_to(&mut self, workers: &mut Drivers) -> Option<Signal> {
+        let Role::Whole {
+            control: Some(control),
+            ..
+        } = &self.role
+        else {
+            return None;
+        };
+        let question = control.next()?;
+        let wish = match serde_json::from_str::<Wish>(question.line()) {
+            Ok(wish) => wish,
+            Err(error) => {
+                let why = Failure::Usage(format!("not understood: {error}"));
+                question.answer(&control::outcome(Err(why)).to_string());
+                return None;
+            }
+        };
+        let answer = match &wish {
+            Wish::Status => control::status(workers, self.server.is_ready()),
+            Wish::Strategy(change) => control::outcome(self.switch(workers, *change)),
+            Wish::Reload | Wish::ReopenLogs | Wish::Stop => control::outcome(Ok(())),
+        };
+        question.answer(&answer.to_string());
+        match wish {
+            Wish::Status | Wish::Strategy(_) => None,
+            Wish::Reload => Some(Signal::Reload),
+            Wish::ReopenLogs => Some(Signal::ReopenLogs),
+            Wish::Stop => Some(Signal::Stop),
+        }
+    }
+
+    /// Gives addresses to another strategy.
+    fn switch(&mut self, workers: &mut Drivers, change: Change) -> Result<(), Failure> {
+        let Change {
+            concurrency,
+            io,
+            workers: count,
+            listener,
+        } = change;
+        if matches!(concurrency, Concurrency::ProcessLoops | Concurrency::Processes) {
+            return Err(Failure::Usage(format!(
+                "`{concurrency}` is made of processes, which only a start can make; start the server with it"
+            )));
+        }
+        let config = Config {
+            concurrency,
+            io,
+            workers: count,
+            ..self.server.config()
+        };
+        let choice = choose(&config, machine::usable_cores())?;
+        workers.switch(&self.server, listener, &choice)?;
+        if let Role::Whole { upgrade, .. } = &mut self.role {
+            upgrade.hand_over(workers.sockets());
+        }
+        self.server.set_about(About {
+            strategy: about(&choice, None).strategy,
+            ..self.server.about()
+        });
+        tracing::info!("new connections are served by {}", choice.why());
+        Ok(())
     }
 
     fn member(&self) -> Option<&Member> {
@@ -423,7 +514,7 @@ impl Operator<'_> {
     fn drain(
         &mut self,
         signals: &mut Signals,
-        workers: &Handle,
+        workers: &Drivers,
         delay: Duration,
     ) -> Result<Instant, Failure> {
         let grace = self.server.config().grace;

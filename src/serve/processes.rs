@@ -20,6 +20,7 @@
 //! one's members would have to agree on who may have how many connections.
 
 use super::descriptors::Shares;
+use super::drivers::Drivers;
 use super::manager::{self, Heart};
 use super::report::Started;
 use super::rights::Rights;
@@ -34,10 +35,10 @@ use crate::cli::{Failure, Voice};
 use measure::{Duration, Instant};
 use runtime::herd::{Herd, Member, News, Size};
 use runtime::inherit::{Predecessor, Program};
-use runtime::listen::Listener;
+use runtime::listen::{Listener, Listening};
 use runtime::notify;
 use runtime::signal::Signal;
-use runtime::strategy as drivers;
+use runtime::strategy;
 use runtime::{clock, machine};
 use server::config::{Concurrency, Config};
 use server::peers::{Among, Peers};
@@ -359,8 +360,9 @@ fn live(member: Member, flags: &Flags, choice: &Choice, shares: &Shares, work: W
     let log = AccessLog::open(config.access_log.as_deref(), None)?;
     let server = Arc::new(open(config, peers, log.as_ref(), flags)?);
     server.set_about(about(choice, Some(std::process::id())));
-    let workers = drivers::serve_as(&member, choice.strategy()?, &listeners, &server, limits(shares))
+    let workers = strategy::serve_as(&member, choice.strategy()?, &listeners, &server, limits(shares))
         .map_err(|error| refused("workers", &error))?;
+    let mut workers = Drivers::of(workers, choice, &listeners, shares, Listening::default());
     drop(listeners);
     member.is_ready();
     let mut operator = Operator {
@@ -372,7 +374,7 @@ fn live(member: Member, flags: &Flags, choice: &Choice, shares: &Shares, work: W
         rights,
         role: Role::Member(member),
     };
-    let until = operator.run(&mut signals, &workers)?;
+    let until = operator.run(&mut signals, &mut workers)?;
     workers.join().map_err(|error| refused("a worker", &error))?;
     operator.close_logs(&mut signals, until)
 }

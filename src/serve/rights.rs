@@ -247,6 +247,7 @@ fn reach(
         read,
         execute,
         write,
+        sockets: config.control.as_deref().map(folder).into_iter().collect(),
         ports,
     }
 }

@@ -118,7 +118,7 @@ pub(crate) fn addresses(listeners: &[Listener]) -> Vec<SocketAddr> {
 
 /// Sockets that a strategy has for each address, whatever moves its bytes: only loops that are threads have
 /// one each. Other threads share one, and processes do so that what is queued outlives one of them.
-fn queues(choice: &Choice) -> usize {
+pub(crate) fn queues(choice: &Choice) -> usize {
     match choice.concurrency {
         Concurrency::Loops => choice.workers,
         Concurrency::Loop

@@ -42,6 +42,11 @@ fn choose_where(
     uring: impl FnOnce() -> Result<(), Refusal>,
 ) -> Result<Choice, Failure> {
     let concurrency = config.concurrency;
+    if config.control.is_some() && matches!(concurrency, Concurrency::ProcessLoops | Concurrency::Processes) {
+        return Err(Failure::Usage(format!(
+            "`--control` asks one process, and `--concurrency {concurrency}` makes several; leave one of the two out"
+        )));
+    }
     let (why_concurrency, why_native) = match concurrency {
         Concurrency::Loops => (
             "an event loop per worker: no connection is shared, so nothing is locked",

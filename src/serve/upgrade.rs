@@ -60,6 +60,11 @@ impl Upgrade {
         }
     }
 
+    /// Hands these over from now on.
+    pub(crate) fn hand_over(&mut self, sockets: Vec<Sockets>) {
+        self.sockets = sockets;
+    }
+
     pub(crate) fn is_underway(&self) -> bool {
         self.underway.is_some()
     }

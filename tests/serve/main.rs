@@ -4,6 +4,7 @@
 //! - `ahead`: what a page embeds is in memory before it is asked for
 //! - `files`: which file answers which path; redirects, listings, error pages, methods
 //! - `representations`: conditions, ranges, content codings
+//! - `control`: what `weir ctl` asks, and a strategy that changes under load
 //! - `connections`: persistence, pipelining, half-close, bytes that nobody read
 //! - `bounds`: what happens when a limit or a timeout is reached, and that the others do not feel it
 //! - `disk`: files that change, vanish, shrink, or are no files at all; the way out of the root
@@ -37,6 +38,7 @@ mod behavior;
 mod bounds;
 mod clients;
 mod connections;
+mod control;
 mod disk;
 mod files;
 mod hosts;

@@ -1,6 +1,6 @@
 //! The least bandwidth that gives a number of users a wanted mean turnaround, and what the time is made of.
 //!
-//! Three readings of "users", from the document's upper bound to steady use; each is a function of the
+//! Four readings of "users", from the document's upper bound to steady use; each is a function of the
 //! rate, and the answer is the least whole bit per second that meets the objective.
 
 use crate::Seconds;
@@ -23,6 +23,15 @@ pub enum Basis {
     Document(Mode),
     /// All ask at once and share the link packet by packet; round trips and stalls of different users overlap.
     Burst,
+    /// All ask at once, and a first-in first-out queue serves them a whole window each in turn, because that is
+    /// what a sender hands over at a time. Waiting for acknowledgements hides behind the others' windows:
+    ///
+    /// ```text
+    /// t_T = trips + sum_(i<k) max(m w_i t, w_i t + stall_i) + (m+1)/2 w_k t        k windows of w_i segments
+    /// ```
+    ///
+    /// With one user this is the transfer alone; with windows of one packet and no round trip it is Eq. 4.
+    Windows,
     /// Each asks, reads for the think time and asks again: closed mean value analysis.
     Steady {
         /// Mean time between an answer and the next request.
@@ -181,6 +190,7 @@ impl Question {
                 let network = Network::new(stations, think)?;
                 network.exact(m)?.response - trips - sent.stalled - sent.wire
             }
+            Basis::Windows => Seconds(self.in_turn(&path) - (sent.wire + sent.stalled).0),
             Basis::Burst | Basis::Document(_) => {
                 let packets = sent.segments.max(1.0) as u64;
                 Line::new(m, packets, sent.wire / packets as f64)?.waiting()
@@ -192,6 +202,33 @@ impl Question {
             wire: sent.wire,
             sharing,
         })
+    }
+
+    /// From the first byte sent to a user's last on average, when windows of all users are served in turn.
+    fn in_turn(&self, path: &Path) -> f64 {
+        let (m, sender) = (self.users as f64, &self.sender);
+        let mut left = sender.segments(self.page);
+        let t = path.wire(sender.wire_bytes(self.page)) / left;
+        let full = path.wire((sender.mss.0 + sender.header.0) as f64);
+        let cap = sender.cap();
+        let mut w = sender.initial_window.min(cap);
+        let mut time = 0.0;
+        let mut delay = if w < 2.0 { sender.first_ack_delay.0 } else { 0.0 };
+        while left > w {
+            // At the cap every further window is like the last, but the first of all is not.
+            let rounds = if w >= cap && delay == 0.0 {
+                (left / w).ceil() - 1.0
+            } else {
+                1.0
+            };
+            // The stall of `tcp::ramp`, which counts full segments: with one user both agree.
+            let stall = (self.rtt.0 + full - w * full).max(0.0) + delay;
+            time += rounds * (m * w * t).max(w * t + stall);
+            delay = 0.0;
+            left -= rounds * w;
+            w = sender.opened(w);
+        }
+        time + (m + 1.0) / 2.0 * left * t
     }
 
     fn meets(&self, rate: u64) -> Result<bool, DomainError> {
@@ -259,7 +296,7 @@ impl Question {
         self.check()?;
         let found = match self.basis {
             Basis::Document(mode) => self.least_by_steps(mode)?,
-            Basis::Burst | Basis::Steady { .. } => self.least(1, RATE_MAX)?.ok_or(RATE_MAX),
+            Basis::Burst | Basis::Windows | Basis::Steady { .. } => self.least(1, RATE_MAX)?.ok_or(RATE_MAX),
         };
         let rate = match found {
             Ok(rate) => rate,
@@ -278,7 +315,7 @@ impl Question {
                 Basis::Document(_) => {
                     "round trips of all users in turn, which bandwidth cannot shorten".to_owned()
                 }
-                Basis::Burst | Basis::Steady { .. } => format!(
+                Basis::Burst | Basis::Windows | Basis::Steady { .. } => format!(
                     "{} of round trips and {} of window growth, which bandwidth cannot shorten",
                     floor.round_trips, floor.window
                 ),
@@ -290,7 +327,7 @@ impl Question {
         let (m, total) = (self.users, parts.total());
         let utilization = match self.basis {
             Basis::Steady { think } => (m as f64 * parts.wire.0 / (think + total).0).min(1.0),
-            Basis::Burst | Basis::Document(_) => 1.0,
+            Basis::Burst | Basis::Windows | Basis::Document(_) => 1.0,
         };
         let binds = parts.binds();
         let answer = Dimension {
@@ -309,6 +346,7 @@ impl Question {
         let source = match self.basis {
             Basis::Document(_) => "document 004, Eq. 4",
             Basis::Burst => "document 004, Eqs. 2 and 4, packet time of the link alone",
+            Basis::Windows => "document 004, Eqs. 2 and 4, a window in place of a packet",
             Basis::Steady { .. } => "exact mean value analysis, Reiser and Lavenberg 1980",
         };
         let rtt = significant(self.rtt.0);
@@ -344,7 +382,7 @@ impl Question {
         let (bits, bytes) = match self.basis {
             Basis::Document(Mode::Paper) => ("8.192", self.page.0 as f64),
             Basis::Document(Mode::Exact) => ("8", self.page.0 as f64),
-            Basis::Burst | Basis::Steady { .. } => ("8", self.sender.wire_bytes(self.page)),
+            Basis::Burst | Basis::Windows | Basis::Steady { .. } => ("8", self.sender.wire_bytes(self.page)),
         };
         let numbers = format!("{bits} x {bytes} / {}", rate.0);
         e.step(
@@ -360,6 +398,10 @@ impl Question {
             Basis::Steady { think } => (
                 "R_MVA(N) - D - E".to_owned(),
                 format!("N = {m}, Z = {}", significant(think.0)),
+            ),
+            Basis::Windows => (
+                "sum_(i<k) max(m w_i t, w_i t + stall_i) + (m+1)/2 w_k t - wire - window".to_owned(),
+                format!("m = {m}"),
             ),
             Basis::Burst | Basis::Document(_) => ("(m-1)(n-1/2) t".to_owned(), format!("m = {m}")),
         };
@@ -410,6 +452,13 @@ impl Question {
                 unit: "s",
                 source: "stalls hidden behind other users' packets, or not at all",
             }),
+            Basis::Windows => e.bounds.push(Bound {
+                quantity: "mean turnaround",
+                low: parts.round_trips.0 + (parts.window.0 + wire).max((m as f64 + 1.0) / 2.0 * wire),
+                high: Some(parts.round_trips.0 + parts.window.0 + m as f64 * wire),
+                unit: "s",
+                source: "any order of service: one after the other, (m+1)/2 n t; all finish last, m n t",
+            }),
             Basis::Document(_) => e.bounds.push(Bound {
                 quantity: "mean turnaround",
                 low: parts.round_trips.0 + parts.window.0 + wire,
@@ -429,6 +478,13 @@ impl Question {
                     high: f64::INFINITY,
                     outside,
                 });
+            }
+            Basis::Windows => {
+                e.assumptions.extend([
+                    "all users ask at the same moment for pages of the same size",
+                    "a first-in first-out queue that holds all windows",
+                ]);
+                e.region.push(same_size_region());
             }
             Basis::Burst | Basis::Document(_) => {
                 e.assumptions.extend(ASSUMPTIONS);
@@ -474,6 +530,7 @@ mod tests {
     fn the_least_rate_meets_the_objective_and_one_bit_less_does_not() {
         for basis in [
             Basis::Burst,
+            Basis::Windows,
             Basis::Steady { think: Seconds(10.0) },
             Basis::Steady { think: Seconds::ZERO },
         ] {
@@ -483,6 +540,70 @@ mod tests {
             assert!(!q.meets(e.answer.rate.0 - 1).unwrap(), "{basis:?}");
             for bound in &e.bounds {
                 assert!(bound.contains(e.answer.turnaround.0), "{basis:?} {bound}");
+            }
+        }
+    }
+
+    #[test]
+    fn windows_in_turn_with_one_user_are_the_transfer_alone() {
+        for sender in [
+            Sender::modern(Bytes(1460)),
+            Sender::bsd(Bytes(1460)),
+            Sender::bsd(Bytes(512)).with_initial_window(3.0),
+        ] {
+            for rate in [Rate(28_800), Rate::mbit(1), Rate::mbit(100)] {
+                for page in [100, 3000, 12_000, 125_000, 5_000_000] {
+                    let q = Question {
+                        users: 1,
+                        page: Bytes(page),
+                        sender,
+                        ..question(Basis::Windows)
+                    };
+                    let parts = q.turnaround_at(rate).unwrap();
+                    let total = parts.total().0;
+                    assert!(
+                        parts.sharing.0.abs() < 1e-9 * total,
+                        "{sender:?} {rate} {page}: {parts:?}"
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn windows_of_one_packet_without_round_trips_are_equation_4() {
+        let sender = Sender {
+            header: Bytes(0),
+            ..Sender::document(Bytes(1000)).with_window_max(Bytes(1000))
+        };
+        let q = Question {
+            page: Bytes(12_000),
+            rtt: Seconds(1e-9),
+            sender,
+            ..question(Basis::Windows)
+        };
+        let parts = q.turnaround_at(Rate::mbit(1)).unwrap();
+        let want = Line::new(200, 12, Seconds(0.008)).unwrap().turnaround().0;
+        assert!((parts.total().0 / want - 1.0).abs() < 1e-6, "{parts:?} {want}");
+    }
+
+    #[test]
+    fn windows_in_turn_lie_between_one_after_the_other_and_packets_in_turn() {
+        for users in [2, 10, 200] {
+            for page in [3000, 40_000, 1_000_000] {
+                for rate in [Rate::mbit(1), Rate::mbit(50), Rate::mbit(5000)] {
+                    let at = |basis| {
+                        let q = Question {
+                            users,
+                            page: Bytes(page),
+                            ..question(basis)
+                        };
+                        q.turnaround_at(rate).unwrap().total().0
+                    };
+                    let (windows, packets) = (at(Basis::Windows), at(Basis::Burst));
+                    assert!(windows <= packets * (1.0 + 1e-12), "{users} {page} {rate}");
+                    assert!(at(Basis::Windows) > 0.18, "{users} {page} {rate}");
+                }
             }
         }
     }

@@ -21,6 +21,13 @@ pub(crate) fn student(p: f64, freedom: f64) -> f64 {
     StudentsT::new(0.0, 1.0, freedom).map_or(f64::MAX, |t| t.inverse_cdf(p))
 }
 
+/// Half the width of the 95 % confidence interval of the mean of `means`, as of batches of a simulation
+/// (Law 2015, section 9.5.3); absent for fewer than two.
+pub fn half_width(means: &[f64]) -> Option<f64> {
+    let n = means.len() as f64;
+    (means.len() > 1).then(|| student(0.975, n - 1.0) * spread(means) / n.sqrt())
+}
+
 /// An estimated parameter with its 95 % confidence interval.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Estimate {

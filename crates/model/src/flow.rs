@@ -17,7 +17,7 @@ mod line;
 use crate::domain::{DomainError, non_negative, positive};
 use crate::explain::{Explained, significant};
 use crate::sizes::{Sizes, uniform};
-use crate::{Seconds, fit::student};
+use crate::{Seconds, fit::half_width};
 use core::cmp::Reverse;
 use line::Line;
 use measure::{Rate, Rng, Seed};
@@ -364,12 +364,7 @@ impl<'a> World<'a> {
             .filter(|batch| batch.completed > 0)
             .map(|batch| batch.response_ns / batch.completed as f64)
             .collect();
-        let half = (means.len() > 1).then(|| {
-            let n = means.len() as f64;
-            let center = means.iter().sum::<f64>() / n;
-            let variance = means.iter().map(|m| (m - center).powi(2)).sum::<f64>() / (n - 1.0);
-            Seconds(student(0.975, n - 1.0) * (variance / n).sqrt() / NS)
-        });
+        let half = half_width(&means).map(|half| Seconds(half / NS));
         let before = self
             .busy_before
             .take()

@@ -69,6 +69,7 @@ impl Fetch {
     /// The name used in tables.
     pub fn name(self) -> String {
         match self {
+            Fetch::PerObject { connections: 1 } => "HTTP/1.0 serial".to_owned(),
             Fetch::PerObject { connections } => format!("HTTP/1.0, {connections} connections"),
             Fetch::Persistent { connections: 1 } => "HTTP/1.1 serial".to_owned(),
             Fetch::Persistent { connections } => format!("HTTP/1.1, {connections} connections"),

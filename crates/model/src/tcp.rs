@@ -111,6 +111,13 @@ impl Sender {
         self.window_max.unwrap_or(f64::INFINITY)
     }
 
+    /// The window after one of `w` segments has been acknowledged: every ACK, also the last that covers less,
+    /// opens it by a whole segment's worth. Doubling stays doubling; with delayed ACKs 1 becomes 2, 3, 5, 8.
+    pub(crate) fn opened(&self, w: f64) -> f64 {
+        // Factors such as 1 + 1/3 are not exact.
+        (w + (w * (self.growth - 1.0) - 1e-9).ceil()).min(self.cap())
+    }
+
     /// Segments `size` needs.
     pub(crate) fn segments(&self, size: Bytes) -> f64 {
         size.0.div_ceil(self.mss.0.max(1)) as f64

@@ -6,7 +6,7 @@
 
 use crate::Seconds;
 use crate::domain::{DomainError, positive};
-use crate::explain::{Explained, Quantity, Region, significant};
+use crate::explain::{Bound, Explained, Quantity, Region, significant};
 use serde::Serialize;
 
 /// Users of one line who all ask at once: `m`, `n`, `t` of Eqs. 1 to 4.
@@ -59,6 +59,13 @@ impl Line {
         Seconds((m * (n - 1.0) + (m + 1.0) / 2.0) * t)
     }
 
+    /// Between what the mean turnaround of a batch lies under any order of service: users one after the
+    /// other, each served whole, `(m+1)/2 n t`; everyone finishing last, `m n t`.
+    pub fn turnaround_bounds(self) -> (Seconds, Seconds) {
+        let (m, n, t) = self.reals();
+        (Seconds((m + 1.0) / 2.0 * n * t), Seconds(m * n * t))
+    }
+
     /// Eqs. 1 to 4 with the numbers in them.
     pub fn explain(self) -> Explained<Line> {
         let (m, n, t) = (self.users, self.packets, significant(self.packet_time.0));
@@ -109,6 +116,14 @@ impl Line {
             "s",
             "document 004, Eq. 4",
         );
+        let (low, high) = self.turnaround_bounds();
+        e.bounds.push(Bound {
+            quantity: "mean turnaround",
+            low: low.0,
+            high: Some(high.0),
+            unit: "s",
+            source: "any order of service: one after the other, (m+1)/2 n t; all finish last, m n t",
+        });
         e.assumptions.extend(ASSUMPTIONS);
         e.region.push(same_size_region());
         e
@@ -217,6 +232,20 @@ impl Mixed {
         Seconds(total / self.users())
     }
 
+    /// As [`Line::turnaround_bounds`]: whole users in order of their packet times; everyone finishing last.
+    pub fn turnaround_bounds(&self) -> (Seconds, Seconds) {
+        let n = self.packets as f64;
+        let mut groups = self.groups.clone();
+        groups.sort_by(|a, b| a.packet_time.0.total_cmp(&b.packet_time.0));
+        let (mut total, mut before) = (0.0, 0.0);
+        for group in groups {
+            let (m, work) = (group.users as f64, n * group.packet_time.0);
+            total += m * before + work * m * (m + 1.0) / 2.0;
+            before += m * work;
+        }
+        (Seconds(total / self.users()), Seconds(n * self.round_time()))
+    }
+
     fn users(&self) -> f64 {
         self.groups.iter().map(|group| group.users as f64).sum()
     }
@@ -278,6 +307,14 @@ impl Mixed {
             "s",
             "document 004, Eq. 6",
         );
+        let (low, high) = self.turnaround_bounds();
+        e.bounds.push(Bound {
+            quantity: "mean turnaround",
+            low: low.0,
+            high: Some(high.0),
+            unit: "s",
+            source: "any order of service: one after the other, the fastest first (Smith 1956); all finish last",
+        });
         e.assumptions.extend(ASSUMPTIONS);
         e.region.push(same_size_region());
         if sum == InnerSum::TableThree {
@@ -365,6 +402,25 @@ mod tests {
         // m_0 and t_0 are zero, so the printed minus leaves only 10 (5 - t) in place of 10 (5 t).
         let minus = (15.0 * 2.0 * 15.0 * t + 10.0 * (5.0 - t) + 15.0 + 55.0) / 15.0;
         assert!((minus - eq4).abs() > 0.5);
+    }
+
+    #[test]
+    fn round_robin_lies_between_the_bounds_of_any_order() {
+        for (users, packets) in [(1, 1), (1, 9), (50, 12), (7, 1)] {
+            let e = Line::new(users, packets, Seconds(0.036)).unwrap().explain();
+            assert!(e.bounds[0].contains(e.answer.turnaround().0), "{users} {packets}");
+        }
+        for times in [[1.0, 1.0], [1.0, 2.0], [2.0, 1.0], [0.1, 5.0]] {
+            let groups = [(5, times[0]), (10, times[1])].map(|(users, t)| Group {
+                users,
+                packet_time: Seconds(t),
+            });
+            let e = Mixed::new(&groups, 3).unwrap().explain(InnerSum::Printed);
+            assert!(
+                e.bounds[0].contains(e.answer.turnaround(InnerSum::Printed).0),
+                "{times:?}"
+            );
+        }
     }
 
     #[test]

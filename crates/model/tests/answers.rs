@@ -3,7 +3,9 @@
 use measure::{Bytes, Rate};
 use model::Seconds;
 use model::dimension::{Basis, Question};
-use model::distribute::{Offer, lines_for, split, split_by_cost, split_steady};
+use model::distribute::{
+    Offer, SteadyLine, WindowLine, given, lines_for, split, split_by_cost, split_steady, split_windows,
+};
 use model::tcp::Sender;
 use model::tcp::setup::Setup;
 use model::transaction::Mode;
@@ -56,6 +58,8 @@ proptest! {
         prop_assert_eq!(answer.answer.users.iter().sum::<u64>(), users);
         prop_assert!(answer.bounds[0].contains(answer.answer.turnaround.0));
         prop_assert!(answer.answer.savings_percent >= -1e-9);
+        let again = given(packets, &offers, &answer.answer.users).unwrap();
+        prop_assert_eq!(again.answer, answer.answer);
     }
 
     #[test]
@@ -77,21 +81,72 @@ proptest! {
         a in 0.01f64..1.0,
         b in 0.01f64..1.0,
     ) {
-        let lines = [(Seconds(a), Seconds(0.1)), (Seconds(b), Seconds(0.3))];
-        let (_, response) = split_steady(users, Seconds(think), &lines).unwrap();
-        let of = |line: (Seconds, Seconds), k: usize| {
+        let lines = [(a, 0.1), (b, 0.3)].map(|(demand, latency)| SteadyLine {
+            name: "line".to_owned(),
+            demand: Seconds(demand),
+            latency: Seconds(latency),
+        });
+        let found = split_steady(users, Seconds(think), &lines).unwrap();
+        let response = found.answer.response;
+        for bound in &found.bounds {
+            prop_assert!(bound.contains(response.0), "{bound}: {response}");
+        }
+        prop_assert_eq!(found.answer.users.iter().sum::<u64>(), users as u64);
+        let of = |line: &SteadyLine, k: usize| {
             if k == 0 {
                 return 0.0;
             }
             let stations = vec![
-                model::closed::Station::queue("line", line.0),
-                model::closed::Station::delay("latency", line.1),
+                model::closed::Station::queue("line", line.demand),
+                model::closed::Station::delay("latency", line.latency),
             ];
             let network = model::closed::Network::new(stations, Seconds(think)).unwrap();
             k as f64 * network.exact(k as u64).unwrap().response.0
         };
-        let best = (0..=users).map(|k| of(lines[0], k) + of(lines[1], users - k)).fold(f64::INFINITY, f64::min);
+        let best = (0..=users).map(|k| of(&lines[0], k) + of(&lines[1], users - k)).fold(f64::INFINITY, f64::min);
         prop_assert!((response.0 - best / users as f64).abs() <= 1e-9 * best);
+    }
+
+    #[test]
+    fn users_whose_windows_take_turns_are_split_no_worse_than_by_any_other_split(
+        users in 1u64..16,
+        page in 1_000u64..200_000,
+        rates in prop::collection::vec((100_000u64..100_000_000, 0.001f64..0.3), 1..4),
+    ) {
+        let question = Question {
+            users,
+            page: Bytes(page),
+            turnaround: Seconds(1.0),
+            rtt: Seconds(0.1),
+            sender: Sender::bsd(Bytes(1460)),
+            setup: Setup::Tcp,
+            basis: Basis::Windows,
+        };
+        let line = |&(rate, rtt): &(u64, f64)| WindowLine {
+            name: "line".to_owned(),
+            rate: Rate(rate),
+            rtt: Seconds(rtt),
+        };
+        let lines: Vec<WindowLine> = rates.iter().map(line).collect();
+        let found = split_windows(&question, &lines, None).unwrap();
+        fn best(question: &Question, users: u64, lines: &[WindowLine]) -> f64 {
+            let cost = |line: &WindowLine, users: u64| {
+                let own = Question { users, rtt: line.rtt, ..*question };
+                if users == 0 { 0.0 } else { users as f64 * own.turnaround_at(line.rate).unwrap().total().0 }
+            };
+            match lines {
+                [last] => cost(last, users),
+                [first, rest @ ..] => (0..=users)
+                    .map(|k| cost(first, k) + best(question, users - k, rest))
+                    .fold(f64::INFINITY, f64::min),
+                [] => unreachable!("there is a line"),
+            }
+        }
+        let want = best(&question, users, &lines) / users as f64;
+        prop_assert!((found.answer.response.0 - want).abs() <= 1e-9 * want);
+        prop_assert!(found.bounds[0].contains(found.answer.response.0));
+        let again = split_windows(&question, &lines, Some(&found.answer.users)).unwrap();
+        prop_assert_eq!(again.answer, found.answer);
     }
 
     #[test]
@@ -121,13 +176,14 @@ proptest! {
         rtt in 0.001f64..0.3,
         objective in 0.05f64..60.0,
         window in 1u32..12,
-        kind in 0usize..4,
+        kind in 0usize..5,
     ) {
         let basis = [
             Basis::Burst,
             Basis::Steady { think: Seconds(5.0) },
             Basis::Document(Mode::Exact),
             Basis::Document(Mode::Paper),
+            Basis::Windows,
         ][kind];
         let question = Question {
             users,

@@ -19,3 +19,9 @@ pub fn wall() -> UnixTime {
         nanos: t.tv_nsec as u32,
     }
 }
+
+/// Processor time that the calling thread has used.
+pub(crate) fn thread_cpu() -> measure::Duration {
+    let t = clock_gettime(ClockId::ThreadCPUTime);
+    measure::Duration::new(t.tv_sec as u64, t.tv_nsec as u32)
+}

@@ -7,6 +7,8 @@
 pub mod aside;
 pub mod clock;
 mod concurrency;
+pub mod control;
+pub mod dial;
 pub mod fs;
 pub mod herd;
 pub mod inherit;

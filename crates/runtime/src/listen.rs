@@ -107,6 +107,33 @@ impl Listener {
         })
     }
 
+    /// Listens once more on the sockets of an address, for a strategy that takes over from another: `queues` of
+    /// them to each listener, so that every socket gets somebody who accepts. None if they are closed.
+    ///
+    /// # Errors
+    /// What the system says to a socket's address.
+    pub fn again(sockets: &Sockets, how: Listening, queues: usize) -> std::io::Result<Vec<Listener>> {
+        let mut listeners = Vec::new();
+        let mut origin = sockets.origin();
+        for some in sockets.living().chunks(queues.max(1)) {
+            let [fd, further @ ..] = some else { continue };
+            let address =
+                SocketAddr::try_from(rustix::net::getsockname(fd)?).map_err(|_| Errno::AFNOSUPPORT)?;
+            let sockets = Sockets::new(origin, fd);
+            further.iter().for_each(|fd| sockets.put(Arc::clone(fd)));
+            listeners.push(Listener {
+                fd: Arc::clone(fd),
+                address,
+                how,
+                sockets,
+            });
+            if let Origin::Bound(asked) = origin {
+                origin = Origin::Surplus(asked);
+            }
+        }
+        Ok(listeners)
+    }
+
     /// Opens the sockets that [`Listener::shards`] of this count will want, while this process still may.
     ///
     /// # Errors

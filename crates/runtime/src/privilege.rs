@@ -193,6 +193,8 @@ pub struct Reach {
     pub execute: Vec<PathBuf>,
     /// Files in these can be made and written.
     pub write: Vec<PathBuf>,
+    /// Sockets in these can be made, and anything be removed, so that one of another process is replaced.
+    pub sockets: Vec<PathBuf>,
     /// TCP ports that can be bound.
     pub ports: Vec<u16>,
 }
@@ -236,6 +238,7 @@ pub fn confine(reach: &Reach) -> io::Result<Confinement> {
             (&reach.read, read),
             (&reach.execute, read | AccessFs::Execute),
             (&reach.write, write),
+            (&reach.sockets, AccessFs::MakeSock | AccessFs::RemoveFile),
         ],
     )
     .map_err(io::Error::other)?;
@@ -333,6 +336,7 @@ mod tests {
         let reach = Reach {
             read: vec![at("site"), at("missing")],
             write: vec![at("logs")],
+            sockets: Vec::new(),
             ..Reach::default()
         };
         let outside = std::net::TcpListener::bind("127.0.0.1:0").unwrap();

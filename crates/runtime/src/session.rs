@@ -64,9 +64,12 @@ pub enum Event<'a, J: Job> {
     Eof,
     /// The instant `deadline` named has come.
     Deadline,
-    /// The server is shutting down or this listener's strategy is being replaced: finish what is
-    /// owed, then close. An idle session answers with `Close` at the next poll.
+    /// The server is shutting down: finish what is owed, then close. An idle session answers with `Close` at the
+    /// next poll.
     Drain,
+    /// This listener's strategy is being replaced, and nothing is urgent: the next answer says that it is the
+    /// last. An idle session waits for its next request, as one may be on its way.
+    Retire,
     /// The connection failed (reset, broken pipe, a file that could not be read). Only `Close` is sensible.
     Lost(Loss),
 }

@@ -26,6 +26,8 @@ pub enum Signal {
 pub struct Signals {
     pipes: Vec<(UnixStream, Signal)>,
     heeds: Box<dyn FnMut(Signal) -> bool + Send>,
+    /// What ends a wait as well.
+    also: Option<std::os::fd::OwnedFd>,
 }
 
 impl std::fmt::Debug for Signals {
@@ -77,7 +79,13 @@ impl Signals {
         Ok(Signals {
             pipes: meanings.iter().map(take).collect::<io::Result<_>>()?,
             heeds,
+            also: None,
         })
+    }
+
+    /// Ends waits early, too, when this is readable.
+    pub fn watch(&mut self, also: std::os::fd::OwnedFd) {
+        self.also = Some(also);
     }
 
     /// The next signal, or none within this time. None may come earlier, too.
@@ -95,6 +103,7 @@ impl Signals {
                 .pipes
                 .iter()
                 .map(|(read, _)| PollFd::new(read, PollFlags::IN))
+                .chain(self.also.iter().map(|also| PollFd::new(also, PollFlags::IN)))
                 .collect();
             match poll(&mut waiting, timeout.as_ref()) {
                 Ok(_) | Err(rustix::io::Errno::INTR) => {}

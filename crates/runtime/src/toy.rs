@@ -187,6 +187,7 @@ impl Session for Line {
                 }
             }
             Event::Path(_) => {}
+            Event::Retire => self.draining = true,
             Event::Progress(bytes) => {
                 cx.seen.lock().unwrap().progress += bytes;
                 self.deadline = now + self.idle;

@@ -1,7 +1,7 @@
 //! Windows over a loss-free link: when the sender stalls waiting for an acknowledgement, and for how long.
 //!
-//! Window `i` holds `w g^i` segments, at most `Wmax`. After sending it the sender waits until the first
-//! acknowledgement of that window is back, unless the window fills the pipe:
+//! Window `i` holds about `w g^i` segments, at most `Wmax`: every ACK opens it by a whole one. After sending it
+//! the sender waits until the first acknowledgement of that window is back, unless the window fills the pipe:
 //!
 //! ```text
 //! stall_i = max(0, R + s/C - W_i s/C)      latency = R + o/C + sum of the stalls before the last window
@@ -104,7 +104,7 @@ pub(crate) fn send_at(seconds_per_byte: f64, rtt: f64, sender: &Sender, size: By
             stalls += 1;
             stalled += stall;
         }
-        w = (w * sender.growth).min(cap);
+        w = sender.opened(w);
     }
     Ramped {
         segments,

@@ -145,6 +145,8 @@ fn count(counter: &AtomicU64, by: u64) {
 #[derive(Debug, Default)]
 pub(crate) struct Control {
     draining: AtomicBool,
+    /// Nothing is urgent: whoever is idle may still ask.
+    gently: AtomicBool,
     /// Nanoseconds of the instant at which patience ends.
     until: AtomicU64,
 }
@@ -153,7 +155,20 @@ impl Control {
     /// Asks for a drain that ends at `until` at the latest. Waking the worker is the caller's part.
     pub(crate) fn drain(&self, until: Instant) {
         self.until.store(until.as_nanos(), Ordering::Relaxed);
+        self.gently.store(false, Ordering::Relaxed);
         self.draining.store(true, Ordering::Release);
+    }
+
+    /// Asks for an end without haste: whoever is connected may ask once more. A drain may follow.
+    pub(crate) fn retire(&self) {
+        self.gently.store(true, Ordering::Relaxed);
+        self.until.store(u64::MAX, Ordering::Relaxed);
+        self.draining.store(true, Ordering::Release);
+    }
+
+    /// Whether nothing is urgent.
+    fn is_gentle(&self) -> bool {
+        self.gently.load(Ordering::Relaxed)
     }
 
     /// When patience ends; may come closer while draining.
@@ -289,6 +304,8 @@ pub(crate) struct Worker<V: Service, B: Backend> {
     waiting: Vec<usize>,
     accept_paused_until: Option<Instant>,
     stopping: Stopping,
+    /// If it stops: without haste.
+    gently: bool,
 }
 
 impl<V: Service, B: Backend> Worker<V, B> {
@@ -333,6 +350,7 @@ impl<V: Service, B: Backend> Worker<V, B> {
             waiting: Vec::new(),
             accept_paused_until: None,
             stopping: Stopping::No,
+            gently: false,
         }
     }
 
@@ -429,7 +447,7 @@ impl<V: Service, B: Backend> Worker<V, B> {
                     self.conns.insert_at(id, conn);
                     self.show_open();
                     if self.stopping == Stopping::Drained {
-                        self.tell_aside(id, Event::Drain);
+                        self.tell_of_the_end(id);
                     } else {
                         self.run(Next::Receive(id));
                     }
@@ -1074,7 +1092,12 @@ impl<V: Service, B: Backend> Worker<V, B> {
             Stopping::Listening { .. } => {
                 // One more turn has passed, so bytes that had arrived by then have been seen.
                 self.stopping = Stopping::Drained;
-                self.for_each(|worker, id| worker.tell_aside(id, Event::Drain));
+                self.gently = self.control.is_gentle();
+                self.for_each(Self::tell_of_the_end);
+            }
+            Stopping::Drained if self.gently && !self.control.is_gentle() => {
+                self.gently = false;
+                self.for_each(Self::tell_of_the_end);
             }
             Stopping::Drained if self.now >= self.control.until() => {
                 if let Some(front) = &mut self.front {
@@ -1084,6 +1107,12 @@ impl<V: Service, B: Backend> Worker<V, B> {
             }
             Stopping::Drained => {}
         }
+    }
+
+    /// Tells a connection that all ends, with haste or without.
+    fn tell_of_the_end(&mut self, id: Id) {
+        let event = if self.gently { Event::Retire } else { Event::Drain };
+        self.tell_aside(id, event);
     }
 
     fn for_each(&mut self, mut act: impl FnMut(&mut Self, Id)) {

@@ -46,6 +46,13 @@ impl Sockets {
         self.origin
     }
 
+    /// Where they listen, with the port the system chose; none if all are closed.
+    pub fn address(&self) -> Option<SocketAddr> {
+        let living = self.living();
+        let name = rustix::net::getsockname(living.first()?).ok()?;
+        SocketAddr::try_from(name).ok()
+    }
+
     /// All that are open.
     pub fn living(&self) -> Vec<Arc<OwnedFd>> {
         self.all()

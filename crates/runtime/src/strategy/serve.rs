@@ -103,6 +103,18 @@ impl Handle {
         }
     }
 
+    /// Takes no new connections and lets go of the open ones without haste: the next answer of each is its last.
+    /// For a strategy whose place another has taken, at the same sockets. Returns at once.
+    pub fn retire(&self) {
+        self.control.retire();
+        for listeners in &self.listeners {
+            listeners.give_up();
+        }
+        for wake in &self.wakers {
+            wake();
+        }
+    }
+
     /// Closes everything now.
     pub fn stop(&self) {
         self.drain(Duration::ZERO);

@@ -100,6 +100,8 @@ pub struct Config {
     /// Sites for requests that name their host; others get the site of the top level.
     pub host: Vec<Host>,
 
+    /// Where `weir ctl` reaches the server: a socket of this file name. None: nowhere.
+    pub control: Option<PathBuf>,
     /// Who may see the live page and the metrics under `/.weir/`.
     pub live: LiveFor,
     /// Whether `/healthz` and `/readyz` are answered, in place of files of these names.
@@ -203,6 +205,7 @@ impl Default for Config {
             header_rule: Vec::new(),
             redirect: Vec::new(),
             host: Vec::new(),
+            control: None,
             live: LiveFor::default(),
             health: false,
             access_log: None,
@@ -494,6 +497,9 @@ impl Config {
         }
         if self.landlock != running.landlock {
             keys.push("landlock");
+        }
+        if self.control != running.control {
+            keys.push("control");
         }
         if self.behavior != running.behavior {
             keys.push("behavior");

@@ -194,6 +194,12 @@ impl fmt::Display for Workers {
     }
 }
 
+impl Serialize for Workers {
+    fn serialize<S: serde::Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        s.collect_str(self)
+    }
+}
+
 impl<'de> Deserialize<'de> for Workers {
     fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Workers, D::Error> {
         from_text_or_number(d)

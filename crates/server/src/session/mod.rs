@@ -50,6 +50,8 @@ pub struct Session {
     half_closed: bool,
     /// The server is shutting down: the next answer is the last.
     draining: bool,
+    /// The next answer is the last, and may come as late as it likes.
+    retiring: bool,
     /// The lines of the answers on their way.
     slot: Slot,
     /// Requests so far.
@@ -155,6 +157,7 @@ impl Session {
             peer,
             half_closed: false,
             draining: false,
+            retiring: false,
             slot: Slot::NONE,
             requests: 0,
             pace,
@@ -373,6 +376,7 @@ impl runtime::Session for Session {
             Event::Eof => self.eof(cx, tx, now),
             Event::Deadline => self.timeout(cx, tx, now),
             Event::Drain => self.drain(now),
+            Event::Retire => self.retiring = true,
             Event::Lost(Loss::Socket(_)) => self.abort(cx, Cut::Peer, now),
             Event::Lost(Loss::File(_)) => self.abort(cx, Cut::File, now),
         }

@@ -158,7 +158,7 @@ impl Session {
     #[inline]
     pub(super) fn count(&mut self, cx: &Cx) {
         self.requests = self.requests.saturating_add(1);
-        if self.draining || self.requests >= cx.state.limits.requests_per_connection {
+        if self.draining || self.retiring || self.requests >= cx.state.limits.requests_per_connection {
             self.http.drain();
         }
     }

@@ -1,0 +1,251 @@
+//! One connection to a server: requests become bytes, bytes become replies.
+//!
+//! Holds no socket and no clock. Between two calls it keeps the bytes of an unfinished head and nothing
+//! else, so that an idle one owns no memory beyond itself (56 bytes). Refuses to know what replies mean,
+//! or why something is asked. Framing, persistence and pipelining are `http1`'s (RFC 9112).
+
+use http1::client::{Connection, Ended, Step};
+use http1::field::Slots;
+use http1::framing::Framing;
+use http1::method::Method;
+use http1::{Fault, Limits, Misuse};
+
+/// The most requests that may wait for their replies.
+pub const OUTSTANDING_MAX: usize = 64;
+
+/// The version a request is sent with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Version {
+    /// One request, then the connection ends.
+    Http10,
+    /// The connection persists.
+    Http11,
+}
+
+/// The part of a GET request behind its target: the same for all requests to a server.
+#[derive(Clone, Debug)]
+pub struct Ending {
+    version: Version,
+    bytes: Vec<u8>,
+}
+
+impl Ending {
+    /// For requests to `host`, as `user_agent`.
+    pub fn new(version: Version, host: &str, user_agent: &str) -> Ending {
+        let number = match version {
+            Version::Http10 => "1.0",
+            Version::Http11 => "1.1",
+        };
+        // HTTP/1.0 has no Host; servers of many names need it all the same, and clients have long sent it.
+        let text = format!(" HTTP/{number}\r\nHost: {host}\r\nUser-Agent: {user_agent}\r\n\r\n");
+        Ending {
+            version,
+            bytes: text.into_bytes(),
+        }
+    }
+}
+
+/// What was heard.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Heard<'a> {
+    /// The head of a final reply, with its status.
+    Head(u16),
+    /// Content; never empty.
+    Body(&'a [u8]),
+    /// The reply is complete.
+    End,
+}
+
+/// What a closing server leaves behind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Left {
+    /// Nothing.
+    Nothing,
+    /// So many requests that will not be answered here.
+    Unanswered(u8),
+}
+
+/// One connection.
+#[derive(Debug, Default)]
+pub struct Session {
+    http: Connection,
+    /// The beginning of a head.
+    kept: Vec<u8>,
+}
+
+impl Session {
+    /// For a connection that nothing was sent on yet.
+    pub fn new() -> Session {
+        Session::default()
+    }
+
+    /// Appends a GET request.
+    ///
+    /// # Errors
+    /// If it may not be sent now: [`OUTSTANDING_MAX`] are, or the last one was.
+    pub fn get(&mut self, out: &mut Vec<u8>, target: &str, ending: &Ending) -> Result<(), Misuse> {
+        let persist = ending.version == Version::Http11;
+        self.http.begin_request(Method::Get, persist, &Limits::DEFAULT)?;
+        out.extend_from_slice(b"GET ");
+        out.extend_from_slice(target.as_bytes());
+        out.extend_from_slice(&ending.bytes);
+        self.http.end_request()
+    }
+
+    /// Takes in what arrived and says what it is.
+    ///
+    /// # Errors
+    /// What the server did wrong; the connection is of no more use.
+    pub fn receive(&mut self, bytes: &[u8], mut hear: impl FnMut(Heard<'_>)) -> Result<(), Fault> {
+        let joined;
+        let mut input = bytes;
+        if !self.kept.is_empty() {
+            self.kept.extend_from_slice(bytes);
+            joined = std::mem::take(&mut self.kept);
+            input = &joined;
+        }
+        loop {
+            let mut slots = Slots::new();
+            let used = match self.http.receive(input, &mut slots, &Limits::DEFAULT)? {
+                Step::Partial { used } => {
+                    self.kept = input[used..].to_vec();
+                    return Ok(());
+                }
+                Step::Closed => return Ok(()),
+                Step::Interim { used, .. } => used,
+                Step::Response { head, used } => {
+                    hear(Heard::Head(head.status));
+                    if head.framing == Framing::Empty {
+                        hear(Heard::End);
+                    }
+                    used
+                }
+                Step::Body { data, used } => {
+                    hear(Heard::Body(data));
+                    used
+                }
+                Step::End { used, .. } => {
+                    hear(Heard::End);
+                    used
+                }
+            };
+            input = &input[used..];
+        }
+    }
+
+    /// The server closed its half; `hear` is told if that completes a reply.
+    ///
+    /// # Errors
+    /// If that cuts a reply short.
+    pub fn eof(&mut self, mut hear: impl FnMut(Heard<'_>)) -> Result<Left, Fault> {
+        let left = match self.http.eof()? {
+            Ended::Idle => 0,
+            Ended::Unanswered(left) => left,
+            Ended::Body(left) => {
+                hear(Heard::End);
+                left
+            }
+        };
+        Ok(if left == 0 {
+            Left::Nothing
+        } else {
+            Left::Unanswered(left)
+        })
+    }
+
+    /// Requests whose replies have not begun.
+    pub fn outstanding(&self) -> usize {
+        usize::from(self.http.outstanding())
+    }
+
+    /// Whether another request may follow.
+    pub fn is_persistent(&self) -> bool {
+        self.http.is_persistent()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ending(version: Version) -> Ending {
+        Ending::new(version, "example.org", "weir")
+    }
+
+    fn heard(session: &mut Session, bytes: &[u8]) -> Result<Vec<String>, Fault> {
+        let mut all = Vec::new();
+        session.receive(bytes, |heard| all.push(shown(heard)))?;
+        Ok(all)
+    }
+
+    fn shown(heard: Heard<'_>) -> String {
+        match heard {
+            Heard::Head(status) => status.to_string(),
+            Heard::Body(bytes) => String::from_utf8_lossy(bytes).into_owned(),
+            Heard::End => ".".to_owned(),
+        }
+    }
+
+    #[test]
+    fn pipelined_replies_come_in_order_however_they_are_cut() {
+        let stream = b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhiHTTP/1.1 304 Not Modified\r\n\r\n\
+            HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n";
+        for size in 1..stream.len() {
+            let (mut session, mut out) = (Session::new(), Vec::new());
+            for target in ["/a", "/b", "/c"] {
+                session
+                    .get(&mut out, target, &ending(Version::Http11))
+                    .expect("room");
+            }
+            assert!(
+                out.starts_with(b"GET /a HTTP/1.1\r\nHost: example.org\r\nUser-Agent: weir\r\n\r\nGET /b ")
+            );
+            let mut all = String::new();
+            for piece in stream.chunks(size) {
+                all.extend(heard(&mut session, piece).expect("sound"));
+            }
+            assert_eq!(all, "200hi.304.200abc.", "pieces of {size}");
+            assert!(session.is_persistent() && session.outstanding() == 0 && session.kept.is_empty());
+        }
+    }
+
+    #[test]
+    fn a_reply_until_the_end_ends_with_it() {
+        let (mut session, mut out) = (Session::new(), Vec::new());
+        session
+            .get(&mut out, "/", &ending(Version::Http10))
+            .expect("room");
+        assert!(session.get(&mut out, "/", &ending(Version::Http10)).is_err());
+        assert_eq!(
+            heard(&mut session, b"HTTP/1.0 200 OK\r\n\r\nall").expect("sound"),
+            ["200", "all"]
+        );
+        let mut ends = 0;
+        assert_eq!(session.eof(|_| ends += 1), Ok(Left::Nothing));
+        assert_eq!(ends, 1);
+    }
+
+    #[test]
+    fn an_early_end_is_told_from_a_late_one() {
+        let asked = || {
+            let (mut session, mut out) = (Session::new(), Vec::new());
+            session
+                .get(&mut out, "/", &ending(Version::Http11))
+                .expect("room");
+            session
+                .get(&mut out, "/", &ending(Version::Http11))
+                .expect("room");
+            session
+        };
+        assert_eq!(asked().eof(|_| ()), Ok(Left::Unanswered(2)));
+        let mut session = asked();
+        heard(&mut session, b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf").expect("sound");
+        assert!(session.eof(|_| ()).is_err());
+        assert!(heard(&mut asked(), b"SSH-2.0\r\n\r\n").is_err());
+    }
+
+    #[test]
+    fn a_session_is_small() {
+        assert!(size_of::<Session>() <= 56);
+    }
+}

@@ -1,0 +1,89 @@
+//! Chance by purpose: one seed, and from it a separate generator for each thing that is drawn.
+//!
+//! A stream of its own for every purpose and every user means that asking for more files does not
+//! change what users do, and that a machine can draw for its own users without drawing for the others.
+//! Logarithms and powers come from `libm`, which computes them from additions and multiplications that
+//! IEEE 754 fixes to the bit; the platform's own functions may differ in the last one.
+
+use measure::{Draw, Rng, Seed};
+
+/// What a generator is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// Sizes of base files.
+    BaseSizes,
+    /// Sizes of embedded files.
+    EmbeddedSizes,
+    /// Sizes of files that stand alone.
+    SingleSizes,
+    /// Files per base object.
+    FilesPerObject,
+    /// The order objects lie in on the stack before the first request.
+    StackOrder,
+    /// Depths in the stack.
+    StackDistances,
+    /// One user: session lengths and OFF times.
+    User,
+    /// The content of one file.
+    Content,
+    /// A WebStone client's choices.
+    Client,
+    /// An open process of arrivals.
+    Arrivals,
+}
+
+/// The generator for `purpose`, the `index`-th of its kind.
+pub fn stream(seed: Seed, purpose: Purpose, index: u64) -> Rng {
+    let purpose = mixed(purpose as u64 + 1);
+    Seed(mixed(seed.0 ^ mixed(purpose.wrapping_add(index)))).rng()
+}
+
+/// The finalizer of SplitMix64 (Steele, Lea and Flood 2014): every input bit reaches every output bit.
+fn mixed(x: u64) -> u64 {
+    let x = x.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    x ^ (x >> 31)
+}
+
+/// A number in `(0, 1)` with 53 random bits; never 0, so that its logarithm exists.
+pub fn uniform(rng: &mut Rng) -> f64 {
+    ((rng.next_u64() >> 11) as f64 + 0.5) * (1.0 / (1u64 << 53) as f64)
+}
+
+/// A standard normal number (Box and Muller 1958).
+pub fn normal(rng: &mut Rng) -> f64 {
+    let radius = (-2.0 * libm::log(uniform(rng))).sqrt();
+    radius * libm::cos(2.0 * core::f64::consts::PI * uniform(rng))
+}
+
+/// An even choice among `0..n`; `n` is not 0. The bias is below `n / 2^64`.
+pub fn below(rng: &mut Rng, n: u64) -> u64 {
+    ((u128::from(rng.next_u64()) * u128::from(n)) >> 64) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn purposes_and_indices_give_different_streams() {
+        let mut firsts: Vec<u64> = (0..1000)
+            .flat_map(|index| {
+                [Purpose::User, Purpose::Content, Purpose::BaseSizes]
+                    .map(|purpose| stream(Seed(7), purpose, index).next_u64())
+            })
+            .collect();
+        firsts.sort_unstable();
+        firsts.dedup();
+        assert_eq!(firsts.len(), 3000);
+    }
+
+    /// The bits themselves, so that a machine that computes otherwise is noticed.
+    #[test]
+    fn the_bits_are_the_same_everywhere() {
+        let mut rng = stream(Seed(1), Purpose::User, 0);
+        let bits: Vec<u64> = (0..2).map(|_| normal(&mut rng).to_bits()).collect();
+        assert_eq!(bits, [0xbfee_06df_49d7_ecb2, 0xbfc5_547f_0fe0_0f1c], "{bits:#x?}");
+    }
+}

@@ -1,0 +1,875 @@
+//! Users at work: state machines that fetch objects, sleep, and write down how long things took.
+//!
+//! ```text
+//!            alarm                 all files of the object
+//!   WAITING ───────▶ FETCHING ───────────────────────────────▶ WAITING (OFF time), or at once the next
+//!      ▲               │  ▲ alarm                               │
+//!      │     a pause   ▼  │                                     │ the script, or the run, is over
+//!      │   (active OFF, retry)                                  ▼
+//!      └─────────── PAUSING                                    DONE
+//! ```
+//! One line of `runtime`'s driver is one user, with at most one connection. Protocol modes follow document
+//! 000: HTTP/1.0 opens a connection for each file; serial keeps one and has one request outstanding;
+//! pipelined asks for the page alone and then for everything else at once; early close does so too and
+//! closes before the OFF time. (At once means up to 64 requests, and more as replies come: the one
+//! departure from the original, which objects of more than 65 files see.) When the server closes early,
+//! what it left unanswered is asked for again on a new connection.
+//!
+//! Two lines have only alarms: the bell that ends the run, and the clock of arrivals of an open run, whose
+//! users are a pool of connections.
+//! Refuses to know of sockets, clocks and what a run is for.
+
+use crate::arrivals::Arrivals;
+use crate::connections::Mode;
+use crate::record::{Record, Trouble};
+use crate::webstone::Choices;
+use crate::work::Work;
+use client::session::{Ending, Heard, Left, OUTSTANDING_MAX, Session};
+use core::sync::atomic::{AtomicU64, Ordering};
+use measure::{Duration, Instant};
+use runtime::dial::{self, Failing, Happened, Port};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use twox_hash::xxhash3_128::Hasher;
+
+/// Connections that a file may lose before it is given up.
+const TRIES_MAX: u8 = 3;
+/// How long a user without OFF time waits after it gave a file up, so that a dead server is not stormed.
+const RETRY_PAUSE: Duration = Duration::from_millis(100);
+/// Arrivals that may wait for a connection in an open run.
+const BACKLOG_MAX: usize = 1_000_000;
+
+/// One request of a script.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// The file.
+    pub file: u32,
+    /// Whether an object begins with it.
+    pub begins: bool,
+    /// Whether a session ends with it.
+    pub last: bool,
+    /// How long the user is OFF after it.
+    pub off: Duration,
+}
+
+/// Where a user's objects come from.
+#[derive(Debug)]
+pub enum Supply {
+    /// A list of its own, with OFF times; it is done at the end.
+    Script {
+        /// The requests.
+        steps: Box<[Step]>,
+        /// The next one.
+        next: usize,
+    },
+    /// Objects drawn by weight, endless.
+    Weighted(Choices),
+    /// Every `stride`-th object of an order, around and around.
+    Turn {
+        /// Objects by number.
+        order: Arc<[u32]>,
+        /// Position of the next one.
+        next: usize,
+        /// What is added for the one after it.
+        stride: usize,
+    },
+}
+
+/// Who asks when.
+#[derive(Debug)]
+pub enum Model {
+    /// Users that begin at these times from the start, and fetch, sleep and fetch again.
+    Closed(Vec<(Duration, Supply)>),
+    /// Objects are asked for when they arrive.
+    Open {
+        /// When.
+        arrivals: Arrivals,
+        /// What, one for each arrival of the whole process, whichever shard it belongs to.
+        supply: Supply,
+        /// Connections at the most.
+        lines_max: u32,
+    },
+}
+
+/// How a crew works.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    /// What can be asked for.
+    pub work: Arc<Work>,
+    /// How it is asked for.
+    pub mode: Mode,
+    /// What stands behind the target of each request.
+    pub ending: Arc<Ending>,
+    /// No object begins after this.
+    pub duration: Duration,
+    /// How long objects under way may still take then.
+    pub grace: Duration,
+    /// How long a reply may make no progress.
+    pub timeout: Duration,
+    /// Whether contents are held against the manifest's digests.
+    pub verify: bool,
+}
+
+/// What can be seen of a crew while it works.
+#[derive(Debug, Default)]
+pub struct Live {
+    /// Files complete.
+    pub files: AtomicU64,
+    /// Content received.
+    pub bytes: AtomicU64,
+    /// Troubles.
+    pub errors: AtomicU64,
+    /// Objects under way.
+    pub active: AtomicU64,
+}
+
+/// The digest of a body under way.
+#[derive(Default)]
+struct Digest(Hasher);
+
+impl core::fmt::Debug for Digest {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str("Digest")
+    }
+}
+
+/// A file of an object.
+#[derive(Clone, Copy, Debug)]
+struct Part {
+    file: u32,
+    off: Duration,
+}
+
+/// An object under way.
+#[derive(Debug)]
+struct Fetch {
+    parts: Vec<Part>,
+    /// Parts asked for, on this connection or, if complete, on earlier ones.
+    asked: usize,
+    /// Parts complete.
+    got: usize,
+    /// When the object was meant to begin.
+    intended: Instant,
+    /// When the part under way was.
+    part_intended: Instant,
+    /// Where its service time begins.
+    mark: Instant,
+    /// Where waiting for its first byte begins.
+    sent: Instant,
+    /// When its reply began.
+    first: Option<Instant>,
+    /// When the connection was opened, until it stands.
+    opening: Option<Instant>,
+    /// The last sign of life.
+    progress: Instant,
+    status: u16,
+    bytes: u64,
+    digest: Option<Box<Digest>>,
+    /// Connections lost since the last progress.
+    tries: u8,
+    /// Whether the session ends with the object.
+    last: bool,
+}
+
+#[derive(Debug)]
+enum Phase {
+    /// The alarm begins the next object; with `leave`, on a new connection.
+    Waiting {
+        leave: bool,
+    },
+    Fetching(Box<Fetch>),
+    /// The alarm goes on with the object.
+    Pausing(Box<Fetch>),
+    /// In the pool of an open run.
+    Free,
+    /// Nothing more to do.
+    Done,
+}
+
+#[derive(Debug)]
+struct User {
+    phase: Phase,
+    session: Option<Session>,
+    supply: Option<Supply>,
+}
+
+/// The open part of a run.
+#[derive(Debug)]
+struct Open {
+    arrivals: Arrivals,
+    /// The arrival that comes next: its number in the whole process, and when.
+    next: (u64, Instant),
+    supply: Supply,
+    /// Objects of the whole process that were drawn.
+    drawn: u64,
+    lines_max: usize,
+    free: Vec<u32>,
+    backlog: VecDeque<(Instant, u32)>,
+}
+
+/// The users of one thread.
+#[derive(Debug)]
+pub struct Crew {
+    setup: Setup,
+    users: Vec<User>,
+    starts: Vec<Duration>,
+    open: Option<Open>,
+    began: Instant,
+    /// Nothing begins any more.
+    ending: bool,
+    active: u64,
+    #[expect(clippy::vec_box, reason = "the boxes themselves are used again")]
+    spare: Vec<Box<Fetch>>,
+    live: Arc<Live>,
+    record: Record,
+}
+
+/// The line whose alarm ends the run: no user has it.
+const BELL: u32 = 0;
+/// The line that tells arrivals; users come after it.
+const CLOCK: u32 = 1;
+const FIRST: u32 = 2;
+
+impl Crew {
+    /// A crew that has not begun.
+    pub fn new(setup: Setup, model: Model, live: Arc<Live>) -> Crew {
+        let user = |supply| User {
+            phase: Phase::Waiting { leave: false },
+            session: None,
+            supply: Some(supply),
+        };
+        let (starts, users, open) = match model {
+            Model::Closed(users) => {
+                let (starts, supplies): (Vec<_>, Vec<_>) = users.into_iter().unzip();
+                (starts, supplies.into_iter().map(user).collect(), None)
+            }
+            Model::Open {
+                arrivals,
+                supply,
+                lines_max,
+            } => {
+                let open = Open {
+                    arrivals,
+                    next: (0, Instant::ZERO),
+                    supply,
+                    drawn: 0,
+                    lines_max: lines_max.max(1) as usize,
+                    free: Vec::new(),
+                    backlog: VecDeque::new(),
+                };
+                (Vec::new(), Vec::new(), Some(open))
+            }
+        };
+        Crew {
+            setup,
+            users,
+            starts,
+            open,
+            began: Instant::ZERO,
+            ending: false,
+            active: 0,
+            spare: Vec::new(),
+            live,
+            record: Record::default(),
+        }
+    }
+
+    /// What it measured.
+    pub fn into_record(self) -> Record {
+        self.record
+    }
+
+    fn user(&mut self, line: u32) -> &mut User {
+        &mut self.users[(line - FIRST) as usize]
+    }
+
+    /// The alarm of a user.
+    fn woken(&mut self, line: u32, at: Instant, port: &mut Port, now: Instant) {
+        let timeout = self.setup.timeout;
+        match core::mem::replace(&mut self.user(line).phase, Phase::Done) {
+            Phase::Waiting { leave } => {
+                if leave {
+                    self.leave(line, port);
+                }
+                self.record.lag.add(now.since(at));
+                self.begin(line, at, None, port, now);
+            }
+            Phase::Pausing(mut fetch) => {
+                fetch.part_intended = at;
+                fetch.progress = now;
+                self.record.lag.add(now.since(at));
+                self.user(line).phase = Phase::Fetching(fetch);
+                port.wake(line, now + timeout);
+                self.ask(line, port, now);
+            }
+            Phase::Fetching(fetch) => {
+                let due = fetch.progress + timeout;
+                self.user(line).phase = Phase::Fetching(fetch);
+                if due > now {
+                    port.wake(line, due);
+                } else {
+                    self.lost(line, Trouble::Timeout, port, now);
+                }
+            }
+            other => self.user(line).phase = other,
+        }
+    }
+
+    /// Closes a user's connection, if it has one.
+    fn leave(&mut self, line: u32, port: &mut Port) {
+        if self.user(line).session.take().is_some() {
+            port.close(line);
+        }
+    }
+
+    /// Begins an object: the one given, or the next of the user's own supply.
+    fn begin(&mut self, line: u32, intended: Instant, given: Option<u32>, port: &mut Port, now: Instant) {
+        if self.ending {
+            return;
+        }
+        let mut fetch = self.spare.pop().unwrap_or_else(|| {
+            Box::new(Fetch {
+                parts: Vec::new(),
+                asked: 0,
+                got: 0,
+                intended,
+                part_intended: intended,
+                mark: now,
+                sent: now,
+                first: None,
+                opening: None,
+                progress: now,
+                status: 0,
+                bytes: 0,
+                digest: None,
+                tries: 0,
+                last: false,
+            })
+        });
+        fetch.parts.clear();
+        let work = Arc::clone(&self.setup.work);
+        let user = &mut self.users[(line - FIRST) as usize];
+        let last = match (given, &mut user.supply) {
+            (Some(object), _) => {
+                whole(&work, object, &mut fetch.parts);
+                false
+            }
+            (None, Some(supply)) => match supply.next(&work, &mut fetch.parts) {
+                Some(last) => last,
+                None => return self.leave(line, port),
+            },
+            (None, None) => return,
+        };
+        *fetch = Fetch {
+            parts: core::mem::take(&mut fetch.parts),
+            digest: None,
+            asked: 0,
+            got: 0,
+            intended,
+            part_intended: intended,
+            mark: now,
+            sent: now,
+            first: None,
+            opening: None,
+            progress: now,
+            status: 0,
+            bytes: 0,
+            tries: 0,
+            last,
+        };
+        user.phase = Phase::Fetching(fetch);
+        self.active += 1;
+        self.live.active.store(self.active, Ordering::Relaxed);
+        self.record.objects_begun += 1;
+        self.record.second(now, self.began).begun += 1;
+        port.wake(line, now + self.setup.timeout);
+        self.ask(line, port, now);
+    }
+
+    /// Asks for what the mode allows to be asked for now.
+    fn ask(&mut self, line: u32, port: &mut Port, now: Instant) {
+        let Setup {
+            work, mode, ending, ..
+        } = &self.setup;
+        let User { phase, session, .. } = &mut self.users[(line - FIRST) as usize];
+        let Phase::Fetching(fetch) = phase else { return };
+        if !session.as_ref().is_some_and(Session::is_persistent) {
+            if session.is_some() {
+                port.close(line);
+            }
+            *session = None;
+        }
+        let connected = session.is_some();
+        let session = session.get_or_insert_with(Session::new);
+        if !connected {
+            port.connect(line);
+            self.record.connections += 1;
+            fetch.asked = fetch.got;
+            fetch.opening = Some(now);
+        }
+        let wanted = match mode {
+            Mode::Http10 | Mode::Serial => fetch.got + 1,
+            Mode::Pipelined | Mode::EarlyClose if fetch.got == 0 => 1,
+            Mode::Pipelined | Mode::EarlyClose => fetch.parts.len(),
+        };
+        let room = OUTSTANDING_MAX - session.outstanding();
+        let to = wanted.min(fetch.parts.len()).min(fetch.asked + room);
+        if fetch.asked >= to {
+            return;
+        }
+        // A file's time begins here unless it was asked for with the ones before it.
+        if fetch.asked == fetch.got && fetch.first.is_none() {
+            fetch.mark = now;
+            fetch.sent = now;
+        }
+        let parts = &fetch.parts[fetch.asked..to];
+        port.send(line, |out| {
+            for part in parts {
+                let refused = session.get(out, &work.files[part.file as usize].path, ending);
+                debug_assert!(refused.is_ok(), "room was counted");
+            }
+        });
+        fetch.asked = to;
+    }
+
+    /// Takes in bytes of replies, or their end.
+    fn heard(&mut self, line: u32, bytes: Option<&[u8]>, port: &mut Port, now: Instant) {
+        let User { phase, session, .. } = &mut self.users[(line - FIRST) as usize];
+        let Some(session) = session else { return };
+        let Phase::Fetching(fetch) = phase else {
+            // Nothing is owed: the server closes a connection it has no patience with, or talks unasked.
+            self.record.closed_by_server += u64::from(bytes.is_none());
+            self.users[(line - FIRST) as usize].session = None;
+            port.close(line);
+            return;
+        };
+        let got = fetch.got;
+        let mut hearing = Hearing {
+            fetch,
+            setup: &self.setup,
+            record: &mut self.record,
+            live: &self.live,
+            began: self.began,
+            now,
+        };
+        let outcome = match bytes {
+            Some(bytes) => {
+                hearing.record.bytes_received += bytes.len() as u64;
+                hearing.fetch.progress = now;
+                session.receive(bytes, |heard| hearing.hear(heard)).map(|()| None)
+            }
+            None => session.eof(|heard| hearing.hear(heard)).map(Some),
+        };
+        if fetch.got > got {
+            fetch.tries = 0;
+        }
+        match outcome {
+            Err(_) if bytes.is_none() => self.lost(line, Trouble::Truncated, port, now),
+            Err(_) => self.lost(line, Trouble::Protocol, port, now),
+            Ok(left) => self.advance(line, left, port, now),
+        }
+    }
+
+    /// Goes on after replies, or what there was of them.
+    fn advance(&mut self, line: u32, left: Option<Left>, port: &mut Port, now: Instant) {
+        let mode = self.setup.mode;
+        let User { phase, session, .. } = &mut self.users[(line - FIRST) as usize];
+        let Phase::Fetching(fetch) = phase else { return };
+        if let Some(left) = left {
+            *session = None;
+            port.close(line);
+            if let Left::Unanswered(count) = left {
+                self.record.closed_by_server += 1;
+                self.record.resent += u64::from(count);
+                fetch.tries += 1;
+                if fetch.tries > TRIES_MAX {
+                    self.lost(line, Trouble::Lost, port, now);
+                    return;
+                }
+            }
+        }
+        let User { phase, session, .. } = &mut self.users[(line - FIRST) as usize];
+        let Phase::Fetching(fetch) = phase else { return };
+        if fetch.got == fetch.parts.len() {
+            self.finish(line, Duration::ZERO, port, now);
+            return;
+        }
+        // A reply under way goes on.
+        if fetch.first.is_some() && session.is_some() {
+            return;
+        }
+        let unanswered = fetch.asked - fetch.got;
+        if mode == Mode::Http10 && session.is_some() && unanswered > 0 {
+            return;
+        }
+        // Nothing more comes here: HTTP/1.0, or a server's last reply.
+        if session.as_ref().is_some_and(|session| !session.is_persistent()) {
+            self.record.closed_by_server += u64::from(mode != Mode::Http10);
+            self.record.resent += unanswered as u64;
+            fetch.asked = fetch.got;
+            *session = None;
+            port.close(line);
+        }
+        let off = match fetch.got.checked_sub(1) {
+            Some(before) if fetch.asked == fetch.got => fetch.parts[before].off,
+            _ => Duration::ZERO,
+        };
+        if off.is_zero() {
+            self.ask(line, port, now);
+            return;
+        }
+        // Once it has slept it must not sleep again for the same file.
+        let before = fetch.got - 1;
+        fetch.parts[before].off = Duration::ZERO;
+        let user = self.user(line);
+        if let Phase::Fetching(fetch) = core::mem::replace(&mut user.phase, Phase::Done) {
+            user.phase = Phase::Pausing(fetch);
+        }
+        port.wake(line, now + off);
+    }
+
+    /// The connection is of no more use and the object is not complete.
+    fn lost(&mut self, line: u32, trouble: Trouble, port: &mut Port, now: Instant) {
+        port.close(line);
+        let began = self.began;
+        let user = &mut self.users[(line - FIRST) as usize];
+        user.session = None;
+        let Phase::Fetching(fetch) = &mut user.phase else {
+            return;
+        };
+        self.record.trouble(trouble, now, began);
+        self.live.errors.fetch_add(1, Ordering::Relaxed);
+        fetch.tries += 1;
+        fetch.first = None;
+        fetch.opening = None;
+        let hopeless = matches!(
+            trouble,
+            Trouble::Here | Trouble::Connect | Trouble::Timeout | Trouble::Protocol
+        );
+        if hopeless || fetch.tries > TRIES_MAX {
+            self.record.files_failed += (fetch.parts.len() - fetch.got) as u64;
+            self.finish(line, RETRY_PAUSE, port, now);
+        } else {
+            fetch.progress = now;
+            self.ask(line, port, now);
+        }
+    }
+
+    /// The object is complete or given up; the user sleeps for its OFF time, `least` at the least.
+    fn finish(&mut self, line: u32, least: Duration, port: &mut Port, now: Instant) {
+        let user = &mut self.users[(line - FIRST) as usize];
+        let Phase::Fetching(fetch) = core::mem::replace(&mut user.phase, Phase::Done) else {
+            return;
+        };
+        self.active -= 1;
+        self.live.active.store(self.active, Ordering::Relaxed);
+        if fetch.got == fetch.parts.len() {
+            self.record.objects += 1;
+            self.record.object.add(now.since(fetch.intended));
+        }
+        let off = fetch
+            .parts
+            .last()
+            .map_or(Duration::ZERO, |part| part.off)
+            .max(least);
+        let leave = fetch.last;
+        self.spare.push(fetch);
+        let closes = matches!(self.setup.mode, Mode::Http10 | Mode::EarlyClose);
+        if (closes || self.ending) && user.session.take().is_some() {
+            port.close(line);
+        }
+        if self.ending {
+            if self.active == 0 {
+                port.end();
+            }
+            return;
+        }
+        if let Some(open) = &mut self.open {
+            user.phase = Phase::Free;
+            match open.backlog.pop_front() {
+                Some((at, object)) => self.begin(line, at, Some(object), port, now),
+                None => open.free.push(line),
+            }
+            return;
+        }
+        if off.is_zero() {
+            if leave && user.session.take().is_some() {
+                port.close(line);
+            }
+            self.begin(line, now, None, port, now);
+        } else {
+            user.phase = Phase::Waiting { leave };
+            port.wake(line, now + off);
+        }
+    }
+
+    /// Arrivals that are due.
+    fn arrive(&mut self, port: &mut Port, now: Instant) {
+        let until = self.began + self.setup.duration;
+        loop {
+            let work = Arc::clone(&self.setup.work);
+            let Some(open) = &mut self.open else { return };
+            let (number, at) = open.next;
+            if at > now {
+                port.wake(CLOCK, at);
+                return;
+            }
+            if self.ending || at >= until {
+                return;
+            }
+            let object = open.object(&work, number);
+            open.advance(self.began);
+            self.record.lag.add(now.since(at));
+            let line = match open.free.pop() {
+                Some(line) => line,
+                None if self.users.len() < open.lines_max => {
+                    self.users.push(User {
+                        phase: Phase::Free,
+                        session: None,
+                        supply: None,
+                    });
+                    FIRST + self.users.len() as u32 - 1
+                }
+                None => {
+                    if open.backlog.len() < BACKLOG_MAX {
+                        open.backlog.push_back((at, object));
+                    } else {
+                        self.record.dropped += 1;
+                    }
+                    continue;
+                }
+            };
+            self.begin(line, at, Some(object), port, now);
+        }
+    }
+
+    /// Begins nothing more; what is under way has until the bell rings again.
+    fn end(&mut self, port: &mut Port, now: Instant) {
+        if self.ending {
+            self.record.unfinished += self.active;
+            port.end();
+            return;
+        }
+        self.ending = true;
+        if let Some(open) = &self.open {
+            self.record.dropped += open.backlog.len() as u64;
+        }
+        if self.active == 0 {
+            port.end();
+        } else {
+            port.wake(BELL, now + self.setup.grace);
+        }
+    }
+}
+
+impl Open {
+    /// The object of an arrival of the whole process.
+    fn object(&mut self, work: &Work, number: u64) -> u32 {
+        match &mut self.supply {
+            Supply::Turn { order, .. } => order[(number % order.len() as u64) as usize],
+            Supply::Weighted(choices) => {
+                let mut object = 0;
+                while self.drawn <= number {
+                    object = choices.next().unwrap_or(0) as u32;
+                    self.drawn += 1;
+                }
+                object
+            }
+            Supply::Script { .. } => (number % work.objects.len() as u64) as u32,
+        }
+    }
+
+    fn advance(&mut self, began: Instant) {
+        let never = (u64::MAX, Instant::from_nanos(u64::MAX));
+        self.next = self
+            .arrivals
+            .next()
+            .map_or(never, |(number, at)| (number, began + at));
+    }
+}
+
+/// All files of an object.
+fn whole(work: &Work, object: u32, parts: &mut Vec<Part>) {
+    let files = &work.objects[object as usize];
+    parts.extend(files.iter().map(|&file| Part {
+        file,
+        off: Duration::ZERO,
+    }));
+}
+
+impl Supply {
+    /// The files of the next object, and whether the session ends with it; none when all is done.
+    fn next(&mut self, work: &Work, parts: &mut Vec<Part>) -> Option<bool> {
+        match self {
+            Supply::Script { steps, next } => {
+                let rest = steps.get(*next..)?;
+                let first = rest.first()?;
+                let more = rest[1..].iter().take_while(|step| !step.begins);
+                let all = core::iter::once(first).chain(more);
+                let mut last = false;
+                for step in all {
+                    parts.push(Part {
+                        file: step.file,
+                        off: step.off,
+                    });
+                    last = step.last;
+                    *next += 1;
+                }
+                Some(last)
+            }
+            Supply::Weighted(choices) => {
+                whole(work, choices.next()? as u32, parts);
+                Some(false)
+            }
+            Supply::Turn { order, next, stride } => {
+                whole(work, order[*next % order.len()], parts);
+                *next = (*next + *stride) % order.len();
+                Some(false)
+            }
+        }
+    }
+}
+
+/// What replies do to an object and to the record.
+struct Hearing<'a> {
+    fetch: &'a mut Fetch,
+    setup: &'a Setup,
+    record: &'a mut Record,
+    live: &'a Live,
+    began: Instant,
+    now: Instant,
+}
+
+impl Hearing<'_> {
+    fn hear(&mut self, heard: Heard<'_>) {
+        let Hearing {
+            fetch, record, now, ..
+        } = self;
+        match heard {
+            Heard::Head(status) => {
+                fetch.first = Some(*now);
+                fetch.status = status;
+                fetch.bytes = 0;
+                record.first_byte.add(now.since(fetch.sent));
+                if self.setup.verify {
+                    fetch.digest = Some(Box::default());
+                }
+            }
+            Heard::Body(bytes) => {
+                fetch.bytes += bytes.len() as u64;
+                if let Some(digest) = &mut fetch.digest {
+                    digest.0.write(bytes);
+                }
+            }
+            Heard::End => self.complete(),
+        }
+    }
+
+    fn complete(&mut self) {
+        let Hearing {
+            fetch, record, now, ..
+        } = self;
+        let Some(part) = fetch.parts.get(fetch.got) else {
+            return;
+        };
+        let target = &self.setup.work.files[part.file as usize];
+        let trouble = if !(200..400).contains(&fetch.status) {
+            Some(Trouble::Status)
+        } else if target.bytes.is_some_and(|bytes| bytes != fetch.bytes) {
+            Some(Trouble::Length)
+        } else {
+            let digest = fetch
+                .digest
+                .take()
+                .map(|digest| format!("{:032x}", digest.0.finish_128()));
+            match (digest, &target.xxh3) {
+                (Some(found), Some(wanted)) if found != **wanted => Some(Trouble::Content),
+                _ => None,
+            }
+        };
+        match trouble {
+            Some(trouble) => {
+                record.files_failed += 1;
+                record.trouble(trouble, *now, self.began);
+                self.live.errors.fetch_add(1, Ordering::Relaxed);
+            }
+            None => {
+                let service = now.since(fetch.mark);
+                record.service.add(service);
+                record.response.add(now.since(fetch.part_intended));
+                record.transfer.add(now.since(fetch.first.unwrap_or(*now)));
+                record.busy += service;
+                record.files += 1;
+                record.bytes += fetch.bytes;
+                let second = record.second(*now, self.began);
+                second.files += 1;
+                second.bytes += fetch.bytes;
+                self.live.files.fetch_add(1, Ordering::Relaxed);
+                self.live.bytes.fetch_add(fetch.bytes, Ordering::Relaxed);
+            }
+        }
+        fetch.got += 1;
+        fetch.first = None;
+        fetch.mark = *now;
+        fetch.sent = *now;
+        fetch.part_intended = *now;
+    }
+}
+
+impl dial::Crew for Crew {
+    fn start(&mut self, port: &mut Port, now: Instant) {
+        self.began = now;
+        port.wake(BELL, now + self.setup.duration);
+        for (number, &start) in self.starts.iter().enumerate() {
+            port.wake(FIRST + number as u32, now + start);
+        }
+        self.starts = Vec::new();
+        if let Some(open) = &mut self.open {
+            open.advance(now);
+            self.arrive(port, now);
+        }
+    }
+
+    fn handle(&mut self, line: u32, happened: Happened<'_>, port: &mut Port, now: Instant) {
+        match (line, happened) {
+            (BELL, _) => self.end(port, now),
+            (CLOCK, _) => self.arrive(port, now),
+            (line, Happened::Woken(at)) => self.woken(line, at, port, now),
+            (line, Happened::Connected) => {
+                if let Phase::Fetching(fetch) = &mut self.users[(line - FIRST) as usize].phase
+                    && let Some(opened) = fetch.opening.take()
+                {
+                    fetch.sent = now;
+                    self.record.connect.add(now.since(opened));
+                }
+            }
+            (line, Happened::Bytes(bytes)) => self.heard(line, Some(bytes), port, now),
+            (line, Happened::Eof) => self.heard(line, None, port, now),
+            (line, Happened::Lost(failing)) => {
+                let trouble = match failing {
+                    Failing::Here(errno) => {
+                        self.record.refusal = Some(errno);
+                        Trouble::Here
+                    }
+                    Failing::Opening(_) => Trouble::Connect,
+                    Failing::Open(_) => Trouble::Lost,
+                };
+                let user = self.user(line);
+                if matches!(user.phase, Phase::Fetching(_)) {
+                    self.lost(line, trouble, port, now);
+                } else {
+                    // Nothing was owed on it.
+                    user.session = None;
+                    self.record.closed_by_server += 1;
+                }
+            }
+        }
+    }
+
+    fn stop(&mut self, port: &mut Port, now: Instant) {
+        self.end(port, now);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,440 @@
+//! Users against a server that is a function, in virtual time: what they send is written down to the byte.
+
+use super::*;
+use crate::arrivals::Process;
+use client::session::Version;
+use measure::Seed;
+use runtime::dial::{Crew as _, Wish};
+use std::collections::{BTreeMap, BinaryHeap};
+
+/// What the server does with a connection.
+#[derive(Clone, Copy)]
+struct Server {
+    /// After so long each request is answered.
+    needs: Duration,
+    /// Answers before it closes; the last says so if `says`.
+    answers: usize,
+    says: bool,
+    /// Every connection is refused.
+    refuses: bool,
+    /// It never answers.
+    silent: bool,
+}
+
+const GOOD: Server = Server {
+    needs: Duration::from_millis(2),
+    answers: usize::MAX,
+    says: false,
+    refuses: false,
+    silent: false,
+};
+
+/// What happens later. The order of instants, then of causes.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Later {
+    Connected(u32, u64),
+    Bytes(u32, u64, Vec<u8>),
+    Eof(u32, u64),
+    Refused(u32, u64),
+    Alarm(u32),
+}
+
+/// Plays a crew to its end.
+struct Rehearsal {
+    crew: Crew,
+    server: Server,
+    port: Port,
+    now: Instant,
+    later: BinaryHeap<core::cmp::Reverse<(Instant, u64, Later)>>,
+    order: u64,
+    alarms: BTreeMap<u32, Instant>,
+    /// The connection a line has now: its number, and requests it was given.
+    open: BTreeMap<u32, (u64, usize)>,
+    connections: u64,
+    /// Instant in milliseconds, line, number of the connection, targets sent in one piece.
+    sent: Vec<(u64, u32, u64, Vec<String>)>,
+    /// When each connection was closed by the crew.
+    closed: Vec<(u64, u64)>,
+}
+
+impl Rehearsal {
+    fn at(&mut self, at: Instant, later: Later) {
+        self.order += 1;
+        self.later.push(core::cmp::Reverse((at, self.order, later)));
+    }
+
+    fn obey(&mut self) {
+        loop {
+            let (wishes, bytes) = self.port.take();
+            if wishes.is_empty() {
+                return;
+            }
+            let mut bytes = bytes.as_slice();
+            for wish in wishes {
+                match wish {
+                    Wish::Connect(line) => {
+                        self.connections += 1;
+                        let number = self.connections;
+                        self.open.insert(line, (number, 0));
+                        let news = if self.server.refuses {
+                            Later::Refused(line, number)
+                        } else {
+                            Later::Connected(line, number)
+                        };
+                        self.at(self.now + Duration::from_millis(1), news);
+                    }
+                    Wish::Send(line, len) => {
+                        let (piece, rest) = bytes.split_at(len);
+                        bytes = rest;
+                        self.send(line, piece);
+                    }
+                    Wish::Close(line) => {
+                        if let Some((number, _)) = self.open.remove(&line) {
+                            self.closed.push((self.now.as_nanos() / 1_000_000, number));
+                        }
+                    }
+                    Wish::Wake(line, at) => {
+                        self.alarms.insert(line, at);
+                        self.at(at.max(self.now), Later::Alarm(line));
+                    }
+                }
+            }
+        }
+    }
+
+    fn send(&mut self, line: u32, piece: &[u8]) {
+        let text = core::str::from_utf8(piece).expect("text");
+        let targets: Vec<String> = text
+            .lines()
+            .filter_map(|line| line.strip_prefix("GET "))
+            .map(|rest| rest.split(' ').next().expect("a target").to_owned())
+            .collect();
+        let Some(&(number, before)) = self.open.get(&line) else {
+            panic!("sent without a connection")
+        };
+        let mut at = self.now + self.server.needs;
+        for (position, target) in targets.iter().enumerate() {
+            let given = before + position + 1;
+            if given > self.server.answers || self.server.silent {
+                break;
+            }
+            let last = given == self.server.answers;
+            let close = if last && self.server.says {
+                "Connection: close\r\n"
+            } else {
+                ""
+            };
+            let reply = format!(
+                "HTTP/1.1 200 OK\r\n{close}Content-Length: {}\r\n\r\n{target}",
+                target.len()
+            );
+            self.at(at, Later::Bytes(line, number, reply.into_bytes()));
+            if last {
+                self.at(at + Duration::from_millis(1), Later::Eof(line, number));
+            }
+            at = at + self.server.needs;
+        }
+        self.open.insert(line, (number, before + targets.len()));
+        let ms = self.now.as_nanos() / 1_000_000;
+        self.sent.push((ms, line, number, targets));
+    }
+
+    fn play(mut self) -> Rehearsal {
+        self.crew.start(&mut self.port, self.now);
+        self.obey();
+        let mut turns = 0;
+        while let (Some(core::cmp::Reverse((at, _, later))), false) = (self.later.pop(), self.port.is_ended())
+        {
+            turns += 1;
+            assert!(turns < 1_000_000, "it ends");
+            self.now = at;
+            let has = |rehearsal: &Rehearsal, line, number| {
+                rehearsal.open.get(&line).is_some_and(|open| open.0 == number)
+            };
+            match later {
+                Later::Alarm(line) if self.alarms.get(&line) == Some(&at) => {
+                    self.alarms.remove(&line);
+                    self.crew.handle(line, Happened::Woken(at), &mut self.port, at);
+                }
+                Later::Connected(line, number) if has(&self, line, number) => {
+                    self.crew.handle(line, Happened::Connected, &mut self.port, at);
+                }
+                Later::Bytes(line, number, bytes) if has(&self, line, number) => {
+                    self.crew
+                        .handle(line, Happened::Bytes(&bytes), &mut self.port, at);
+                }
+                Later::Eof(line, number) if has(&self, line, number) => {
+                    self.crew.handle(line, Happened::Eof, &mut self.port, at);
+                }
+                Later::Refused(line, number) if has(&self, line, number) => {
+                    self.open.remove(&line);
+                    let lost = Happened::Lost(Failing::Opening(111));
+                    self.crew.handle(line, lost, &mut self.port, at);
+                }
+                _ => {}
+            }
+            self.obey();
+        }
+        assert!(self.port.is_ended(), "the bell ends it");
+        self
+    }
+}
+
+fn rehearse(mode: Mode, model: Model, server: Server) -> Rehearsal {
+    let version = if mode == Mode::Http10 {
+        Version::Http10
+    } else {
+        Version::Http11
+    };
+    let setup = Setup {
+        work: Arc::new(Work::of_paths((0..100).map(|n| format!("/{n}")))),
+        mode,
+        ending: Arc::new(Ending::new(version, "h", "weir")),
+        duration: Duration::from_secs(2),
+        grace: Duration::from_secs(1),
+        timeout: Duration::from_millis(500),
+        verify: false,
+    };
+    Rehearsal {
+        crew: Crew::new(setup, model, Arc::default()),
+        server,
+        port: Port::default(),
+        now: Instant::from_nanos(5_000_000_000),
+        later: BinaryHeap::new(),
+        order: 0,
+        alarms: BTreeMap::new(),
+        open: BTreeMap::new(),
+        connections: 0,
+        sent: Vec::new(),
+        closed: Vec::new(),
+    }
+    .play()
+}
+
+/// A user with objects of these numbers of files, in sessions of `session` objects, OFF 100 ms after each.
+fn script(objects: &[u32], session: usize) -> Model {
+    let mut file = 0;
+    let mut steps = Vec::new();
+    for (number, &files) in objects.iter().enumerate() {
+        for position in 0..files {
+            let ends = position + 1 == files;
+            steps.push(Step {
+                file: file % 100,
+                begins: position == 0,
+                last: ends && (number + 1).is_multiple_of(session),
+                off: if ends {
+                    Duration::from_millis(100)
+                } else {
+                    Duration::ZERO
+                },
+            });
+            file += 1;
+        }
+    }
+    let steps = steps.into();
+    Model::Closed(vec![(
+        Duration::from_millis(10),
+        Supply::Script { steps, next: 0 },
+    )])
+}
+
+fn pieces(rehearsal: &Rehearsal) -> Vec<(u64, String)> {
+    rehearsal
+        .sent
+        .iter()
+        .map(|(_, _, number, targets)| (*number, targets.join(" ")))
+        .collect()
+}
+
+fn wanted(pieces: &[(u64, &str)]) -> Vec<(u64, String)> {
+    pieces
+        .iter()
+        .map(|&(number, text)| (number, text.to_owned()))
+        .collect()
+}
+
+/// The table of protocol modes, to the byte: two objects of 3 files and one of 1, a session of 2 objects.
+#[test]
+fn modes_send_what_the_document_says() {
+    for (mode, expected) in [
+        (
+            Mode::Http10,
+            &[
+                (1, "/0"),
+                (2, "/1"),
+                (3, "/2"),
+                (4, "/3"),
+                (5, "/4"),
+                (6, "/5"),
+                (7, "/6"),
+            ][..],
+        ),
+        (
+            Mode::Serial,
+            &[
+                (1, "/0"),
+                (1, "/1"),
+                (1, "/2"),
+                (1, "/3"),
+                (1, "/4"),
+                (1, "/5"),
+                (2, "/6"),
+            ],
+        ),
+        (
+            Mode::Pipelined,
+            &[(1, "/0"), (1, "/1 /2"), (1, "/3"), (1, "/4 /5"), (2, "/6")],
+        ),
+        (
+            Mode::EarlyClose,
+            &[(1, "/0"), (1, "/1 /2"), (2, "/3"), (2, "/4 /5"), (3, "/6")],
+        ),
+    ] {
+        let server = Server {
+            answers: if mode == Mode::Http10 { 1 } else { usize::MAX },
+            ..GOOD
+        };
+        let played = rehearse(mode, script(&[3, 3, 1], 2), server);
+        assert_eq!(pieces(&played), wanted(expected), "{mode:?}");
+        let record = &played.crew.record;
+        assert_eq!(
+            (record.objects, record.files, record.errors()),
+            (3, 7, 0),
+            "{mode:?}"
+        );
+        assert_eq!(
+            record.connections,
+            mode.connections(&[3, 3]) + mode.connections(&[1]),
+            "{mode:?}"
+        );
+    }
+}
+
+/// Early close gives the connection back before the OFF time; a session keeps it through its last one.
+#[test]
+fn connections_close_before_or_after_the_off_time() {
+    let early = rehearse(Mode::EarlyClose, script(&[1, 1], 2), GOOD);
+    // Begun at 10 ms of second 5, answered 2 ms later.
+    assert_eq!(early.closed[0], (5_012, 1));
+    let kept = rehearse(Mode::Serial, script(&[1, 1], 1), GOOD);
+    assert_eq!(kept.closed[0], (5_112, 1));
+}
+
+#[test]
+fn times_begin_where_the_original_looks_at_its_clock() {
+    let record = rehearse(Mode::Pipelined, script(&[3], 1), GOOD).crew.record;
+    // The base from before connect, the others from the end of the file before them: 2 ms each.
+    let ms = |times: &crate::record::Times| (times.summary().max * 10.0).round() / 10.0;
+    assert_eq!((ms(&record.service), record.service.count()), (2.0, 3));
+    assert_eq!(ms(&record.object), 6.0);
+    assert_eq!((ms(&record.connect), record.connect.count()), (1.0, 1));
+    assert_eq!(ms(&record.lag), 0.0);
+}
+
+#[test]
+fn what_a_closing_server_left_is_asked_for_again() {
+    for says in [false, true] {
+        let server = Server {
+            answers: 3,
+            says,
+            ..GOOD
+        };
+        let played = rehearse(Mode::Pipelined, script(&[6], 1), server);
+        let expected = [(1, "/0"), (1, "/1 /2 /3 /4 /5"), (2, "/3 /4 /5")];
+        assert_eq!(pieces(&played), wanted(&expected), "says: {says}");
+        let record = &played.crew.record;
+        assert_eq!(
+            (record.files, record.files_failed, record.resent, record.errors()),
+            (6, 0, 3, 0)
+        );
+        assert_eq!(
+            (record.connections, record.closed_by_server),
+            // The second has had its three answers as well, and is closed while the user sleeps.
+            (2, 2),
+            "says: {says}"
+        );
+    }
+}
+
+#[test]
+fn a_batch_beyond_the_bound_is_topped_up() {
+    let played = rehearse(Mode::Pipelined, script(&[90], 1), GOOD);
+    assert_eq!(played.crew.record.files, 90);
+    assert_eq!(played.sent[1].3.len(), OUTSTANDING_MAX);
+    let all: usize = played.sent.iter().map(|sent| sent.3.len()).sum();
+    assert_eq!(all, 90);
+}
+
+#[test]
+fn a_server_that_answers_nothing_costs_a_bounded_number_of_tries() {
+    let refused = rehearse(
+        Mode::Serial,
+        script(&[2, 2], 1),
+        Server {
+            refuses: true,
+            ..GOOD
+        },
+    );
+    let record = &refused.crew.record;
+    assert_eq!(
+        (record.count(Trouble::Connect), record.files_failed, record.files),
+        (2, 4, 0)
+    );
+    let silent = rehearse(Mode::Serial, script(&[2, 2], 1), Server { silent: true, ..GOOD });
+    let record = &silent.crew.record;
+    assert_eq!((record.count(Trouble::Timeout), record.files_failed), (2, 4));
+    let closing = rehearse(Mode::Serial, script(&[1], 1), Server { answers: 0, ..GOOD });
+    // It neither answers nor closes, which this one took for silence.
+    assert_eq!(closing.crew.record.count(Trouble::Timeout), 1);
+}
+
+#[test]
+fn clients_never_sleep() {
+    let turn = Supply::Turn {
+        order: [0, 1, 2].into(),
+        next: 1,
+        stride: 1,
+    };
+    let played = rehearse(Mode::Serial, Model::Closed(vec![(Duration::ZERO, turn)]), GOOD);
+    let record = &played.crew.record;
+    // 2 s at 2 ms a file.
+    assert_eq!((record.files, record.connections), (1000, 1));
+    assert_eq!(played.sent[0].3, ["/1"]);
+    assert_eq!(played.sent[2].3, ["/0"]);
+}
+
+#[test]
+fn arrivals_do_not_wait_for_answers() {
+    let open = |lines_max| Model::Open {
+        arrivals: Arrivals::new(Process::Constant, 1000.0, Seed(1), 0, 1),
+        supply: Supply::Turn {
+            order: [0].into(),
+            next: 0,
+            stride: 1,
+        },
+        lines_max,
+    };
+    let enough = rehearse(Mode::Serial, open(10), GOOD).crew.record;
+    assert_eq!((enough.objects, enough.dropped), (2000, 0));
+    assert!(enough.connections <= 4, "{}", enough.connections);
+    assert!(
+        enough.response.summary().max < 3.1,
+        "{:?}",
+        enough.response.summary()
+    );
+    // One connection answers 500 a second: the rest waits, which the response times tell and no service time does.
+    let few = rehearse(Mode::Serial, open(1), GOOD).crew.record;
+    assert!(few.service.summary().max < 3.1);
+    assert!(few.response.summary().max > 900.0, "{:?}", few.response.summary());
+    assert!(
+        (999..=1001).contains(&few.objects) && few.objects + few.dropped == 2000,
+        "{} {}",
+        few.objects,
+        few.dropped
+    );
+}
+
+#[test]
+fn a_sleeping_user_is_small() {
+    assert!(size_of::<User>() <= 200, "{}", size_of::<User>());
+}

@@ -1,0 +1,212 @@
+//! The files of a site: how many of each class, and how large each is.
+//!
+//! A size is a draw of its class's model, rounded to a whole byte. Files are numbered base first, then
+//! embedded, then single. Refuses to know what is in a file.
+
+use crate::chance::{Purpose, stream};
+use crate::model::Model;
+use core::fmt;
+use core::str::FromStr;
+use measure::{Bytes, Rng, Seed};
+use serde::{Deserialize, Serialize};
+
+/// What a file is to the pages of a site.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Class {
+    /// A page that embeds other files.
+    Base,
+    /// Embedded in a page.
+    Embedded,
+    /// Neither: an object of one file.
+    Single,
+}
+
+impl Class {
+    /// All of them, in the order files are numbered.
+    pub const ALL: [Class; 3] = [Class::Base, Class::Embedded, Class::Single];
+
+    /// The word manifests use.
+    pub fn word(self) -> &'static str {
+        match self {
+            Class::Base => "base",
+            Class::Embedded => "embedded",
+            Class::Single => "single",
+        }
+    }
+}
+
+/// Shares of the files by class, in percent or any other unit: only their ratio counts.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Shares {
+    /// Base, embedded, single.
+    shares: [f64; 3],
+}
+
+impl Shares {
+    /// Shares of base, embedded and single files.
+    ///
+    /// # Errors
+    /// A sentence, if one is negative, none is positive, or there are base files and no embedded ones.
+    pub fn new(base: f64, embedded: f64, single: f64) -> Result<Shares, String> {
+        let shares = [base, embedded, single];
+        if shares.iter().any(|share| !(0.0..=1e12).contains(share)) || base + single <= 0.0 {
+            return Err(format!(
+                "{base}/{embedded}/{single}: shares of base/embedded/single files are numbers of 0 or more, \
+                 and some file must be base or single"
+            ));
+        }
+        if (base > 0.0) != (embedded > 0.0) {
+            return Err(format!(
+                "{base}/{embedded}/{single}: base files embed files, so both shares are 0 or neither"
+            ));
+        }
+        Ok(Shares { shares })
+    }
+
+    /// How many of `files` files belong to each class, by largest remainder: the counts sum to `files`.
+    /// A class with a share has at least one file if `files` is at least 3.
+    pub fn counts(&self, files: u32) -> [u32; 3] {
+        let sum: f64 = self.shares.iter().sum();
+        let exact = self.shares.map(|share| share / sum * f64::from(files));
+        let mut counts = exact.map(|count| count as u32);
+        let mut order = [0, 1, 2];
+        order.sort_by(|&a, &b| exact[b].fract().total_cmp(&exact[a].fract()).then(a.cmp(&b)));
+        let mut left = files - counts.iter().sum::<u32>();
+        for class in order.into_iter().cycle() {
+            if left == 0 {
+                break;
+            }
+            if self.shares[class] > 0.0 {
+                counts[class] += 1;
+                left -= 1;
+            }
+        }
+        for class in 0..3 {
+            if counts[class] == 0 && self.shares[class] > 0.0 && files >= 3 {
+                let largest = (0..3).max_by_key(|&other| counts[other]).unwrap_or(class);
+                counts[largest] -= 1;
+                counts[class] += 1;
+            }
+        }
+        counts
+    }
+}
+
+impl fmt::Display for Shares {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [base, embedded, single] = self.shares;
+        write!(f, "{base}/{embedded}/{single}")
+    }
+}
+
+impl FromStr for Shares {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Shares, String> {
+        let numbers: Option<Vec<f64>> = text.split('/').map(|piece| piece.trim().parse().ok()).collect();
+        match numbers.as_deref() {
+            Some(&[base, embedded, single]) => Shares::new(base, embedded, single),
+            _ => Err(format!(
+                "`{text}` are no shares; write base/embedded/single, as in 30/38/32"
+            )),
+        }
+    }
+}
+
+impl From<Shares> for String {
+    fn from(shares: Shares) -> String {
+        shares.to_string()
+    }
+}
+
+impl TryFrom<String> for Shares {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Shares, String> {
+        text.parse()
+    }
+}
+
+/// A file before it has content.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct File {
+    /// What it is to the pages.
+    pub class: Class,
+    /// Its length.
+    pub size: Bytes,
+}
+
+/// The sizes of one class, endless.
+#[derive(Debug)]
+pub struct Sizes<'a> {
+    model: &'a Model,
+    rng: Rng,
+}
+
+impl Iterator for Sizes<'_> {
+    type Item = Bytes;
+
+    fn next(&mut self) -> Option<Bytes> {
+        Some(Bytes(libm::round(self.model.draw(&mut self.rng)).max(1.0) as u64))
+    }
+}
+
+/// The stream of sizes of `class`: a site of any number of files has its beginning.
+pub fn sizes(model: &Model, class: Class, seed: Seed) -> Sizes<'_> {
+    let purpose = match class {
+        Class::Base => Purpose::BaseSizes,
+        Class::Embedded => Purpose::EmbeddedSizes,
+        Class::Single => Purpose::SingleSizes,
+    };
+    Sizes {
+        model,
+        rng: stream(seed, purpose, 0),
+    }
+}
+
+/// The share of sizes not above `size` when the model's values are rounded to whole bytes.
+pub fn rounded_cdf(model: &Model, size: u64) -> f64 {
+    model.cdf(size as f64 + 0.5)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_sum_and_follow_the_shares() {
+        let shares: Shares = "30/38/32".parse().unwrap();
+        assert_eq!(shares.counts(2000), [600, 760, 640]);
+        assert_eq!(shares.counts(3), [1, 1, 1]);
+        for files in 3..500 {
+            let counts = shares.counts(files);
+            assert_eq!(counts.iter().sum::<u32>(), files);
+            assert!(counts.iter().all(|&count| count > 0));
+        }
+        assert_eq!(Shares::new(0.0, 0.0, 1.0).unwrap().counts(10), [0, 0, 10]);
+        assert_eq!(Shares::new(1.0, 1000.0, 1.0).unwrap().counts(4), [1, 2, 1]);
+    }
+
+    #[test]
+    fn impossible_shares_are_refused() {
+        for text in [
+            "", "30/70", "1/2/x", "-1/1/1", "0/1/0", "1/0/1", "0/1/1", "nan/1/1",
+        ] {
+            assert!(text.parse::<Shares>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn more_files_do_not_change_the_first_ones() {
+        let model: Model = "lognormal(8.215,1.46)@35..1e7".parse().unwrap();
+        let few: Vec<Bytes> = sizes(&model, Class::Embedded, Seed(5)).take(10).collect();
+        let many: Vec<Bytes> = sizes(&model, Class::Embedded, Seed(5)).take(1000).collect();
+        assert_eq!(few, many[..10]);
+        assert_ne!(
+            few,
+            sizes(&model, Class::Base, Seed(5)).take(10).collect::<Vec<_>>()
+        );
+    }
+}

@@ -1,0 +1,38 @@
+//! Workloads: what files a site has, what is asked of it, by whom and when, all from a seed.
+//!
+//! Surge (Barford and Crovella 1998, 1999), the WebStone file lists and the Microscape page. Everything
+//! here is arithmetic: no socket, file or clock. Content is written to whatever `io::Write` the caller
+//! holds, with memory that does not grow with the site. Random numbers and the functions that decide
+//! what is generated use portable arithmetic ([`chance`]), so a seed gives the same bytes on every machine.
+//!
+//! ```text
+//!   parameters ─▶ files ─▶ popularity ─▶ matching ─▶ objects ─▶ sequence ─┬▶ plan: who asks when
+//!        │          │                                  │                 │
+//!        └──────────┴──────────▶ site: pages, images, manifest ◀──────────┘      fit: how well
+//!
+//!   work (manifest or paths) + plan or arrivals ─▶ crew: users as state machines ─▶ record ─▶ verdict
+//! ```
+
+pub mod arrivals;
+pub mod chance;
+pub mod connections;
+pub mod crew;
+pub mod files;
+pub mod fit;
+pub mod limits;
+pub mod manifest;
+pub mod matching;
+pub mod model;
+pub mod objects;
+pub mod parameters;
+pub mod plan;
+pub mod popularity;
+pub mod record;
+pub mod sequence;
+pub mod site;
+pub mod streams;
+pub mod surge;
+pub mod users;
+pub mod verdict;
+pub mod webstone;
+pub mod work;

@@ -1,0 +1,314 @@
+//! Who asks for what, when: the request stream of a Surge run before any server has answered.
+//!
+//! Users are played in virtual time in which every answer takes the same *nominal* time, zero if nothing
+//! else is said: a user takes the next object of the one shared sequence, is OFF, takes the next. So it is
+//! fixed before the run which user asks for which objects; in the run each user keeps its own list and its
+//! own OFF times, and only the instants move with the server. Every rank plays all users (a heap entry
+//! and 56 bytes each) and keeps its own, so the union of the shards is the whole.
+//!
+//! ```text
+//!   START ──▶ session of N objects ─▶ object: file, active OFF, file, … ─▶ OFF ─▶ object … ─▶ session …
+//! ```
+
+use crate::files::Class;
+use crate::sequence::Sequence;
+use crate::surge::Surge;
+use crate::users::Habits;
+use core::cmp::Reverse;
+use measure::{Duration, Instant};
+use serde::Serialize;
+use std::collections::{BinaryHeap, VecDeque};
+
+/// How a run is laid out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Layout {
+    /// User equivalents over all ranks.
+    pub users: u32,
+    /// No object begins after this.
+    pub duration: Duration,
+    /// Between the starts of two users; the original waits 50 ms.
+    pub stagger: Duration,
+    /// What every file's answer is taken to need.
+    pub nominal: Duration,
+    /// Machines the users are spread over, evenly by number.
+    pub size: u32,
+}
+
+/// One request.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Request {
+    /// Position in the whole stream, 0 first.
+    pub n: u64,
+    /// The machine that sends it.
+    pub rank: u32,
+    /// The user.
+    pub user: u32,
+    /// The user's session, 0 first.
+    pub session: u64,
+    /// The object's number in the manifest.
+    pub object: u32,
+    /// The file's number in the manifest.
+    pub file: u32,
+    /// The file's path.
+    pub path: String,
+    /// What the file is to its object.
+    pub class: Class,
+    /// The file's length.
+    pub size: u64,
+    /// Nanoseconds from the start of the run at which an object is meant to begin; none for the files
+    /// after its first, which wait for answers.
+    pub intended_ns: Option<u64>,
+    /// Nanoseconds the user is OFF after this file.
+    pub off_ns: u64,
+    /// Whether the session ends with this file.
+    pub last: bool,
+}
+
+/// A user between two objects.
+#[derive(Debug)]
+struct User {
+    habits: Habits,
+    session: u64,
+    /// Objects left in the session.
+    left: u64,
+}
+
+/// The stream, in the order objects begin; users that begin at the same instant in the order of their numbers.
+#[derive(Debug)]
+pub struct Plan<'a> {
+    surge: &'a Surge,
+    layout: Layout,
+    sequence: Sequence<'a>,
+    users: Vec<User>,
+    waiting: BinaryHeap<Reverse<(Instant, u32)>>,
+    /// The rest of the object that began last.
+    ready: VecDeque<Request>,
+    n: u64,
+}
+
+/// The stream of a workload; the sequence begins again when it is through.
+pub fn plan(surge: &Surge, layout: Layout) -> Plan<'_> {
+    Plan {
+        surge,
+        layout,
+        sequence: surge.sequence(),
+        users: (0..layout.users)
+            .map(|user| User {
+                habits: Habits::new(surge.seed, user),
+                session: 0,
+                left: 0,
+            })
+            .collect(),
+        waiting: (0..layout.users)
+            .map(|user| Reverse((Instant::ZERO + layout.stagger * user, user)))
+            .collect(),
+        ready: VecDeque::new(),
+        n: 0,
+    }
+}
+
+impl Plan<'_> {
+    /// Plays the user whose object begins next.
+    fn object(&mut self) -> Option<()> {
+        let Reverse((begin, number)) = self.waiting.pop()?;
+        if begin.since(Instant::ZERO) >= self.layout.duration {
+            // Everybody else begins later still.
+            self.waiting.clear();
+            return None;
+        }
+        let object = match self.sequence.next() {
+            Some(object) => object,
+            None => {
+                self.sequence = self.surge.sequence();
+                self.sequence.next()?
+            }
+        };
+        let user = &mut self.users[number as usize];
+        if user.left == 0 {
+            user.left = user.habits.session_length(&self.surge.parameters);
+        }
+        let files = &self.surge.objects[object as usize].files;
+        let mut at = begin;
+        for (index, &file) in files.iter().enumerate() {
+            let end = index + 1 == files.len();
+            let off = if end {
+                user.habits.off_time(&self.surge.parameters)
+            } else {
+                user.habits.active_off_time(&self.surge.parameters)
+            };
+            let about = self.surge.files[file as usize];
+            self.ready.push_back(Request {
+                n: self.n,
+                rank: number % self.layout.size,
+                user: number,
+                session: user.session,
+                object,
+                file,
+                path: format!("/{}", crate::site::surge::path(file, about.class)),
+                class: about.class,
+                size: about.size.0,
+                intended_ns: (index == 0).then_some(begin.as_nanos()),
+                off_ns: u64::try_from(off.as_nanos()).unwrap_or(u64::MAX),
+                last: end && user.left == 1,
+            });
+            self.n += 1;
+            at = at + self.layout.nominal + off;
+        }
+        user.left -= 1;
+        if user.left == 0 {
+            user.session += 1;
+        }
+        self.waiting.push(Reverse((at, number)));
+        Some(())
+    }
+}
+
+impl Iterator for Plan<'_> {
+    type Item = Request;
+
+    fn next(&mut self) -> Option<Request> {
+        if self.ready.is_empty() {
+            self.object()?;
+        }
+        self.ready.pop_front()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::connections::Mode;
+    use crate::parameters::{Parameters, Set};
+    use measure::Seed;
+    use std::collections::BTreeMap;
+
+    fn surge(set: Set) -> Surge {
+        Surge::new(Parameters::published(set), Seed(1)).unwrap()
+    }
+
+    fn layout(users: u32, seconds: u64, size: u32) -> Layout {
+        Layout {
+            users,
+            duration: Duration::from_secs(seconds),
+            stagger: Duration::from_millis(50),
+            nominal: Duration::ZERO,
+            size,
+        }
+    }
+
+    #[test]
+    fn the_union_of_the_shards_is_the_whole() {
+        let surge = surge(Set::Table8);
+        for size in [1, 2, 3, 7, 64] {
+            let whole: Vec<Request> = plan(&surge, layout(40, 60, size)).collect();
+            let mut union: Vec<Request> = (0..size)
+                .flat_map(|rank| {
+                    plan(&surge, layout(40, 60, size)).filter(move |request| request.rank == rank)
+                })
+                .collect();
+            union.sort_by_key(|request| request.n);
+            assert_eq!(union, whole, "{size} ranks");
+            let alone: Vec<Request> = plan(&surge, layout(40, 60, 1)).collect();
+            let unranked: Vec<Request> = whole
+                .into_iter()
+                .map(|request| Request { rank: 0, ..request })
+                .collect();
+            assert_eq!(unranked, alone, "{size} ranks");
+        }
+    }
+
+    /// The objects come in the order of the shared sequence, users think and stop as they should.
+    #[test]
+    fn users_take_turns_at_one_sequence() {
+        let surge = surge(Set::Table8);
+        let requests: Vec<Request> = plan(&surge, layout(40, 120, 1)).collect();
+        let begun: Vec<&Request> = requests
+            .iter()
+            .filter(|request| request.intended_ns.is_some())
+            .collect();
+        let objects: Vec<u32> = begun.iter().map(|request| request.object).collect();
+        let sequence: Vec<u32> = surge.sequence().take(objects.len()).collect();
+        assert_eq!(objects, sequence);
+        assert!(begun.is_sorted_by_key(|request| request.intended_ns));
+        let cycle = 120.0 * 40.0 / begun.len() as f64;
+        assert!((2.5..4.5).contains(&cycle), "{cycle} s per object");
+        let mut next: BTreeMap<u32, u64> = BTreeMap::new();
+        for user in 0..40 {
+            assert_eq!(
+                begun
+                    .iter()
+                    .find(|request| request.user == user)
+                    .unwrap()
+                    .intended_ns,
+                Some(u64::from(user) * 50_000_000)
+            );
+        }
+        let mut waits: BTreeMap<u32, u64> = BTreeMap::new();
+        for request in &requests {
+            if let Some(at) = request.intended_ns {
+                assert_eq!(*next.get(&request.user).unwrap_or(&at), at);
+                waits.insert(request.user, at);
+            }
+            *waits.get_mut(&request.user).unwrap() += request.off_ns;
+            next.insert(request.user, waits[&request.user]);
+        }
+    }
+
+    /// Claim bc-11, counted over a plan.
+    #[test]
+    fn connections_follow_from_sessions() {
+        let surge = surge(Set::Table8);
+        let mut sessions: BTreeMap<(u32, u64), Vec<u64>> = BTreeMap::new();
+        let mut requests = 0;
+        for request in plan(&surge, layout(40, 60, 1)) {
+            let session = sessions.entry((request.user, request.session)).or_default();
+            if request.intended_ns.is_some() {
+                session.push(0);
+            }
+            *session.last_mut().unwrap() += 1;
+            requests += 1;
+        }
+        let count = |mode: Mode| {
+            sessions
+                .values()
+                .map(|session| mode.connections(session))
+                .sum::<u64>()
+        };
+        let objects: usize = sessions.values().map(Vec::len).sum();
+        assert_eq!(count(Mode::Http10), requests);
+        assert_eq!(count(Mode::EarlyClose), objects as u64);
+        assert_eq!(count(Mode::Serial), sessions.len() as u64);
+        assert_eq!(count(Mode::Pipelined), sessions.len() as u64);
+    }
+
+    #[test]
+    fn the_sequence_begins_again() {
+        let parameters = Parameters::with(Set::Table8, &[("files", "3"), ("references", "3")]).unwrap();
+        let surge = Surge::new(parameters, Seed(1)).unwrap();
+        let pass = surge.sequence_length() as usize;
+        let begun: Vec<u32> = plan(&surge, layout(5, 60, 1))
+            .filter(|request| request.intended_ns.is_some())
+            .map(|request| request.object)
+            .collect();
+        assert!(begun.len() > 3 * pass);
+        assert_eq!(begun[..pass], begun[pass..2 * pass]);
+    }
+
+    #[test]
+    fn active_off_times_stand_between_files() {
+        let surge = surge(Set::First);
+        let requests: Vec<Request> = plan(&surge, layout(20, 60, 1)).collect();
+        assert!(
+            requests
+                .windows(2)
+                .any(|pair| pair[1].intended_ns.is_none() && pair[0].off_ns > 0)
+        );
+        assert!(plan(&surge, layout(0, 60, 1)).next().is_none());
+        assert!(plan(&surge, layout(5, 0, 1)).next().is_none());
+    }
+
+    #[test]
+    fn a_user_is_small() {
+        assert!(size_of::<User>() + size_of::<Reverse<(Instant, u32)>>() <= 80);
+    }
+}

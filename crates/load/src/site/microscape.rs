@@ -1,0 +1,318 @@
+//! The Microscape page of document 003: 42 KB of HTML and 42 GIFs.
+//!
+//! Fifteen of the pictures have the lengths of the original's list, as recovered; the other 27 lengths
+//! were invented so that every published count and sum holds, and are labelled so in the manifest. The
+//! original pages are lost; this one is laid out as the trade pages of 1997 were: tables, font elements,
+//! spacer pictures, and it deflates as the document says.
+
+use super::{Described, content, gif, prose::Prose};
+use crate::files::Class;
+use crate::parameters::{Choice, Provenance};
+use core::str::FromStr;
+use measure::{Bytes, Seed};
+use std::io::{self, Write};
+
+/// Length of the page: "42KB".
+pub const PAGE: Bytes = Bytes::kib(42);
+/// Frames of the animated pictures; not printed.
+const FRAMES: u64 = 6;
+
+/// How tags are spelled: document 003 found that it decides how well a page deflates.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TagCase {
+    /// All in lower case.
+    Lower,
+    /// Each letter of either case.
+    Mixed,
+}
+
+impl FromStr for TagCase {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<TagCase, String> {
+        match text {
+            "lower" => Ok(TagCase::Lower),
+            "mixed" => Ok(TagCase::Mixed),
+            _ => Err(format!("`{text}` is no case of tags; there are lower and mixed")),
+        }
+    }
+}
+
+/// Where a length comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// The list of the original's pictures.
+    Recovered,
+    /// Invented to satisfy the published sums.
+    Synthetic,
+}
+
+impl Origin {
+    fn words(self) -> &'static str {
+        match self {
+            Origin::Recovered => "recovered",
+            Origin::Synthetic => {
+                "synthetic: invented to satisfy the published counts and sums; not a measurement"
+            }
+        }
+    }
+}
+
+/// A picture of the page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Image {
+    /// Its name.
+    pub path: &'static str,
+    /// Its length.
+    pub size: Bytes,
+    /// Whether it moves.
+    pub animated: bool,
+    /// Where its length comes from.
+    pub origin: Origin,
+}
+
+const fn image(path: &'static str, size: u64, animated: bool, origin: Origin) -> Image {
+    Image {
+        path,
+        size: Bytes(size),
+        animated,
+        origin,
+    }
+}
+
+/// All 42 pictures, in the order the page names them.
+pub const IMAGES: [Image; 42] = [
+    image("about1.gif", 1403, false, Origin::Recovered),
+    image("action.gif", 788, false, Origin::Recovered),
+    image("enter.gif", 157, false, Origin::Recovered),
+    image("prod.gif", 165, false, Origin::Recovered),
+    image("search.gif", 151, false, Origin::Recovered),
+    image("shop.gif", 128, false, Origin::Recovered),
+    image("solutions.gif", 682, false, Origin::Recovered),
+    image("support.gif", 156, false, Origin::Recovered),
+    image("1ptrans.gif", 44, false, Origin::Recovered),
+    image("spacer.gif", 70, false, Origin::Recovered),
+    image("spacer1.gif", 40, false, Origin::Recovered),
+    image("spacer2.gif", 69, false, Origin::Recovered),
+    image("vrule.gif", 62, false, Origin::Recovered),
+    image("nav_home.gif", 1664, false, Origin::Recovered),
+    image("navigation_bar1.gif", 1698, false, Origin::Recovered),
+    image("conv01.gif", 350, false, Origin::Synthetic),
+    image("conv02.gif", 420, false, Origin::Synthetic),
+    image("conv03.gif", 510, false, Origin::Synthetic),
+    image("conv04.gif", 640, false, Origin::Synthetic),
+    image("conv05.gif", 760, false, Origin::Synthetic),
+    image("conv06.gif", 1300, false, Origin::Synthetic),
+    image("conv07.gif", 1500, false, Origin::Synthetic),
+    image("conv08.gif", 2400, false, Origin::Synthetic),
+    image("part01.gif", 2450, false, Origin::Synthetic),
+    image("part02.gif", 2500, false, Origin::Synthetic),
+    image("part03.gif", 2591, false, Origin::Synthetic),
+    image("keep01.gif", 480, false, Origin::Synthetic),
+    image("keep02.gif", 920, false, Origin::Synthetic),
+    image("keep03.gif", 1250, false, Origin::Synthetic),
+    image("keep04.gif", 1750, false, Origin::Synthetic),
+    image("keep05.gif", 2300, false, Origin::Synthetic),
+    image("keep06.gif", 2800, false, Origin::Synthetic),
+    image("keep07.gif", 3200, false, Origin::Synthetic),
+    image("keep08.gif", 3500, false, Origin::Synthetic),
+    image("keep09.gif", 3800, false, Origin::Synthetic),
+    image("keep10.gif", 4200, false, Origin::Synthetic),
+    image("keep11.gif", 4600, false, Origin::Synthetic),
+    image("keep12.gif", 5100, false, Origin::Synthetic),
+    image("keep13.gif", 5741, false, Origin::Synthetic),
+    image("keep14.gif", 40960, false, Origin::Synthetic),
+    image("anim01.gif", 13500, true, Origin::Synthetic),
+    image("anim02.gif", 11488, true, Origin::Synthetic),
+];
+
+pub(super) fn describe(number: u32) -> Described {
+    match number.checked_sub(1) {
+        None => Described {
+            path: "index.html".to_owned(),
+            media_type: "text/html",
+            class: Class::Base,
+            size: PAGE,
+            provenance: Some("printed as 42KB; the exact length is unknown"),
+        },
+        Some(index) => {
+            let image = IMAGES[index as usize];
+            Described {
+                path: image.path.to_owned(),
+                media_type: "image/gif",
+                class: Class::Embedded,
+                size: image.size,
+                provenance: Some(image.origin.words()),
+            }
+        }
+    }
+}
+
+pub(super) fn choices(tags: TagCase) -> Vec<Choice> {
+    let choice = |name: &str, value: String, provenance, reason: &str| Choice {
+        name: name.to_owned(),
+        value,
+        provenance,
+        reason: reason.to_owned(),
+    };
+    vec![
+        choice(
+            "page",
+            PAGE.0.to_string(),
+            Provenance::Printed,
+            "document 003 says 42KB; 42 times 1,024",
+        ),
+        choice(
+            "images",
+            IMAGES.len().to_string(),
+            Provenance::Printed,
+            "40 static of 103,299 B and 2 animated of 24,988 B; 15 lengths recovered, 27 invented to meet the sums",
+        ),
+        choice(
+            "tags",
+            match tags {
+                TagCase::Lower => "lower",
+                TagCase::Mixed => "mixed",
+            }
+            .to_owned(),
+            Provenance::Printed,
+            "lower case deflates better: 0.27 against 0.35 of the length in the document",
+        ),
+        choice(
+            "frames",
+            FRAMES.to_string(),
+            Provenance::ChosenHere,
+            "frames of an animated picture; not printed",
+        ),
+    ]
+}
+
+pub(super) fn write(tags: TagCase, seed: Seed, number: u32, out: &mut impl Write) -> io::Result<()> {
+    let mut rng = content(seed, number);
+    let Some(index) = number.checked_sub(1) else {
+        let markup = Markup {
+            prose: Prose::new(rng),
+            tags,
+        };
+        return out.write_all(&markup.page()?);
+    };
+    let image = IMAGES[index as usize];
+    let frames = if image.animated { FRAMES } else { 1 };
+    let too_small = || {
+        io::Error::new(
+            io::ErrorKind::InvalidInput,
+            format!("{} is too small", image.path),
+        )
+    };
+    gif::Layout::new(image.size.0, frames)
+        .ok_or_else(too_small)?
+        .write(&mut rng, out)
+}
+
+/// The page, made in memory: its length is fixed.
+struct Markup {
+    prose: Prose,
+    tags: TagCase,
+}
+
+impl Markup {
+    fn page(mut self) -> io::Result<Vec<u8>> {
+        let mut html = self.tagged(
+            "<!doctype html>\n<html>\n<head>\n<title>Microscape</title>\n</head>\n\
+             <body bgcolor=\"#ffffff\" text=\"#000000\" link=\"#003399\" vlink=\"#663366\">\n<center>\n\
+             <table width=\"600\" cellpadding=\"4\" cellspacing=\"0\" border=\"0\">\n<tr valign=\"top\">\n",
+        );
+        // A bar of the small pictures, then one block of the column after another around the others.
+        let (bar, column) = IMAGES.split_at(14);
+        html += &self.tagged("<td width=\"130\" bgcolor=\"#dfe8ee\">\n");
+        for image in bar {
+            html += &self.tagged(&format!(
+                "<a href=\"/{0}/\"><img src=\"{1}\" border=\"0\" alt=\"{0}\"></a><br>\n",
+                image.path.trim_end_matches(".gif"),
+                image.path
+            ));
+        }
+        html += &self.tagged("</td>\n<td width=\"460\">\n");
+        let end = self.tagged("</td>\n</tr>\n</table>\n</center>\n</body>\n</html>\n");
+        let pictures = column.len();
+        for (index, image) in column.iter().enumerate() {
+            html += &self.tagged(&format!(
+                "<table width=\"100%\" cellpadding=\"2\" cellspacing=\"0\" border=\"0\">\n<tr valign=\"top\">\n\
+                 <td><img src=\"{}\" border=\"0\" align=\"left\" hspace=\"6\" vspace=\"4\" alt=\"\">\n",
+                image.path
+            ));
+            let tail = self.tagged("</td>\n</tr>\n</table>\n");
+            // An even part of what is left, so that the last block ends the page exactly.
+            let left = PAGE.0 as usize - html.len() - end.len();
+            let text = left / (pictures - index) - tail.len();
+            let whole = if index + 1 == pictures {
+                left - tail.len()
+            } else {
+                text
+            };
+            html += &self.block(whole)?;
+            html += &tail;
+        }
+        html += &end;
+        Ok(html.into_bytes())
+    }
+
+    /// Headline and items of exactly `length` bytes.
+    fn block(&mut self, length: usize) -> io::Result<String> {
+        let mut block = String::new();
+        loop {
+            let (first, second) = (self.prose.word(), self.prose.word());
+            let name = [self.prose.word(), self.prose.word()].join("-");
+            let item = self.tagged(&format!(
+                "<font face=\"arial,helvetica\" size=\"2\"><a href=\"/products/{name}/default.htm\"><b>{first} {second}</b></a>"
+            ));
+            let close = self.tagged("</font><br>\n");
+            let left = length - block.len();
+            let least = item.len() + close.len() + 20;
+            if left < 2 * (least + 120) {
+                let mut text = Vec::new();
+                if left >= least {
+                    block += &item;
+                    self.prose
+                        .text((left - item.len() - close.len()) as u64, b' ', &mut text)?;
+                    block += &String::from_utf8_lossy(&text);
+                    block += &close;
+                } else {
+                    self.prose.text(left as u64, b' ', &mut text)?;
+                    block += &String::from_utf8_lossy(&text);
+                }
+                return Ok(block);
+            }
+            let mut text = b" ".to_vec();
+            let words = 60 + self.prose.below(90);
+            self.prose.text(words, b' ', &mut text)?;
+            block += &item;
+            block += &String::from_utf8_lossy(&text);
+            block += &close;
+        }
+    }
+
+    /// Markup with its tag and attribute names spelled as chosen; what is quoted stays.
+    fn tagged(&mut self, markup: &str) -> String {
+        if self.tags == TagCase::Lower {
+            return markup.to_owned();
+        }
+        let (mut inside, mut quoted) = (false, false);
+        markup
+            .chars()
+            .map(|c| {
+                match c {
+                    '<' => inside = true,
+                    '>' => inside = false,
+                    '"' => quoted = !quoted,
+                    _ => {}
+                }
+                if inside && !quoted && c.is_ascii_lowercase() && self.prose.below(2) == 0 {
+                    c.to_ascii_uppercase()
+                } else {
+                    c
+                }
+            })
+            .collect()
+    }
+}

@@ -1,0 +1,266 @@
+//! The content of a site: pages that name what they embed, pictures, text, of exact lengths.
+//!
+//! A [`Site`] knows its files by number and writes each into whatever it is given; nothing is kept, so
+//! memory does not grow with the site. Refuses to know of folders and disks.
+
+pub mod gif;
+pub mod microscape;
+pub mod page;
+mod prose;
+pub mod surge;
+
+use crate::files::Class;
+use crate::manifest::{FORMAT, FileEntry, Kind, Manifest, ObjectEntry, Totals, VERSION};
+use crate::parameters::{Choice, Provenance};
+use crate::surge::Surge;
+use crate::webstone::List;
+use measure::{Bytes, Seed};
+use microscape::TagCase;
+use std::io::{self, Write};
+use twox_hash::xxhash3_128::Hasher;
+
+/// The form of a manifest's file name.
+pub const MANIFEST: &str = "manifest.json";
+
+/// A site before it is written.
+#[derive(Clone, Debug)]
+pub enum Site {
+    /// Document 000.
+    Surge(Box<Surge>),
+    /// Document 002.
+    Webstone {
+        /// Which list.
+        list: List,
+        /// Chance in the content.
+        seed: Seed,
+    },
+    /// Document 003.
+    Microscape {
+        /// How tags are spelled.
+        tags: TagCase,
+        /// Chance in the content.
+        seed: Seed,
+    },
+}
+
+/// What is known of a file before it is written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Described {
+    /// Below the site's root.
+    pub path: String,
+    /// Media type.
+    pub media_type: &'static str,
+    /// What it is to the pages.
+    pub class: Class,
+    /// Length.
+    pub size: Bytes,
+    /// Where its length comes from, if files differ in that.
+    pub provenance: Option<&'static str>,
+}
+
+impl Site {
+    /// How many files it has.
+    pub fn files(&self) -> u32 {
+        match self {
+            Site::Surge(surge) => surge.files.len() as u32,
+            Site::Webstone { list, .. } => list.files().len() as u32,
+            Site::Microscape { .. } => 1 + microscape::IMAGES.len() as u32,
+        }
+    }
+
+    /// What file `number` is.
+    pub fn describe(&self, number: u32) -> Described {
+        match self {
+            Site::Surge(surge) => surge::describe(surge, number),
+            Site::Webstone { list, .. } => {
+                let listed = list.files()[number as usize];
+                Described {
+                    path: listed.path.to_owned(),
+                    media_type: "text/html",
+                    class: Class::Single,
+                    size: listed.size,
+                    provenance: None,
+                }
+            }
+            Site::Microscape { .. } => microscape::describe(number),
+        }
+    }
+
+    /// Bytes of all files.
+    pub fn bytes(&self) -> u64 {
+        (0..self.files()).map(|number| self.describe(number).size.0).sum()
+    }
+
+    /// A writer of its files, one after another.
+    pub fn contents(&self) -> Contents<'_> {
+        Contents {
+            site: self,
+            pages: match self {
+                Site::Surge(surge) => surge::pages(surge),
+                _ => Vec::new(),
+            },
+        }
+    }
+
+    /// The manifest, once the digest of every file is known, in the order of their numbers.
+    pub fn manifest(&self, digests: Vec<String>, generator: &str) -> Manifest {
+        let references = self.references();
+        let files: Vec<FileEntry> = digests
+            .into_iter()
+            .enumerate()
+            .map(|(number, xxh3)| {
+                let described = self.describe(number as u32);
+                FileEntry {
+                    path: described.path,
+                    media_type: described.media_type.to_owned(),
+                    class: described.class.word().to_owned(),
+                    bytes: described.size.0,
+                    references: references[number],
+                    xxh3,
+                    provenance: described.provenance.map(str::to_owned),
+                }
+            })
+            .collect();
+        let objects = self.objects();
+        let (kind, set, seed, choices) = self.origin();
+        Manifest {
+            format: FORMAT.to_owned(),
+            version: VERSION,
+            generator: generator.to_owned(),
+            kind,
+            set: set.to_owned(),
+            seed,
+            choices,
+            totals: self.totals(&files, &objects),
+            sequence_xxh3: match self {
+                Site::Surge(surge) => Some(sequence_digest(surge)),
+                _ => None,
+            },
+            files,
+            objects,
+        }
+    }
+
+    fn origin(&self) -> (Kind, &'static str, Seed, Vec<Choice>) {
+        match self {
+            Site::Surge(surge) => {
+                let parameters = &surge.parameters;
+                (
+                    Kind::Surge,
+                    parameters.set.name(),
+                    surge.seed,
+                    parameters.choices.clone(),
+                )
+            }
+            Site::Webstone { list, seed } => {
+                let choice = Choice {
+                    name: "list".to_owned(),
+                    value: list.name().to_owned(),
+                    provenance: match list {
+                        List::Table1 => Provenance::Printed,
+                        List::Standard => Provenance::Recovered,
+                    },
+                    reason: list.note().to_owned(),
+                };
+                (Kind::Webstone, list.name(), *seed, vec![choice])
+            }
+            Site::Microscape { tags, seed } => {
+                (Kind::Microscape, "microscape", *seed, microscape::choices(*tags))
+            }
+        }
+    }
+
+    fn references(&self) -> Vec<u64> {
+        match self {
+            Site::Surge(surge) => surge.requests(),
+            Site::Webstone { list, .. } => list.files().iter().map(|file| file.weight).collect(),
+            Site::Microscape { .. } => vec![1; self.files() as usize],
+        }
+    }
+
+    fn objects(&self) -> Vec<ObjectEntry> {
+        let entry = |files: Vec<u32>, references| ObjectEntry { files, references };
+        match self {
+            Site::Surge(surge) => {
+                let objects = surge.objects.iter();
+                objects
+                    .map(|object| entry(object.files.clone(), object.references))
+                    .collect()
+            }
+            Site::Webstone { list, .. } => {
+                let files = list.files().iter().enumerate();
+                files
+                    .map(|(number, file)| entry(vec![number as u32], file.weight))
+                    .collect()
+            }
+            Site::Microscape { .. } => vec![entry((0..self.files()).collect(), 1)],
+        }
+    }
+
+    fn totals(&self, files: &[FileEntry], objects: &[ObjectEntry]) -> Totals {
+        let mut sizes: Vec<u64> = files.iter().map(|file| file.bytes).collect();
+        sizes.sort_unstable();
+        let bytes: u64 = sizes.iter().sum();
+        let members: u64 = objects.iter().map(|object| object.files.len() as u64).sum();
+        let exchanged = match self {
+            Site::Surge(surge) => surge.exchanged,
+            _ => 0,
+        };
+        Totals {
+            files: files.len() as u64,
+            bytes,
+            mean_bytes: bytes / (files.len() as u64).max(1),
+            median_bytes: sizes.get(sizes.len() / 2).copied().unwrap_or(0),
+            objects: objects.len() as u64,
+            files_per_object_hundredths: members * 100 / (objects.len() as u64).max(1),
+            sequence: objects.iter().map(|object| object.references).sum(),
+            requests: objects
+                .iter()
+                .map(|object| object.references * object.files.len() as u64)
+                .sum(),
+            exchanged: u64::from(exchanged),
+        }
+    }
+}
+
+/// Digest over the numbers of the objects of one pass.
+pub fn sequence_digest(surge: &Surge) -> String {
+    let mut hasher = Hasher::new();
+    for object in surge.sequence() {
+        hasher.write(&object.to_le_bytes());
+    }
+    format!("{:032x}", hasher.finish_128())
+}
+
+/// Writes the files of a site.
+#[derive(Debug)]
+pub struct Contents<'a> {
+    site: &'a Site,
+    /// By base file: which object it is the page of.
+    pages: Vec<u32>,
+}
+
+impl Contents<'_> {
+    /// Writes file `number`, of exactly the length described.
+    ///
+    /// # Errors
+    /// Those of `out`.
+    pub fn write(&self, number: u32, out: &mut impl Write) -> io::Result<()> {
+        match self.site {
+            Site::Surge(surge) => surge::write(surge, &self.pages, number, out),
+            Site::Webstone { list, seed } => {
+                let listed = list.files()[number as usize];
+                page::write(listed.path, &[], listed.size, content(*seed, number), out)
+            }
+            Site::Microscape { tags, seed } => microscape::write(*tags, *seed, number, out),
+        }
+    }
+}
+
+/// The generator of a file's content.
+fn content(seed: Seed, number: u32) -> measure::Rng {
+    crate::chance::stream(seed, crate::chance::Purpose::Content, u64::from(number))
+}
+
+#[cfg(test)]
+mod tests;

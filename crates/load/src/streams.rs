@@ -1,0 +1,466 @@
+//! Every stream of a workload with its model, a sample and a verdict.
+//!
+//! Streams *drawn* from a model must fit it. Streams that come *out of an algorithm* (sizes of requests
+//! after matching, popularity, stack distances) cannot fit exactly: a finite site has no file for every
+//! size and whole references for every rank. They state their distance and a tolerance instead.
+
+use crate::files::{Class, rounded_cdf, sizes};
+use crate::fit::{self, Fit};
+use crate::model::Model;
+use crate::objects::{counted_cdf, file_counts};
+use crate::surge::Surge;
+use crate::users::{Habits, session_cdf};
+use crate::{matching, popularity, sequence};
+use measure::Seed;
+use serde::Serialize;
+
+/// Values drawn for a test.
+pub const DRAWS: usize = 100_000;
+/// A drawn stream fits if its p-value is above this.
+pub const LEVEL: f64 = 0.01;
+/// Users whose streams are put together: 100 draws of each.
+const USERS: usize = 1000;
+
+/// What a stream's values are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Unit {
+    /// Lengths.
+    Bytes,
+    /// Times.
+    Seconds,
+    /// Numbers of things.
+    Count,
+    /// A position in an order, 1 first.
+    Rank,
+}
+
+/// What is known of a stream.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum Verdict {
+    /// Drawn from its model.
+    Drawn {
+        /// The test over [`DRAWS`] values.
+        fit: Fit,
+        /// The same over as many other values, made if the first failed: at p 0.01 one right stream in a
+        /// hundred fails by chance, and one in ten thousand does so twice.
+        again: Option<Fit>,
+    },
+    /// Out of an algorithm.
+    Made {
+        /// The largest distance between distribution functions.
+        distance: f64,
+        /// What it may be.
+        tolerance: f64,
+        /// Where the distance comes from.
+        because: &'static str,
+    },
+}
+
+/// A point of a distribution function.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Point {
+    /// A value.
+    pub x: f64,
+    /// The share of the sample not above it.
+    pub sample: f64,
+    /// The share the model has there.
+    pub model: f64,
+}
+
+/// A stream.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Stream {
+    /// What it is.
+    pub name: &'static str,
+    /// Its model, as text.
+    pub model: String,
+    /// What its values are.
+    pub unit: Unit,
+    /// Values looked at.
+    pub values: u64,
+    /// Their mean.
+    pub mean: f64,
+    /// Their median.
+    pub median: f64,
+    /// Their largest.
+    pub largest: f64,
+    /// How well it fits.
+    pub verdict: Verdict,
+    /// At most a few hundred points of both distribution functions, for plots.
+    pub points: Vec<Point>,
+}
+
+impl Stream {
+    /// Whether it is drawn straight from its model.
+    pub fn drawn(&self) -> bool {
+        matches!(self.verdict, Verdict::Drawn { .. })
+    }
+
+    /// Whether it fits at this level, or keeps its tolerance.
+    pub fn holds(&self, level: f64) -> bool {
+        match &self.verdict {
+            Verdict::Drawn { fit, again } => {
+                fit.p_value > level || again.is_some_and(|again| again.p_value > level)
+            }
+            Verdict::Made {
+                distance, tolerance, ..
+            } => distance <= tolerance,
+        }
+    }
+}
+
+/// All streams of a workload.
+pub fn all(surge: &Surge) -> Vec<Stream> {
+    let parameters = &surge.parameters;
+    let mut streams = Vec::new();
+    let counts = parameters.shares.counts(parameters.files);
+    for (class, model, name) in [
+        (Class::Base, &parameters.base_size, "sizes of base files"),
+        (
+            Class::Embedded,
+            &parameters.embedded_size,
+            "sizes of embedded files",
+        ),
+        (Class::Single, &parameters.single_size, "sizes of single files"),
+    ] {
+        if counts[class as usize] == 0 {
+            continue;
+        }
+        let draw = |seed| sizes(model, class, seed).take(DRAWS).map(|size| size.0).collect();
+        let cdf = |size| rounded_cdf(model, size);
+        let test = |sample: &[u64]| fit::kolmogorov_smirnov_whole(&mut sample.to_vec(), cdf);
+        streams.push(whole(
+            name,
+            model.to_string(),
+            Unit::Bytes,
+            surge.seed,
+            draw,
+            cdf,
+            test,
+        ));
+    }
+    if counts[Class::Base as usize] > 0 {
+        let (model, max) = (&parameters.files_per_object, parameters.files_per_object_max);
+        let draw = |seed| file_counts(model, max, seed).take(DRAWS).map(u64::from).collect();
+        let cdf = |count| counted_cdf(model, max, count);
+        let test = |sample: &[u64]| fit::chi_square(sample, cdf);
+        let shown = format!("{model}, rounded down, at most {max}");
+        streams.push(whole(
+            "files per base object",
+            shown,
+            Unit::Count,
+            surge.seed,
+            draw,
+            cdf,
+            test,
+        ));
+    }
+    let draw = |seed| habits(seed, |habits| habits.session_length(parameters));
+    let cdf = |length| session_cdf(parameters, length);
+    let test = |sample: &[u64]| fit::chi_square(sample, cdf);
+    let shown = format!("{}, rounded", parameters.session_length);
+    streams.push(whole(
+        "session lengths",
+        shown,
+        Unit::Count,
+        surge.seed,
+        draw,
+        cdf,
+        test,
+    ));
+    let off = |seed| habits(seed, |habits| habits.off_time(parameters).as_secs_f64());
+    streams.push(seconds("OFF times", &parameters.off_time, surge.seed, off));
+    if let Some(model) = &parameters.active_off_time {
+        let off = |seed| habits(seed, |habits| habits.active_off_time(parameters).as_secs_f64());
+        streams.push(seconds("active OFF times", model, surge.seed, off));
+    }
+    streams.extend(made(surge));
+    streams
+}
+
+/// Draws of many users, put together.
+fn habits<T>(seed: Seed, mut draw: impl FnMut(&mut Habits) -> T) -> Vec<T> {
+    let mut values = Vec::with_capacity(DRAWS);
+    for user in 0..USERS as u32 {
+        let mut habits = Habits::new(seed, user);
+        values.extend((0..DRAWS / USERS).map(|_| draw(&mut habits)));
+    }
+    values
+}
+
+/// The seed of the second sample.
+fn other(seed: Seed) -> Seed {
+    Seed(!seed.0)
+}
+
+/// A second test if the first failed.
+fn verdict(fit: Fit, again: impl FnOnce() -> Fit) -> Verdict {
+    let again = (fit.p_value <= LEVEL).then(again);
+    Verdict::Drawn { fit, again }
+}
+
+fn whole(
+    name: &'static str,
+    model: String,
+    unit: Unit,
+    seed: Seed,
+    draw: impl Fn(Seed) -> Vec<u64>,
+    cdf: impl Fn(u64) -> f64,
+    test: impl Fn(&[u64]) -> Fit,
+) -> Stream {
+    let mut sample = draw(seed);
+    let verdict = verdict(test(&sample), || test(&draw(other(seed))));
+    sample.sort_unstable();
+    let sample: Vec<f64> = sample.into_iter().map(|value| value as f64).collect();
+    described(name, model, unit, &sample, |x| cdf(x as u64), verdict)
+}
+
+fn seconds(name: &'static str, model: &Model, seed: Seed, draw: impl Fn(Seed) -> Vec<f64>) -> Stream {
+    let test = |mut sample: Vec<f64>| fit::kolmogorov_smirnov(&mut sample, |x| model.cdf(x));
+    let mut sample = draw(seed);
+    let verdict = verdict(test(sample.clone()), || test(draw(other(seed))));
+    sample.sort_unstable_by(f64::total_cmp);
+    described(
+        name,
+        model.to_string(),
+        Unit::Seconds,
+        &sample,
+        |x| model.cdf(x),
+        verdict,
+    )
+}
+
+/// The streams that algorithms make.
+fn made(surge: &Surge) -> Vec<Stream> {
+    let parameters = &surge.parameters;
+    let request = &parameters.request_size;
+    let requests = surge.requests();
+    let given = |counts: &[u64]| -> Vec<(u64, u64)> {
+        surge
+            .files
+            .iter()
+            .zip(counts)
+            .map(|(file, &count)| (file.size.0, count))
+            .collect()
+    };
+    let shown = format!(
+        "{}, s = {}",
+        "references proportional to 1/rank^s", parameters.zipf_exponent
+    );
+    let mut streams = Vec::new();
+    for (name, counts, tolerance, because) in [
+        (
+            "sizes of requests, as matched",
+            &surge.references,
+            MATCHED,
+            "the most popular file alone is a step as high as its share of all requests",
+        ),
+        (
+            "sizes of requests, through objects",
+            &requests,
+            REQUESTED,
+            "embedded files are asked for as often as their pages, not as often as matched",
+        ),
+    ] {
+        let pairs = given(counts);
+        let (distance, _) = matching::distance(pairs.iter().copied(), request, parameters.request_cut);
+        let cdf = |x: f64| request.cdf(x + 0.5);
+        let verdict = made_verdict(distance, tolerance, because);
+        streams.push(weighted(
+            name,
+            request.to_string(),
+            Unit::Bytes,
+            pairs,
+            cdf,
+            verdict,
+        ));
+    }
+    let pairs = given(&surge.references);
+    let (_, tail) = matching::distance(pairs.iter().copied(), request, parameters.request_cut);
+    let verdict = made_verdict(tail, TAIL, "whole references; the tail is matched first and best");
+    let far = pairs
+        .into_iter()
+        .filter(|&(size, _)| size >= parameters.request_cut)
+        .collect();
+    // The tail alone is compared as a part of the whole, so its points are those of the stream above.
+    let mut stream = weighted(
+        "sizes of requests, tail",
+        request.to_string(),
+        Unit::Bytes,
+        far,
+        |_| 0.0,
+        verdict,
+    );
+    stream.points.clear();
+    streams.push(stream);
+    for (name, counts, tolerance, because) in [
+        (
+            "popularity, as given out",
+            &surge.references,
+            RANKED,
+            "whole references, at least one each",
+        ),
+        (
+            "popularity, as requested",
+            &requests,
+            ASKED,
+            "embedded files are shared, unused or over-used; the law is compared over the files asked for",
+        ),
+    ] {
+        let mut counts: Vec<u64> = counts.iter().copied().filter(|&count| count > 0).collect();
+        counts.sort_unstable_by(|a, b| b.cmp(a));
+        let distance = popularity::distance(&counts, parameters.zipf_exponent);
+        let ranked = counts
+            .iter()
+            .enumerate()
+            .map(|(index, &count)| (index as u64 + 1, count))
+            .collect();
+        let law = cumulative_zipf(counts.len(), parameters.zipf_exponent);
+        let cdf = |rank: f64| law[(rank as usize).min(law.len() - 1)];
+        let verdict = made_verdict(distance, tolerance, because);
+        streams.push(weighted(name, shown.clone(), Unit::Rank, ranked, cdf, verdict));
+    }
+    let mut depths = sequence::distances(surge.sequence());
+    let model = &parameters.stack_distance;
+    let fit = fit::kolmogorov_smirnov_whole(&mut depths, |depth| model.cdf(depth as f64 + 0.5));
+    let depths = depths.into_iter().map(|depth| (depth, 1)).collect();
+    let because =
+        "every object must get its exact count, and one asked for the first time lies below all others";
+    let verdict = made_verdict(fit.statistic, STACKED, because);
+    let cdf = |x: f64| model.cdf(x + 0.5);
+    streams.push(weighted(
+        "stack distances",
+        model.to_string(),
+        Unit::Count,
+        depths,
+        cdf,
+        verdict,
+    ));
+    streams
+}
+
+/// Tolerances: what the published parameters come to over many seeds, with room for the worst.
+const MATCHED: f64 = 0.08;
+const REQUESTED: f64 = 0.12;
+const TAIL: f64 = 0.01;
+const RANKED: f64 = 0.01;
+const ASKED: f64 = 0.10;
+const STACKED: f64 = 0.06;
+
+fn made_verdict(distance: f64, tolerance: f64, because: &'static str) -> Verdict {
+    Verdict::Made {
+        distance,
+        tolerance,
+        because,
+    }
+}
+
+/// Zipf's cumulative shares by rank; element 0 is 0.
+fn cumulative_zipf(ranks: usize, exponent: f64) -> Vec<f64> {
+    let mut sum = 0.0;
+    let mut law: Vec<f64> = (0..=ranks)
+        .map(|rank| {
+            if rank > 0 {
+                sum += libm::pow(rank as f64, -exponent);
+            }
+            sum
+        })
+        .collect();
+    for share in &mut law {
+        *share /= sum.max(f64::MIN_POSITIVE);
+    }
+    law
+}
+
+/// A stream whose values come with counts.
+fn weighted(
+    name: &'static str,
+    model: String,
+    unit: Unit,
+    mut pairs: Vec<(u64, u64)>,
+    cdf: impl Fn(f64) -> f64,
+    verdict: Verdict,
+) -> Stream {
+    pairs.retain(|&(_, count)| count > 0);
+    pairs.sort_unstable();
+    let total: u64 = pairs.iter().map(|&(_, count)| count).sum();
+    let sum: f64 = pairs
+        .iter()
+        .map(|&(value, count)| value as f64 * count as f64)
+        .sum();
+    let mut seen = 0;
+    let mut median = 0;
+    let mut steps: Vec<(f64, f64)> = Vec::new();
+    for run in pairs.chunk_by(|a, b| a.0 == b.0) {
+        let before = seen;
+        seen += run.iter().map(|&(_, count)| count).sum::<u64>();
+        if before * 2 < total {
+            median = run[0].0;
+        }
+        steps.push((run[0].0 as f64, seen as f64 / total as f64));
+    }
+    Stream {
+        name,
+        model,
+        unit,
+        values: total,
+        mean: sum / total.max(1) as f64,
+        median: median as f64,
+        largest: pairs.last().map_or(0.0, |&(value, _)| value as f64),
+        verdict,
+        points: thinned(&steps, cdf),
+    }
+}
+
+/// A stream of a sorted sample.
+fn described(
+    name: &'static str,
+    model: String,
+    unit: Unit,
+    sorted: &[f64],
+    cdf: impl Fn(f64) -> f64,
+    verdict: Verdict,
+) -> Stream {
+    let n = sorted.len();
+    let mut steps: Vec<(f64, f64)> = Vec::new();
+    let mut seen = 0;
+    for run in sorted.chunk_by(|a, b| a == b) {
+        seen += run.len();
+        steps.push((run[0], seen as f64 / n as f64));
+    }
+    Stream {
+        name,
+        model,
+        unit,
+        values: n as u64,
+        mean: sorted.iter().sum::<f64>() / n.max(1) as f64,
+        median: sorted.get(n / 2).copied().unwrap_or(0.0),
+        largest: sorted.last().copied().unwrap_or(0.0),
+        verdict,
+        points: thinned(&steps, cdf),
+    }
+}
+
+/// Points evenly spread over both the body and, on a logarithmic scale, the tail.
+fn thinned(steps: &[(f64, f64)], cdf: impl Fn(f64) -> f64) -> Vec<Point> {
+    const POINTS: f64 = 120.0;
+    let mut points: Vec<Point> = Vec::new();
+    let mut last = (f64::NEG_INFINITY, f64::NEG_INFINITY);
+    for &(x, sample) in steps {
+        let position = (
+            sample * POINTS,
+            -libm::log((1.0 - sample).max(1e-9)) / 20.0 * POINTS,
+        );
+        if position.0 - last.0 >= 1.0 || position.1 - last.1 >= 1.0 || sample >= 1.0 {
+            last = position;
+            points.push(Point {
+                x,
+                sample,
+                model: cdf(x),
+            });
+        }
+    }
+    points
+}

@@ -1,0 +1,258 @@
+//! Whether a run can be trusted: did this program offer what it was asked to, and did it measure rightly?
+//!
+//! A slow server makes no run invalid; a client that was late, short of something, or that got
+//! other bytes than it should does. Each reason is a sentence.
+
+use crate::record::{Record, Trouble};
+use measure::Duration;
+use serde::Serialize;
+
+/// What a run was asked to be.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Asked {
+    /// How long.
+    pub duration: Duration,
+    /// Objects a second, in an open run.
+    pub rate: Option<f64>,
+    /// Whether users sleep, so that a busy client is a late one.
+    pub paced: bool,
+}
+
+/// Where trust ends.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Bounds {
+    /// The 99th percentile of lag.
+    pub lag_max: Duration,
+    /// The share of files that may fail.
+    pub failures_max: f64,
+    /// The share of a processor that a thread of a paced run may use.
+    pub cpu_max: f64,
+    /// How much less than the asked rate may begin.
+    pub shortfall_max: f64,
+}
+
+impl Bounds {
+    /// The default bounds.
+    pub const DEFAULT: Bounds = Bounds {
+        lag_max: Duration::from_millis(10),
+        failures_max: 0.01,
+        cpu_max: 0.9,
+        shortfall_max: 0.01,
+    };
+}
+
+/// The verdict.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Verdict {
+    /// Whether it can be trusted.
+    pub valid: bool,
+    /// Why not; empty if it can.
+    pub reasons: Vec<String>,
+}
+
+/// Judges a run. `cpu` is the share of a processor that each thread used, `stopped` how long the run had been
+/// if somebody ended it early.
+pub fn judge(
+    record: &Record,
+    asked: &Asked,
+    cpu: &[f64],
+    stopped: Option<Duration>,
+    bounds: &Bounds,
+) -> Verdict {
+    let mut reasons = Vec::new();
+    let mut because = |holds: bool, why: String| {
+        if holds {
+            reasons.push(why);
+        }
+    };
+    because(record.files == 0, "no file was completely received".to_owned());
+    if let Some(after) = stopped {
+        because(
+            after < asked.duration,
+            format!(
+                "it was stopped after {:.1} of {:.1} s",
+                after.as_secs_f64(),
+                asked.duration.as_secs_f64()
+            ),
+        );
+    }
+    let lag = record.lag.quantile(0.99);
+    because(
+        record.lag.count() > 0 && lag > bounds.lag_max,
+        format!(
+            "this client was late: 1 % of its alarms rang {:.1} ms late or more, {:.1} are allowed (--lag-max)",
+            lag.as_secs_f64() * 1e3,
+            bounds.lag_max.as_secs_f64() * 1e3
+        ),
+    );
+    let busiest = cpu.iter().copied().fold(0.0, f64::max);
+    because(
+        asked.paced && busiest > bounds.cpu_max,
+        format!(
+            "this client was busy: a thread used {:.0} % of a processor, {:.0} % are allowed; use more threads or machines",
+            busiest * 100.0,
+            bounds.cpu_max * 100.0
+        ),
+    );
+    if let (Some(rate), None) = (asked.rate, stopped) {
+        let achieved = record.objects_begun as f64 / asked.duration.as_secs_f64();
+        because(
+            achieved
+                < rate * (1.0 - bounds.shortfall_max) - 3.0 * (rate / asked.duration.as_secs_f64()).sqrt(),
+            format!("{rate:.1} objects a second were asked for, {achieved:.1} began"),
+        );
+    }
+    because(
+        record.dropped > 0,
+        format!(
+            "{} arrivals found every connection busy and no room to wait",
+            record.dropped
+        ),
+    );
+    let here = record.count(Trouble::Here);
+    let errno = record.refusal.unwrap_or(0);
+    because(
+        here > 0,
+        format!(
+            "this machine refused {here} connections ({}); see `ulimit -n` and net.ipv4.ip_local_port_range",
+            std::io::Error::from_raw_os_error(errno)
+        ),
+    );
+    for (trouble, what) in [
+        (Trouble::Length, "had another length than the manifest says"),
+        (Trouble::Content, "had other content than the manifest says"),
+        (Trouble::Truncated, "were cut short"),
+    ] {
+        let count = record.count(trouble);
+        because(count > 0, format!("{count} replies {what}"));
+    }
+    let (failed, all) = (record.files_failed, record.files + record.files_failed);
+    let share = failed as f64 / all.max(1) as f64;
+    because(
+        share > bounds.failures_max,
+        format!(
+            "{failed} of {all} files failed ({:.1} %), {:.1} % are allowed",
+            share * 100.0,
+            bounds.failures_max * 100.0
+        ),
+    );
+    Verdict {
+        valid: reasons.is_empty(),
+        reasons,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use measure::Instant;
+
+    const ASKED: Asked = Asked {
+        duration: Duration::from_secs(10),
+        rate: None,
+        paced: true,
+    };
+
+    fn good() -> Record {
+        let mut record = Record {
+            files: 1000,
+            objects_begun: 1000,
+            ..Record::default()
+        };
+        (0..1000).for_each(|us| record.lag.add(Duration::from_micros(us)));
+        record
+    }
+
+    fn check(record: &Record, asked: Asked, cpu: f64, stopped: Option<Duration>, fragment: &str) {
+        let verdict = judge(record, &asked, &[0.1, cpu], stopped, &Bounds::DEFAULT);
+        assert_eq!(verdict.valid, fragment.is_empty(), "{verdict:?}");
+        assert_eq!(
+            verdict.reasons.len(),
+            usize::from(!fragment.is_empty()),
+            "{verdict:?}"
+        );
+        assert!(verdict.reasons.concat().contains(fragment), "{verdict:?}");
+    }
+
+    #[test]
+    fn every_reason_alone_makes_a_run_invalid() {
+        check(&good(), ASKED, 0.5, None, "");
+        check(
+            &good(),
+            Asked {
+                rate: Some(100.0),
+                ..ASKED
+            },
+            0.5,
+            None,
+            "",
+        );
+        check(
+            &good(),
+            Asked {
+                rate: Some(120.0),
+                ..ASKED
+            },
+            0.5,
+            None,
+            "120.0 objects a second were asked",
+        );
+        check(&good(), ASKED, 0.97, None, "97 % of a processor");
+        check(
+            &good(),
+            Asked {
+                paced: false,
+                ..ASKED
+            },
+            0.97,
+            None,
+            "",
+        );
+        check(
+            &good(),
+            ASKED,
+            0.5,
+            Some(Duration::from_secs(4)),
+            "stopped after 4.0 of 10.0 s",
+        );
+        let mut late = good();
+        (0..20).for_each(|_| late.lag.add(Duration::from_millis(50)));
+        check(&late, ASKED, 0.5, None, "--lag-max");
+        let failed = Record {
+            files_failed: 20,
+            ..good()
+        };
+        check(&failed, ASKED, 0.5, None, "20 of 1020 files failed");
+        check(
+            &Record {
+                files_failed: 2,
+                ..good()
+            },
+            ASKED,
+            0.5,
+            None,
+            "",
+        );
+        check(
+            &Record { dropped: 1, ..good() },
+            ASKED,
+            0.5,
+            None,
+            "no room to wait",
+        );
+        check(&Record { files: 0, ..good() }, ASKED, 0.5, None, "no file");
+        for (trouble, fragment) in [
+            (Trouble::Here, "ulimit"),
+            (Trouble::Length, "another length"),
+            (Trouble::Content, "other content"),
+            (Trouble::Truncated, "cut short"),
+        ] {
+            let mut record = good();
+            record.trouble(trouble, Instant::ZERO, Instant::ZERO);
+            check(&record, ASKED, 0.5, None, fragment);
+        }
+        let mut slow = good();
+        slow.trouble(Trouble::Lost, Instant::ZERO, Instant::ZERO);
+        check(&slow, ASKED, 0.5, None, "");
+    }
+}

@@ -1,0 +1,267 @@
+//! WebStone: its file lists, its clients' choices and its metrics.
+//!
+//! The lists are document 002's Table 1 and the WebStone 2.0 standard list the table abbreviates; the
+//! metrics are those of WebStone 2.0.1's source. A client here has one generator of its own: the stored
+//! source reseeds before every draw, so that every draw of a process picks the same page.
+
+use crate::chance::{Purpose, below, stream};
+use core::str::FromStr;
+use measure::{Bytes, Duration, Rng, Seed};
+use serde::{Deserialize, Serialize};
+
+/// Mbit of WebStone: 1024 x 1024 bit.
+const MEGABIT: f64 = 1_048_576.0;
+
+/// A published list of files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum List {
+    /// Table 1 of document 002: 35/50/14/1 percent.
+    #[serde(rename = "table-1")]
+    Table1,
+    /// The WebStone 2.0 standard list: 350/500/140/9/1 per mille.
+    #[serde(rename = "standard")]
+    Standard,
+}
+
+/// A file of a list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Listed {
+    /// Its name.
+    pub path: &'static str,
+    /// Its share of the requests, relative to the sum.
+    pub weight: u64,
+    /// Its length.
+    pub size: Bytes,
+}
+
+const fn listed(path: &'static str, weight: u64, size: u64) -> Listed {
+    Listed {
+        path,
+        weight,
+        size: Bytes(size),
+    }
+}
+
+impl List {
+    /// All of them.
+    pub const ALL: [List; 2] = [List::Table1, List::Standard];
+
+    /// The name flags and manifests use.
+    pub fn name(self) -> &'static str {
+        match self {
+            List::Table1 => "table-1",
+            List::Standard => "standard",
+        }
+    }
+
+    /// Its files.
+    pub fn files(self) -> &'static [Listed] {
+        match self {
+            List::Table1 => {
+                const {
+                    &[
+                        listed("file500.html", 35, 500),
+                        listed("file5k.html", 50, 5120),
+                        listed("file50k.html", 14, 51_200),
+                        listed("file5m.html", 1, 5_242_880),
+                    ]
+                }
+            }
+            List::Standard => {
+                const {
+                    &[
+                        listed("file500.html", 350, 500),
+                        listed("file5k.html", 500, 5125),
+                        listed("file50k.html", 140, 51_250),
+                        listed("file500k.html", 9, 512_500),
+                        listed("file5m.html", 1, 5_248_000),
+                    ]
+                }
+            }
+        }
+    }
+
+    /// What the list is and is not.
+    pub fn note(self) -> &'static str {
+        match self {
+            List::Table1 => "document 002 Table 1; one percent of 5 MB files carries 84 percent of the bytes",
+            List::Standard => {
+                "WebStone 2.0 standard list, recovered from its documentation; Table 1 lacks its 500 KB file and \
+                 asks for 5 MB ten times as often"
+            }
+        }
+    }
+
+    /// Mean bytes of a request.
+    pub fn mean(self) -> f64 {
+        let weights: u64 = self.files().iter().map(|file| file.weight).sum();
+        let bytes: u64 = self.files().iter().map(|file| file.weight * file.size.0).sum();
+        bytes as f64 / weights as f64
+    }
+
+    /// The choices of a client: indices into [`List::files`], endless.
+    pub fn choices(self, seed: Seed, client: u32) -> Choices {
+        Choices {
+            list: self,
+            rng: stream(seed, Purpose::Client, u64::from(client)),
+        }
+    }
+}
+
+impl FromStr for List {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<List, String> {
+        List::ALL
+            .into_iter()
+            .find(|list| list.name() == text)
+            .ok_or_else(|| format!("`{text}` is no list; there are table-1 and standard"))
+    }
+}
+
+/// What one client asks for.
+#[derive(Debug)]
+pub struct Choices {
+    list: List,
+    rng: Rng,
+}
+
+impl Iterator for Choices {
+    type Item = usize;
+
+    fn next(&mut self) -> Option<usize> {
+        let files = self.list.files();
+        let mut left = below(&mut self.rng, files.iter().map(|file| file.weight).sum());
+        files.iter().position(|file| match left.checked_sub(file.weight) {
+            Some(rest) => {
+                left = rest;
+                false
+            }
+            None => true,
+        })
+    }
+}
+
+/// What all clients of a run report together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Connections made, each for one request.
+    pub connects: u64,
+    /// Transfers that failed; none of their bytes count.
+    pub errors: u64,
+    /// Bytes received, heads among them.
+    pub bytes: Bytes,
+    /// From before connect to after close, summed over all requests.
+    pub response_time: Duration,
+}
+
+/// The metrics of a run of length `T`.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Metrics {
+    /// Connections per second.
+    pub connection_rate: f64,
+    /// Mbit/s over the whole run.
+    pub server_throughput: f64,
+    /// Requests in progress on average; ideally the number of clients.
+    pub littles_load_factor: f64,
+    /// Milliseconds of one request.
+    pub average_response_time: f64,
+    /// Errors per second.
+    pub error_rate: f64,
+    /// Errors per hundred connections.
+    pub error_level: f64,
+    /// Mbit/s while a request is in progress.
+    pub average_client_throughput: f64,
+}
+
+impl Metrics {
+    /// Of a run that took `duration`; a ratio whose denominator is zero is zero.
+    pub fn new(counts: &Counts, duration: Duration) -> Metrics {
+        let over = |above: f64, below: f64| if below > 0.0 { above / below } else { 0.0 };
+        let (time, busy) = (duration.as_secs_f64(), counts.response_time.as_secs_f64());
+        let (connects, errors) = (counts.connects as f64, counts.errors as f64);
+        let megabits = 8.0 * counts.bytes.0 as f64 / MEGABIT;
+        Metrics {
+            connection_rate: over(connects, time),
+            server_throughput: over(megabits, time),
+            littles_load_factor: over(busy, time),
+            average_response_time: over(1000.0 * busy, connects),
+            error_rate: over(errors, time),
+            error_level: over(100.0 * errors, connects),
+            average_client_throughput: over(megabits, busy),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fit;
+
+    #[test]
+    fn means_are_the_documents() {
+        assert_eq!(List::Table1.mean().round(), 62_332.0);
+        assert_eq!(List::Standard.mean().round(), 19_773.0);
+        let large = 5_242_880.0 / 100.0 / List::Table1.mean();
+        assert!((large - 0.84).abs() < 0.005, "{large}");
+    }
+
+    #[test]
+    fn clients_choose_by_weight_and_differently() {
+        for list in List::ALL {
+            let files = list.files();
+            let weights: u64 = files.iter().map(|file| file.weight).sum();
+            let sample: Vec<u64> = list.choices(Seed(1), 0).take(100_000).map(|i| i as u64).collect();
+            let cdf = |index: u64| {
+                let below: u64 = files
+                    .iter()
+                    .take(index as usize + 1)
+                    .map(|file| file.weight)
+                    .sum();
+                below as f64 / weights as f64
+            };
+            let fit = fit::chi_square(&sample, cdf);
+            assert!(fit.p_value > 0.01, "{list:?} {fit:?}");
+            let first: Vec<usize> = list.choices(Seed(1), 0).take(50).collect();
+            assert_ne!(first, list.choices(Seed(1), 1).take(50).collect::<Vec<_>>());
+        }
+    }
+
+    /// Little's law and the two throughputs are the same sums divided differently.
+    #[test]
+    fn identities_hold() {
+        for (connects, errors, bytes, response, time) in [
+            (1000, 3, 19_773_000, 120.0, 10.0),
+            (1, 0, 500, 0.01, 1.0),
+            (7, 7, 0, 3.0, 2.0),
+        ] {
+            let metrics = Metrics::new(
+                &Counts {
+                    connects,
+                    errors,
+                    bytes: Bytes(bytes),
+                    response_time: Duration::from_secs_f64(response),
+                },
+                Duration::from_secs_f64(time),
+            );
+            let close =
+                |a: f64, b: f64| assert!((a - b).abs() <= 1e-9 * a.abs().max(1.0), "{a} {b}: {metrics:?}");
+            close(
+                metrics.connection_rate * metrics.average_response_time / 1000.0,
+                metrics.littles_load_factor,
+            );
+            close(
+                metrics.average_client_throughput * metrics.littles_load_factor,
+                metrics.server_throughput,
+            );
+            close(
+                metrics.error_rate / metrics.connection_rate * 100.0,
+                metrics.error_level,
+            );
+        }
+        assert_eq!(
+            Metrics::new(&Counts::default(), Duration::ZERO).connection_rate,
+            0.0
+        );
+    }
+}

@@ -1,0 +1,215 @@
+//! A crew that talks to a real socket on loopback, and one that only sleeps.
+
+use super::*;
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::sync::mpsc;
+
+/// Every line says hello, expects the answer, closes, sleeps and says it again.
+struct Greeters {
+    lines: u32,
+    rounds: Vec<u32>,
+    left: u32,
+    late: Vec<Duration>,
+    connected: u32,
+    lost: Vec<Failing>,
+    sleeps: Duration,
+}
+
+fn greeters(lines: u32, rounds: u32) -> Greeters {
+    Greeters {
+        lines,
+        rounds: vec![rounds; lines as usize],
+        left: lines,
+        late: Vec::new(),
+        connected: 0,
+        lost: Vec::new(),
+        sleeps: Duration::from_millis(3),
+    }
+}
+
+impl Greeters {
+    fn gone(&mut self, port: &mut Port) {
+        self.left -= 1;
+        if self.left == 0 {
+            port.end();
+        }
+    }
+}
+
+impl Crew for Greeters {
+    fn start(&mut self, port: &mut Port, now: Instant) {
+        (0..self.lines).for_each(|line| port.wake(line, now + self.sleeps * (line % 7)));
+    }
+
+    fn handle(&mut self, line: u32, happened: Happened<'_>, port: &mut Port, now: Instant) {
+        match happened {
+            Happened::Woken(at) => {
+                assert!(now >= at, "alarms never ring early");
+                self.late.push(now - at);
+                port.connect(line);
+                port.send(line, |out| out.extend_from_slice(b"hel"));
+                port.send(line, |out| out.extend_from_slice(b"lo"));
+            }
+            Happened::Connected => self.connected += 1,
+            Happened::Bytes(bytes) => assert_eq!(bytes, b"HELLO"),
+            Happened::Eof => {
+                port.close(line);
+                self.rounds[line as usize] -= 1;
+                if self.rounds[line as usize] > 0 {
+                    port.wake(line, now + self.sleeps);
+                } else {
+                    self.gone(port);
+                }
+            }
+            Happened::Lost(failing) => {
+                self.lost.push(failing);
+                self.gone(port);
+            }
+        }
+    }
+
+    fn stop(&mut self, port: &mut Port, _: Instant) {
+        port.end();
+    }
+}
+
+/// A server that answers five bytes in capitals and closes, so many times.
+fn shouter(times: usize) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("an address");
+    std::thread::spawn(move || {
+        for stream in listener.incoming().take(times) {
+            let mut stream = stream.expect("a connection");
+            let mut said = [0; 5];
+            stream.read_exact(&mut said).expect("five bytes");
+            stream.write_all(&said.to_ascii_uppercase()).expect("sent");
+        }
+    });
+    address
+}
+
+#[test]
+fn lines_connect_speak_and_sleep() {
+    let address = shouter(60);
+    let running = start(vec![greeters(10, 3), greeters(10, 3)], address).expect("started");
+    let crews = running.join().expect("no failure");
+    for (crew, usage) in crews {
+        assert_eq!((crew.connected, crew.late.len()), (30, 30));
+        assert!(crew.lost.is_empty(), "{:?}", crew.lost);
+        assert!(
+            usage.wall >= Duration::from_millis(6) && usage.cpu <= usage.wall + Duration::from_millis(50)
+        );
+    }
+}
+
+#[test]
+fn a_refused_connection_is_lost_while_opening() {
+    let unused = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
+    let running = start(vec![greeters(3, 1)], unused.expect("a port")).expect("started");
+    let (crew, _) = running.join().expect("no failure").remove(0);
+    assert_eq!(crew.lost, [Failing::Opening(libc::ECONNREFUSED); 3]);
+    assert_eq!(crew.connected, 0);
+}
+
+#[test]
+fn crews_that_sleep_can_be_stopped() {
+    let mut sleepy = greeters(1000, 1);
+    sleepy.sleeps = Duration::from_secs(3600);
+    // Line 0 of every seven would connect at once.
+    sleepy.lines = 0;
+    let running = start(vec![sleepy], shouter(0)).expect("started");
+    assert!(!running.is_over());
+    running.stopper().stop();
+    running.join().expect("no failure");
+}
+
+/// Sets alarms near and far, some of them twice, and looks at when they ring.
+struct Sleepers {
+    set: Vec<Instant>,
+    rang: mpsc::Sender<(u32, Instant)>,
+    left: usize,
+}
+
+impl Crew for Sleepers {
+    fn start(&mut self, port: &mut Port, now: Instant) {
+        for line in 0..200u32 {
+            port.wake(line, now + Duration::from_secs(60));
+            // Some lie in the wheel, some in the heap.
+            let at = now + Duration::from_millis(u64::from(line * 37 % 400));
+            port.wake(line, at);
+            self.set.push(at);
+        }
+        self.left = self.set.len();
+    }
+
+    fn handle(&mut self, line: u32, happened: Happened<'_>, port: &mut Port, now: Instant) {
+        let Happened::Woken(at) = happened else {
+            panic!("nothing else happens")
+        };
+        assert_eq!(at, self.set[line as usize]);
+        assert!(now >= at);
+        self.rang.send((line, at)).expect("heard");
+        self.left -= 1;
+        if self.left == 0 {
+            port.end();
+        }
+    }
+
+    fn stop(&mut self, _: &mut Port, _: Instant) {}
+}
+
+#[test]
+fn alarms_ring_once_in_order_at_what_was_set_last() {
+    let (rang, heard) = mpsc::channel();
+    let sleepers = Sleepers {
+        set: Vec::new(),
+        rang,
+        left: 0,
+    };
+    let running = start(vec![sleepers], "127.0.0.1:9".parse().expect("an address")).expect("started");
+    running.join().expect("no failure");
+    let heard: Vec<(u32, Instant)> = heard.into_iter().collect();
+    assert_eq!(heard.len(), 200);
+    assert!(heard.is_sorted_by_key(|(_, at)| *at));
+}
+
+/// Asks for nothing and takes what comes until the end.
+struct Drain {
+    bytes: u64,
+}
+
+impl Crew for Drain {
+    fn start(&mut self, port: &mut Port, _: Instant) {
+        port.connect(0);
+        port.send(0, |out| out.push(b'?'));
+    }
+
+    fn handle(&mut self, _: u32, happened: Happened<'_>, port: &mut Port, _: Instant) {
+        match happened {
+            Happened::Bytes(bytes) => self.bytes += bytes.len() as u64,
+            Happened::Eof => port.end(),
+            Happened::Connected => {}
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn stop(&mut self, _: &mut Port, _: Instant) {}
+}
+
+/// More than one turn's share, from a server that is always ahead: no completion may be lost between turns.
+#[test]
+fn a_long_stream_arrives_whole() {
+    const PIECES: usize = 3000;
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("an address");
+    std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().expect("a connection");
+        let piece = vec![7; 16 << 10];
+        stream.read_exact(&mut [0]).expect("a byte");
+        (0..PIECES).for_each(|_| stream.write_all(&piece).expect("sent"));
+    });
+    let running = start(vec![Drain { bytes: 0 }], address).expect("started");
+    let (crew, _) = running.join().expect("no failure").remove(0);
+    assert_eq!(crew.bytes, (PIECES * (16 << 10)) as u64);
+}

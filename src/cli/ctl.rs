@@ -1,0 +1,132 @@
+//! `weir ctl`: asks a running server through its control socket, and changes how it works.
+
+use super::{Failure, Voice};
+use crate::serve::{Change, Wish};
+use clap::{Args, Subcommand};
+use runtime::control;
+use serde_json::Value;
+use server::config::{Concurrency, IoKind, Workers};
+use std::io::ErrorKind;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+const EXAMPLES: &str = "\
+Examples:
+  weir serve ./public --control /run/weir.sock
+  weir ctl --socket /run/weir.sock status
+  weir ctl --socket /run/weir.sock strategy pool --workers 64
+  weir ctl --socket /run/weir.sock strategy loops --io uring --listener 127.0.0.1:8080
+
+Whoever may write the socket's file may ask; it is made for its owner alone (chmod and chgrp change that).";
+
+/// Flags of `weir ctl`.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Flags {
+    /// The server's control socket: what it was given as --control
+    #[arg(long, short, value_name = "FILE", env = "WEIR_CONTROL")]
+    socket: PathBuf,
+
+    /// What to do
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    /// Says who serves which address, and how many connections are open
+    Status,
+    /// Gives new connections to another strategy; open ones get one more answer from the old one
+    Strategy {
+        /// How connections are spread: loops, loop, pool, thread-per-connection, thread-per-request
+        concurrency: Concurrency,
+        /// How bytes are moved: auto, epoll, uring, blocking
+        #[arg(long, value_name = "STRATEGY", default_value_t)]
+        io: IoKind,
+        /// Worker threads: a number, or auto for what suits the strategy
+        #[arg(long, value_name = "N", default_value_t)]
+        workers: Workers,
+        /// The address it is for; none: all
+        #[arg(long, value_name = "ADDR:PORT")]
+        listener: Option<SocketAddr>,
+    },
+    /// Reads the configuration again, as SIGHUP does
+    Reload,
+    /// Opens the access log again, as SIGUSR1 does
+    ReopenLogs,
+    /// Finishes what is owed, then stops, as SIGTERM does
+    Stop,
+}
+
+impl What {
+    fn wish(&self) -> Wish {
+        match self {
+            What::Status => Wish::Status,
+            What::Strategy {
+                concurrency,
+                io,
+                workers,
+                listener,
+            } => Wish::Strategy(Change {
+                concurrency: *concurrency,
+                io: *io,
+                workers: *workers,
+                listener: *listener,
+            }),
+            What::Reload => Wish::Reload,
+            What::ReopenLogs => Wish::ReopenLogs,
+            What::Stop => Wish::Stop,
+        }
+    }
+}
+
+/// Asks and prints the answer.
+///
+/// # Errors
+/// `System` if nobody answers, else what the server says.
+pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<(), Failure> {
+    let unanswered = |why: &str| Failure::System(format!("`{}`: {why}", flags.socket.display()));
+    let wish = serde_json::to_string(&flags.what.wish()).map_err(|error| unanswered(&error.to_string()))?;
+    let line = control::ask(&flags.socket, &wish).map_err(|error| {
+        let advice = match error.kind() {
+            ErrorKind::NotFound => "name what the server was given as --control",
+            ErrorKind::PermissionDenied => "only whoever may write the file may ask",
+            ErrorKind::ConnectionRefused => "the server that made it is gone",
+            _ => "the server did not answer",
+        };
+        unanswered(&format!("{error}; {advice}"))
+    })?;
+    let answer: Value = serde_json::from_str(&line)
+        .map_err(|error| unanswered(&format!("no answer of a server: {error}")))?;
+    if answer["ok"] != true {
+        let why = answer["error"].as_str().unwrap_or("refused").to_owned();
+        return Err(match answer["kind"].as_str() {
+            Some("usage") => Failure::Usage(why),
+            _ => Failure::System(why),
+        });
+    }
+    if voice.json {
+        println!("{answer}");
+    } else if let Some(listeners) = answer["listeners"].as_array() {
+        for listener in listeners {
+            let text = |key: &str| listener[key].as_str().unwrap_or_default().to_owned();
+            println!(
+                "{}  {} with {}, {} workers; {} connections open",
+                text("address"),
+                text("concurrency"),
+                text("io"),
+                listener["workers"],
+                listener["open"]
+            );
+        }
+        if answer["retiring"] != 0 {
+            println!(
+                "{} connections of earlier strategies are still open",
+                answer["retiring"]
+            );
+        }
+    } else {
+        println!("done");
+    }
+    Ok(())
+}

@@ -1,0 +1,274 @@
+//! How the values of `weir model` are written: spans, shares, lines, groups, stations, distributions.
+//! Decides spelling only; whether a value makes sense is for the formula to say, which names it.
+
+use ::model::closed::{Kind, Station};
+use ::model::paper::LINKS;
+use ::model::waiting::Group;
+use ::model::{Quantity, Seconds, Sizes};
+use measure::{Bytes, Rate};
+use std::str::FromStr;
+
+/// A span: a number and a unit, from nanoseconds to days; without a unit, seconds.
+pub(crate) fn seconds(text: &str) -> Result<Seconds, String> {
+    let error =
+        || format!("`{text}` is not a time; write a number and a unit, as in 250us, 0.5ms, 90ms, 2s, 1m");
+    let trimmed = text.trim();
+    let split = trimmed
+        .find(|c: char| c.is_ascii_alphabetic() || c == 'µ')
+        .unwrap_or(trimmed.len());
+    let (number, unit) = trimmed.split_at(split);
+    let scale: f64 = match unit {
+        "ns" => 1e-9,
+        "us" | "µs" => 1e-6,
+        "ms" => 1e-3,
+        "" | "s" => 1.0,
+        "m" | "min" => 60.0,
+        "h" => 3600.0,
+        "d" => 86_400.0,
+        _ => return Err(error()),
+    };
+    let number: f64 = number.trim().parse().map_err(|_| error())?;
+    // Dividing is exact where multiplying by 1e-3 is not.
+    let value = if scale < 1.0 {
+        number / (1.0 / scale).round()
+    } else {
+        number * scale
+    };
+    value.is_finite().then_some(Seconds(value)).ok_or_else(error)
+}
+
+/// A share: `1%` or `0.01`.
+pub(crate) fn share(text: &str) -> Result<f64, String> {
+    let error = || format!("`{text}` is not a share; write 1% or 0.01");
+    let (number, scale) = match text.trim().strip_suffix('%') {
+        Some(number) => (number, 100.0),
+        None => (text, 1.0),
+    };
+    let value: f64 = number.trim().parse().map_err(|_| error())?;
+    value.is_finite().then_some(value / scale).ok_or_else(error)
+}
+
+/// A line: its name, rate, and what it may have of its own.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct LineOffer {
+    /// Its name in answers.
+    pub(crate) name: String,
+    /// Its rate.
+    pub(crate) rate: Rate,
+    /// Its round-trip time, where it differs from the others'.
+    pub(crate) rtt: Option<Seconds>,
+    /// Its users, where they are given.
+    pub(crate) users: Option<u64>,
+}
+
+impl FromStr for LineOffer {
+    type Err = String;
+
+    /// `T1`, `1.5M`, `far=45M`, each with `@RTT` and `:USERS` behind it.
+    fn from_str(text: &str) -> Result<LineOffer, String> {
+        let error = |what: &str| {
+            format!("`{text}`: {what}; write a line as T1, 10M or far=45M@200ms, with :25 for its users")
+        };
+        let (rest, users) = match text.rsplit_once(':') {
+            Some((rest, users)) => (
+                rest,
+                Some(users.parse().map_err(|_| error("users are a whole number"))?),
+            ),
+            None => (text, None),
+        };
+        let (rest, rtt) = match rest.split_once('@') {
+            Some((rest, rtt)) => (rest, Some(seconds(rtt).map_err(|why| error(&why))?)),
+            None => (rest, None),
+        };
+        let (name, rate) = rest.split_once('=').unwrap_or((rest, rest));
+        let known = LINKS.iter().find(|(link, _)| link.eq_ignore_ascii_case(rate));
+        let rate = match known {
+            Some(&(_, rate)) => rate,
+            None => rate
+                .parse()
+                .map_err(|_| error("a rate is T1, E1, T3, OC3 or as 10M, 1.5Mbit/s"))?,
+        };
+        Ok(LineOffer {
+            name: name.to_owned(),
+            rate,
+            rtt,
+            users,
+        })
+    }
+}
+
+/// A group: `USERS:PACKET-TIME`.
+pub(crate) fn group(text: &str) -> Result<Group, String> {
+    let error = || format!("`{text}` is not a group; write users and the time of a packet, as in 5:3.6ms");
+    let (users, time) = text.split_once(':').ok_or_else(error)?;
+    Ok(Group {
+        users: users.parse().map_err(|_| error())?,
+        packet_time: seconds(time).map_err(|_| error())?,
+    })
+}
+
+/// A station: `NAME=DEMAND`, `NAME=DEMANDxSERVERS`.
+pub(crate) fn station(text: &str) -> Result<Station, String> {
+    let error = || {
+        format!(
+            "`{text}` is not a station; write its name and what a request needs there, as in cpu=5ms or app=40msx4"
+        )
+    };
+    let (name, demand) = text.split_once('=').ok_or_else(error)?;
+    let (demand, kind) = match demand.split_once('x') {
+        Some((demand, servers)) => (demand, Kind::Servers(servers.parse().map_err(|_| error())?)),
+        None => (demand, Kind::Queue),
+    };
+    Ok(Station {
+        name: name.to_owned(),
+        demand: seconds(demand).map_err(|_| error())?,
+        kind,
+    })
+}
+
+/// A delay: `NAME=TIME`.
+pub(crate) fn delay(text: &str) -> Result<Station, String> {
+    let found = station(text)?;
+    match found.kind {
+        Kind::Queue => Ok(Station::delay(&found.name, found.demand)),
+        _ => Err(format!(
+            "`{text}` is a delay, which has no servers; write its name and time, as in net=90ms"
+        )),
+    }
+}
+
+/// A distribution: `fixed(6000)`, `pareto(1K,10M,1.2)`; numbers may be bytes or times.
+pub(crate) fn sizes(text: &str) -> Result<Sizes, String> {
+    let error = || {
+        format!(
+            "`{text}` is not a distribution; write fixed(X), uniform(LOW,HIGH), exponential(MEAN), \
+             pareto(LOW,HIGH,ALPHA), lognormal(MU,SIGMA,HIGH) or values(X,X,...); numbers as 6000, 118KB, 10ms"
+        )
+    };
+    let (name, rest) = text.trim().split_once('(').ok_or_else(error)?;
+    let inner = rest.strip_suffix(')').ok_or_else(error)?;
+    let numbers: Vec<f64> = inner
+        .split(',')
+        .map(|word| amount(word.trim()).ok_or_else(error))
+        .collect::<Result<_, _>>()?;
+    let sizes = match (name.trim(), &numbers[..]) {
+        ("fixed", &[x]) => Sizes::Fixed(x),
+        ("uniform", &[low, high]) => Sizes::Uniform { low, high },
+        ("exponential", &[mean]) => Sizes::Exponential { mean },
+        ("pareto", &[low, high, alpha]) => Sizes::BoundedPareto { low, high, alpha },
+        ("lognormal", &[mu, sigma, high]) => Sizes::Lognormal { mu, sigma, high },
+        ("values", points) => Sizes::Empirical(points.iter().map(|&x| (x, 1.0)).collect()),
+        _ => return Err(error()),
+    };
+    sizes.check().map_err(|why| format!("`{text}`: {why}"))?;
+    Ok(sizes)
+}
+
+/// A bare number, bytes with their unit, or a time.
+fn amount(word: &str) -> Option<f64> {
+    let bare = word.parse().ok().filter(|number: &f64| number.is_finite());
+    bare.or_else(|| word.parse::<Bytes>().ok().map(|bytes| bytes.0 as f64))
+        .or_else(|| seconds(word).ok().map(|span| span.0))
+}
+
+/// What was measured, as `QUANTITY=VALUE`.
+pub(crate) fn measured(text: &str) -> Result<(Quantity, f64), String> {
+    const NAMES: [(&str, Quantity); 7] = [
+        ("size-scv", Quantity::SizeVariability),
+        ("service-scv", Quantity::ServiceVariability),
+        ("interarrival-scv", Quantity::InterarrivalVariability),
+        ("think-scv", Quantity::ThinkVariability),
+        ("rtt-scv", Quantity::RttVariability),
+        ("loss", Quantity::Loss),
+        ("utilization", Quantity::Utilization),
+    ];
+    let names = || NAMES.map(|(name, _)| name).join(", ");
+    let error = || {
+        format!(
+            "`{text}` is not a measurement; write one of {} with =VALUE",
+            names()
+        )
+    };
+    let (name, value) = text.split_once('=').ok_or_else(error)?;
+    let (_, quantity) = NAMES
+        .into_iter()
+        .find(|(known, _)| *known == name)
+        .ok_or_else(error)?;
+    Ok((quantity, share(value).map_err(|_| error())?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spans_and_shares() {
+        for (text, want) in [
+            ("0.5ms", 0.0005),
+            ("90ms", 0.09),
+            ("2s", 2.0),
+            ("2", 2.0),
+            ("1.5m", 90.0),
+            ("20 us", 2e-5),
+            ("-1s", -1.0),
+        ] {
+            assert_eq!(seconds(text), Ok(Seconds(want)), "{text}");
+        }
+        for bad in ["", "ms", "2 parsecs", "nan", "1e400s"] {
+            assert!(seconds(bad).is_err(), "{bad}");
+        }
+        assert_eq!(share("1%"), Ok(0.01));
+        assert_eq!(share("0.01"), Ok(0.01));
+        assert!(share("much").is_err());
+    }
+
+    #[test]
+    fn lines_may_have_names_round_trips_and_users() {
+        let line = |text: &str| text.parse::<LineOffer>();
+        let t1 = line("T1").expect("a line");
+        assert_eq!(
+            (t1.name.as_str(), t1.rate, t1.rtt, t1.users),
+            ("T1", Rate(1_544_000), None, None)
+        );
+        let far = line("far=45M@200ms:15").expect("a line");
+        assert_eq!(
+            (far.name.as_str(), far.rate, far.rtt, far.users),
+            ("far", Rate::mbit(45), Some(Seconds(0.2)), Some(15))
+        );
+        for bad in ["T9", "10M:x", "10M@soon", ""] {
+            assert!(line(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn stations_may_have_servers() {
+        assert_eq!(
+            station("app=40msx4"),
+            Ok(Station::servers("app", Seconds(0.04), 4))
+        );
+        assert_eq!(delay("net=90ms"), Ok(Station::delay("net", Seconds(0.09))));
+        assert!(delay("net=90msx2").is_err() && station("cpu").is_err());
+    }
+
+    #[test]
+    fn distributions_take_bytes_times_and_numbers() {
+        assert_eq!(
+            sizes("pareto(1KiB,1MiB,1.1)"),
+            Ok(Sizes::BoundedPareto {
+                low: 1024.0,
+                high: 1_048_576.0,
+                alpha: 1.1
+            })
+        );
+        assert_eq!(sizes("exponential(10ms)"), Ok(Sizes::Exponential { mean: 0.01 }));
+        assert_eq!(sizes("fixed(6000)"), Ok(Sizes::Fixed(6000.0)));
+        assert!(sizes("fixed(0)").expect_err("no size").contains("above 0"));
+        assert!(sizes("zipf(1)").is_err() && sizes("fixed(1,2)").is_err());
+    }
+
+    #[test]
+    fn measurements_are_named() {
+        assert_eq!(measured("loss=1%"), Ok((Quantity::Loss, 0.01)));
+        assert!(measured("color=3").expect_err("no such").contains("size-scv"));
+    }
+}

@@ -1,0 +1,291 @@
+//! The flags of `weir site`: which set of files, from which seed, into which folder. Does nothing.
+
+use super::Failure;
+use ::load::parameters::{Parameters, Set};
+use ::load::site::microscape::TagCase;
+use ::load::webstone::List;
+use clap::{Args, Subcommand};
+use measure::Seed;
+use std::path::PathBuf;
+
+const EXAMPLES: &str = "\
+Examples:
+  weir site surge ./site                             2,000 files, about 50 MB, and their manifest
+  weir site surge ./site --seed 7 --report fit.html  another site, and how well its streams fit
+  weir site surge ./site --files 200 --size-max 1000000
+  weir site surge ./site --parameters surge-1998
+  weir site surge ./site --off-time 'pareto(1,1.4)@..600' --shares 44/30/26
+  weir site webstone ./site --list standard
+  weir site microscape ./site && weir serve ./site
+
+A model is written name(numbers)@smallest..largest, mixtures as 0.9*a(...) + 0.1*b(...); there are
+lognormal(mu,sigma), pareto(k,alpha), inverse-gaussian(mean,lambda), weibull(scale,shape),
+exponential(mean) and constant(value). docs/site.md says where each default comes from.
+
+Exit codes: 0 written; 1 a stream does not fit its model (--report); 2 usage; 4 the system refused.";
+
+/// What `weir site` can write.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// The file set of Surge: pages, pictures and text with sizes, popularity and objects as modeled
+    #[command(after_help = EXAMPLES)]
+    Surge(Box<SurgeFlags>),
+    /// The files of a WebStone list, with their weights in the manifest
+    #[command(after_help = "Example: weir site webstone ./site --list standard")]
+    Webstone(WebstoneFlags),
+    /// The Microscape page: 42 KB of HTML and 42 GIF pictures
+    #[command(after_help = "Example: weir site microscape ./site && weir serve ./site")]
+    Microscape(MicroscapeFlags),
+}
+
+/// Where a site goes.
+#[derive(Debug, Args)]
+pub(crate) struct Target {
+    /// Folder to write into; made if it does not exist
+    #[arg(value_name = "DIR")]
+    pub(crate) dir: PathBuf,
+
+    /// Writes into a folder that is not empty; files of the same names are replaced
+    #[arg(long)]
+    pub(crate) force: bool,
+}
+
+/// Flags of `weir site surge`.
+#[derive(Debug, Args)]
+pub(crate) struct SurgeFlags {
+    #[command(flatten)]
+    pub(crate) target: Target,
+
+    /// Writes a self-contained HTML page with every stream's model, sample, fit and plots
+    #[arg(long, value_name = "FILE")]
+    pub(crate) report: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub(crate) workload: Workload,
+}
+
+/// Flags of `weir site webstone`.
+#[derive(Debug, Args)]
+pub(crate) struct WebstoneFlags {
+    #[command(flatten)]
+    pub(crate) target: Target,
+
+    /// Which list: table-1 (document 002: 35/50/14/1 percent), standard (WebStone 2.0) [default: table-1]
+    #[arg(long, value_name = "LIST")]
+    list: Option<List>,
+
+    /// All chance in the content [default: 1]
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+}
+
+impl WebstoneFlags {
+    pub(crate) fn list(&self) -> List {
+        self.list.unwrap_or(List::Table1)
+    }
+
+    pub(crate) fn seed(&self) -> Seed {
+        Seed(self.seed.unwrap_or(1))
+    }
+}
+
+/// Flags of `weir site microscape`.
+#[derive(Debug, Args)]
+pub(crate) struct MicroscapeFlags {
+    #[command(flatten)]
+    pub(crate) target: Target,
+
+    /// How tags are spelled: lower, mixed (deflates less well) [default: lower]
+    #[arg(long, value_name = "CASE")]
+    tags: Option<TagCase>,
+
+    /// All chance in the content [default: 1]
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+}
+
+impl MicroscapeFlags {
+    pub(crate) fn tags(&self) -> TagCase {
+        self.tags.unwrap_or(TagCase::Lower)
+    }
+
+    pub(crate) fn seed(&self) -> Seed {
+        Seed(self.seed.unwrap_or(1))
+    }
+}
+
+/// Declares one flag for each parameter and hands the given ones on by name.
+macro_rules! workload {
+    ($($(#[$help:meta])* $field:ident = $name:literal, $value:literal, $heading:literal;)*) => {
+        /// The parameters of a Surge workload, as text: the crate that knows them reads them.
+        #[derive(Debug, Args)]
+        pub(crate) struct Workload {
+            /// Published set to start from: surge-table-8, surge-1998 [default: surge-table-8]
+            #[arg(long, value_name = "SET", help_heading = "Workload")]
+            pub(crate) parameters: Option<Set>,
+
+            /// All chance in the workload [default: 1]
+            #[arg(long, value_name = "N", help_heading = "Workload")]
+            pub(crate) seed: Option<u64>,
+
+            $($(#[$help])*
+            #[arg(long = $name, value_name = $value, help_heading = $heading, allow_hyphen_values = true)]
+            $field: Option<String>,)*
+        }
+
+        impl Workload {
+            fn given(&self) -> Vec<(&str, &str)> {
+                let mut given = Vec::new();
+                $(if let Some(value) = &self.$field { given.push(($name, value.as_str())); })*
+                given
+            }
+        }
+    };
+}
+
+workload! {
+    /// Files of the site [default: 2000]
+    files = "files", "N", "Workload";
+    /// References to files in one pass of the sequence [default: 75 for each file]
+    references = "references", "N", "Workload";
+    /// Base/embedded/single files, in any unit [default: 30/38/32]
+    shares = "shares", "SHARES", "Workload";
+    /// Bytes of the largest file [default: 10000000]
+    size_max = "size-max", "N", "Cuts that no document prints";
+    /// Bytes at which the tail of base files begins [default: the tail's k]
+    base_cut = "base-cut", "N", "Cuts that no document prints";
+    /// Bytes at which the tail of requests begins [default: the tail's k]
+    request_cut = "request-cut", "N", "Cuts that no document prints";
+    /// Share of single files drawn from the large lognormal [default: 0.46]
+    large_share = "large-share", "SHARE", "Cuts that no document prints";
+    /// Seconds of the longest OFF time [default: 3600]
+    off_time_max = "off-time-max", "N", "Cuts that no document prints";
+    /// Bytes of a base file
+    base_size = "base-size", "MODEL", "Models";
+    /// Bytes of an embedded file
+    embedded_size = "embedded-size", "MODEL", "Models";
+    /// Bytes of a single file
+    single_size = "single-size", "MODEL", "Models";
+    /// Bytes of a request's answer
+    request_size = "request-size", "MODEL", "Models";
+    /// s in references proportional to 1/rank^s [default: 1]
+    zipf_exponent = "zipf-exponent", "S", "Models";
+    /// Files of a base object, rounded down
+    files_per_object = "files-per-object", "MODEL", "Models";
+    /// A larger count of files is drawn again [default: 150]
+    files_per_object_max = "files-per-object-max", "N", "Models";
+    /// Depth in the stack of objects
+    stack_distance = "stack-distance", "MODEL", "Models";
+    /// Depths searched around the one drawn [default: 3]
+    stack_window = "stack-window", "N", "Models";
+    /// Seconds after an object
+    off_time = "off-time", "MODEL", "Models";
+    /// Seconds after each file of an object but the last, or none
+    active_off_time = "active-off-time", "MODEL", "Models";
+    /// Objects of a session, rounded
+    session_length = "session-length", "MODEL", "Models";
+}
+
+impl Workload {
+    /// The parameters these flags make.
+    ///
+    /// # Errors
+    /// `Usage`, naming the flag.
+    pub(crate) fn parameters(&self) -> Result<Parameters, Failure> {
+        let set = self.parameters.unwrap_or(Set::Table8);
+        Parameters::with(set, &self.given())
+            .map_err(|error| Failure::Usage(format!("`--{}`: {}", error.name, error.why)))
+    }
+
+    /// Whether any flag says how the workload is.
+    pub(crate) fn says_anything(&self) -> bool {
+        self.parameters.is_some() || self.seed.is_some() || !self.given().is_empty()
+    }
+
+    pub(crate) fn seed(&self) -> Seed {
+        Seed(self.seed.unwrap_or(1))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Cli, Command as Top};
+    use super::*;
+    use ::load::parameters::NAMES;
+    use clap::{CommandFactory, Parser};
+
+    fn parameters(arguments: &[&str]) -> Result<Parameters, String> {
+        let all = ["weir", "site", "surge", "dir"].iter().chain(arguments);
+        let cli = Cli::try_parse_from(all).map_err(|error| error.to_string())?;
+        let Top::Site {
+            what: Command::Surge(flags),
+        } = cli.command
+        else {
+            panic!("another command")
+        };
+        flags.workload.parameters().map_err(|failure| failure.to_string())
+    }
+
+    #[test]
+    fn every_parameter_is_a_flag() {
+        let command = Cli::command();
+        let site = command.find_subcommand("site").expect("a command");
+        let surge = site.find_subcommand("surge").expect("a command");
+        for name in NAMES {
+            assert!(
+                surge.get_arguments().any(|flag| flag.get_long() == Some(name)),
+                "{name}"
+            );
+        }
+    }
+
+    #[test]
+    fn flags_reach_the_parameters() {
+        let made = parameters(&["--files", "300", "--off-time", "pareto(1,1.4)@..60"]).expect("valid");
+        assert_eq!(made.files, 300);
+        assert_eq!(made.off_time.high(), 60.0);
+        assert_eq!(
+            parameters(&[]).expect("valid"),
+            Parameters::published(Set::Table8)
+        );
+        assert_eq!(
+            parameters(&["--parameters", "surge-1998"]).expect("valid"),
+            Parameters::published(Set::First)
+        );
+    }
+
+    /// What the help calls a default is the default.
+    #[test]
+    fn defaults_in_the_help_are_true() {
+        let command = Cli::command();
+        let surge = command
+            .find_subcommand("site")
+            .and_then(|site| site.find_subcommand("surge"));
+        let published = Parameters::published(Set::Table8);
+        let mut seen = 0;
+        for flag in surge.expect("a command").get_arguments() {
+            let help = flag.get_help().map(ToString::to_string).unwrap_or_default();
+            let (Some(name), Some((_, value))) = (flag.get_long(), help.split_once("[default: ")) else {
+                continue;
+            };
+            let (Some(choice), false) = (published.choice(name), value.contains(' ')) else {
+                continue;
+            };
+            assert_eq!(choice.value, value.trim_end_matches(']'), "{name}");
+            seen += 1;
+        }
+        assert!(seen >= 8, "{seen}");
+    }
+
+    #[test]
+    fn errors_name_the_flag() {
+        for (arguments, fragment) in [
+            (&["--files", "2"][..], "`--files`"),
+            (&["--off-time", "weekly"], "`--off-time`"),
+            (&["--parameters", "surge-2000"], "surge-1998"),
+        ] {
+            let error = parameters(arguments).expect_err("invalid");
+            assert!(error.contains(fragment), "{error}");
+        }
+    }
+}

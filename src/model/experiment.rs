@@ -1,0 +1,230 @@
+//! Document 004's experiment, section 3: what it published, what its equations and today's windows say, and
+//! what simulated TCP does, for each file and number of users. Nothing here is measured on a real network.
+
+use super::chart::{Axis, Chart, Series, Stroke};
+use super::grid::{Cell, Grid};
+use super::report::Report;
+use super::simulate::{Scene, Simulated, sender, stack};
+use crate::cli::Failure;
+use crate::cli::model::ExperimentFlags;
+use ::model::dimension::{Basis, Question};
+use ::model::paper::{Entry, Table};
+use ::model::tcp::setup::Setup;
+use ::model::transaction::Mode;
+use ::model::{DomainError, Seconds};
+use measure::Bytes;
+use tcp::Stack;
+
+/// Published, modeled, simulated.
+pub(super) fn experiment(flags: &ExperimentFlags) -> Result<Report, Failure> {
+    let then = (stack(&flags.client_stack)?, stack(&flags.server_stack)?);
+    let now = (stack("linux-6")?, stack("linux-6")?);
+    let published = Table::Two.entries()?;
+    let columns = [
+        ("file", "B"),
+        ("users", ""),
+        ("mean", ""),
+        ("printed, computed", "ms"),
+        ("printed, experiment", "ms"),
+        ("Eqs. 2, 4", "ms"),
+        ("windows, then", "ms"),
+        ("simulated, then", "ms"),
+        ("Eqs. 2, 4 error", "%"),
+        ("windows error", "%"),
+        ("windows, now", "ms"),
+        ("simulated, now", "ms"),
+        ("windows error now", "%"),
+    ];
+    let mut grid = Grid::new("document 004's experiment", &columns);
+    let mut charts = Vec::new();
+    for &size in &flags.size {
+        let mut lines: [Vec<(f64, f64)>; 5] = Default::default();
+        let alone = [&then, &now].map(|stacks| simulated(flags, stacks, 1, size));
+        let [alone_then, alone_now] = alone;
+        let (alone_then, alone_now) = (alone_then?, alone_now?);
+        for &users in &flags.users {
+            let cell = Cells {
+                equations: modeled(flags, &then, users, size, Basis::Document(Mode::Exact))?,
+                windows_then: modeled(flags, &then, users, size, Basis::Windows)?,
+                windows_now: modeled(flags, &now, users, size, Basis::Windows)?,
+                then: beyond(simulated(flags, &then, users, size)?, alone_then),
+                now: beyond(simulated(flags, &now, users, size)?, alone_now),
+            };
+            let at = |span: Seconds| (f64::from(users), span.as_millis());
+            let drawn = [
+                cell.equations,
+                cell.windows_then,
+                cell.then,
+                cell.windows_now,
+                cell.now,
+            ];
+            for (line, means) in lines.iter_mut().zip(drawn) {
+                line.push(at(means.turnaround));
+            }
+            grid.row(cell.row(size, users, "turnaround", &published, |means| means.turnaround));
+            if users > 1 {
+                grid.row(cell.row(size, users, "waiting", &published, |means| means.waiting));
+            }
+        }
+        let [equations, windows_then, then, windows_now, now] = lines;
+        let series = |name: &str, stroke, points| Series {
+            name: name.to_owned(),
+            stroke,
+            points,
+        };
+        charts.push(Chart {
+            title: format!("Mean turnaround of users who ask at once, files of {} B", size.0),
+            x: Axis::linear("users"),
+            y: Axis::linear("milliseconds"),
+            series: vec![
+                series("Eq. 4", Stroke::Dashed, equations),
+                series("windows, then", Stroke::Solid, windows_then),
+                series("simulated, then", Stroke::Dots, then),
+                series("windows, now", Stroke::Solid, windows_now),
+                series("simulated, now", Stroke::Dots, now),
+            ],
+        });
+    }
+    Ok(Report {
+        grids: vec![grid],
+        charts,
+        notes: notes(flags),
+        ..Report::default()
+    })
+}
+
+fn notes(flags: &ExperimentFlags) -> Vec<String> {
+    vec![
+        format!(
+            "{} and round trip {}; then: client {}, server {}; now: linux-6 on both. Stack parameters are of mixed \
+             provenance: the tags in crates/tcp/data/stacks.toml say which were recalled or assumed",
+            flags.rate, flags.rtt, flags.client_stack, flags.server_stack
+        ),
+        "printed, experiment: of these only T with one user was measured; the document's t_w and t_T are Eqs. 2 and 4 \
+         applied to it"
+            .to_owned(),
+        "error: model less simulation, in percent of the simulation; waiting is turnaround less that of one user alone"
+            .to_owned(),
+        "the simulated request (104 B) and connection segments take time on the wire that both models leave out"
+            .to_owned(),
+    ]
+}
+
+/// The two means the document speaks of.
+#[derive(Clone, Copy)]
+struct Means {
+    turnaround: Seconds,
+    waiting: Seconds,
+}
+
+/// Everything known of one file and number of users.
+struct Cells {
+    equations: Means,
+    windows_then: Means,
+    windows_now: Means,
+    then: Means,
+    now: Means,
+}
+
+impl Cells {
+    fn row(
+        &self,
+        size: Bytes,
+        users: u32,
+        mean: &str,
+        published: &[Entry],
+        pick: fn(Means) -> Seconds,
+    ) -> Vec<Cell> {
+        let error = |model: Means, simulated: Means| -> Cell {
+            let percent = 100.0 * (pick(model).0 / pick(simulated).0 - 1.0);
+            Cell::Decimals(percent, 1)
+        };
+        let quantity = match (users, mean) {
+            (1, _) => "m=all TCP T".to_owned(),
+            (_, "waiting") => format!("m={users} TCP t_w"),
+            _ => format!("m={users} TCP t_T"),
+        };
+        let printed = |kind: &str| {
+            let key = format!("{kind} {} B {quantity}", size.0);
+            let entry = published.iter().find(|entry| entry.key == key);
+            entry.map_or(Cell::Missing, |entry| {
+                Cell::Decimals(entry.printed, entry.decimals as usize)
+            })
+        };
+        let ms = |means: Means| Cell::Decimals(pick(means).as_millis(), 2);
+        vec![
+            size.0.into(),
+            users.into(),
+            mean.into(),
+            printed("comp"),
+            printed("exp"),
+            ms(self.equations),
+            ms(self.windows_then),
+            ms(self.then),
+            error(self.equations, self.then),
+            error(self.windows_then, self.then),
+            ms(self.windows_now),
+            ms(self.now),
+            error(self.windows_now, self.now),
+        ]
+    }
+}
+
+fn modeled(
+    flags: &ExperimentFlags,
+    (client, server): &(Stack, Stack),
+    users: u32,
+    size: Bytes,
+    basis: Basis,
+) -> Result<Means, DomainError> {
+    let question = Question {
+        users: u64::from(users),
+        page: size,
+        // Only the rate's consequence is asked for.
+        turnaround: Seconds(1.0),
+        rtt: flags.rtt,
+        sender: sender(client, server),
+        setup: Setup::Tcp,
+        basis,
+    };
+    let parts = question.turnaround_at(flags.rate)?;
+    Ok(Means {
+        turnaround: parts.total(),
+        waiting: parts.sharing,
+    })
+}
+
+fn simulated(
+    flags: &ExperimentFlags,
+    (client, server): &(Stack, Stack),
+    users: u32,
+    size: Bytes,
+) -> Result<Simulated, Failure> {
+    let scene = Scene {
+        rate: flags.rate,
+        rtt: flags.rtt,
+        local: true,
+        client: client.clone(),
+        server: server.clone(),
+        users: users as usize,
+        page: size,
+        server_time: flags.server_time,
+        seed: flags.seed,
+    };
+    let simulated = scene.burst()?;
+    if simulated.broken > 0 {
+        return Err(Failure::Failed(format!(
+            "{} of {users} simulated users never got {size}: the simulation does not stand for the model's question",
+            simulated.broken
+        )));
+    }
+    Ok(simulated)
+}
+
+/// Waiting is what the others cost.
+fn beyond(all: Simulated, alone: Simulated) -> Means {
+    Means {
+        turnaround: all.turnaround,
+        waiting: all.turnaround - alone.turnaround,
+    }
+}

@@ -1,0 +1,260 @@
+//! Queues: an open one under every discipline, a closed network between its bounds, SRPT against sharing.
+
+use super::Measured;
+use super::chart::{Axis, Chart, Series, Stroke};
+use super::grid::{Cell, Grid};
+use super::report::Report;
+use crate::cli::Failure;
+use crate::cli::model::{ClosedFlags, QueueFlags, SrptFlags};
+use ::model::closed::{Brackets, Network};
+use ::model::queue::{Steady, gigc, mg1, mg1_ps, mm1, mmc};
+use ::model::srpt::compare;
+use ::model::{DomainError, Explained, Quantity, Seconds};
+
+type Solved = Result<Explained<Steady>, DomainError>;
+
+/// The disciplines that apply to so many servers, at `arrivals` per second.
+fn disciplines(flags: &QueueFlags, arrivals: f64) -> Vec<(&'static str, Solved)> {
+    let (service, servers) = (flags.service, flags.servers);
+    let several = gigc(arrivals, flags.arrival_scv, service, flags.service_scv, servers);
+    if servers == 1 {
+        vec![
+            ("M/M/1", mm1(arrivals, service)),
+            ("M/G/1", mg1(arrivals, service, flags.service_scv)),
+            ("M/G/1-PS", mg1_ps(arrivals, service)),
+            ("GI/G/1", several),
+        ]
+    } else {
+        vec![("M/M/c", mmc(arrivals, service, servers)), ("GI/G/c", several)]
+    }
+}
+
+/// One queue, side by side.
+pub(super) fn queue(flags: &QueueFlags, measured: Measured<'_>) -> Result<Report, Failure> {
+    let mut report = Report {
+        brief: true,
+        ..Report::default()
+    };
+    // What is asked for counts as measured: M/M/1 warns when service is said to vary otherwise.
+    let mut known = measured.to_vec();
+    known.push((Quantity::ServiceVariability, flags.service_scv));
+    known.push((Quantity::InterarrivalVariability, flags.arrival_scv));
+    let columns = [
+        ("model", ""),
+        ("utilization", ""),
+        ("chance to wait", ""),
+        ("waiting", "s"),
+        ("response", "s"),
+        ("waiting requests", ""),
+        ("requests", ""),
+    ];
+    let mut grid = Grid::new("disciplines", &columns);
+    for (name, solved) in disciplines(flags, flags.arrivals) {
+        let solved = solved?;
+        let a = solved.answer;
+        report.answer(solved, &known);
+        grid.row([
+            name.into(),
+            a.utilization.into(),
+            a.wait_chance.into(),
+            a.waiting.into(),
+            a.response.into(),
+            a.queue.into(),
+            a.jobs.into(),
+        ]);
+    }
+    report.grids.push(grid);
+    let capacity = f64::from(flags.servers) / flags.service.0;
+    let names = disciplines(flags, flags.arrivals)
+        .into_iter()
+        .map(|(name, _)| name);
+    let mut series: Vec<Series> = names
+        .map(|name| Series {
+            name: name.to_owned(),
+            stroke: Stroke::Solid,
+            points: Vec::new(),
+        })
+        .collect();
+    for percent in 1..=97 {
+        let rho = f64::from(percent) / 100.0;
+        for (series, (_, solved)) in series.iter_mut().zip(disciplines(flags, rho * capacity)) {
+            series.points.push((rho, solved?.answer.response.0));
+        }
+    }
+    report.charts.push(Chart {
+        title: format!("Mean response against utilization, service {}", flags.service),
+        x: Axis::linear("utilization"),
+        y: Axis::logarithmic("seconds"),
+        series,
+    });
+    Ok(report)
+}
+
+/// Points of a sweep that are drawn and printed.
+const POINTS: u64 = 40;
+
+/// Users who think.
+pub(super) fn closed(flags: &ClosedFlags, measured: Measured<'_>) -> Result<Report, Failure> {
+    let stations = flags.station.iter().chain(&flags.delay).cloned().collect();
+    let network = Network::new(stations, flags.think)?;
+    let solved = network.solve(flags.users)?;
+    let mut report = Report::default();
+    let columns = [
+        ("station", ""),
+        ("utilization", ""),
+        ("residence", "s"),
+        ("requests there", ""),
+    ];
+    let mut shares = Grid::new("stations", &columns);
+    for share in &solved.answer.stations {
+        shares.row([
+            share.name.as_str().into(),
+            share.utilization.into(),
+            share.residence.into(),
+            share.jobs.into(),
+        ]);
+    }
+    report.answer(solved, measured);
+    let knee = network.brackets(flags.users).knee;
+    let most = if knee.is_finite() {
+        flags.users.max((2.0 * knee).min(1e6) as u64).max(2)
+    } else {
+        flags.users.max(2)
+    };
+    let columns = [
+        ("users", ""),
+        ("throughput", "1/s"),
+        ("response", "s"),
+        ("least response", "s"),
+        ("most response", "s"),
+    ];
+    let mut sweep = Grid::new(
+        "users against response, between balanced bounds (asymptotic with several servers)",
+        &columns,
+    );
+    let mut points: Vec<Point> = Vec::new();
+    let step = most.div_ceil(POINTS).max(1);
+    for (users, throughput, response) in network.sweep(most)? {
+        if users == 1 || users % step == 0 || users == flags.users {
+            let b = network.brackets(users);
+            let (low, high) = b.response_balanced.unwrap_or(b.response_asymptotic);
+            sweep.row([
+                users.into(),
+                throughput.into(),
+                response.into(),
+                low.into(),
+                high.into(),
+            ]);
+            points.push((users, throughput, response, b));
+        }
+    }
+    report.grids = vec![sweep, shares];
+    report.charts = closed_charts(&points);
+    if network.sweep(1).is_ok()
+        && flags
+            .station
+            .iter()
+            .any(|station| matches!(station.kind, ::model::closed::Kind::Servers(count) if count > 1))
+    {
+        report.notes.push(
+            "the sweep splits stations of several servers by Seidmann's rule; the answer above is exact"
+                .to_owned(),
+        );
+    }
+    Ok(report)
+}
+
+/// Users, throughput, response, and their bounds.
+type Point = (u64, f64, Seconds, Brackets);
+
+fn closed_charts(points: &[Point]) -> Vec<Chart> {
+    let series = |name: &str, stroke, value: fn(&Point) -> Option<f64>| Series {
+        name: name.to_owned(),
+        stroke,
+        points: points
+            .iter()
+            .filter_map(|point| Some((point.0 as f64, value(point)?)))
+            .collect(),
+    };
+    let (solid, dashed) = (Stroke::Solid, Stroke::Dashed);
+    vec![
+        Chart {
+            title: "Throughput against users".to_owned(),
+            x: Axis::linear("users"),
+            y: Axis::linear("requests/s"),
+            series: vec![
+                series("mean value analysis", solid, |p| Some(p.1)),
+                series("asymptotic, most", dashed, |p| Some(p.3.throughput_asymptotic.1)),
+                series("balanced, most", dashed, |p| Some(p.3.throughput_balanced?.1)),
+                series("balanced, least", dashed, |p| Some(p.3.throughput_balanced?.0)),
+            ],
+        },
+        Chart {
+            title: "Response against users".to_owned(),
+            x: Axis::linear("users"),
+            y: Axis::linear("seconds"),
+            series: vec![
+                series("mean value analysis", solid, |p| Some(p.2.0)),
+                series("asymptotic, least", dashed, |p| Some(p.3.response_asymptotic.0.0)),
+                series("balanced, least", dashed, |p| Some(p.3.response_balanced?.0.0)),
+                series("balanced, most", dashed, |p| Some(p.3.response_balanced?.1.0)),
+            ],
+        },
+    ]
+}
+
+/// SRPT against sharing.
+pub(super) fn srpt(flags: &SrptFlags, measured: Measured<'_>) -> Result<Report, Failure> {
+    let service = match flags.rate {
+        Some(rate) => flags.sizes.scaled(8.0 / rate.bits_per_second().max(1.0)),
+        None => flags.sizes.clone(),
+    };
+    let at = |rho: f64| compare(rho / service.mean(), &service);
+    let mut report = Report {
+        brief: true,
+        ..Report::default()
+    };
+    let columns = [
+        ("utilization", ""),
+        ("SRPT", "s"),
+        ("sharing", "s"),
+        ("SRPT/sharing", ""),
+        ("relative error", ""),
+    ];
+    let mut grid = Grid::new(
+        format!("mean response, sizes with scv {:.3}", service.scv()),
+        &columns,
+    );
+    for &rho in &flags.load {
+        let explained = at(rho)?;
+        let c = explained.answer;
+        report.answer(explained, measured);
+        grid.row([
+            c.utilization.into(),
+            c.srpt.into(),
+            c.ps.into(),
+            c.ratio.into(),
+            Cell::Number(c.error),
+        ]);
+    }
+    report.grids.push(grid);
+    let (mut srpt, mut ps) = (Vec::new(), Vec::new());
+    for step in 1..=49 {
+        let rho = f64::from(step) / 50.0;
+        let c = at(rho)?.answer;
+        srpt.push((rho, c.srpt.0));
+        ps.push((rho, c.ps.0));
+    }
+    let series = |name: &str, points| Series {
+        name: name.to_owned(),
+        stroke: Stroke::Solid,
+        points,
+    };
+    report.charts.push(Chart {
+        title: "Mean response: shortest remaining first against sharing".to_owned(),
+        x: Axis::linear("utilization"),
+        y: Axis::logarithmic("seconds"),
+        series: vec![series("sharing", ps), series("SRPT", srpt)],
+    });
+    Ok(report)
+}

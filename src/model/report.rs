@@ -1,0 +1,181 @@
+//! An answer in the form that was asked for: a table for people, JSON, CSV or SVG. Decides the form,
+//! never a number.
+
+use super::chart::{Chart, document};
+use super::grid::Grid;
+use crate::cli::Failure;
+use crate::cli::model::Format;
+use ::model::explain::{Bound, Region, Step};
+use ::model::{Explained, Quantity};
+use serde::Serialize;
+use serde_json::{Value, json};
+
+/// Version of the JSON form; it changes when a field changes its meaning or goes.
+const VERSION: u32 = 1;
+
+/// One explained answer, whatever it is about.
+#[derive(Debug)]
+pub(super) struct Answer {
+    line: String,
+    steps: Vec<Step>,
+    bounds: Vec<Bound>,
+    assumptions: Vec<&'static str>,
+    region: Vec<Region>,
+    warnings: Vec<String>,
+    json: Value,
+}
+
+/// Everything a command has to say.
+#[derive(Debug, Default)]
+pub(super) struct Report {
+    /// Answers with their derivations.
+    pub(super) answers: Vec<Answer>,
+    /// Tables; the first is what `--format csv` prints.
+    pub(super) grids: Vec<Grid>,
+    /// Pictures.
+    pub(super) charts: Vec<Chart>,
+    /// What the reader must know besides.
+    pub(super) notes: Vec<String>,
+    /// The tables say what the results of the steps would: only the lines of the answers are printed.
+    pub(super) brief: bool,
+    /// Why what was compared does not agree: the report is printed and the command fails.
+    pub(super) failed: Option<String>,
+}
+
+impl Report {
+    /// Takes an answer in, compared with what was measured.
+    pub(super) fn answer<T: Serialize>(&mut self, explained: Explained<T>, measured: &[(Quantity, f64)]) {
+        let explained = explained.against(measured);
+        let json = json!(explained);
+        self.answers.push(Answer {
+            line: explained.line,
+            steps: explained.steps,
+            bounds: explained.bounds,
+            assumptions: explained.assumptions,
+            region: explained.region,
+            warnings: explained.warnings,
+            json,
+        });
+    }
+
+    /// The report as text that ends with a line end.
+    pub(super) fn render(&self, format: Format, explain: bool, command: &str) -> Result<String, Failure> {
+        match format {
+            Format::Table => Ok(self.text(explain)),
+            Format::Json => Ok(self.json(command)),
+            Format::Csv => Ok(self.primary().csv()),
+            Format::Markdown => Ok(self.primary().markdown()),
+            Format::Svg if self.charts.is_empty() => Err(Failure::Usage(format!(
+                "`weir model {command}` has no picture; its forms are table, json, csv and markdown"
+            ))),
+            Format::Svg => Ok(document(&self.charts)),
+        }
+    }
+
+    fn text(&self, explain: bool) -> String {
+        let mut text = String::new();
+        for answer in &self.answers {
+            answer.text(&mut text, explain, self.brief);
+        }
+        for grid in &self.grids {
+            if !text.is_empty() {
+                text.push('\n');
+            }
+            text.push_str(&grid.text());
+        }
+        section(&mut text, "notes", &self.notes);
+        text
+    }
+
+    fn json(&self, command: &str) -> String {
+        let value = json!({
+            "format": "weir-model",
+            "version": VERSION,
+            "command": command,
+            "answers": self.answers.iter().map(|answer| &answer.json).collect::<Vec<_>>(),
+            "tables": self.grids.iter().map(Grid::json).collect::<Vec<_>>(),
+            "notes": self.notes,
+        });
+        format!("{value}\n")
+    }
+
+    /// The first table; where there is none, the steps of all answers.
+    fn primary(&self) -> Grid {
+        if let Some(grid) = self.grids.first() {
+            return grid.clone();
+        }
+        let columns = [
+            ("answer", ""),
+            ("symbol", ""),
+            ("value", ""),
+            ("unit", ""),
+            ("means", ""),
+            ("source", ""),
+        ];
+        let mut grid = Grid::new("steps", &columns);
+        for (number, answer) in self.answers.iter().enumerate() {
+            for step in &answer.steps {
+                grid.row([
+                    (number as u64 + 1).into(),
+                    step.symbol.as_str().into(),
+                    step.value.into(),
+                    step.unit.into(),
+                    step.means.as_str().into(),
+                    step.source.into(),
+                ]);
+            }
+        }
+        grid
+    }
+}
+
+impl Answer {
+    /// The line; the formulas with their numbers, or their results; bounds, region and warnings always.
+    fn text(&self, text: &mut String, explain: bool, brief: bool) {
+        if !text.is_empty() {
+            text.push('\n');
+        }
+        text.push_str(&self.line);
+        text.push('\n');
+        if explain {
+            self.steps
+                .iter()
+                .for_each(|step| text.push_str(&format!("  {step}\n")));
+        } else if !brief && !self.steps.is_empty() {
+            text.push_str(&self.results());
+        }
+        section(text, "bounds", &self.bounds);
+        if explain {
+            section(text, "assumes", &self.assumptions);
+        }
+        section(text, "holds for", &self.region);
+        section(text, "warnings", &self.warnings);
+    }
+
+    fn results(&self) -> String {
+        let mut grid = Grid::new("", &[("symbol", ""), ("value", ""), ("unit", ""), ("means", "")]);
+        for step in &self.steps {
+            grid.row([
+                step.symbol.as_str().into(),
+                step.value.into(),
+                step.unit.into(),
+                step.means.as_str().into(),
+            ]);
+        }
+        // Without the line of the name, which is empty, and the heads, which say nothing new.
+        grid.text()
+            .lines()
+            .skip(2)
+            .map(|line| format!("{line}\n"))
+            .collect()
+    }
+}
+
+fn section<L: core::fmt::Display>(text: &mut String, title: &str, lines: &[L]) {
+    if !lines.is_empty() {
+        text.push_str(&format!("{title}:\n"));
+        lines
+            .iter()
+            .for_each(|line| text.push_str(&format!("  {line}\n")));
+    }
+}

@@ -1,0 +1,381 @@
+//! The command as a function: every example of the help in every form, and what is refused.
+
+use super::*;
+use crate::cli::{Cli, Command};
+use clap::{CommandFactory, Parser};
+
+fn flags(words: &[String]) -> Result<Flags, String> {
+    let cli = Cli::try_parse_from(words).map_err(|error| error.to_string())?;
+    let Command::Model(flags) = cli.command else {
+        panic!("another command")
+    };
+    Ok(*flags)
+}
+
+/// The answer to a command line as a shell would split it.
+fn ask(line: &str, format: Format) -> Result<String, String> {
+    let flags = flags(&split(line))?;
+    let (name, report) = answer(&flags.question, &flags.output.measured).map_err(|why| why.to_string())?;
+    let text = report.render(format, flags.output.explain, name);
+    text.map_err(|why| why.to_string())
+}
+
+/// Words of a command line; quotes hold words together, and what goes to a file is not our business.
+fn split(line: &str) -> Vec<String> {
+    let line = line.split(" > ").next().unwrap_or_default();
+    let mut words = vec![String::new()];
+    let mut quoted = false;
+    for c in line.trim().chars() {
+        match c {
+            '\'' => quoted = !quoted,
+            ' ' if !quoted => words.push(String::new()),
+            c => words.last_mut().expect("there is always one").push(c),
+        }
+    }
+    words.retain(|word| !word.is_empty());
+    words
+}
+
+/// Every `weir model ...` line of every help text.
+fn examples() -> Vec<String> {
+    let command = Cli::command();
+    let model = command.find_subcommand("model").expect("a command");
+    let mut texts: Vec<String> = model
+        .get_after_help()
+        .into_iter()
+        .map(ToString::to_string)
+        .collect();
+    for question in model.get_subcommands() {
+        let help = question.get_after_help();
+        texts.push(
+            help.unwrap_or_else(|| panic!("{} has no example", question.get_name()))
+                .to_string(),
+        );
+    }
+    texts
+        .iter()
+        .flat_map(|text| text.lines())
+        .filter_map(|line| line.find("weir model ").map(|at| line[at..].to_owned()))
+        .collect()
+}
+
+#[test]
+fn every_example_of_the_help_works_in_every_form() {
+    let examples = examples();
+    assert!(examples.len() > 20, "{examples:?}");
+    for example in examples {
+        // The simulated million is for release builds, files of results are the user's.
+        let example = example.replace("--users 1000000 --lines 1000", "--users 1000 --lines 1");
+        // What simulates packets for long has tests of its own below.
+        if example.contains("results.csv") || example.contains("model validate") {
+            continue;
+        }
+        let flags = flags(&split(&example)).unwrap_or_else(|why| panic!("{example}: {why}"));
+        let (name, report) =
+            answer(&flags.question, &flags.output.measured).unwrap_or_else(|why| panic!("{example}: {why}"));
+        let render = |format, explain| report.render(format, explain, name);
+        for explain in [false, true] {
+            for format in [Format::Table, Format::Csv, Format::Markdown] {
+                let text = render(format, explain).expect("always possible");
+                assert!(text.ends_with('\n') && !text.contains("NaN"), "{example}: {text}");
+            }
+        }
+        let text = render(Format::Json, false).expect("always possible");
+        let value: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+        assert_eq!(value["format"], "weir-model", "{example}");
+        if let Ok(svg) = render(Format::Svg, false) {
+            assert!(
+                svg.starts_with("<svg") && !svg.contains("NaN"),
+                "{example}: {svg}"
+            );
+        }
+    }
+}
+
+#[test]
+fn questions_with_curves_have_pictures() {
+    for question in [
+        "waiting --users 50 --packets 12 --packet-time 36ms",
+        "savings",
+        "dimension --users 200 --page 125KB --turnaround 2s --rtt 90ms",
+        "closed --users 20 --think 1s --station cpu=5ms",
+        "queue --arrivals 80 --service 10ms",
+        "srpt --sizes exponential(10ms)",
+        "page --rate 2M --rtt 90ms",
+        "transfer --size 1MB --rate 20M --rtt 90ms",
+    ] {
+        let svg = ask(&format!("weir model {question}"), Format::Svg).expect(question);
+        assert!(svg.matches("<path class=\"line").count() >= 2, "{question}");
+    }
+    let refused = ask(
+        "weir model servers --arrivals 1 --service 1ms --response 1s",
+        Format::Svg,
+    );
+    assert!(refused.expect_err("no picture").contains("table, json, csv"));
+}
+
+#[test]
+fn the_headline_question_is_answered_in_one_line() {
+    let text = ask(
+        "weir model dimension --users 200 --page 125KB --turnaround 2s --rtt 90ms",
+        Format::Table,
+    )
+    .expect("an answer");
+    let first = text.lines().next().unwrap_or_default();
+    assert!(
+        first.contains("103.286 Mbit/s for 200 users") && first.contains("binds"),
+        "{first}"
+    );
+    assert!(text.contains("bounds:") && text.contains("holds for:"), "{text}");
+}
+
+#[test]
+fn explain_prints_formulas_with_the_numbers_in_them() {
+    let line = "weir model waiting --users 50 --packets 12 --packet-time 36ms --explain";
+    let text = ask(line, Format::Table).expect("an answer");
+    assert!(
+        text.contains("t_w = (m-1)(n-1/2) t = 49 x (12 - 1/2) x 0.036 = 20.29 s"),
+        "{text}"
+    );
+    assert!(text.contains("assumes:"), "{text}");
+}
+
+#[test]
+fn measurements_outside_the_region_warn() {
+    let line = "weir model waiting --users 50 --packets 12 --packet-time 36ms --measured size-scv=4 --measured loss=0";
+    let text = ask(line, Format::Table).expect("an answer");
+    assert!(
+        text.contains("measured variability of sizes (scv) is 4; the model holds from 0 to 0.1"),
+        "{text}"
+    );
+    let queue = ask(
+        "weir model queue --arrivals 80 --service 10ms --service-scv 4",
+        Format::Table,
+    );
+    assert!(queue.expect("an answer").contains("service is not exponential"));
+}
+
+#[test]
+fn what_is_refused_is_named() {
+    for (line, fragment) in [
+        (
+            "transaction --size 0 --rate 10M --rtt 1ms",
+            "size is 0; allowed: 1 B or more",
+        ),
+        (
+            "transaction --size 6000 --rate 10M --rtt=-1ms",
+            "RTT is -0.001; allowed: above 0 s",
+        ),
+        (
+            "transaction --size 6000 --rate fast --rtt 1ms",
+            "`fast` is not a rate",
+        ),
+        (
+            "waiting --users 0 --packets 1 --packet-time 1ms",
+            "users is 0; allowed: 1 or more",
+        ),
+        ("waiting --users 5 --packets 1", "how long does a packet take"),
+        (
+            "transfer --size 1MB --rtt 90ms --loss 60%",
+            "loss is 0.6; allowed",
+        ),
+        (
+            "transfer --size 1MB --rtt 90ms --initial-window 0.5",
+            "initial window is 0.5",
+        ),
+        (
+            "dimension --users 5 --page 1MB --turnaround 10ms --rtt 90ms",
+            "cannot be reached",
+        ),
+        (
+            "queue --arrivals 200 --service 10ms",
+            "overloaded (utilization 2.000)",
+        ),
+        ("closed --users 5 --station cpu=0ms", "total demand is 0"),
+        (
+            "distribute --users 5 --page 6000 --rtt 1ms --line T1:3 --line E1",
+            "users are given for some lines",
+        ),
+        (
+            "distribute --users 5 --page 6000 --rtt 1ms --line T1:3 --line E1:3",
+            "the lines have 6 users",
+        ),
+        (
+            "distribute --users 5 --page 6000 --rtt 1ms --line T1 --line E1 --turnaround 1s",
+            "2 lines are given",
+        ),
+        ("flow --users 5 --page 6000 --rate 10M --lines 0", "0 lines given"),
+        (
+            "transfer --size 1MB --rtt 90ms --setup udp",
+            "there are open, tcp, t-tcp",
+        ),
+        ("tables 6", "6 is not in 1..=5"),
+    ] {
+        let error = ask(&format!("weir model {line}"), Format::Table).expect_err(line);
+        assert!(error.contains(fragment), "{line}: {error}");
+    }
+}
+
+#[test]
+fn a_fit_finds_what_made_the_samples() {
+    let network = ::model::closed::Network::new(
+        vec![
+            ::model::closed::Station::queue("bottleneck", ::model::Seconds(0.004)),
+            ::model::closed::Station::delay("rest", ::model::Seconds(0.05)),
+        ],
+        ::model::Seconds(2.0),
+    )
+    .expect("a network");
+    let mut text = String::from("# made\nseconds,users,throughput,response\n");
+    for users in [50u64, 200, 400, 600, 800] {
+        let solved = network.exact(users).expect("a solution");
+        text.push_str(&format!(
+            "60,{users},{},{}\n",
+            solved.throughput, solved.response.0
+        ));
+    }
+    let folder = std::env::temp_dir().join(format!("weir-fit-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let good = folder.join("good.csv");
+    put(&good, &text);
+    let answer = ask(
+        &format!("weir model fit {} --predict 1000", good.display()),
+        Format::Csv,
+    )
+    .expect("a fit");
+    let demand = answer.lines().nth(1).expect("a row");
+    let value: f64 = demand
+        .split(',')
+        .nth(1)
+        .and_then(|cell| cell.parse().ok())
+        .expect("a number");
+    assert!((value / 0.004 - 1.0).abs() < 1e-3, "{answer}");
+    let bad = folder.join("bad.csv");
+    put(&bad, "users,throughput,response\n1,2,3\n2,fast,3\n");
+    let error = ask(&format!("weir model fit {}", bad.display()), Format::Csv).expect_err("no number");
+    assert!(
+        error.contains("bad.csv:3: `fast` is no number for throughput"),
+        "{error}"
+    );
+    put(&bad, "a,b\n1,2\n");
+    let error = ask(&format!("weir model fit {}", bad.display()), Format::Csv).expect_err("no columns");
+    assert!(
+        error.contains("users,throughput,response or size,latency"),
+        "{error}"
+    );
+    std::fs::remove_dir_all(&folder).expect("the folder made above");
+}
+
+#[allow(clippy::disallowed_methods, reason = "a test of reading a file writes one")]
+fn put(path: &std::path::Path, text: &str) {
+    std::fs::write(path, text).expect("a file");
+}
+
+/// The number in the row of `size` and `users` for `mean`, in the column whose head begins with `head`.
+fn cell(csv: &str, size: &str, users: &str, mean: &str, head: &str) -> f64 {
+    // The only heads with commas are quoted.
+    let heads: Vec<String> = csv
+        .lines()
+        .next()
+        .unwrap_or_default()
+        .replace("\"printed, computed [ms]\"", "published")
+        .replace("\"printed, experiment [ms]\"", "published experiment")
+        .replace("\"Eqs. 2, 4 [ms]\"", "equations")
+        .replace("\"Eqs. 2, 4 error [%]\"", "equations error")
+        .replace("\"windows, then [ms]\"", "windows then")
+        .replace("\"windows, now [ms]\"", "windows now")
+        .replace("\"simulated, then [ms]\"", "simulated then")
+        .replace("\"simulated, now [ms]\"", "simulated now")
+        .split(',')
+        .map(str::to_owned)
+        .collect();
+    let at = heads.iter().position(|name| name.starts_with(head)).expect(head);
+    let row = csv
+        .lines()
+        .map(|line| line.split(',').collect::<Vec<_>>())
+        .find(|cells| cells[0] == size && cells[1] == users && cells[2] == mean)
+        .expect("a row");
+    row[at].parse().expect("a number")
+}
+
+#[test]
+fn the_experiment_shows_published_modeled_and_simulated() {
+    let csv = ask("weir model experiment", Format::Csv).expect("an answer");
+    assert_eq!(csv.lines().count(), 1 + 15, "{csv}");
+    assert_eq!(cell(&csv, "6000", "5", "turnaround", "published"), 27.0);
+    assert_eq!(
+        cell(&csv, "12000", "1", "turnaround", "published experiment"),
+        35.63
+    );
+    // The equations are the exact ones: Table 2 without its 1,024.
+    assert!((cell(&csv, "3000", "1", "turnaround", "equations") - 3.4).abs() < 1e-9);
+    for size in ["3000", "6000", "12000"] {
+        for users in ["1", "5", "10"] {
+            // Windows in turn are what today's simulated TCP does.
+            let error = cell(&csv, size, users, "turnaround", "windows error now");
+            assert!(error.abs() < 6.0, "{size} {users}: {error}");
+            let error = cell(&csv, size, users, "turnaround", "windows error [");
+            assert!(error.abs() < 4.0, "{size} {users}: {error}");
+        }
+        // Packets in turn are not: a first-in first-out queue serves windows whole.
+        assert!(
+            cell(&csv, size, "10", "waiting", "equations")
+                > 1.4 * cell(&csv, size, "10", "waiting", "simulated now")
+        );
+    }
+    let again = ask("weir model experiment", Format::Csv).expect("an answer");
+    assert_eq!(csv, again, "the same seed gives the same bytes");
+}
+
+/// `docs/model.md` shows what the command prints, to the digit.
+#[test]
+fn the_documented_experiment_is_the_one_made_here() {
+    let table = ask("weir model experiment", Format::Markdown).expect("an answer");
+    assert!(
+        include_str!("../../docs/model.md").contains(&table),
+        "docs/model.md should hold\n{table}"
+    );
+}
+
+#[test]
+fn an_experiment_can_be_another() {
+    let one = ask(
+        "weir model experiment --users 1 --size 20KB --server-time 0s",
+        Format::Csv,
+    )
+    .expect("an answer");
+    let slow = ask(
+        "weir model experiment --users 1 --size 20KB --server-time 5ms",
+        Format::Csv,
+    )
+    .expect("an answer");
+    let at = |csv: &str| cell(csv, "20000", "1", "turnaround", "simulated now");
+    assert!((at(&slow) - at(&one) - 5.0).abs() < 0.1, "{one}{slow}");
+    let error = ask("weir model experiment --client-stack plan9", Format::Csv).expect_err("no stack");
+    assert!(error.contains("`plan9` is no stack; there are"), "{error}");
+}
+
+#[test]
+fn predictions_hold_for_flows_and_stand_beside_packets() {
+    let line = "weir model validate --users 1 --users 7 --lines 1 --lines 4 --page 30KB --rate 2M --think 2s --packet-users 2 --packet-answers 100";
+    let flags = flags(&split(line)).expect("flags");
+    let (_, report) = answer(&flags.question, &[]).expect("an answer");
+    assert!(report.failed.is_none(), "{:?}", report.failed);
+    let csv = report.render(Format::Csv, false, "validate").expect("CSV");
+    let rows: Vec<Vec<&str>> = csv
+        .lines()
+        .skip(1)
+        .map(|line| line.split(',').collect())
+        .collect();
+    assert_eq!(rows.len(), 3, "{csv}");
+    let number = |row: &[&str], at: usize| row[at].parse::<f64>().expect("a number");
+    for row in &rows {
+        assert!(
+            number(row, 4) <= number(row, 3) * 1.000_001 && number(row, 3) <= number(row, 5) * 1.000_001,
+            "{csv}"
+        );
+        // Seven users of one line are beyond what is simulated by packets.
+        assert_eq!(row[9].is_empty(), row[0] == "7" && row[1] == "1", "{csv}");
+    }
+    assert!(number(&rows[0], 11).abs() < 3.0, "one user alone: {csv}");
+}

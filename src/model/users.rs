@@ -1,0 +1,381 @@
+//! Many users: what they wait for, how much bandwidth they need, over how many lines they are spread.
+
+use super::Measured;
+use super::chart::{Axis, Chart, Series, Stroke};
+use super::grid::{Cell, Grid};
+use super::report::Report;
+use crate::cli::Failure;
+use crate::cli::model::{
+    BasisFlags, DimensionFlags, DistributeFlags, LineOffer, Protocol, ServersFlags, WaitingFlags, mode,
+};
+use ::model::dimension::{Basis, Question};
+use ::model::distribute::{
+    Offer, SteadyLine, WindowLine, given, lines_for, pool_for, split, split_steady, split_windows,
+};
+use ::model::tcp::ramp::Path;
+use ::model::transaction::Transfer;
+use ::model::waiting::{Line, Mixed};
+use ::model::{DomainError, Seconds};
+use measure::Rate;
+
+/// Eqs. 1 to 6.
+pub(super) fn waiting(flags: &WaitingFlags, measured: Measured<'_>) -> Result<Report, Failure> {
+    let mut report = Report::default();
+    if !flags.group.is_empty() {
+        let packets = flags.packets.unwrap_or(0);
+        report.answer(
+            Mixed::new(&flags.group, packets)?.explain(flags.inner_sum.into()),
+            measured,
+        );
+        return Ok(report);
+    }
+    let (packets, time) = match (
+        flags.packets,
+        flags.packet_time,
+        flags.size,
+        flags.rate,
+        flags.rtt,
+    ) {
+        (Some(packets), Some(time), ..) => (packets, time),
+        (None, _, Some(size), Some(rate), Some(rtt)) => {
+            let transfer = Transfer {
+                size,
+                rate,
+                rtt,
+                mss: flags.mss,
+            };
+            let one = transfer.transaction(mode(flags.paper))?;
+            let explained = one.explain();
+            report.answer(explained, measured);
+            let total = match flags.protocol {
+                Protocol::Tcp => one.t,
+                Protocol::TTcp => one.t_ttcp,
+            };
+            (one.n, total / one.n as f64)
+        }
+        _ => {
+            return Err(Failure::Usage(
+                "how long does a packet take? give --packets with --packet-time, or --size, --rate and --rtt"
+                    .to_owned(),
+            ));
+        }
+    };
+    let users = flags.users.unwrap_or(1);
+    let line = Line::new(users, packets, time)?;
+    report.answer(line.explain(), measured);
+    let mut grid = Grid::new(
+        "users",
+        &[
+            ("users", ""),
+            ("mean waiting", "s"),
+            ("mean turnaround", "s"),
+            ("least", "s"),
+            ("most", "s"),
+        ],
+    );
+    let (mut waiting, mut turnaround, mut low, mut high) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    for m in counts(users.max(10)) {
+        let line = Line::new(m, packets, time)?;
+        let (least, most) = line.turnaround_bounds();
+        let at = |span: Seconds| (m as f64, span.0);
+        waiting.push(at(line.waiting()));
+        turnaround.push(at(line.turnaround()));
+        low.push(at(least));
+        high.push(at(most));
+        grid.row([
+            m.into(),
+            line.waiting().into(),
+            line.turnaround().into(),
+            least.into(),
+            most.into(),
+        ]);
+    }
+    report.grids.push(grid);
+    let series = |name: &str, stroke, points| Series {
+        name: name.to_owned(),
+        stroke,
+        points,
+    };
+    report.charts.push(Chart {
+        title: format!("Waiting and turnaround against users, {packets} packets of {time}"),
+        x: Axis::linear("users who ask at once"),
+        y: Axis::linear("seconds"),
+        series: vec![
+            series("turnaround", Stroke::Solid, turnaround),
+            series("waiting", Stroke::Solid, waiting),
+            series("everyone finishes last", Stroke::Dashed, high),
+            series("one after the other", Stroke::Dashed, low),
+        ],
+    });
+    Ok(report)
+}
+
+/// Up to 20 counts from 1 to `most`.
+fn counts(most: u64) -> Vec<u64> {
+    let step = most.div_ceil(20).max(1);
+    let mut counts = vec![1];
+    counts.extend((1..=most / step).map(|place| place * step));
+    counts.push(most);
+    counts.dedup();
+    counts
+}
+
+/// What users do, by the flags.
+fn basis(flags: &BasisFlags) -> Basis {
+    match flags.think {
+        Some(think) => Basis::Steady { think },
+        None if flags.document => Basis::Document(mode(flags.paper)),
+        None if flags.packets_in_turn => Basis::Burst,
+        None => Basis::Windows,
+    }
+}
+
+/// The least bandwidth; beside it, what other objectives and numbers of users would need.
+pub(super) fn dimension(flags: &DimensionFlags, measured: Measured<'_>) -> Result<Report, Failure> {
+    let question = Question {
+        users: flags.users,
+        page: flags.page,
+        turnaround: flags.turnaround,
+        rtt: flags.rtt,
+        sender: flags.sender.sender(),
+        setup: flags.sender.setup,
+        basis: basis(&flags.basis),
+    };
+    let mut report = Report::default();
+    report.answer(question.answer()?, measured);
+    let columns = [
+        ("users", ""),
+        ("turnaround", "s"),
+        ("bandwidth", "bit/s"),
+        ("what binds", ""),
+    ];
+    let mut grid = Grid::new("other objectives", &columns);
+    let mut series = Vec::new();
+    let numbers = [
+        flags.users.div_ceil(2),
+        flags.users,
+        flags.users.saturating_mul(2),
+    ];
+    for (place, users) in numbers.into_iter().enumerate() {
+        if numbers[..place].contains(&users) {
+            continue;
+        }
+        let mut points = Vec::new();
+        for step in -8..=12 {
+            let turnaround = flags.turnaround * 2f64.powf(f64::from(step) / 4.0);
+            let other = Question {
+                users,
+                turnaround,
+                ..question
+            };
+            let found = match other.answer() {
+                Ok(found) => found.answer,
+                Err(DomainError::Unattainable { .. }) => {
+                    if step % 4 == 0 {
+                        grid.row([
+                            users.into(),
+                            turnaround.into(),
+                            Cell::Missing,
+                            "no bandwidth is enough".into(),
+                        ]);
+                    }
+                    continue;
+                }
+                Err(error) => return Err(error.into()),
+            };
+            points.push((turnaround.0, found.rate.bits_per_second() / 1e6));
+            if step % 4 == 0 {
+                grid.row([
+                    users.into(),
+                    turnaround.into(),
+                    found.rate.0.into(),
+                    found.binds.words().into(),
+                ]);
+            }
+        }
+        series.push(Series {
+            name: format!("{users} users"),
+            stroke: if users == flags.users {
+                Stroke::Solid
+            } else {
+                Stroke::Dashed
+            },
+            points,
+        });
+    }
+    report.grids.push(grid);
+    report.charts.push(Chart {
+        title: format!(
+            "Bandwidth against the mean turnaround wanted, pages of {}",
+            flags.page
+        ),
+        x: Axis::logarithmic("mean turnaround, seconds"),
+        y: Axis::logarithmic("Mbit/s"),
+        series,
+    });
+    Ok(report)
+}
+
+/// How many lines, who goes where.
+pub(super) fn distribute(flags: &DistributeFlags, measured: Measured<'_>) -> Result<Report, Failure> {
+    let (packets, offers) = offers(flags)?;
+    let mut report = Report::default();
+    let given_users: Vec<u64> = flags.line.iter().filter_map(|line| line.users).collect();
+    if let Some(objective) = flags.turnaround {
+        let [offer] = &offers[..] else {
+            return Err(Failure::Usage(format!(
+                "--turnaround asks how many lines like one are needed; {} lines are given",
+                offers.len()
+            )));
+        };
+        if let Basis::Steady { .. } = basis(&flags.basis) {
+            return Err(Failure::Usage(
+                "--turnaround counts lines for users who ask at once; with --think, `weir model dimension` finds the rate of one".to_owned(),
+            ));
+        }
+        report.answer(lines_for(flags.users, packets, offer, objective)?, measured);
+        packets_note(flags, &mut report);
+        return Ok(report);
+    }
+    if let Some(think) = flags.basis.think {
+        return steady(flags, think, measured);
+    }
+    if !given_users.is_empty() && given_users.len() != offers.len() {
+        return Err(Failure::Usage(
+            "users are given for some lines and not for others; write :USERS behind all of them, or behind none"
+                .to_owned(),
+        ));
+    }
+    if let Basis::Windows = basis(&flags.basis) {
+        return windows(flags, &given_users, measured);
+    }
+    if given_users.is_empty() {
+        report.answer(split(flags.users, packets, &offers)?, measured);
+    } else {
+        check_sum(flags, &given_users)?;
+        report.answer(given(packets, &offers, &given_users)?, measured);
+        report.answer(split(flags.users, packets, &offers)?, measured);
+    }
+    packets_note(flags, &mut report);
+    Ok(report)
+}
+
+fn packets_note(flags: &DistributeFlags, report: &mut Report) {
+    if !flags.basis.document {
+        report.notes.push(
+            "packets of all users are served in turn and their round trips overlap: an upper bound of what a first-in \
+             first-out queue does; --document adds round trips up, as the document does"
+                .to_owned(),
+        );
+    }
+}
+
+fn check_sum(flags: &DistributeFlags, given_users: &[u64]) -> Result<(), Failure> {
+    let all = given_users
+        .iter()
+        .fold(0u64, |sum, &users| sum.saturating_add(users));
+    if all == flags.users {
+        return Ok(());
+    }
+    Err(Failure::Usage(format!(
+        "the lines have {all} users and --users says {}",
+        flags.users
+    )))
+}
+
+/// Windows in turn, as a first-in first-out queue serves them.
+fn windows(flags: &DistributeFlags, given_users: &[u64], measured: Measured<'_>) -> Result<Report, Failure> {
+    let question = Question {
+        users: flags.users,
+        page: flags.page,
+        // No objective is asked for; it only has to be one.
+        turnaround: Seconds(1.0),
+        rtt: flags.rtt,
+        sender: flags.sender.sender(),
+        setup: flags.sender.setup,
+        basis: Basis::Windows,
+    };
+    let line = |line: &LineOffer| WindowLine {
+        name: line.name.clone(),
+        rate: line.rate,
+        rtt: line.rtt.unwrap_or(flags.rtt),
+    };
+    let lines: Vec<WindowLine> = flags.line.iter().map(line).collect();
+    let mut report = Report::default();
+    if !given_users.is_empty() {
+        check_sum(flags, given_users)?;
+        report.answer(split_windows(&question, &lines, Some(given_users))?, measured);
+    }
+    report.answer(split_windows(&question, &lines, None)?, measured);
+    Ok(report)
+}
+
+/// Packets of the page, and each line as an offer.
+fn offers(flags: &DistributeFlags) -> Result<(u64, Vec<Offer>), DomainError> {
+    let sender = flags.sender.sender();
+    sender.check()?;
+    let packets = flags.page.0.div_ceil(sender.mss.0.max(1));
+    let offer = |line: &LineOffer| -> Result<Offer, DomainError> {
+        let rtt = line.rtt.unwrap_or(flags.rtt);
+        let (packet_time, fixed) = if let Basis::Document(mode) = basis(&flags.basis) {
+            let transfer = Transfer {
+                size: flags.page,
+                rate: line.rate,
+                rtt,
+                mss: sender.mss,
+            };
+            let one = transfer.transaction(mode)?;
+            let alone = if flags.sender.setup.round_trips() == 0 {
+                one.t_ttcp
+            } else {
+                one.t
+            };
+            (alone / one.n as f64, Seconds::ZERO)
+        } else {
+            let (wire, fixed) = wire_and_fixed(flags, line.rate, rtt)?;
+            (wire / packets.max(1) as f64, fixed)
+        };
+        Ok(Offer {
+            name: line.name.clone(),
+            packet_time,
+            fixed,
+        })
+    };
+    Ok((packets, flags.line.iter().map(offer).collect::<Result<_, _>>()?))
+}
+
+/// What a page takes of a line, and what besides.
+fn wire_and_fixed(
+    flags: &DistributeFlags,
+    rate: Rate,
+    rtt: Seconds,
+) -> Result<(Seconds, Seconds), DomainError> {
+    let sender = flags.sender.sender();
+    let sent = Path::new(rate, rtt)?.send(&sender, flags.page, sender.initial_window);
+    let trips = rtt * f64::from(flags.sender.setup.round_trips() + 1);
+    Ok((sent.wire, trips + sent.stalled))
+}
+
+/// Users who think, by a dynamic program over mean value analysis.
+fn steady(flags: &DistributeFlags, think: Seconds, measured: Measured<'_>) -> Result<Report, Failure> {
+    let line = |line: &LineOffer| -> Result<SteadyLine, DomainError> {
+        let (demand, latency) = wire_and_fixed(flags, line.rate, line.rtt.unwrap_or(flags.rtt))?;
+        Ok(SteadyLine {
+            name: line.name.clone(),
+            demand,
+            latency,
+        })
+    };
+    let lines: Vec<SteadyLine> = flags.line.iter().map(line).collect::<Result<_, _>>()?;
+    let users = usize::try_from(flags.users).unwrap_or(usize::MAX);
+    let mut report = Report::default();
+    report.answer(split_steady(users, think, &lines)?, measured);
+    Ok(report)
+}
+
+/// Servers for an open stream.
+pub(super) fn servers(flags: &ServersFlags, measured: Measured<'_>) -> Result<Report, Failure> {
+    let mut report = Report::default();
+    report.answer(pool_for(flags.arrivals, flags.service, flags.response)?, measured);
+    Ok(report)
+}

@@ -1,0 +1,282 @@
+//! Predictions against simulation, cell by cell: users who think, on servers with a line each. The flow-level
+//! simulation shares as the formulas assume; the packet-level one does what TCP does.
+
+use super::chart::{Axis, Chart, Series, Stroke};
+use super::flow::predicted;
+use super::grid::{Cell, Grid};
+use super::report::Report;
+use super::simulate::{Scene, Simulated, sender, stack};
+use crate::cli::Failure;
+use crate::cli::model::ValidateFlags;
+use ::model::closed::{Network, Station};
+use ::model::flow::{Discipline, Dispatch, Limits, Outcome, Plan, Source, run};
+use ::model::tcp::ramp::Path;
+use ::model::{DomainError, Seconds, Sizes};
+use measure::Seed;
+use tcp::Stack;
+
+/// Requests of a flow simulation, about: near saturation the queue forgets slowly, and an interval of a percent
+/// takes so many.
+const REQUESTS: f64 = 1_000_000.0;
+
+/// A page as the formulas see it: bytes on the wire, and time besides.
+struct Page {
+    wire_bytes: f64,
+    latency: Seconds,
+}
+
+/// One number of users on one number of lines.
+struct Cells {
+    users: u32,
+    lines: u32,
+    predicted: Seconds,
+    bounds: (Seconds, Seconds),
+    flow: Outcome,
+    packets: Option<Simulated>,
+}
+
+/// Every cell, and whether all are good.
+pub(super) fn validate(flags: &ValidateFlags) -> Result<Report, Failure> {
+    let stack = stack(&flags.stack)?;
+    let page = page(flags, &stack)?;
+    let columns = [
+        ("users", ""),
+        ("lines", ""),
+        ("utilization", ""),
+        ("predicted", "s"),
+        ("least", "s"),
+        ("most", "s"),
+        ("flows", "s"),
+        ("+-", "s"),
+        ("error", "%"),
+        ("packets", "s"),
+        ("+- ", "s"),
+        ("error ", "%"),
+    ];
+    let mut grid = Grid::new(
+        "mean response: predicted, and simulated as flows and as packets",
+        &columns,
+    );
+    let (mut cells, mut failed) = (Vec::new(), Vec::new());
+    for &lines in &flags.lines {
+        for &users in flags.users.iter().filter(|users| **users >= lines) {
+            let cell = cell(flags, &stack, &page, users, lines)?;
+            if !cell.is_good(flags.tolerance) {
+                failed.push(format!(
+                    "{users} users on {lines} lines: {:+.1} %",
+                    cell.error_percent()
+                ));
+            }
+            grid.row(cell.row());
+            cells.push(cell);
+        }
+    }
+    let failed = (!failed.is_empty()).then(|| {
+        format!(
+            "predictions further from the flow simulation than {} % and its interval: {}",
+            100.0 * flags.tolerance,
+            failed.join("; ")
+        )
+    });
+    Ok(Report {
+        grids: vec![grid],
+        charts: vec![chart(flags, &cells)],
+        notes: notes(flags),
+        failed,
+        ..Report::default()
+    })
+}
+
+fn notes(flags: &ValidateFlags) -> Vec<String> {
+    vec![
+        format!(
+            "pages of {} over lines of {}, round trip {}, think time {}; predicted by mean value analysis, least and \
+             most are balanced job bounds",
+            flags.page, flags.rate, flags.rtt, flags.think
+        ),
+        format!(
+            "flows share a line equally, as the formulas assume; packets are {} over a first-in first-out line, for \
+             up to {} users of a line, one line standing for all; errors are the prediction's",
+            flags.stack, flags.packet_users
+        ),
+    ]
+}
+
+fn page(flags: &ValidateFlags, stack: &Stack) -> Result<Page, DomainError> {
+    let sender = sender(stack, stack);
+    let sent = Path::new(flags.rate, flags.rtt)?.send(&sender, flags.page, sender.initial_window);
+    Ok(Page {
+        wire_bytes: sent.wire.0 * flags.rate.bits_per_second() / 8.0,
+        // Connection set-up, request, stalls.
+        latency: flags.rtt * 2.0 + sent.stalled,
+    })
+}
+
+fn cell(flags: &ValidateFlags, stack: &Stack, page: &Page, users: u32, lines: u32) -> Result<Cells, Failure> {
+    let mut plan = Plan {
+        source: Source::Closed {
+            users,
+            think: Sizes::Exponential { mean: flags.think.0 },
+        },
+        sizes: Sizes::Fixed(page.wire_bytes),
+        lines: vec![flags.rate; lines as usize],
+        discipline: Discipline::Sharing,
+        dispatch: Dispatch::Fixed,
+        latency: page.latency,
+        warmup: Seconds(1.0),
+        measured: Seconds(1.0),
+        seed: flags.seed,
+    };
+    let predicted = match predicted(&plan)? {
+        Some((_, response)) => response,
+        None => unreachable!("shared lines with users of their own have an exact solution"),
+    };
+    // A cycle of a user is the system's memory; several of them wash out the start.
+    let cycle = flags.think + predicted;
+    plan.warmup = cycle * 5.0;
+    plan.measured = cycle * (REQUESTS / f64::from(users)).clamp(40.0, 20_000.0);
+    let flow = run(&plan, &Limits::DEFAULT)?.answer;
+    let each = users.div_ceil(lines);
+    let service = Seconds(page.wire_bytes * 8.0 / flags.rate.bits_per_second());
+    let stations = vec![
+        Station::queue("line", service),
+        Station::delay("latency", page.latency),
+    ];
+    let network = Network::new(stations, flags.think)?;
+    // Lines with a user less answer no later, lines with one more no sooner, than any mixture of both.
+    let bounds = |users: u32| {
+        let b = network.brackets(u64::from(users));
+        b.response_balanced.unwrap_or(b.response_asymptotic)
+    };
+    let bounds = (bounds(users / lines).0, bounds(each).1);
+    let packets = (each <= flags.packet_users)
+        .then(|| {
+            let scene = Scene {
+                rate: flags.rate,
+                rtt: flags.rtt,
+                local: false,
+                client: stack.clone(),
+                server: stack.clone(),
+                users: each as usize,
+                page: flags.page,
+                server_time: Seconds::ZERO,
+                seed: Seed(flags.seed.0.wrapping_add(u64::from(each))),
+            };
+            let throughput = f64::from(each) / cycle.0;
+            let measured = Seconds((f64::from(flags.packet_answers) / throughput).min(cycle.0 * 400.0));
+            scene.closed(&Sizes::Exponential { mean: flags.think.0 }, cycle * 5.0, measured)
+        })
+        .transpose()?;
+    Ok(Cells {
+        users,
+        lines,
+        predicted,
+        bounds,
+        flow,
+        packets,
+    })
+}
+
+impl Cells {
+    fn error_percent(&self) -> f64 {
+        100.0 * (self.predicted.0 / self.flow.response.0 - 1.0)
+    }
+
+    /// Whether the prediction lies within `tolerance` of the flow simulation, or within its interval.
+    fn is_good(&self, tolerance: f64) -> bool {
+        let apart = (self.predicted - self.flow.response).0.abs();
+        apart <= tolerance * self.flow.response.0 + self.flow.half_width.map_or(0.0, |half| half.0)
+    }
+
+    fn row(&self) -> Vec<Cell> {
+        let packets = self.packets;
+        let error = packets.map(|packets| 100.0 * (self.predicted.0 / packets.turnaround.0 - 1.0));
+        vec![
+            self.users.into(),
+            self.lines.into(),
+            Cell::Decimals(self.flow.utilization, 3),
+            self.predicted.into(),
+            self.bounds.0.into(),
+            self.bounds.1.into(),
+            self.flow.response.into(),
+            self.flow.half_width.into(),
+            Cell::Decimals(self.error_percent(), 2),
+            packets.map(|packets| packets.turnaround).into(),
+            packets.and_then(|packets| packets.half_width).into(),
+            error.map_or(Cell::Missing, |percent| Cell::Decimals(percent, 1)),
+        ]
+    }
+}
+
+fn chart(flags: &ValidateFlags, cells: &[Cells]) -> Chart {
+    let mut series = Vec::new();
+    for &lines in &flags.lines {
+        let own = || cells.iter().filter(|cell| cell.lines == lines);
+        series.push(Series {
+            name: format!("predicted, lines: {lines}"),
+            stroke: Stroke::Solid,
+            points: own()
+                .map(|cell| (f64::from(cell.users), cell.predicted.0))
+                .collect(),
+        });
+    }
+    series.push(Series {
+        name: "flows".to_owned(),
+        stroke: Stroke::Dots,
+        points: cells
+            .iter()
+            .map(|cell| (f64::from(cell.users), cell.flow.response.0))
+            .collect(),
+    });
+    let packets = cells
+        .iter()
+        .filter_map(|cell| Some((f64::from(cell.users), cell.packets?.turnaround.0)));
+    series.push(Series {
+        name: "packets".to_owned(),
+        stroke: Stroke::Dots,
+        points: packets.collect(),
+    });
+    Chart {
+        title: "Mean response against users: predicted and simulated".to_owned(),
+        x: Axis::logarithmic("users"),
+        y: Axis::logarithmic("seconds"),
+        series,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_prediction_is_good_within_tolerance_and_interval() {
+        let cell = |predicted: f64, half: f64| Cells {
+            users: 1,
+            lines: 1,
+            predicted: Seconds(predicted),
+            bounds: (Seconds(0.0), Seconds(9.0)),
+            flow: Outcome {
+                completed: 100,
+                events: 200,
+                throughput: 1.0,
+                response: Seconds(1.0),
+                half_width: Some(Seconds(half)),
+                response_max: Seconds(2.0),
+                utilization: 0.5,
+                utilization_max: 0.5,
+            },
+            packets: None,
+        };
+        for (predicted, half, good) in [
+            (1.0, 0.0, true),
+            (1.019, 0.0, true),
+            (1.021, 0.0, false),
+            (0.95, 0.04, true),
+            (0.93, 0.04, false),
+        ] {
+            assert_eq!(cell(predicted, half).is_good(0.02), good, "{predicted} {half}");
+        }
+        assert!((cell(1.05, 0.0).error_percent() - 5.0).abs() < 1e-9);
+        assert_eq!(cell(1.0, 0.0).row().len(), 12);
+    }
+}

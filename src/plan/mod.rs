@@ -1,0 +1,235 @@
+//! `weir load plan`: prints the request stream of a run, or its sums, and sends nothing.
+
+use crate::cli::load::PlanFlags;
+use crate::cli::{Failure, Voice};
+use ::load::connections::Mode;
+use ::load::limits::USERS_MAX;
+use ::load::manifest::{FORMAT, Kind, Manifest, VERSION};
+use ::load::parameters::{Parameters, Provenance, Set};
+use ::load::plan::{Layout, Request, plan};
+use ::load::site::{MANIFEST, sequence_digest};
+use ::load::surge::Surge;
+use serde_json::json;
+use std::collections::HashMap;
+use std::io::{self, BufWriter, Write};
+use std::path::Path;
+
+/// Runs the command to its end.
+///
+/// # Errors
+/// `Usage` for what cannot be planned, `System` for what the system refuses.
+pub(crate) fn run(flags: &PlanFlags, voice: &Voice) -> Result<(), Failure> {
+    let layout = layout(flags)?;
+    let surge = match &flags.site {
+        Some(path) => of_manifest(flags, path)?,
+        None => Surge::new(flags.workload.parameters()?, flags.workload.seed())
+            .map_err(|error| Failure::Usage(error.to_string()))?,
+    };
+    let requests = plan(&surge, layout).filter(|request| flags.rank.is_none_or(|rank| request.rank == rank));
+    let printed = if flags.summary {
+        let sums = Sums::of(requests);
+        sums.print(layout, flags, voice)
+    } else {
+        print(requests)
+    };
+    match printed {
+        // Whoever reads has read enough: `weir load plan | head`.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        other => other.map_err(|error| Failure::System(format!("cannot write to standard output: {error}"))),
+    }
+}
+
+fn layout(flags: &PlanFlags) -> Result<Layout, Failure> {
+    let usage = |why: String| Err(Failure::Usage(why));
+    if flags.users == 0 || flags.users > USERS_MAX {
+        return usage(format!(
+            "`--users` is {}; it must lie between 1 and {USERS_MAX}",
+            flags.users
+        ));
+    }
+    if flags.size == 0 || flags.size > flags.users {
+        return usage(format!(
+            "`--size` is {}; each of 1 to {} machines needs a user",
+            flags.size, flags.users
+        ));
+    }
+    if let Some(rank) = flags.rank.filter(|&rank| rank >= flags.size) {
+        return usage(format!(
+            "`--rank` is {rank}; with --size {} ranks are 0 to {}",
+            flags.size,
+            flags.size - 1
+        ));
+    }
+    Ok(Layout {
+        users: flags.users,
+        duration: flags.duration,
+        stagger: flags.stagger,
+        nominal: flags.nominal,
+        size: flags.size,
+    })
+}
+
+/// The workload of a site that was written.
+fn of_manifest(flags: &PlanFlags, path: &Path) -> Result<Surge, Failure> {
+    if flags.workload.says_anything() {
+        return Err(Failure::Usage(
+            "`--site` says what the workload is; leave out the flags that describe one".to_owned(),
+        ));
+    }
+    let (name, manifest) = manifest(path)?;
+    surge(&name, &manifest)
+}
+
+/// Reads a manifest, given its folder or itself; and how to call it.
+pub(crate) fn manifest(path: &Path) -> Result<(String, Manifest), Failure> {
+    let file = if path.is_dir() {
+        path.join(MANIFEST)
+    } else {
+        path.to_owned()
+    };
+    let name = file.display().to_string();
+    let text = std::fs::read_to_string(&file).map_err(|error| {
+        Failure::Usage(format!(
+            "cannot read the manifest `{name}`: {error}; `weir site` writes one"
+        ))
+    })?;
+    let manifest: Manifest = serde_json::from_str(&text)
+        .map_err(|error| Failure::Usage(format!("`{name}` is no manifest of a site: {error}")))?;
+    if manifest.format != FORMAT || manifest.version != VERSION {
+        return Err(Failure::Usage(format!(
+            "`{name}` is a {} manifest of version {}; this program reads {FORMAT} {VERSION}",
+            manifest.format, manifest.version
+        )));
+    }
+    Ok((name, manifest))
+}
+
+/// The workload a manifest tells of, made again from its seed and compared with it.
+pub(crate) fn surge(name: &str, manifest: &Manifest) -> Result<Surge, Failure> {
+    let usage = |why: String| Failure::Usage(format!("`{name}`: {why}"));
+    if manifest.kind != Kind::Surge {
+        return Err(usage(format!(
+            "it is a {:?} site; this needs a Surge site",
+            manifest.kind
+        )));
+    }
+    let set: Set = manifest.set.parse().map_err(usage)?;
+    let given: Vec<(&str, &str)> = manifest
+        .choices
+        .iter()
+        .filter(|choice| choice.provenance == Provenance::Given)
+        .map(|choice| (choice.name.as_str(), choice.value.as_str()))
+        .collect();
+    let parameters = Parameters::with(set, &given).map_err(|error| usage(error.to_string()))?;
+    let surge = Surge::new(parameters, manifest.seed).map_err(|error| usage(error.to_string()))?;
+    let same = surge.files.len() == manifest.files.len()
+        && surge.objects.len() == manifest.objects.len()
+        && surge
+            .files
+            .iter()
+            .zip(&manifest.files)
+            .all(|(made, told)| made.size.0 == told.bytes)
+        && surge
+            .objects
+            .iter()
+            .zip(&manifest.objects)
+            .all(|(made, told)| made.files == told.files)
+        && manifest.sequence_xxh3.as_deref() == Some(sequence_digest(&surge).as_str());
+    if same {
+        Ok(surge)
+    } else {
+        Err(usage(format!(
+            "its seed and parameters make another workload in this program than it lists ({} made it); write the site again",
+            manifest.generator
+        )))
+    }
+}
+
+fn print(requests: impl Iterator<Item = Request>) -> io::Result<()> {
+    let mut out = BufWriter::with_capacity(64 * 1024, io::stdout().lock());
+    for request in requests {
+        serde_json::to_writer(&mut out, &request)?;
+        out.write_all(b"\n")?;
+    }
+    out.flush()
+}
+
+/// What a stream comes to.
+#[derive(Debug, Default)]
+struct Sums {
+    users: HashMap<u32, Vec<u64>>,
+    sessions: u64,
+    objects: u64,
+    requests: u64,
+    bytes: u64,
+    connections: [u64; 4],
+}
+
+impl Sums {
+    fn of(requests: impl Iterator<Item = Request>) -> Sums {
+        let mut sums = Sums::default();
+        for request in requests {
+            sums.requests += 1;
+            sums.bytes += request.size;
+            let session = sums.users.entry(request.user).or_default();
+            match (request.intended_ns, session.last_mut()) {
+                (None, Some(files)) => *files += 1,
+                _ => {
+                    sums.objects += 1;
+                    session.push(1);
+                }
+            }
+            if request.last {
+                let session = std::mem::take(session);
+                sums.close(&session);
+            }
+        }
+        // Sessions that the end of the run cuts off.
+        for session in std::mem::take(&mut sums.users).into_values() {
+            sums.users.insert(sums.users.len() as u32, Vec::new());
+            sums.close(&session);
+        }
+        sums
+    }
+
+    fn close(&mut self, session: &[u64]) {
+        if !session.is_empty() {
+            self.sessions += 1;
+            for (sum, mode) in self.connections.iter_mut().zip(Mode::ALL) {
+                *sum += mode.connections(session);
+            }
+        }
+    }
+
+    fn print(&self, layout: Layout, flags: &PlanFlags, voice: &Voice) -> io::Result<()> {
+        let seconds = layout.duration.as_secs_f64().max(1e-9);
+        let mut out = io::stdout().lock();
+        if voice.json {
+            let connections: serde_json::Map<String, serde_json::Value> = Mode::ALL
+                .into_iter()
+                .zip(self.connections)
+                .map(|(mode, count)| (mode.name().to_owned(), json!(count)))
+                .collect();
+            let line = json!({
+                "event": "plan", "users": self.users.len(), "size": layout.size, "rank": flags.rank,
+                "sessions": self.sessions, "objects": self.objects, "requests": self.requests, "bytes": self.bytes,
+                "objects_per_second": self.objects as f64 / seconds, "connections": connections,
+            });
+            return writeln!(out, "{line}");
+        }
+        writeln!(
+            out,
+            "{} users, {} sessions, {} objects ({:.1} a second), {} requests, {}",
+            self.users.len(),
+            self.sessions,
+            self.objects,
+            self.objects as f64 / seconds,
+            self.requests,
+            measure::Bytes(self.bytes)
+        )?;
+        for (mode, count) in Mode::ALL.into_iter().zip(self.connections) {
+            writeln!(out, "  {count:>10} connections {}", mode.name())?;
+        }
+        Ok(())
+    }
+}

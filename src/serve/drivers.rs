@@ -1,0 +1,221 @@
+//! The strategies that run: one for each group of addresses, and those whose place another has taken and whose
+//! connections are not over yet. Decides which sockets go to whom; starts and ends nothing by itself.
+//!
+//! ```text
+//!   SERVING ── switch: the same sockets to a new strategy ──▶ RETIRING ── last connection over ──▶ gone
+//! ```
+
+use super::strategy::Choice;
+use super::{Shares, limits, refused, sockets};
+use crate::cli::Failure;
+use measure::Duration;
+use runtime::listen::{Listener, Listening, Origin, Sockets};
+use runtime::strategy::{self as drivers, Handle};
+use server::Server;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+/// What runs.
+pub(super) struct Drivers {
+    serving: Vec<Group>,
+    retiring: Vec<Handle>,
+    shares: Shares,
+    how: Listening,
+}
+
+/// Addresses with a strategy in common.
+pub(super) struct Group {
+    pub(super) choice: Choice,
+    sockets: Vec<Sockets>,
+    pub(super) addresses: Vec<SocketAddr>,
+    handle: Handle,
+}
+
+impl Group {
+    /// Connections open now.
+    pub(super) fn open(&self) -> usize {
+        self.handle.open()
+    }
+}
+
+impl Drivers {
+    /// One strategy, on all of these.
+    ///
+    /// # Errors
+    /// `System`, for what the system refuses.
+    pub(super) fn start(
+        server: &Arc<Server>,
+        choice: &Choice,
+        listeners: &[Listener],
+        shares: &Shares,
+        how: Listening,
+    ) -> Result<Drivers, Failure> {
+        let handle = drivers::serve(choice.strategy()?, listeners, server, limits(shares))
+            .map_err(|error| refused("workers", &error))?;
+        Ok(Drivers::of(handle, choice, listeners, shares, how))
+    }
+
+    /// The same, started already.
+    pub(super) fn of(
+        handle: Handle,
+        choice: &Choice,
+        listeners: &[Listener],
+        shares: &Shares,
+        how: Listening,
+    ) -> Drivers {
+        Drivers {
+            serving: vec![Group::of(handle, choice, listeners)],
+            retiring: Vec::new(),
+            shares: *shares,
+            how,
+        }
+    }
+
+    /// Who serves which addresses.
+    pub(super) fn serving(&self) -> &[Group] {
+        &self.serving
+    }
+
+    /// Connections of strategies whose place another has taken.
+    pub(super) fn retiring(&mut self) -> usize {
+        self.clear();
+        self.retiring.iter().map(Handle::open).sum()
+    }
+
+    /// All sockets, for another process.
+    pub(super) fn sockets(&self) -> Vec<Sockets> {
+        self.serving
+            .iter()
+            .flat_map(|group| group.sockets.clone())
+            .collect()
+    }
+
+    /// Gives an address (none: all of them) to another strategy: new connections are its own from now on, those
+    /// there are get one more answer each from the one they began with.
+    ///
+    /// # Errors
+    /// `Usage` for an address that is not listened on, `System` for what the system refuses; then the strategy
+    /// stays as it was.
+    pub(super) fn switch(
+        &mut self,
+        server: &Arc<Server>,
+        address: Option<SocketAddr>,
+        choice: &Choice,
+    ) -> Result<(), Failure> {
+        self.clear();
+        let is_meant = |group: &Group| address.is_none_or(|one| group.addresses.contains(&one));
+        if !self.serving.iter().any(is_meant) {
+            let known: Vec<String> = self.addresses().map(|address| address.to_string()).collect();
+            return Err(Failure::Usage(format!(
+                "{} is not listened on; there are: {}",
+                address.map_or_else(|| "nothing".to_owned(), |address| address.to_string()),
+                known.join(", ")
+            )));
+        }
+        // First everything new, so that a refusal leaves all as it is.
+        let mut made = Vec::new();
+        for group in self.serving.iter().filter(|group| is_meant(group)) {
+            let (meant, others): (Vec<&Sockets>, Vec<&Sockets>) = group
+                .sockets
+                .iter()
+                .partition(|sockets| address.is_none_or(|one| listens_on(sockets, one)));
+            for (sockets, choice) in [(meant, choice), (others, &group.choice)] {
+                if !sockets.is_empty() {
+                    made.push(self.take_over(server, &sockets, choice).inspect_err(|_| {
+                        for group in &made {
+                            let group: &Group = group;
+                            group.handle.retire();
+                        }
+                    })?);
+                }
+            }
+        }
+        let (leaving, staying): (Vec<Group>, Vec<Group>) = self.serving.drain(..).partition(is_meant);
+        self.serving = staying;
+        self.serving.extend(made);
+        for group in leaving {
+            group.handle.retire();
+            self.retiring.push(group.handle);
+        }
+        Ok(())
+    }
+
+    fn take_over(&self, server: &Arc<Server>, all: &[&Sockets], choice: &Choice) -> Result<Group, Failure> {
+        let mut listeners = Vec::new();
+        for sockets in all {
+            let again = Listener::again(sockets, self.how, sockets::queues(choice));
+            listeners.extend(again.map_err(|error| refused("a listening socket", &error))?);
+        }
+        let handle = drivers::serve(choice.strategy()?, &listeners, server, limits(&self.shares))
+            .map_err(|error| refused("workers", &error))?;
+        Ok(Group::of(handle, choice, &listeners))
+    }
+
+    fn addresses(&self) -> impl Iterator<Item = SocketAddr> + '_ {
+        self.serving
+            .iter()
+            .flat_map(|group| group.addresses.iter().copied())
+    }
+
+    /// Forgets strategies that have ended.
+    fn clear(&mut self) {
+        self.retiring.retain(|handle| !handle.is_finished());
+    }
+
+    /// Connections open now.
+    pub(super) fn open(&self) -> usize {
+        self.all().map(Handle::open).sum()
+    }
+
+    /// See [`Handle::drain`].
+    pub(super) fn drain(&self, grace: Duration) {
+        self.all().for_each(|handle| handle.drain(grace));
+    }
+
+    /// See [`Handle::stop`].
+    pub(super) fn stop(&self) {
+        self.all().for_each(Handle::stop);
+    }
+
+    /// Whether all threads have ended.
+    pub(super) fn is_finished(&self) -> bool {
+        self.all().all(Handle::is_finished)
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Handle> {
+        let serving = self.serving.iter().map(|group| &group.handle);
+        serving.chain(&self.retiring)
+    }
+
+    /// Waits for all threads to end.
+    ///
+    /// # Errors
+    /// The first failure of a worker.
+    pub(super) fn join(self) -> io::Result<()> {
+        let serving = self.serving.into_iter().map(|group| group.handle);
+        serving
+            .chain(self.retiring)
+            .map(Handle::join)
+            .fold(Ok(()), io::Result::and)
+    }
+}
+
+impl Group {
+    fn of(handle: Handle, choice: &Choice, listeners: &[Listener]) -> Group {
+        Group {
+            choice: choice.clone(),
+            sockets: listeners.iter().map(Listener::sockets).collect(),
+            addresses: sockets::addresses(listeners),
+            handle,
+        }
+    }
+}
+
+/// Whether these are sockets of this address, the port the system chose included.
+fn listens_on(sockets: &Sockets, address: SocketAddr) -> bool {
+    match sockets.origin() {
+        Origin::Bound(asked) | Origin::Surplus(asked) if asked.port() != 0 => asked == address,
+        _ => sockets.address() == Some(address),
+    }
+}

@@ -1,0 +1,143 @@
+//! `weir site`: writes a site and its manifest into a folder, and says how well its streams fit.
+//!
+//! What is in a file and how long it is, `load` decides; here are folders, files, progress and words.
+
+mod plot;
+mod report;
+mod write;
+
+use crate::cli::site::{Command, SurgeFlags, Target};
+use crate::cli::{Failure, Voice};
+use ::load::manifest::Manifest;
+use ::load::site::Site;
+use ::load::streams::{self, LEVEL, Stream, Verdict};
+use ::load::surge::Surge;
+use serde_json::{Value, json};
+use std::path::Path;
+
+/// Runs the command to its end.
+///
+/// # Errors
+/// `Usage` for what cannot be made or would overwrite something, `System` for what the system refuses,
+/// `Failed` if a stream does not fit.
+pub(crate) fn run(command: &Command, voice: &Voice) -> Result<(), Failure> {
+    match command {
+        Command::Surge(flags) => surge(flags, voice),
+        Command::Webstone(flags) => {
+            let (list, seed) = (flags.list(), flags.seed());
+            written(&Site::Webstone { list, seed }, &flags.target, voice).map(drop)
+        }
+        Command::Microscape(flags) => {
+            let (tags, seed) = (flags.tags(), flags.seed());
+            written(&Site::Microscape { tags, seed }, &flags.target, voice).map(drop)
+        }
+    }
+}
+
+fn surge(flags: &SurgeFlags, voice: &Voice) -> Result<(), Failure> {
+    // A folder that cannot be used is known before minutes of work.
+    write::usable(&flags.target)?;
+    let parameters = flags.workload.parameters()?;
+    let surge =
+        Surge::new(parameters, flags.workload.seed()).map_err(|error| Failure::Usage(error.to_string()))?;
+    let site = Site::Surge(Box::new(surge.clone()));
+    let manifest = written(&site, &flags.target, voice)?;
+    let Some(path) = &flags.report else {
+        return Ok(());
+    };
+    let streams = streams::all(&surge);
+    report::write(path, &manifest, &streams)?;
+    tell(&streams, path, voice);
+    judged(&streams)
+}
+
+/// Writes a site and says so.
+fn written(site: &Site, target: &Target, voice: &Voice) -> Result<Manifest, Failure> {
+    write::usable(target)?;
+    let manifest = write::site(site, target, voice)?;
+    let totals = &manifest.totals;
+    let dir = target.dir.display();
+    if voice.json {
+        let line = json!({
+            "event": "written", "dir": target.dir, "kind": manifest.kind, "set": manifest.set,
+            "seed": manifest.seed, "totals": totals,
+        });
+        println!("{line}");
+    } else if voice.reports() {
+        println!(
+            "{} files, {}, in {dir}: mean {}, median {}; {} objects of {}.{:02} files; one pass asks for {} objects",
+            totals.files,
+            measure::Bytes(totals.bytes),
+            measure::Bytes(totals.mean_bytes),
+            measure::Bytes(totals.median_bytes),
+            totals.objects,
+            totals.files_per_object_hundredths / 100,
+            totals.files_per_object_hundredths % 100,
+            totals.sequence,
+        );
+    }
+    Ok(manifest)
+}
+
+/// Says what was found about each stream.
+fn tell(streams: &[Stream], path: &Path, voice: &Voice) {
+    for stream in streams {
+        if voice.json {
+            let mut line = serde_json::to_value(stream).unwrap_or(Value::Null);
+            if let Some(fields) = line.as_object_mut() {
+                fields.remove("points");
+                fields.insert("event".to_owned(), json!("stream"));
+                fields.insert("holds".to_owned(), json!(stream.holds(LEVEL)));
+            }
+            println!("{line}");
+        } else if voice.reports() {
+            let word = if stream.holds(LEVEL) { "holds" } else { "FAILS" };
+            println!("  {word}  {:<36} {}", stream.name, sentence(&stream.verdict));
+        }
+    }
+    if !voice.json && voice.reports() {
+        println!("report: {}", path.display());
+    }
+}
+
+/// A verdict in words.
+fn sentence(verdict: &Verdict) -> String {
+    match verdict {
+        Verdict::Drawn { fit, again } => {
+            let shown = |fit: &::load::fit::Fit| match fit.degrees_of_freedom {
+                None => format!(
+                    "KS D = {:.5}, p = {:.3} over {} draws",
+                    fit.statistic, fit.p_value, fit.sample
+                ),
+                Some(freedom) => format!(
+                    "chi-square = {:.1} ({freedom} degrees of freedom), p = {:.3} over {} draws",
+                    fit.statistic, fit.p_value, fit.sample
+                ),
+            };
+            match again {
+                None => shown(fit),
+                Some(again) => format!("{}; again: {}", shown(fit), shown(again)),
+            }
+        }
+        Verdict::Made {
+            distance, tolerance, ..
+        } => format!("distance {distance:.4}, at most {tolerance}"),
+    }
+}
+
+/// Every stream must fit or keep its tolerance. Tolerances are for the published parameters; streams out
+/// of an algorithm are stated, and only streams drawn from a model decide.
+fn judged(streams: &[Stream]) -> Result<(), Failure> {
+    let failed: Vec<String> = streams
+        .iter()
+        .filter(|stream| stream.drawn() && !stream.holds(LEVEL))
+        .map(|stream| format!("{} ({})", stream.name, sentence(&stream.verdict)))
+        .collect();
+    if failed.is_empty() {
+        return Ok(());
+    }
+    Err(Failure::Failed(format!(
+        "does not fit its model at p > {LEVEL}: {}; the site is written, its generator is not to be trusted",
+        failed.join("; ")
+    )))
+}

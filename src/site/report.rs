@@ -1,0 +1,192 @@
+//! The report of a site as one HTML file: what it was made from, how well each stream fits, with plots.
+//! No network, light and dark, readable on a phone.
+
+use super::plot::{Curve, draw};
+use super::sentence;
+use super::write::{create, refused};
+use crate::cli::Failure;
+use ::load::manifest::Manifest;
+use ::load::parameters::Provenance;
+use ::load::streams::{LEVEL, Stream, Unit, Verdict};
+use std::io::Write;
+use std::path::Path;
+
+const STYLE: &str = "\
+:root{color-scheme:light dark;--ink:#1b2430;--soft:#5b6776;--paper:#fff;--panel:#f4f6f9;--rule:#dde3ea;--model:#c2410c;--sample:#2563a8;--good:#1a7f4b;--bad:#b42318}\
+@media(prefers-color-scheme:dark){:root{--ink:#e6ebf1;--soft:#9aa7b6;--paper:#12171e;--panel:#1a212b;--rule:#2c3644;--model:#fb923c;--sample:#6cb0f5;--good:#4ccb8b;--bad:#ff8a7a}}\
+*{box-sizing:border-box}body{margin:0 auto;max-width:64rem;padding:1.5rem 1rem 4rem;background:var(--paper);color:var(--ink);font:1rem/1.5 system-ui,sans-serif}\
+h1{font-size:1.5rem;margin:0 0 .25rem}h2{font-size:1.15rem;margin:2.5rem 0 .5rem}h3{font-size:1rem;margin:0}p{margin:.25rem 0 .75rem}.soft{color:var(--soft)}\
+.wide{overflow-x:auto}table{border-collapse:collapse;width:100%;font-size:.9rem}th,td{text-align:left;vertical-align:top;padding:.35rem .75rem .35rem 0;border-bottom:1px solid var(--rule)}\
+th{color:var(--soft);font-weight:600}td.n{font-variant-numeric:tabular-nums;white-space:nowrap}code{font:.85em ui-monospace,monospace;overflow-wrap:anywhere}\
+.facts{display:grid;grid-template-columns:repeat(auto-fit,minmax(8.5rem,1fr));gap:.75rem;margin:1rem 0}.facts div{background:var(--panel);border-radius:.5rem;padding:.6rem .8rem}\
+.facts b{display:block;font-size:1.2rem}.facts span{color:var(--soft);font-size:.85rem}\
+.stream{background:var(--panel);border-radius:.6rem;padding:1rem;margin:1rem 0}.plots{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,20rem),1fr));gap:1rem;margin-top:.75rem}\
+svg{width:100%;height:auto;display:block}.grid{stroke:var(--rule)}.mark{fill:var(--soft);font:11px system-ui,sans-serif}.title{fill:var(--ink);font:600 12px system-ui,sans-serif}\
+.sample{fill:var(--sample);fill-opacity:.7}.model{fill:none;stroke:var(--model);stroke-width:1.8}.holds{color:var(--good);font-weight:600}.fails{color:var(--bad);font-weight:600}\
+.key i{display:inline-block;width:.7rem;height:.7rem;border-radius:50%;margin:0 .3rem 0 .8rem;background:var(--sample)}.key i.line{height:.2rem;width:1.2rem;border-radius:0;vertical-align:middle;background:var(--model)}";
+
+/// Writes the report; an older one is replaced.
+///
+/// # Errors
+/// `System`, naming the file.
+pub(super) fn write(path: &Path, manifest: &Manifest, streams: &[Stream]) -> Result<(), Failure> {
+    let html = page(manifest, streams);
+    create(path, true)
+        .and_then(|mut file| file.write_all(html.as_bytes()))
+        .map_err(|error| refused("write the report", path, &error))
+}
+
+fn page(manifest: &Manifest, streams: &[Stream]) -> String {
+    let totals = &manifest.totals;
+    let failing = streams.iter().filter(|stream| !stream.holds(LEVEL)).count();
+    let verdict = match failing {
+        0 => "<span class=\"holds\">Every stream holds.</span>".to_owned(),
+        n => format!(
+            "<span class=\"fails\">{n} of {} streams do not hold.</span>",
+            streams.len()
+        ),
+    };
+    let mut html = format!(
+        "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n<title>Surge site, seed {seed}</title>\n\
+         <meta name=\"viewport\" content=\"width=device-width\">\n<style>{STYLE}</style>\n\
+         <h1>Surge site, seed {seed}</h1>\n<p class=\"soft\">Parameters {set}, made by {by}. {verdict}</p>\n\
+         <div class=\"facts\">",
+        seed = manifest.seed.0,
+        set = escaped(&manifest.set),
+        by = escaped(&manifest.generator),
+    );
+    let per_object = totals.files_per_object_hundredths as f64 / 100.0;
+    for (value, what) in [
+        (grouped(totals.files), "files"),
+        (measure::Bytes(totals.bytes).to_string(), "in all"),
+        (measure::Bytes(totals.mean_bytes).to_string(), "mean size"),
+        (measure::Bytes(totals.median_bytes).to_string(), "median size"),
+        (grouped(totals.objects), "objects"),
+        (format!("{per_object:.2}"), "files per object"),
+        (grouped(totals.sequence), "objects in one pass"),
+        (
+            format!("{:.2}", totals.requests as f64 / totals.sequence.max(1) as f64),
+            "files per requested object",
+        ),
+    ] {
+        html += &format!("<div><b>{value}</b><span>{what}</span></div>");
+    }
+    html += "</div>\n";
+    html += &table(streams);
+    html += "<h2>Plots</h2>\n<p class=\"key soft\"><i></i>sample<i class=\"line\"></i>model</p>\n";
+    for stream in streams.iter().filter(|stream| !stream.points.is_empty()) {
+        html += &section(stream);
+    }
+    html += "<h2>Parameters</h2>\n<div class=\"wide\"><table><tr><th>name<th>value<th>from<th>why</tr>\n";
+    for choice in &manifest.choices {
+        html += &format!(
+            "<tr><td><code>{}</code><td><code>{}</code><td>{}<td>{}</tr>\n",
+            escaped(&choice.name),
+            escaped(&choice.value),
+            provenance(choice.provenance),
+            escaped(&choice.reason)
+        );
+    }
+    html += "</table></div>\n";
+    html
+}
+
+fn table(streams: &[Stream]) -> String {
+    let mut html = format!(
+        "<h2>Streams</h2>\n<p class=\"soft\">A stream drawn from its model must fit at p &gt; {LEVEL}; if it does not, it \
+         is drawn once more. A stream that an algorithm makes states its distance and what it may be.</p>\n\
+         <div class=\"wide\"><table><tr><th>stream<th>values<th>mean<th>median<th>largest<th>fit<th></tr>\n"
+    );
+    for stream in streams {
+        let (class, word) = if stream.holds(LEVEL) {
+            ("holds", "holds")
+        } else {
+            ("fails", "fails")
+        };
+        html += &format!(
+            "<tr><td>{}<td class=\"n\">{}<td class=\"n\">{}<td class=\"n\">{}<td class=\"n\">{}<td>{}<td class=\"{class}\">{word}</tr>\n",
+            stream.name,
+            grouped(stream.values),
+            number(stream.mean),
+            number(stream.median),
+            number(stream.largest),
+            sentence(&stream.verdict)
+        );
+    }
+    html + "</table></div>\n"
+}
+
+fn section(stream: &Stream) -> String {
+    let unit = match stream.unit {
+        Unit::Bytes => "bytes",
+        Unit::Seconds => "seconds",
+        Unit::Count => "count",
+        Unit::Rank => "rank",
+    };
+    let because = match &stream.verdict {
+        Verdict::Made { because, .. } => format!(" ({because})"),
+        Verdict::Drawn { .. } => String::new(),
+    };
+    format!(
+        "<section class=\"stream\"><h3>{}</h3>\n<p class=\"soft\">model <code>{}</code><br>{}{}</p>\n\
+         <div class=\"plots\">{}{}</div></section>\n",
+        stream.name,
+        escaped(&stream.model),
+        sentence(&stream.verdict),
+        escaped(&because),
+        draw(&stream.points, Curve::Cumulative, unit),
+        draw(&stream.points, Curve::Complementary, unit)
+    )
+}
+
+fn provenance(provenance: Provenance) -> &'static str {
+    match provenance {
+        Provenance::Printed => "printed",
+        Provenance::Recovered => "recovered",
+        Provenance::ChosenHere => "chosen here",
+        Provenance::RecalledUnverified => "recalled, unverified",
+        Provenance::Given => "given",
+    }
+}
+
+/// Thousands apart.
+fn grouped(n: u64) -> String {
+    let digits = n.to_string();
+    let mut shown = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            shown.push(',');
+        }
+        shown.push(digit);
+    }
+    shown
+}
+
+fn number(value: f64) -> String {
+    if value >= 1000.0 {
+        grouped(value.round() as u64)
+    } else {
+        format!("{value:.2}")
+    }
+}
+
+fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;")
+        .replace('<', "&lt;")
+        .replace('>', "&gt;")
+        .replace('"', "&quot;")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_is_escaped_and_numbers_are_grouped() {
+        assert_eq!(escaped("a<b & \"c\""), "a&lt;b &amp; &quot;c&quot;");
+        assert_eq!(
+            [0, 999, 1000, 1_234_567].map(grouped),
+            ["0", "999", "1,000", "1,234,567"]
+        );
+    }
+}

@@ -1,0 +1,332 @@
+//! The control socket: who may ask, what can be asked, and a strategy that changes under load without a request
+//! lost.
+
+use crate::files::noise;
+use crate::process::{Launch, Server, Strategy, eventually};
+use crate::tree::Tree;
+use crate::wire::{Connection, head};
+use serde_json::Value;
+use std::net::SocketAddr;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+const USAGE: i32 = 2;
+const SYSTEM: i32 = 4;
+
+/// `weir ctl` with these arguments: its exit code, and the answer or the complaint.
+fn ctl(socket: &Path, arguments: &[&str]) -> (i32, String) {
+    let output = Command::new(env!("CARGO_BIN_EXE_weir"))
+        .args(["--json", "ctl", "--socket"])
+        .arg(socket)
+        .args(arguments)
+        .output()
+        .expect("the binary");
+    let text = [output.stdout, output.stderr].concat();
+    (
+        output.status.code().expect("an exit code"),
+        String::from_utf8_lossy(&text).into_owned(),
+    )
+}
+
+fn status(socket: &Path) -> Value {
+    let (code, text) = ctl(socket, &["status"]);
+    assert_eq!(code, 0, "{text}");
+    serde_json::from_str(&text).unwrap_or_else(|e| panic!("{e}: {text}"))
+}
+
+fn with_socket(strategy: Strategy, tree: &Tree, more: &[&str]) -> (Server, PathBuf) {
+    let socket = tree.join("control");
+    let server = Launch::new(strategy)
+        .root(&tree.join("site"))
+        .args(["--control".as_ref(), socket.as_os_str()])
+        .args(more)
+        .start();
+    (server, socket)
+}
+
+fn tree() -> Tree {
+    let tree = Tree::with(&[("site/a.txt", "a")]);
+    tree.write("site/large.bin", noise(300_000));
+    tree
+}
+
+/// Threads that ask without pause until they are told to stop. Every request must be answered.
+struct Load {
+    stop: Arc<AtomicBool>,
+    answered: Arc<AtomicU64>,
+    threads: Vec<std::thread::JoinHandle<()>>,
+}
+
+impl Load {
+    fn on(address: SocketAddr) -> Load {
+        let stop = Arc::new(AtomicBool::new(false));
+        let answered = Arc::new(AtomicU64::new(0));
+        let threads = (0..6)
+            .map(|number| {
+                let (stop, answered) = (Arc::clone(&stop), Arc::clone(&answered));
+                std::thread::spawn(move || ask_until(&stop, &answered, address, number))
+            })
+            .collect();
+        Load {
+            stop,
+            answered,
+            threads,
+        }
+    }
+
+    /// Waits for so many more answers.
+    fn go_on(&self, answers: u64) {
+        let from = self.answered.load(Ordering::Relaxed);
+        eventually("more answers", || {
+            let failed = self.threads.iter().any(std::thread::JoinHandle::is_finished);
+            (failed || self.answered.load(Ordering::Relaxed) >= from + answers).then_some(())
+        });
+    }
+
+    fn end(self) -> u64 {
+        self.stop.store(true, Ordering::Relaxed);
+        for thread in self.threads {
+            thread.join().expect("no request is lost");
+        }
+        self.answered.load(Ordering::Relaxed)
+    }
+}
+
+fn ask_until(stop: &AtomicBool, answered: &AtomicU64, address: SocketAddr, number: usize) {
+    let large = noise(300_000);
+    let mut connection = Connection::open(address);
+    while !stop.load(Ordering::Relaxed) {
+        let closes = match number % 3 {
+            // On connections that stay.
+            0 => {
+                let answer = connection.get("/a.txt");
+                assert_eq!((answer.status, answer.text().as_str()), (200, "a"));
+                answer.closes()
+            }
+            1 => {
+                let answer = connection.get("/large.bin");
+                assert!(answer.status == 200 && answer.body == large);
+                answer.closes()
+            }
+            // A connection each.
+            _ => {
+                connection.send(head("GET", "/a.txt", &[("Connection", "close")]));
+                assert_eq!(connection.receive("GET").text(), "a");
+                true
+            }
+        };
+        answered.fetch_add(1, Ordering::Relaxed);
+        if closes {
+            connection = Connection::open(address);
+        }
+    }
+}
+
+#[test]
+fn a_strategy_changes_under_load_without_a_request_lost() {
+    let tree = tree();
+    let (mut server, socket) = with_socket(Strategy::LOOPS, &tree, &[]);
+    let load = Load::on(server.address);
+    load.go_on(20);
+    let uring = Strategy::LOOPS_URING.is_possible();
+    let strategies: [(&str, &str, &str); 7] = [
+        ("pool", "blocking", "24"),
+        ("loop", "epoll", "1"),
+        ("thread-per-connection", "blocking", "24"),
+        ("loops", if uring { "uring" } else { "epoll" }, "2"),
+        ("thread-per-request", "blocking", "24"),
+        ("loop", if uring { "uring" } else { "epoll" }, "1"),
+        ("loops", "epoll", "2"),
+    ];
+    for (concurrency, io, workers) in strategies {
+        let (code, text) = ctl(
+            &socket,
+            &["strategy", concurrency, "--io", io, "--workers", workers],
+        );
+        assert_eq!(code, 0, "{text}");
+        load.go_on(40);
+        let now = status(&socket);
+        assert_eq!(now["listeners"][0]["concurrency"], concurrency, "{now}");
+        assert_eq!(now["listeners"][0]["io"], io, "{now}");
+    }
+    let answered = load.end();
+    assert!(answered > 300, "{answered}");
+    // Those who asked are gone, and with them the earlier strategies.
+    eventually("nothing is left of earlier strategies", || {
+        (status(&socket)["retiring"] == 0).then_some(())
+    });
+    assert_eq!(server.stop(), 0, "{}", server.stderr());
+}
+
+#[test]
+fn an_idle_connection_is_left_to_ask_once_more() {
+    let tree = tree();
+    let (mut server, socket) = with_socket(Strategy::LOOPS, &tree, &[]);
+    for (concurrency, io) in [
+        ("pool", "blocking"),
+        ("thread-per-request", "blocking"),
+        ("loops", "epoll"),
+    ] {
+        let mut idle = server.connect();
+        assert!(!idle.get("/a.txt").closes());
+        let (code, text) = ctl(&socket, &["strategy", concurrency, "--io", io]);
+        assert_eq!(code, 0, "{text}");
+        assert_eq!(status(&socket)["retiring"], 1);
+        let last = idle.get("/a.txt");
+        assert_eq!((last.text().as_str(), last.closes()), ("a", true));
+        idle.expect_close();
+    }
+    // A stop does not wait for who is idle at a strategy that retires.
+    let mut idle = server.connect();
+    assert_eq!(idle.get("/a.txt").status, 200);
+    assert_eq!(ctl(&socket, &["strategy", "loop"]).0, 0);
+    assert_eq!(server.stop(), 0);
+    idle.expect_close();
+}
+
+#[test]
+fn each_address_has_a_strategy_of_its_own() {
+    let tree = tree();
+    let (server, socket) = with_socket(Strategy::LOOPS, &tree, &["--listen", "127.0.0.1:0"]);
+    let before = status(&socket);
+    let address = |number: usize| {
+        before["listeners"][number]["address"]
+            .as_str()
+            .expect("an address")
+    };
+    let (code, text) = ctl(
+        &socket,
+        &["strategy", "pool", "--workers", "8", "--listener", address(1)],
+    );
+    assert_eq!(code, 0, "{text}");
+    let after = status(&socket);
+    let of = |address: &str| {
+        let all = after["listeners"].as_array().expect("a list");
+        let one = all.iter().find(|one| one["address"] == address);
+        one.unwrap_or_else(|| panic!("{address} in {after}"))["concurrency"].clone()
+    };
+    assert_eq!(of(address(0)), "loops");
+    assert_eq!(of(address(1)), "pool");
+    for number in 0..2 {
+        let mut connection = Connection::open(address(number).parse().expect("an address"));
+        assert_eq!(connection.get("/a.txt").text(), "a");
+    }
+    let (code, text) = ctl(&socket, &["strategy", "pool", "--listener", "127.0.0.1:1"]);
+    assert_eq!(code, USAGE, "{text}");
+    assert!(
+        text.contains("is not listened on") && text.contains(address(0)),
+        "{text}"
+    );
+    drop(server);
+}
+
+#[test]
+fn what_cannot_be_is_refused_and_all_stays() {
+    let tree = tree();
+    let (server, socket) = with_socket(Strategy::LOOPS, &tree, &[]);
+    let before = status(&socket)["listeners"].clone();
+    for (arguments, fragment) in [
+        (&["strategy", "pool", "--io", "epoll"][..], "use `--io blocking`"),
+        (&["strategy", "processes"], "only a start can make"),
+        (&["strategy", "loop", "--workers", "3"], "a single event loop"),
+    ] {
+        let (code, text) = ctl(&socket, arguments);
+        assert_eq!(code, USAGE, "{arguments:?}: {text}");
+        assert!(text.contains(fragment), "{arguments:?}: {text}");
+    }
+    for nonsense in ["", "nonsense", "{\"do\":\"sing\"}", "{\"do\":\"strategy\"}"] {
+        let answer = ask(&socket, nonsense);
+        assert!(answer.contains("\"ok\":false"), "{nonsense}: {answer}");
+    }
+    let after = status(&socket);
+    assert_eq!(after["listeners"][0]["concurrency"], before[0]["concurrency"]);
+    assert_eq!(server.connect().get("/a.txt").text(), "a");
+}
+
+/// A line to the socket, and the line that comes back.
+fn ask(socket: &Path, line: &str) -> String {
+    use std::io::{Read, Write};
+    let mut stream = std::os::unix::net::UnixStream::connect(socket).expect("the control socket");
+    stream.write_all(format!("{line}\n").as_bytes()).expect("a line");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("an answer");
+    answer
+}
+
+#[test]
+fn signals_have_their_words_too() {
+    let tree = tree();
+    let log = tree.join("access.log");
+    let (mut server, socket) = with_socket(
+        Strategy::ONE_LOOP,
+        &tree,
+        &["--access-log", log.to_str().expect("a plain path")],
+    );
+    assert_eq!(server.connect().get("/a.txt").status, 200);
+    std::fs::rename(&log, tree.join("old.log")).expect("a log to move");
+    assert_eq!(ctl(&socket, &["reopen-logs"]).0, 0);
+    eventually("the log is there again", || log.exists().then_some(()));
+    assert_eq!(ctl(&socket, &["reload"]).0, 0);
+    eventually("it has reloaded", || {
+        server.stderr().contains("reloaded").then_some(())
+    });
+    assert_eq!(ctl(&socket, &["stop"]).0, 0);
+    assert_eq!(server.wait(), 0);
+    let (code, text) = ctl(&socket, &["status"]);
+    assert_eq!(code, SYSTEM);
+    assert!(text.contains("control"), "{text}");
+}
+
+#[test]
+fn only_its_owner_may_ask_and_nobody_takes_it_away() {
+    let tree = tree();
+    let (mut server, socket) = with_socket(Strategy::LOOPS, &tree, &[]);
+    let mode = std::fs::metadata(&socket).expect("a socket").permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    let (code, err) = Launch::bare()
+        .args(["--control".as_ref(), socket.as_os_str()])
+        .fail();
+    assert_eq!(code, SYSTEM, "{err}");
+    assert!(
+        err.contains("another process answers") && err.contains("--control"),
+        "{err}"
+    );
+    assert_eq!(server.stop(), 0);
+    // What a server left behind is in nobody's way.
+    let (server, socket) = with_socket(Strategy::LOOPS, &tree, &[]);
+    assert_eq!(status(&socket)["pid"], server.pid());
+    // One who connects and says nothing holds up nobody for long.
+    let _silent = std::os::unix::net::UnixStream::connect(&socket).expect("the control socket");
+    assert_eq!(status(&socket)["ok"], true);
+    let (code, err) = Launch::bare()
+        .args([
+            "--concurrency",
+            "processes",
+            "--control",
+            "/tmp/weir-control-of-processes",
+        ])
+        .fail();
+    assert_eq!(code, USAGE, "{err}");
+    assert!(err.contains("processes") && err.contains("--control"), "{err}");
+}
+
+#[test]
+fn an_upgrade_takes_the_socket_along() {
+    let tree = tree();
+    let (server, socket) = with_socket(Strategy::LOOPS, &tree, &[]);
+    assert_eq!(ctl(&socket, &["strategy", "pool", "--workers", "12"]).0, 0);
+    server.signal("USR2");
+    let follower = eventually("another process answers", || {
+        let pid = status(&socket)["pid"].as_u64()?;
+        (pid != u64::from(server.pid())).then_some(pid)
+    });
+    assert_eq!(server.connect().get("/a.txt").text(), "a");
+    assert_eq!(status(&socket)["listeners"][0]["concurrency"], "loops");
+    let killed = Command::new("kill")
+        .args(["-TERM", &follower.to_string()])
+        .status();
+    assert!(killed.expect("kill(1)").success());
+}

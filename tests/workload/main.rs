@@ -1,0 +1,63 @@
+//! The black box of `weir site` and `weir load`: starts the built binary and looks only at what it prints
+//! and writes.
+//!
+//! - `site`: files, manifests, reports, what may be overwritten
+//! - `plan`: the request stream and its parts
+//! - `run`: what a server sees of a run, and what is said of it
+//!
+//! `schema` holds what is printed against the schemas in `schemas/`.
+
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "a black-box test is the outside world: it starts programs and reads files"
+)]
+
+mod plan;
+mod run;
+mod schema;
+mod site;
+
+use serde_json::Value;
+use std::path::Path;
+use std::process::{Command, Output};
+
+/// Runs the binary to its end.
+fn weir(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_weir"))
+        .args(arguments)
+        .output()
+        .expect("the binary starts")
+}
+
+/// Its standard output, if it ended well.
+fn printed(arguments: &[&str]) -> String {
+    let output = weir(arguments);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{arguments:?}: {errors}");
+    String::from_utf8(output.stdout).expect("text")
+}
+
+/// Its standard error, if it ended with this code.
+fn refused(arguments: &[&str], code: i32) -> String {
+    let output = weir(arguments);
+    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(code), "{arguments:?}: {errors}");
+    errors
+}
+
+/// Checks values against a schema of ours.
+fn conforms(name: &str, values: &[Value]) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("schemas").join(name);
+    let schema = std::fs::read_to_string(path).expect("a schema");
+    let schema = serde_json::from_str(&schema).expect("JSON");
+    values
+        .iter()
+        .for_each(|value| schema::check(&schema, value, name));
+}
+
+fn lines(text: &str) -> Vec<Value> {
+    text.lines()
+        .map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}")))
+        .collect()
+}

@@ -1,0 +1,357 @@
+//! What `weir load URL` does to a server and says of it: connections by protocol mode, bodies held against
+//! the manifest, runs that cannot be trusted.
+//!
+//! The machine these run on may be busy: how late alarms rang decides nothing here but where it is the matter.
+
+use crate::{conforms, lines, printed, weir};
+use serde_json::Value;
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use tempfile::TempDir;
+
+/// A site and a server for it, gone when dropped.
+struct Served {
+    dir: TempDir,
+    server: Child,
+    url: String,
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        let _ = self.server.kill();
+        let _ = self.server.wait();
+    }
+}
+
+impl Served {
+    fn path(&self) -> &str {
+        self.dir.path().to_str().expect("text")
+    }
+}
+
+fn served(site: &[&str]) -> Served {
+    let dir = TempDir::new().expect("a folder");
+    let path = dir.path().to_str().expect("text").to_owned();
+    printed(&[&["site", site[0], &path][..], &site[1..]].concat());
+    let mut server = Command::new(env!("CARGO_BIN_EXE_weir"))
+        .args(["serve", &path, "--listen", "127.0.0.1:0", "--json"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("the server starts");
+    let mut line = String::new();
+    let output = server.stdout.take().expect("a pipe");
+    BufReader::new(output)
+        .read_line(&mut line)
+        .expect("its first line");
+    let started: Value = serde_json::from_str(&line).expect("JSON");
+    let address = started["listeners"][0]["address"]
+        .as_str()
+        .expect("an address")
+        .to_owned();
+    Served {
+        dir,
+        server,
+        url: format!("http://{address}/"),
+    }
+}
+
+const PATIENT: [&str; 3] = ["--json", "--lag-max", "60s"];
+
+/// The result of a run that ended with this code.
+fn result(arguments: &[&str], code: i32) -> (Value, String) {
+    let output = weir(&[&["load"], arguments, &PATIENT].concat());
+    let (errors, said) = (
+        String::from_utf8_lossy(&output.stderr),
+        String::from_utf8_lossy(&output.stdout),
+    );
+    assert_eq!(output.status.code(), Some(code), "{arguments:?}: {errors} {said}");
+    let mut said = lines(&said).into_iter();
+    let result = said.next().expect("a result");
+    conforms("load-result.schema.json", std::slice::from_ref(&result));
+    // A failure is a line of its own.
+    let failure = said
+        .next()
+        .map_or(String::new(), |line| line["error"].to_string());
+    (result, failure)
+}
+
+fn number(result: &Value, name: &str) -> u64 {
+    result[name]
+        .as_u64()
+        .unwrap_or_else(|| panic!("{name}: {result}"))
+}
+
+/// Claim bc-11, over real connections: F x N, N or 1 for N objects of F files.
+#[test]
+fn modes_open_the_connections_the_document_says_and_ask_for_the_same() {
+    let site = served(&["surge", "--files", "150", "--size-max", "100000"]);
+    let users = ["--users", "20", "--duration", "3s", "--stagger", "10ms"];
+    let plan = ["load", "plan", "--site", site.path(), "--summary", "--json"];
+    let planned = &lines(&printed(&[&plan[..], &users].concat()))[0];
+    for mode in ["http10", "serial", "pipelined", "early-close"] {
+        let run = [&site.url, "--site", site.path(), "--mode", mode, "--verify"];
+        let (result, _) = result(&[&run[..], &users].concat(), 0);
+        assert_eq!(
+            number(&result, "objects"),
+            number(&result, "objects_begun"),
+            "{mode}"
+        );
+        // The plan takes answers to need no time, so that it has the same objects or a few more.
+        let (begun, asked) = (number(&result, "objects_begun"), number(planned, "objects"));
+        assert!(
+            begun <= asked && begun + 20 >= asked,
+            "{mode}: {begun} of {asked}"
+        );
+        let connections = number(&result, "connections");
+        match mode {
+            "http10" => assert_eq!(connections, number(&result, "files")),
+            "early-close" => assert_eq!(connections, begun),
+            _ => assert!(
+                connections >= 20 && connections <= number(planned, "sessions"),
+                "{mode}: {connections}"
+            ),
+        }
+        assert_eq!(
+            number(&result, "resent") + number(&result, "closed_by_server"),
+            0,
+            "{mode}"
+        );
+        assert_eq!(result["errors"], serde_json::json!({}), "{mode}");
+        assert_eq!(result["verdict"]["valid"], true);
+        assert_eq!(
+            number(&result["response_ms"], "count"),
+            number(&result, "files"),
+            "{mode}"
+        );
+    }
+}
+
+#[test]
+fn arrivals_come_at_the_rate_that_was_asked_for() {
+    let site = served(&["webstone"]);
+    for process in ["constant", "poisson"] {
+        let run = [
+            &site.url,
+            "--site",
+            site.path(),
+            "--rate",
+            "100",
+            "--arrivals",
+            process,
+            "--duration",
+            "2s",
+        ];
+        let (result, _) = result(&run, 0);
+        let begun = number(&result, "objects_begun");
+        if process == "constant" {
+            assert_eq!(begun, 200);
+        } else {
+            // Four standard deviations of a count with mean 200.
+            assert!((143..=257).contains(&begun), "{begun}");
+        }
+        assert_eq!(result["mode"], "http10");
+        assert_eq!(number(&result, "connections"), number(&result, "files"));
+    }
+}
+
+/// Little's law, and throughput two ways, over a real run.
+#[test]
+fn webstone_clients_keep_the_identities() {
+    let site = served(&["webstone", "--list", "standard"]);
+    let (result, _) = result(
+        &[
+            &site.url,
+            "--site",
+            site.path(),
+            "--clients",
+            "4",
+            "--duration",
+            "2s",
+        ],
+        0,
+    );
+    let metric = |name: &str| result["webstone"][name].as_f64().expect("a number");
+    let load = metric("littles_load_factor");
+    // The number of clients, less the time this program itself needs between two requests.
+    assert!(load > 0.2 && load <= 4.2, "{load}");
+    let by_law = metric("connection_rate") * metric("average_response_time") / 1000.0;
+    assert!((by_law - load).abs() < 1e-6 * load, "{by_law} {load}");
+    let by_client = metric("average_client_throughput") * load;
+    assert!((by_client - metric("server_throughput")).abs() < 1e-6 * by_client);
+}
+
+#[test]
+fn wrong_bodies_make_a_run_invalid() {
+    let site = served(&["webstone"]);
+    let file = site.dir.path().join("file500.html");
+    let mut content = fs::read(&file).expect("a file");
+    content[300] ^= 1;
+    fs::write(&file, content).expect("written");
+    let run = [
+        &site.url,
+        "--site",
+        site.path(),
+        "--clients",
+        "2",
+        "--duration",
+        "1s",
+    ];
+    result(&run, 0);
+    let (checked, error) = result(&[&run[..], &["--verify"]].concat(), 3);
+    assert!(error.contains("other content than the manifest says"), "{error}");
+    assert!(checked["errors"]["content"].as_u64() > Some(0), "{checked}");
+}
+
+/// A server that answers so many requests on each connection and then closes it, unasked.
+fn impatient(answers: usize) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("an address");
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            std::thread::spawn(move || answer(stream, answers));
+        }
+    });
+    address
+}
+
+fn answer(mut stream: TcpStream, mut left: usize) {
+    let (mut said, mut piece) = (Vec::new(), [0; 4096]);
+    while left > 0 {
+        match stream.read(&mut piece) {
+            Ok(n @ 1..) => said.extend_from_slice(&piece[..n]),
+            _ => return,
+        }
+        while let (Some(at), true) = (said.windows(4).position(|four| four == b"\r\n\r\n"), left > 0) {
+            said.drain(..at + 4);
+            left -= 1;
+            if stream
+                .write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi")
+                .is_err()
+            {
+                return;
+            }
+        }
+    }
+    // Reads what is left, so that closing does not reset what was sent.
+    let _ = stream.shutdown(std::net::Shutdown::Write);
+    while matches!(stream.read(&mut piece), Ok(1..)) {}
+}
+
+#[test]
+fn what_a_closing_server_left_unanswered_is_asked_for_again() {
+    let site = served(&[
+        "surge",
+        "--files",
+        "60",
+        "--files-per-object",
+        "constant(8)",
+        "--size-max",
+        "60000",
+    ]);
+    let url = format!("http://{}/", impatient(3));
+    let run = [
+        &url,
+        "--site",
+        site.path(),
+        "--users",
+        "5",
+        "--mode",
+        "pipelined",
+        "--duration",
+        "2s",
+    ];
+    // Its bodies are not those of the site, which the lengths show: files fail, but each was answered once.
+    let (result, _) = result(&run, 3);
+    let length = result["errors"]["length"].as_u64().expect("lengths differ");
+    assert_eq!(length, number(&result, "files_failed"));
+    assert_eq!(
+        result["errors"].as_object().expect("troubles").len(),
+        1,
+        "{result}"
+    );
+    assert!(
+        number(&result, "resent") > 0 && number(&result, "closed_by_server") > 0,
+        "{result}"
+    );
+}
+
+#[test]
+fn a_server_that_is_not_there_makes_a_run_invalid() {
+    let nobody = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
+    let url = format!("http://{}/", nobody.expect("a port"));
+    let (result, error) = result(&[&url, "--clients", "3", "--duration", "1s"], 3);
+    assert!(error.contains("no file was completely received"), "{error}");
+    let refused = result["errors"]["connect"].as_u64().expect("refusals");
+    assert!(
+        (3..=60).contains(&refused),
+        "a dead server is not stormed: {refused}"
+    );
+}
+
+/// A pause of the server is seen from when a request was meant to be sent (coordinated omission).
+#[test]
+fn a_pause_shows_in_response_times_and_not_only_once() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let url = format!("http://{}/", listener.local_addr().expect("an address"));
+    std::thread::spawn(move || {
+        // One connection at a time, and the first request waits a second.
+        let (mut stream, _) = listener.accept().expect("a connection");
+        let (_nobody, news) = std::sync::mpsc::channel::<()>();
+        let _ = news.recv_timeout(std::time::Duration::from_secs(1));
+        answer(stream.try_clone().expect("a clone"), usize::MAX);
+        let _ = stream.flush();
+    });
+    let run = [
+        &url,
+        "--rate",
+        "100",
+        "--arrivals",
+        "constant",
+        "--connections",
+        "1",
+        "--threads",
+        "1",
+        "--duration",
+        "1500ms",
+    ];
+    let (result, _) = result(&run, 0);
+    let (response, service) = (&result["response_ms"]["p50"], &result["service_ms"]["p50"]);
+    assert!(response.as_f64() > Some(100.0), "two in three waited: {response}");
+    assert!(
+        service.as_f64() < Some(100.0),
+        "once it answered it was quick: {service}"
+    );
+}
+
+#[test]
+fn what_cannot_be_run_is_named() {
+    let site = served(&["webstone"]);
+    let check = |arguments: &[&str], fragment: &str| {
+        let error = crate::refused(&[&["load"], arguments].concat(), 2);
+        assert!(error.contains(fragment), "{error}");
+    };
+    check(&["https://localhost/"], "TLS");
+    check(&["http://localhost:1/", "--users", "3"], "--site");
+    check(
+        &["http://localhost:1/", "--users", "3", "--site", site.path()],
+        "Surge",
+    );
+    check(&["http://localhost:1/", "--rate", "0"], "--rate");
+    check(&["http://localhost:1/", "--clients", "4000000"], "descriptors");
+    check(
+        &["http://localhost:1/", "--clients", "3", "--rate", "1"],
+        "cannot be used with",
+    );
+    check(&["http://localhost:1/", "--urls", "/nonexistent"], "/nonexistent");
+    let urls = site.dir.path().join("urls");
+    fs::write(&urls, "# paths\n/a\nb\n").expect("written");
+    check(&["http://localhost:1/", "--urls", text(&urls)], "line 3");
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().expect("text")
+}

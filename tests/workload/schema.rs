@@ -1,0 +1,105 @@
+//! Values against our schemas: the keywords those use, and a panic at any other, so that none is passed over.
+//!
+//! (JSON Schema 2020-12. A complete validator costs two minutes of compilation here; the part we use is this.)
+
+use serde_json::Value;
+
+/// Checks a value.
+///
+/// # Panics
+/// With the place of the first difference, or at a keyword that is unknown here.
+pub(crate) fn check(schema: &Value, value: &Value, place: &str) {
+    let keywords = schema.as_object().expect("a schema is an object");
+    for (keyword, wanted) in keywords {
+        let holds = match keyword.as_str() {
+            "$schema" | "$id" | "title" | "description" => true,
+            "type" => match wanted {
+                Value::Array(kinds) => kinds.iter().any(|kind| is(kind, value)),
+                kind => is(kind, value),
+            },
+            "const" => value == wanted,
+            "enum" => wanted.as_array().expect("a list").contains(value),
+            "minimum" => value
+                .as_f64()
+                .is_none_or(|n| n >= wanted.as_f64().expect("a number")),
+            "maximum" => value
+                .as_f64()
+                .is_none_or(|n| n <= wanted.as_f64().expect("a number")),
+            "minItems" => value
+                .as_array()
+                .is_none_or(|items| items.len() as u64 >= wanted.as_u64().expect("a number")),
+            "pattern" => value
+                .as_str()
+                .is_none_or(|text| matches(wanted.as_str().expect("text"), text)),
+            "required" => {
+                let names = wanted.as_array().expect("a list").iter();
+                names
+                    .map(|name| name.as_str().expect("a name"))
+                    .all(|name| value.get(name).is_some())
+            }
+            "additionalProperties" => {
+                assert_eq!(*wanted, false, "{place}: only `false` is known here");
+                let known = keywords["properties"].as_object().expect("properties");
+                value
+                    .as_object()
+                    .is_none_or(|fields| fields.keys().all(|name| known.contains_key(name)))
+            }
+            "properties" => {
+                for (name, schema) in wanted.as_object().expect("properties") {
+                    if let Some(field) = value.get(name) {
+                        check(schema, field, &format!("{place}/{name}"));
+                    }
+                }
+                true
+            }
+            "items" => {
+                for (number, item) in value.as_array().into_iter().flatten().enumerate() {
+                    check(wanted, item, &format!("{place}/{number}"));
+                }
+                true
+            }
+            other => panic!("{place}: the keyword `{other}` is not known here"),
+        };
+        assert!(holds, "{place}: `{keyword}` wants {wanted}, there is {value}");
+    }
+}
+
+fn is(kind: &Value, value: &Value) -> bool {
+    match kind.as_str().expect("a type") {
+        "object" => value.is_object(),
+        "array" => value.is_array(),
+        "string" => value.is_string(),
+        "integer" => value.is_u64() || value.is_i64(),
+        "number" => value.is_number(),
+        "boolean" => value.is_boolean(),
+        "null" => value.is_null(),
+        other => panic!("the type `{other}` is not known here"),
+    }
+}
+
+/// The patterns our schemas have.
+fn matches(pattern: &str, text: &str) -> bool {
+    match pattern {
+        "^/" => text.starts_with('/'),
+        "^[0-9a-f]{32}$" => text.len() == 32 && text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f')),
+        other => panic!("the pattern `{other}` is not known here"),
+    }
+}
+
+#[test]
+fn differences_are_found() {
+    use serde_json::json;
+    let schema = json!({"type": "object", "required": ["a"], "additionalProperties": false,
+        "properties": {"a": {"type": "integer", "minimum": 1}, "b": {"type": ["string", "null"], "pattern": "^/"}}});
+    let holds = |value: Value| std::panic::catch_unwind(|| check(&schema, &value, "test")).is_ok();
+    assert!(holds(json!({"a": 1, "b": "/x"})) && holds(json!({"a": 1, "b": null})));
+    for wrong in [
+        json!({"a": 0}),
+        json!({"b": "/"}),
+        json!({"a": 1, "b": "x"}),
+        json!({"a": 1, "c": 1}),
+        json!([]),
+    ] {
+        assert!(!holds(wrong.clone()), "{wrong}");
+    }
+}
