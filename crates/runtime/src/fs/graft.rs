@@ -1,7 +1,7 @@
 //! Names directly below a root that stand for directories elsewhere.
 //!
-//! Decides which part of a path is such a name and what is left for the directory it stands for. Which
-//! names there are is the owner's to say, and how a directory is opened is [`super::open`]'s.
+//! Decides which part of a path is such a name and what is left for the directory it stands for. Where a
+//! name leads is the owner's to say, and how a directory is opened is [`super::open`]'s.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -11,41 +11,47 @@ use std::path::PathBuf;
 pub struct Graft {
     /// An absolute path that whoever named it answers for: links on it are followed.
     pub base: PathBuf,
-    /// The directory below that. No link on this part is followed; it must be readable.
+    /// The directory below that. No link on this part is followed; it must be readable and searchable.
     pub below: Vec<u8>,
     /// False for one that is only to be looked for like the others, and never found.
     pub exists: bool,
 }
 
-/// Says where a name leads; `None` if it is an ordinary one.
-type Lead = Box<dyn Fn(&[u8]) -> Option<Graft> + Send + Sync>;
+/// Says where a name leads.
+type Lead = Box<dyn Fn(&[u8]) -> Graft + Send + Sync>;
 
-/// The grafted directories of a root.
-pub struct Grafts(Lead);
+/// The grafted directories of a root: all names that begin with one byte.
+pub struct Grafts {
+    sign: u8,
+    lead: Lead,
+}
 
 impl Grafts {
-    /// Those that `lead` knows. It is asked for each path that is opened, on threads that must not wait.
-    pub fn new(lead: impl Fn(&[u8]) -> Option<Graft> + Send + Sync + 'static) -> Grafts {
-        Grafts(Box::new(lead))
+    /// Names that begin with `sign` lead where `lead` says, which is asked for each path that is opened,
+    /// with the name and its sign. It must not wait, and should take as long for a name that leads nowhere.
+    pub fn new(sign: u8, lead: impl Fn(&[u8]) -> Graft + Send + Sync + 'static) -> Grafts {
+        Grafts {
+            sign,
+            lead: Box::new(lead),
+        }
     }
 
-    /// Where a path leads, and what follows the name.
+    /// Where a path leads, and what follows the name. `None` if it leads below the root.
     pub(super) fn find<'p>(&self, rel: &'p [u8]) -> Option<(Graft, &'p [u8])> {
-        let (name, rest) = match rel.iter().position(|&b| b == b'/') {
-            Some(slash) => (&rel[..slash], &rel[slash + 1..]),
-            None => (rel, &rel[rel.len()..]),
-        };
-        Some(((self.0)(name)?, rest))
+        let name = self.name(rel)?;
+        let rest = rel.get(name.len() + 1..).unwrap_or_default();
+        Some(((self.lead)(name), rest))
     }
 
-    /// Whether a path is the name of a grafted directory and nothing more.
-    pub(super) fn is_one(&self, rel: &[u8]) -> bool {
-        !rel.contains(&b'/') && (self.0)(rel).is_some()
+    /// The name at the beginning of a path.
+    pub(super) fn name<'p>(&self, rel: &'p [u8]) -> Option<&'p [u8]> {
+        let name = rel.split(|&b| b == b'/').next()?;
+        (name.first() == Some(&self.sign)).then_some(name)
     }
 }
 
 impl fmt::Debug for Grafts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Grafts")
+        write!(f, "Grafts({:?})", char::from(self.sign))
     }
 }

@@ -153,7 +153,7 @@ impl Root {
     }
 
     /// The same root with names that stand for directories elsewhere; what the root itself has under such
-    /// a name is no longer to be reached.
+    /// a name is no longer to be reached, nor listed.
     #[must_use]
     pub fn with_grafts(self, grafts: Grafts) -> Root {
         Root {
@@ -221,8 +221,13 @@ impl Root {
     pub fn stat(&self, rel: &[u8], how: How) -> Result<Meta, OpenError> {
         let fd = self.resolve(rel, how, OFlags::PATH)?;
         let meta = Meta::of(fd.as_fd()).map_err(OpenError::from_errno)?;
-        let is_graft = self.grafts.as_ref().is_some_and(|grafts| grafts.is_one(rel));
+        let is_graft = self.graft_of(rel).is_some_and(|name| name.len() == rel.len());
         Ok(if is_graft { meta.identity() } else { meta })
+    }
+
+    /// The name at the beginning of `rel` that stands for a directory elsewhere, whether or not that exists.
+    pub fn graft_of<'p>(&self, rel: &'p [u8]) -> Option<&'p [u8]> {
+        self.grafts.as_ref()?.name(rel)
     }
 
     /// Up to `limit` names of the directory `rel`. Waits for the disk. A name that is a symbolic link
@@ -241,7 +246,7 @@ impl Root {
         for name in names {
             let name = name.map_err(OpenError::from_errno)?;
             let name = name.file_name().to_bytes();
-            if name == b"." || name == b".." {
+            if name == b"." || name == b".." || (rel.is_empty() && self.graft_of(name).is_some()) {
                 continue;
             }
             if listing.entries.len() == limit {
@@ -289,25 +294,27 @@ impl Root {
         self.resolve_in(self.dir().fd.as_fd(), rel, how, flags)
     }
 
-    /// Opens a grafted directory. Whatever keeps it from being opened, it is not there; one that does not
-    /// exist takes the same steps.
+    /// Opens a grafted directory. Whatever keeps it from being opened, it is not there, and the steps are the
+    /// same up to the answer: a home that is missing costs the second as well.
     fn reach(&self, graft: &Graft) -> Result<OwnedFd, OpenError> {
-        let same_for_all = |error| match error {
-            OpenError::TooManyOpen => OpenError::TooManyOpen,
-            _ => OpenError::NotFound,
-        };
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let base = rustix::fs::open(&graft.base, flags, Mode::empty())
-            .map_err(|errno| same_for_all(OpenError::from_errno(errno)))?;
+        let base = rustix::fs::open(&graft.base, flags, Mode::empty()).map_err(OpenError::from_errno);
+        let own = self.dir();
+        let start = base.as_ref().unwrap_or(&own.fd);
         let how = How {
             symlinks: Symlinks::Refuse,
             wait: Wait::Block,
         };
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY;
-        let dir = self
-            .resolve_in(base.as_fd(), &graft.below, how, flags)
-            .map_err(same_for_all)?;
-        if graft.exists { Ok(dir) } else { Err(OpenError::NotFound) }
+        // The dot makes the kernel ask whether it may be searched.
+        let below = [&graft.below, b"/.".as_slice()].concat();
+        let dir = self.resolve_in(start.as_fd(), &below, how, OFlags::RDONLY | OFlags::DIRECTORY);
+        match (base, dir) {
+            (Err(OpenError::TooManyOpen), _) | (_, Err(OpenError::TooManyOpen)) => {
+                Err(OpenError::TooManyOpen)
+            }
+            (Ok(_), Ok(dir)) if graft.exists => Ok(dir),
+            _ => Err(OpenError::NotFound),
+        }
     }
 
     fn resolve_in(
