@@ -615,7 +615,8 @@ fn unservable(error: &OpenError, flags: &Flags) -> Failure {
             root.display()
         )),
         OpenError::Root(..) => flags.blame_root(format!("{error}; name a directory that can be read")),
-        OpenError::Hosts(_) => Failure::Usage(error.to_string()),
+        OpenError::Hosts(_) | OpenError::NoRoot => Failure::Usage(error.to_string()),
+        OpenError::Logins(_) => Failure::System(format!("{error}; name logins and homes in `[tilde.users]`")),
         OpenError::Watch(_) => Failure::System(format!("{error}; is fs.inotify.max_user_instances reached?")),
     }
 }

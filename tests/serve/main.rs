@@ -14,6 +14,7 @@
 //! - `manager`: what a service manager passes and is told
 //! - `rights`: what the process may still do once it listens
 //! - `hosts`: sites told apart by name, redirects, field lines for some paths
+//! - `tilde`: pages of logins, and that no answer tells which there are
 //! - `live`: the live page, metrics, health and readiness
 //! - `supervision`: workers that die, processes that must not be left behind
 //! - `messages`: malformed and odd requests, and the conformance vectors
@@ -49,6 +50,7 @@ mod operation;
 mod representations;
 mod rights;
 mod supervision;
+mod tilde;
 mod upgrade;
 mod uring;
 

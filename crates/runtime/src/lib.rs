@@ -15,6 +15,7 @@ pub mod inherit;
 mod io;
 pub mod listen;
 pub mod logfile;
+pub mod logins;
 pub mod machine;
 pub mod notify;
 pub mod privilege;

@@ -6,7 +6,7 @@
 //! answers is not known here.
 
 use crate::config::Config;
-use crate::site::{OpenError, Site, Source};
+use crate::site::{Logins, OpenError, Site, SiteConfig, Source};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -43,10 +43,17 @@ impl Hosts {
         let mut kept: Vec<&Place> = before.map_or(Vec::new(), |hosts| hosts.places.iter().collect());
         let mut places = Vec::with_capacity(config.host.len() + 1);
         for config in config.sites().map_err(OpenError::Hosts)? {
-            let same = kept.iter().position(|place| place.config.same_site(&config));
+            let logins = config.tilde.as_ref().map(Logins::look_up).transpose();
+            let logins = logins.map_err(OpenError::Logins)?.map(Arc::new);
+            let same = kept
+                .iter()
+                .position(|place| place.config.same_site(&config) && place.site.config().logins == logins);
             let site = match same.map(|at| kept.swap_remove(at)) {
                 Some(place) => Arc::clone(&place.site),
-                None => Arc::new(Site::open(config.site(embedded.clone()))?),
+                None => Arc::new(Site::open(SiteConfig {
+                    logins,
+                    ..config.site(embedded.clone())
+                })?),
             };
             places.push(Place { config, site });
         }

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 /// Where a grafted directory is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Graft {
-    /// An absolute path that whoever named it answers for: links on it are followed.
+    /// A path that whoever named it answers for: links on it are followed.
     pub base: PathBuf,
     /// The directory below that. No link on this part is followed; it must be readable and searchable.
     pub below: Vec<u8>,

@@ -3,9 +3,11 @@
 use crate::cache::CacheConfig;
 use crate::coding::CompressConfig;
 use crate::config::{Behavior, ConfigError, HeaderRule};
+use crate::site::Logins;
 use core::fmt;
 use measure::UnixTime;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// What to serve and how.
 #[derive(Clone, Debug)]
@@ -36,6 +38,8 @@ pub struct SiteConfig {
     pub charset: Option<String>,
     /// Whether the kernel is asked to tell of changes; else what is cached is looked at twice a second.
     pub change_events: bool,
+    /// Whose directories are at `/~login/`; of a site in a directory only.
+    pub logins: Option<Arc<Logins>>,
     /// What other servers do, to be measured.
     pub behavior: Behavior,
 }
@@ -57,6 +61,7 @@ impl SiteConfig {
             field_rules: Vec::new(),
             charset: Some("utf-8".to_owned()),
             change_events: true,
+            logins: None,
             behavior: Behavior::default(),
         }
     }
@@ -92,6 +97,10 @@ pub enum OpenError {
     Root(PathBuf, runtime::fs::OpenError),
     /// Hosts contradict each other.
     Hosts(ConfigError),
+    /// The password database cannot be read.
+    Logins(std::io::Error),
+    /// `/~login/` beside the embedded site, which has no room for directories.
+    NoRoot,
     /// The system refused the thread that watches for changes.
     Watch(std::io::Error),
 }
@@ -104,6 +113,8 @@ impl fmt::Display for OpenError {
             }
             OpenError::Root(path, cause) => write!(f, "cannot serve `{}`: {cause}", path.display()),
             OpenError::Hosts(cause) => cause.fmt(f),
+            OpenError::Logins(cause) => write!(f, "cannot look up logins for `tilde`: {cause}"),
+            OpenError::NoRoot => f.write_str("`tilde`: logins have pages beside a directory; name a root, too"),
             OpenError::Watch(cause) => write!(f, "cannot watch the files for changes: {cause}"),
         }
     }
@@ -114,7 +125,8 @@ impl std::error::Error for OpenError {
         match self {
             OpenError::Root(_, cause) => Some(cause),
             OpenError::Hosts(cause) => Some(cause),
-            OpenError::Watch(cause) => Some(cause),
+            OpenError::Logins(cause) | OpenError::Watch(cause) => Some(cause),
+            OpenError::NoRoot => None,
         }
     }
 }

@@ -141,8 +141,12 @@ impl Load {
                 Err(Stop::Missing(missing)) => Ok(self.missing(missing)),
             };
         }
+        if wait == Wait::Cached && self.shared.graft_of(&self.path).is_some() {
+            return Err(Blocked);
+        }
         let directory = path::directory(&self.path);
         // In this order nothing is missed: watch, remember the state, look, compare when inserting.
+        let lead = self.shared.lead(&self.path);
         let Some(watched) = self.shared.watch(directory, wait) else {
             return Err(Blocked);
         };
@@ -150,7 +154,14 @@ impl Load {
         let entry = self.locate(wait).and_then(|found| {
             let polled = self.shared.tree_changes() && found.keep && (!watched || found.linked);
             if !polled {
-                return Ok(self.settle(found, None, snapshot));
+                let Some(lead) = lead else {
+                    return Ok(self.settle(found, None, snapshot));
+                };
+                // Events tell of what is in the directory, not that its name leads elsewhere.
+                return match self.shared.poll(lead) {
+                    Some(polls) => Ok(self.settle(found, Some(polls), snapshot)),
+                    None => Ok(Arc::new(Entry::new(found.answer))),
+                };
             }
             if let Answer::Listing(_) = found.answer {
                 // It shows every file's length and date: too much to observe one by one.

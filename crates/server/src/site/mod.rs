@@ -10,12 +10,13 @@
 //!
 //! What a path may name is decided in [`path`], how an answer is found in [`load`], what is kept in
 //! [`crate::cache`], when it is no longer true in [`fresh`], what is loaded before it is asked for in
-//! [`warm`]. Nothing here knows a request.
+//! [`warm`], whose directories are at `/~login/` in [`logins`]. Nothing here knows a request.
 
 pub(crate) mod config;
 mod encode;
 mod fresh;
 mod load;
+mod logins;
 pub(crate) mod path;
 mod represent;
 mod tree;
@@ -29,6 +30,7 @@ pub use config::{OpenError, SiteConfig, Source, Symlinks};
 pub use encode::Encode;
 pub(crate) use fresh::Polls;
 pub use load::{Load, Loaded};
+pub use logins::Logins;
 pub(crate) use represent::Recipe;
 pub use view::{Lookup, View, ViewCounters};
 
@@ -83,9 +85,13 @@ impl Site {
     /// The root that cannot be opened, and why.
     pub fn open(config: SiteConfig) -> Result<Site, OpenError> {
         let tree = match &config.source {
+            Source::Embedded { .. } if config.logins.is_some() => return Err(OpenError::NoRoot),
             Source::Embedded { files, modified } => Tree::Embedded(Embedded::new(files, *modified)),
             Source::Directory(path) => {
-                let root = Root::open(path).map_err(|cause| OpenError::Root(path.clone(), cause))?;
+                let mut root = Root::open(path).map_err(|cause| OpenError::Root(path.clone(), cause))?;
+                if let Some(logins) = &config.logins {
+                    root = root.with_grafts(Logins::grafts(logins));
+                }
                 Tree::Disk {
                     root: Arc::new(root),
                     symlinks: config.symlinks,
