@@ -553,7 +553,11 @@ mod tests {
             (&["--tilde-min-uid", "500"], "[tilde]\nmin-uid = 500"),
         ] {
             let file = Config::from_toml(&format!("root = 'site'\n{table}"), "w.toml").expect("a valid file");
-            assert_eq!(config(&[&["site"], arguments].concat()), Ok(file), "{arguments:?}");
+            assert_eq!(
+                config(&[&["site"], arguments].concat()),
+                Ok(file),
+                "{arguments:?}"
+            );
         }
     }
 
@@ -616,10 +620,14 @@ mod tests {
         };
         let mut keys = known("no-such-key = 1");
         // The root is an argument, tables of tables are for files, and one table has flags of its own.
-        keys.retain(|key| !["root", "header-rule", "redirect", "host", "behavior", "tilde"].contains(&key.as_str()));
+        keys.retain(|key| {
+            !["root", "header-rule", "redirect", "host", "behavior", "tilde"].contains(&key.as_str())
+        });
         keys.extend(known("[behavior]\nno-such-key = 1"));
         // A table of logins is for files, and the directory is the flag that says that there are pages.
-        let tilde = known("[tilde]\nno-such-key = 1").into_iter().filter(|key| key != "users");
+        let tilde = known("[tilde]\nno-such-key = 1")
+            .into_iter()
+            .filter(|key| key != "users");
         keys.extend(tilde.map(|key| match &*key {
             "directory" => "tilde".to_owned(),
             key => format!("tilde-{key}"),

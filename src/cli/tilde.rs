@@ -18,7 +18,12 @@ pub(crate) struct TildeFlags {
     tilde_enabled: Vec<String>,
 
     /// This login has no page; may be repeated
-    #[arg(long, value_name = "LOGIN", env = "WEIR_TILDE_DISABLED", value_delimiter = ',')]
+    #[arg(
+        long,
+        value_name = "LOGIN",
+        env = "WEIR_TILDE_DISABLED",
+        value_delimiter = ','
+    )]
     tilde_disabled: Vec<String>,
 
     /// Lowest user number of a person; lower ones have no page unless enabled by name [in the table: 1000]

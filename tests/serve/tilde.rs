@@ -85,8 +85,16 @@ fn a_login_has_a_page(strategy: Strategy) {
         assert_eq!(connection.get("/~alice").must("Location"), "/~alice/");
         assert_eq!(connection.get("/~alice/docs/a.txt").text(), "a");
         assert_eq!(connection.get("/~alice/within").text(), "a");
-        assert!(connection.get("/~alice/docs/").text().contains("a.txt"), "a listing");
-        for path in ["/~alice/out", "/~alice/../mail.txt", "/~alice/%2e%2e/mail.txt", "/~alice/..%2fmail.txt"] {
+        assert!(
+            connection.get("/~alice/docs/").text().contains("a.txt"),
+            "a listing"
+        );
+        for path in [
+            "/~alice/out",
+            "/~alice/../mail.txt",
+            "/~alice/%2e%2e/mail.txt",
+            "/~alice/..%2fmail.txt",
+        ] {
             assert_eq!(connection.get(path).status, 404, "{path}");
         }
     }
@@ -119,15 +127,27 @@ fn no_answer_tells_which_logins_there_are(strategy: Strategy) {
     ] {
         let unknown = ask(method, &format!("/~none{rest}"));
         assert_eq!(unknown.0, 404, "{unknown:?}");
-        for login in ["bare", "link", "file", "lost", "gone", "root", "nobody", "", "~alice", "ALICE"] {
-            assert_eq!(ask(method, &format!("/~{login}{rest}")), unknown, "{method} /~{login}{rest}");
+        for login in [
+            "bare", "link", "file", "lost", "gone", "root", "nobody", "", "~alice", "ALICE",
+        ] {
+            assert_eq!(
+                ask(method, &format!("/~{login}{rest}")),
+                unknown,
+                "{method} /~{login}{rest}"
+            );
         }
         // A test that runs as root cannot be shut out.
         if std::fs::read_dir(tree.join("home/shut/public_html")).is_err() {
-            assert_eq!(ask(method, &format!("/~shut{rest}")), unknown, "{method} /~shut{rest}");
+            assert_eq!(
+                ask(method, &format!("/~shut{rest}")),
+                unknown,
+                "{method} /~shut{rest}"
+            );
         }
     }
-    let listing = connection.request("GET", "/", &[("Accept", "application/json")]).text();
+    let listing = connection
+        .request("GET", "/", &[("Accept", "application/json")])
+        .text();
     assert!(listing.contains("plain") && !listing.contains('~'), "{listing}");
 }
 
@@ -169,8 +189,12 @@ fn a_reload_looks_logins_up_again(strategy: Strategy) {
         .replace("disabled = [\"gone\"]", "");
     tree.write("weir.toml", config);
     server.signal("HUP");
-    eventually("the new login", || (text(&server, "/~new/").1 == "new").then_some(()));
-    eventually("the old one gone", || (text(&server, "/~alice/").0 == 404).then_some(()));
+    eventually("the new login", || {
+        (text(&server, "/~new/").1 == "new").then_some(())
+    });
+    eventually("the old one gone", || {
+        (text(&server, "/~alice/").0 == 404).then_some(())
+    });
     assert_eq!(text(&server, "/~gone/").1, "gone");
 }
 

@@ -11,8 +11,8 @@ mod walk;
 pub mod watch;
 
 use crate::sys;
-use measure::UnixTime;
 pub use graft::{Graft, Grafts};
+use measure::UnixTime;
 pub use open::{How, Listed, Listing, OpenError, Root, Symlinks};
 use rustix::io::{Errno, ReadWriteFlags};
 use std::fmt;

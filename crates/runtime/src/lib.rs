@@ -13,6 +13,7 @@ pub mod fs;
 pub mod herd;
 pub mod inherit;
 mod io;
+pub mod ledger;
 pub mod listen;
 pub mod logfile;
 pub mod logins;

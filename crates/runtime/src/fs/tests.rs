@@ -305,7 +305,11 @@ fn a_grafted_name_leads_to_its_directory_and_no_further() {
             ..REFUSE
         };
         for rel in ["~a/f.txt", "~none/f.txt"] {
-            assert_eq!(root.stat(rel.as_bytes(), cached), Err(OpenError::WouldBlock), "{rel}");
+            assert_eq!(
+                root.stat(rel.as_bytes(), cached),
+                Err(OpenError::WouldBlock),
+                "{rel}"
+            );
         }
     }
 }
@@ -321,5 +325,8 @@ fn a_grafted_directory_is_known_by_what_it_is() {
     assert_eq!(root.stat(b"~a", REFUSE), Err(OpenError::NotFound));
     dir.write("home/a/web/f.txt", b"another");
     assert_ne!(root.stat(b"~a", REFUSE).unwrap(), before);
-    assert_eq!((root.graft_of(b"~a/b/c"), root.graft_of(b"a/~b")), (Some(&b"~a"[..]), None));
+    assert_eq!(
+        (root.graft_of(b"~a/b/c"), root.graft_of(b"a/~b")),
+        (Some(&b"~a"[..]), None)
+    );
 }

@@ -43,6 +43,7 @@ pub use values::{
 
 use crate::cache::{CacheConfig, Policy};
 use crate::coding::CompressConfig;
+use crate::filter::Filters;
 use crate::limits::Limits;
 use crate::site::{SiteConfig, Source, Symlinks};
 use measure::{Bytes, Duration};
@@ -462,7 +463,7 @@ impl Config {
             fields: fields.collect(),
             change_events: self.change_events,
             behavior: self.behavior.clone(),
-            field_rules: self.header_rule.clone(),
+            filters: Filters::of(self.header_rule.clone(), &[]),
             ..defaults
         }
     }

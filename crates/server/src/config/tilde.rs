@@ -119,7 +119,10 @@ mod tests {
             ("[tilde]", ["alice"].as_slice()),
             ("[tilde]\nmin-uid = 0", &["root", "alice"]),
             ("[tilde]\nmin-uid = 2000", &[]),
-            ("[tilde]\nenabled = ['root', 'alice']\ndisabled = ['root']", &["alice"]),
+            (
+                "[tilde]\nenabled = ['root', 'alice']\ndisabled = ['root']",
+                &["alice"],
+            ),
             ("[tilde]\nenabled = ['root']", &["root"]),
             ("[tilde]\nenabled = []", &[]),
             ("[tilde]\ndisabled = ['alice']", &[]),
@@ -144,7 +147,10 @@ mod tests {
             ("[tilde]\ndirectory = '/srv/x'", "no directory in a home"),
             ("[tilde]\ndirektory = 'x'", "did you mean `directory`"),
             ("[tilde]\nenabled = ['a/b']", "no login"),
-            ("[tilde]\nenabled = ['bob']\n[tilde.users]\nalice = '/x'", "not among"),
+            (
+                "[tilde]\nenabled = ['bob']\n[tilde.users]\nalice = '/x'",
+                "not among",
+            ),
         ] {
             let error = tilde(text).unwrap_err();
             assert!(error.contains(fragment), "{text}: {error}");

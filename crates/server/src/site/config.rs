@@ -2,7 +2,8 @@
 
 use crate::cache::CacheConfig;
 use crate::coding::CompressConfig;
-use crate::config::{Behavior, ConfigError, HeaderRule};
+use crate::config::{Behavior, ConfigError};
+use crate::filter::Filters;
 use crate::site::Logins;
 use core::fmt;
 use measure::UnixTime;
@@ -32,8 +33,8 @@ pub struct SiteConfig {
     pub cache: CacheConfig,
     /// Field lines of every 200, 206 and 304, as name and value. Validated by whoever read them.
     pub fields: Vec<(String, String)>,
-    /// Further ones for some paths, which take the place of those of the same name.
-    pub field_rules: Vec<HeaderRule>,
+    /// What changes answers when they are made, in order.
+    pub filters: Filters,
     /// `charset` of text types; `None` sends none.
     pub charset: Option<String>,
     /// Whether the kernel is asked to tell of changes; else what is cached is looked at twice a second.
@@ -58,7 +59,7 @@ impl SiteConfig {
             compress: Some(CompressConfig::default()),
             cache: CacheConfig::default(),
             fields: Vec::new(),
-            field_rules: Vec::new(),
+            filters: Filters::default(),
             charset: Some("utf-8".to_owned()),
             change_events: true,
             logins: None,
@@ -114,7 +115,9 @@ impl fmt::Display for OpenError {
             OpenError::Root(path, cause) => write!(f, "cannot serve `{}`: {cause}", path.display()),
             OpenError::Hosts(cause) => cause.fmt(f),
             OpenError::Logins(cause) => write!(f, "cannot look up logins for `tilde`: {cause}"),
-            OpenError::NoRoot => f.write_str("`tilde`: logins have pages beside a directory; name a root, too"),
+            OpenError::NoRoot => {
+                f.write_str("`tilde`: logins have pages beside a directory; name a root, too")
+            }
             OpenError::Watch(cause) => write!(f, "cannot watch the files for changes: {cause}"),
         }
     }

@@ -74,7 +74,9 @@ impl Logins {
         homes.retain(|login, _| tilde.users.is_none() || tilde.allows(login, None));
         homes.retain(|login, _| !tilde.disabled.contains(login));
         if homes.len() >= LOGINS_MAX {
-            tracing::warn!("`tilde`: there are more than {LOGINS_MAX} logins; name those that have pages in `enabled`");
+            tracing::warn!(
+                "`tilde`: there are more than {LOGINS_MAX} logins; name those that have pages in `enabled`"
+            );
             while homes.len() > LOGINS_MAX {
                 homes.pop_last();
             }
@@ -186,7 +188,10 @@ mod tests {
         assert_eq!(logins(50), logins(50));
         assert_ne!(logins(50), logins(51));
         assert_ne!(logins(50).decoy, logins(50).decoy);
-        let other = Logins::of(BTreeMap::from([("user0".to_owned(), "/elsewhere".into())]), "public_html");
+        let other = Logins::of(
+            BTreeMap::from([("user0".to_owned(), "/elsewhere".into())]),
+            "public_html",
+        );
         assert_ne!(logins(1), other);
     }
 
@@ -204,6 +209,9 @@ mod tests {
         };
         let logins = Logins::look_up(&tilde).unwrap();
         assert_eq!(logins.homes().collect::<Vec<_>>(), [Path::new("/a")]);
-        assert_eq!(logins.directories().collect::<Vec<_>>(), [Path::new("/a/public_html")]);
+        assert_eq!(
+            logins.directories().collect::<Vec<_>>(),
+            [Path::new("/a/public_html")]
+        );
     }
 }

@@ -31,7 +31,7 @@ pub use encode::Encode;
 pub(crate) use fresh::Polls;
 pub use load::{Load, Loaded};
 pub use logins::Logins;
-pub(crate) use represent::Recipe;
+pub(crate) use represent::{Recipe, line as write_line};
 pub use view::{Lookup, View, ViewCounters};
 
 use crate::cache::{Store, StoreCounters};
@@ -147,31 +147,14 @@ impl Shared {
         hash_with(&self.hasher, path)
     }
 
-    /// The configured field lines of the answer to `path` that is made of `file`, both as paths of the
-    /// site: a later line of a name takes the place of an earlier one.
-    fn configured_for(&self, path: &[u8], file: &[u8]) -> Bytes {
-        let rules = &self.config.field_rules;
-        let mut applying = rules
-            .iter()
-            .filter(|rule| rule.path.matches(path) || rule.path.matches(file))
-            .peekable();
-        if applying.peek().is_none() {
+    /// The field lines, each with its CRLF, that filters left an answer, if these are not those of all.
+    fn lines(&self, fields: Option<Vec<(String, String)>>) -> Bytes {
+        let Some(fields) = fields else {
             return self.configured.clone();
-        }
-        let general = self.config.fields.iter().map(|(name, value)| (&**name, &**value));
-        let mut lines: Vec<(&str, &str)> = general.collect();
-        for rule in applying {
-            lines.retain(|(name, _)| {
-                !rule
-                    .header
-                    .iter()
-                    .any(|line| line.name().eq_ignore_ascii_case(name))
-            });
-            lines.extend(rule.header.iter().map(|line| (line.name(), line.value())));
-        }
+        };
         let mut out = Vec::new();
-        for (name, value) in lines {
-            represent::line(&mut out, name, value.as_bytes());
+        for (name, value) in fields {
+            represent::line(&mut out, &name, value.as_bytes());
         }
         out.into()
     }
