@@ -11,6 +11,7 @@ pub(crate) mod manual;
 pub(crate) mod model;
 pub(crate) mod serve;
 pub(crate) mod site;
+mod tilde;
 mod voice;
 
 pub(crate) use failure::Failure;

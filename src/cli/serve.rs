@@ -3,6 +3,7 @@
 
 use super::Failure;
 use super::behavior::BehaviorFlags;
+use super::tilde::TildeFlags;
 use clap::Args;
 use measure::{Bytes, Duration};
 use server::config::{
@@ -19,6 +20,7 @@ Examples:
   weir serve ./app --spa                    unknown paths answer /index.html
   weir serve --config weir.toml --check     is the configuration valid?
   weir serve ./public --access-log - --log-format json
+  weir serve /srv/www --tilde               /~alice/ is public_html in the home of alice
 
 Every flag can stand in the file under its long name, and in the environment as WEIR_ and that
 name in capitals (WEIR_CACHE_SIZE=256MiB). A flag beats the environment, which beats the file.
@@ -311,6 +313,9 @@ pub(crate) struct Flags {
     drain_delay: Option<Duration>,
 
     #[command(flatten)]
+    tilde: TildeFlags,
+
+    #[command(flatten)]
     behavior: BehaviorFlags,
 }
 
@@ -400,6 +405,7 @@ impl Flags {
             drain_delay,
         );
         self.behavior.override_in(&mut config.behavior);
+        self.tilde.override_in(&mut config.tilde);
         if self.root.is_some() {
             config.root.clone_from(&self.root);
         }
@@ -453,6 +459,12 @@ fn read(path: &Path, preset: Option<Preset>) -> Result<Config, Failure> {
     {
         if inner.as_os_str() != "-" {
             *inner = folder.join(&*inner);
+        }
+    }
+    let tildes = config.host.iter_mut().map(|host| &mut host.tilde);
+    for tilde in std::iter::once(&mut config.tilde).chain(tildes).flatten() {
+        for home in tilde.users.iter_mut().flat_map(|users| users.values_mut()) {
+            *home = folder.join(&*home);
         }
     }
     Ok(config)
@@ -530,9 +542,30 @@ mod tests {
     }
 
     #[test]
+    fn any_flag_of_pages_makes_their_table() {
+        for (arguments, table) in [
+            (&["--tilde"][..], "[tilde]"),
+            (&["--tilde=web/www"], "[tilde]\ndirectory = 'web/www'"),
+            (
+                &["--tilde", "--tilde-enabled", "a,b", "--tilde-disabled", "c"],
+                "[tilde]\nenabled = ['a', 'b']\ndisabled = ['c']",
+            ),
+            (&["--tilde-min-uid", "500"], "[tilde]\nmin-uid = 500"),
+        ] {
+            let file = Config::from_toml(&format!("root = 'site'\n{table}"), "w.toml").expect("a valid file");
+            assert_eq!(
+                config(&[&["site"], arguments].concat()),
+                Ok(file),
+                "{arguments:?}"
+            );
+        }
+    }
+
+    #[test]
     fn errors_say_what_would_be_right() {
         for (arguments, fragment) in [
-            (&["--listen", "nonsense"][..], "write ADDR:PORT"),
+            (&["--tilde=../all"][..], "no directory in a home"),
+            (&["--listen", "nonsense"], "write ADDR:PORT"),
             (&["--workers", "0"], "a number from 1 to 1024"),
             (&["--cache-policy", "fifo"], "s3-fifo"),
             (&["--cache-size", "12Q"], "as in 4096, 64K"),
@@ -587,8 +620,18 @@ mod tests {
         };
         let mut keys = known("no-such-key = 1");
         // The root is an argument, tables of tables are for files, and one table has flags of its own.
-        keys.retain(|key| !["root", "header-rule", "redirect", "host", "behavior"].contains(&key.as_str()));
+        keys.retain(|key| {
+            !["root", "header-rule", "redirect", "host", "behavior", "tilde"].contains(&key.as_str())
+        });
         keys.extend(known("[behavior]\nno-such-key = 1"));
+        // A table of logins is for files, and the directory is the flag that says that there are pages.
+        let tilde = known("[tilde]\nno-such-key = 1")
+            .into_iter()
+            .filter(|key| key != "users");
+        keys.extend(tilde.map(|key| match &*key {
+            "directory" => "tilde".to_owned(),
+            key => format!("tilde-{key}"),
+        }));
         keys.sort_unstable();
         let command = Cli::command();
         let serve = command.find_subcommand("serve").expect("a command");

@@ -43,9 +43,8 @@ use runtime::signal::{Signal, Signals};
 use runtime::strategy::Limits;
 use runtime::{clock, machine};
 use server::config::{Concurrency, Config, IoKind, LiveFor};
-use server::peers::Peers;
 use server::site::{OpenError, Source};
-use server::{About, LogSink, Server};
+use server::{About, Additions, Herd, LogSink, Server};
 use sockets::Given;
 use std::io::{self, Write};
 use std::path::Path;
@@ -116,7 +115,7 @@ fn serve(
     let explained = |failure: Failure| failure.with(|text| rights.hint(text));
     rights.refuse(&config, flags).map_err(explained)?;
     let log = AccessLog::open(config.access_log.as_deref(), None).map_err(explained)?;
-    let server = open(config.clone(), Peers::default(), log.as_ref(), flags).map_err(explained)?;
+    let server = open(config.clone(), Herd::default(), log.as_ref(), flags).map_err(explained)?;
     let server = Arc::new(server);
     server.set_about(about(&choice, None));
     let how = Listening {
@@ -205,7 +204,7 @@ fn configuration(flags: &Flags) -> Result<Config, Failure> {
 /// `--check`: everything that can be known without listening.
 fn check(config: Config, flags: &Flags, voice: &Voice) -> Result<(), Failure> {
     let root = config.root.clone();
-    open(config, Peers::default(), None, flags)?;
+    open(config, Herd::default(), None, flags)?;
     if voice.json {
         println!(
             "{}",
@@ -220,15 +219,11 @@ fn check(config: Config, flags: &Flags, voice: &Voice) -> Result<(), Failure> {
     Ok(())
 }
 
-fn open(
-    config: Config,
-    peers: Peers,
-    log: Option<&Arc<AccessLog>>,
-    flags: &Flags,
-) -> Result<Server, Failure> {
+fn open(config: Config, herd: Herd, log: Option<&Arc<AccessLog>>, flags: &Flags) -> Result<Server, Failure> {
     let wall = clock::wall();
     let seed = Seed(u64::from(wall.nanos) << 32 ^ wall.secs.unsigned_abs() ^ u64::from(std::process::id()));
-    Server::open_among(peers, config, embedded(), sink(log), seed).map_err(|error| unservable(&error, flags))
+    Server::open_with(Additions::default(), herd, config, embedded(), sink(log), seed)
+        .map_err(|error| unservable(&error, flags))
 }
 
 fn sink(log: Option<&Arc<AccessLog>>) -> Option<Arc<dyn LogSink>> {
@@ -620,7 +615,8 @@ fn unservable(error: &OpenError, flags: &Flags) -> Failure {
             root.display()
         )),
         OpenError::Root(..) => flags.blame_root(format!("{error}; name a directory that can be read")),
-        OpenError::Hosts(_) => Failure::Usage(error.to_string()),
+        OpenError::Hosts(_) | OpenError::NoRoot => Failure::Usage(error.to_string()),
+        OpenError::Logins(_) => Failure::System(format!("{error}; name logins and homes in `[tilde.users]`")),
         OpenError::Watch(_) => Failure::System(format!("{error}; is fs.inotify.max_user_instances reached?")),
     }
 }

@@ -32,7 +32,7 @@ use super::{
 };
 use crate::cli::serve::Flags;
 use crate::cli::{Failure, Voice};
-use measure::{Duration, Instant};
+use measure::{Duration, Instant, UnixTime};
 use runtime::herd::{Herd, Member, News, Size};
 use runtime::inherit::{Predecessor, Program};
 use runtime::listen::{Listener, Listening};
@@ -40,7 +40,9 @@ use runtime::notify;
 use runtime::signal::Signal;
 use runtime::strategy;
 use runtime::{clock, machine};
+use server::About;
 use server::config::{Concurrency, Config};
+use server::counters::Board;
 use server::peers::{Among, Peers};
 use std::sync::Arc;
 
@@ -73,7 +75,8 @@ pub(super) fn run(
         Concurrency::Processes => 1,
         _ => ADDRESSES,
     });
-    let herd = Herd::new(size(choice), common_len).map_err(|error| refused("signals", &error))?;
+    let herd =
+        Herd::new(size(choice), common_len, Board::SHAPE).map_err(|error| refused("signals", &error))?;
     let listeners = sockets::open(&config, choice, &mut given)?;
     let addresses = sockets::addresses(&listeners);
     // Before the first member, which would keep what this process gives up.
@@ -85,6 +88,7 @@ pub(super) fn run(
         choice,
         shares,
         common_len,
+        started: clock::wall(),
         config: config.clone(),
         rights: rights.clone(),
         predecessor,
@@ -140,6 +144,8 @@ struct Founder<'a> {
     choice: &'a Choice,
     shares: Shares,
     common_len: usize,
+    /// When this process was: what members show as the server's age.
+    started: UnixTime,
     /// What members have, or are about to.
     config: Config,
     rights: Rights,
@@ -158,7 +164,7 @@ impl Founder<'_> {
         let flags = self.flags;
         let told = self.herd.apart(|| {
             let tried = AccessLog::open(config.access_log.as_deref(), None)
-                .and_then(|log| open(config.clone(), Peers::default(), log.as_ref(), flags));
+                .and_then(|log| open(config.clone(), server::Herd::default(), log.as_ref(), flags));
             match tried {
                 Ok(_) => Vec::new(),
                 Err(failure) => {
@@ -190,6 +196,7 @@ impl Founder<'_> {
             choice,
             shares,
             common_len,
+            started,
             config,
             rights,
             predecessor,
@@ -202,11 +209,15 @@ impl Founder<'_> {
             let listeners = std::mem::take(listeners);
             drop(predecessor.take());
             let number = member.number();
-            let peers = Peers::from(Among::new(member.common().clone(), *common_len, number));
+            let herd = server::Herd {
+                peers: Peers::from(Among::new(member.common().clone(), *common_len, number)),
+                board: Board::among(member.ledger().clone(), number, std::process::id()),
+            };
             let work = Work {
                 config: config.clone(),
                 rights: rights.clone(),
-                peers,
+                herd,
+                started: *started,
                 listeners,
             };
             match live(member, flags, choice, shares, work) {
@@ -342,7 +353,8 @@ impl Founder<'_> {
 struct Work {
     config: Config,
     rights: Rights,
-    peers: Peers,
+    herd: server::Herd,
+    started: UnixTime,
     listeners: Vec<Listener>,
 }
 
@@ -351,15 +363,19 @@ fn live(member: Member, flags: &Flags, choice: &Choice, shares: &Shares, work: W
     let Work {
         config,
         rights,
-        peers,
+        herd,
+        started,
         listeners,
     } = work;
     let mut signals = member
         .signals()
         .map_err(|error| refused("signal handlers", &error))?;
     let log = AccessLog::open(config.access_log.as_deref(), None)?;
-    let server = Arc::new(open(config, peers, log.as_ref(), flags)?);
-    server.set_about(about(choice, Some(std::process::id())));
+    let server = Arc::new(open(config, herd, log.as_ref(), flags)?);
+    server.set_about(About {
+        started,
+        ..about(choice, Some(std::process::id()))
+    });
     let workers = strategy::serve_as(&member, choice.strategy()?, &listeners, &server, limits(shares))
         .map_err(|error| refused("workers", &error))?;
     let mut workers = Drivers::of(workers, choice, &listeners, shares, Listening::default());

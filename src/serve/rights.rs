@@ -10,6 +10,7 @@ use runtime::inherit::Program;
 use runtime::listen::Listener;
 use runtime::privilege::{self, Account, AccountError, Reach};
 use server::config::{Config, Landlock};
+use server::site::Logins;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
@@ -223,6 +224,13 @@ fn reach(
             Landlock::Auto | Landlock::Off => read.extend(around(root)),
         }
     }
+    for logins in logins(config) {
+        match how {
+            Landlock::Root => read.extend(logins.directories().filter(|directory| directory.exists())),
+            // Who is new at a reload has a home beside the others.
+            Landlock::Auto | Landlock::Off => read.extend(logins.homes().flat_map(around)),
+        }
+    }
     // Editors and Kubernetes replace the file, so its folder is what stays.
     read.extend(file.map(folder));
     let mut read: Vec<PathBuf> = read.into_iter().collect();
@@ -256,6 +264,13 @@ fn reach(
 fn roots(config: &Config) -> impl Iterator<Item = &Path> {
     let own = config.host.iter().filter_map(|host| host.root.as_deref());
     config.root.as_deref().into_iter().chain(own)
+}
+
+/// Whose pages are served. A database that cannot be read is complained of by whoever opens the site.
+fn logins(config: &Config) -> impl Iterator<Item = Logins> {
+    let own = config.host.iter().filter_map(|host| host.tilde.as_ref());
+    let all = config.tilde.iter().chain(own);
+    all.filter_map(|tilde| Logins::look_up(tilde).ok())
 }
 
 /// Folders below which a root, or a program, stays reachable when it is replaced: by another of its

@@ -3,8 +3,11 @@
 use crate::on_every_strategy;
 use crate::process::{Launch, Strategy, eventually};
 use crate::tree::Tree;
+use crate::wire::{Connection, head};
 use serde_json::Value;
+use std::collections::BTreeSet;
 use std::path::Path;
+use std::process::Command;
 
 fn the_live_page_is_for_those_it_is_meant_for(strategy: Strategy) {
     let tree = Tree::with(&[("a.txt", "a"), (".weir/live.json", "a file of the site")]);
@@ -23,19 +26,8 @@ fn the_live_page_is_for_those_it_is_meant_for(strategy: Strategy) {
     let answer = connection.get("/.weir/live.json");
     assert_eq!((answer.status, answer.must("Cache-Control")), (200, "no-store"));
     let live: Value = serde_json::from_str(&answer.text()).expect("JSON");
-    if strategy.is_of_processes() {
-        // Each process tells of itself, and says so.
-        assert!(live["process"].is_u64(), "{live}");
-        assert!(
-            connection
-                .get("/.weir/")
-                .text()
-                .contains("one process of several")
-        );
-        assert!(connection.get("/.weir/metrics").text().contains("# EOF"));
-        return;
-    }
-    assert!(live["process"].is_null());
+    // One process of several says so, and its figures are of all.
+    assert_eq!(live["process"].is_u64(), strategy.is_of_processes());
     let totals = &live["totals"];
     assert_eq!(
         (&totals["successful"], &totals["client-errors"]),
@@ -93,6 +85,78 @@ fn the_live_page_is_for_those_it_is_meant_for(strategy: Strategy) {
     }
 }
 
+/// Whichever process is asked, it tells of all of them, of those that were killed too.
+fn the_figures_are_of_all_processes(strategy: Strategy) {
+    if !strategy.is_of_processes() {
+        return;
+    }
+    let tree = Tree::with(&[("a.txt", "a"), ("b.txt", "b")]);
+    let server = Launch::new(strategy).root(tree.path()).args(["--live"]).start();
+    // Several at once, so that several processes have some.
+    let mut connections: Vec<_> = (0..8).map(|_| server.connect()).collect();
+    let mut answered_by = BTreeSet::new();
+    for round in 1..=3_u64 {
+        for connection in &mut connections {
+            assert_eq!(connection.get("/a.txt").text(), "a");
+            assert_eq!(connection.get("/b.txt").text(), "b");
+        }
+        for (asked, connection) in (0..).zip(&mut connections) {
+            let live = live_of(connection);
+            // This request is not answered yet when it is counted.
+            let before = round * 16 + (round - 1) * 8 + asked;
+            assert_eq!(live["totals"]["requests"], before, "{live}");
+            assert_eq!(live["connections"], 8, "{live}");
+            assert_eq!(live["addresses"], 1, "{live}");
+            let timed = live["latency-cumulative"]
+                .as_array()
+                .and_then(|all| all.last())
+                .map(|last| &last[1]);
+            assert!(
+                timed.is_some_and(|count| count.as_u64() >= Some(before - 8)),
+                "{live}"
+            );
+            let of_workers: u64 = live["workers"]
+                .as_array()
+                .expect("a list")
+                .iter()
+                .filter_map(|worker| worker["requests"].as_u64())
+                .sum();
+            assert_eq!(of_workers, before, "{live}");
+            answered_by.insert(live["process"].as_u64().expect("a process"));
+        }
+    }
+    assert!(!strategy.grows() || answered_by.len() == 8, "{answered_by:?}");
+    let metrics = connections[0].get("/.weir/metrics").text();
+    assert!(metrics.contains("\nweir_processes "), "{metrics}");
+    // What a process counted that is killed is not lost, and what it held is.
+    let requests = live_of(&mut connections[0])["totals"]["requests"].as_u64();
+    let last = live_of(connections.last_mut().expect("eight"))["process"].to_string();
+    drop(connections);
+    let killed = Command::new("kill").args(["-KILL", &last]).status();
+    assert!(killed.expect("kill").success());
+    eventually("a sum without the one that is gone", || {
+        // One that is killed as it accepts resets the connection.
+        let mut connection = server.connect();
+        connection.try_send(head("GET", "/.weir/live.json", &[]));
+        let answer = connection.try_receive("GET")?;
+        let live: Value = serde_json::from_str(&answer.text()).expect("JSON");
+        let pids_differ = live["process"].to_string() != last;
+        let gone = live["connections"] == 1 && pids_differ;
+        (gone && live["totals"]["requests"].as_u64() > requests).then_some(())
+    });
+    eventually("the count of those who are gone", || {
+        let text = server.connect().get("/.weir/metrics").text();
+        let ended = text
+            .lines()
+            .find_map(|line| line.strip_prefix("weir_requests_total{worker=\"ended\"} "));
+        (ended?.parse::<u64>().ok()? > 0).then_some(())
+    });
+}
+
+fn live_of(connection: &mut Connection) -> Value {
+    serde_json::from_str(&connection.get("/.weir/live.json").text()).expect("JSON")
+}
+
 fn readiness_ends_before_connections_are_refused(strategy: Strategy) {
     let tree = Tree::with(&[("a.txt", "a"), ("healthz", "a file of the site")]);
     let server = Launch::new(strategy).root(tree.path()).start();
@@ -148,5 +212,6 @@ fn the_example_for_kubernetes_answers_its_own_probes() {
 
 on_every_strategy!(
     the_live_page_is_for_those_it_is_meant_for,
+    the_figures_are_of_all_processes,
     readiness_ends_before_connections_are_refused,
 );

@@ -15,6 +15,7 @@
 //! - `rights`: what the process may still do once it listens
 //! - `hosts`: sites told apart by name, redirects, field lines for some paths
 //! - `load`: a reload and a stop while clients ask lose no request
+//! - `tilde`: pages of logins, and that no answer tells which there are
 //! - `live`: the live page, metrics, health and readiness
 //! - `supervision`: workers that die, processes that must not be left behind
 //! - `messages`: malformed and odd requests, and the conformance vectors
@@ -51,6 +52,7 @@ mod operation;
 mod representations;
 mod rights;
 mod supervision;
+mod tilde;
 mod upgrade;
 mod uring;
 

@@ -5,11 +5,13 @@
 //! whether it may wait for a disk: an event loop asks with [`Wait::Cached`] and hands the work to
 //! another thread when the answer is `WouldBlock`. Refuses to know what a file is for.
 
+mod graft;
 mod open;
 mod walk;
 pub mod watch;
 
 use crate::sys;
+pub use graft::{Graft, Grafts};
 use measure::UnixTime;
 pub use open::{How, Listed, Listing, OpenError, Root, Symlinks};
 use rustix::io::{Errno, ReadWriteFlags};
@@ -59,6 +61,18 @@ pub struct Meta {
 impl Meta {
     fn of(fd: BorrowedFd<'_>) -> Result<Meta, Errno> {
         Ok(Meta::from_stat(&rustix::fs::fstat(fd)?))
+    }
+
+    /// Which thing it is, without anything that changes with its content.
+    fn identity(self) -> Meta {
+        let never = UnixTime { secs: 0, nanos: 0 };
+        Meta {
+            len: 0,
+            modified: never,
+            changed: never,
+            names: 1,
+            ..self
+        }
     }
 
     fn from_stat(stat: &rustix::fs::Stat) -> Meta {

@@ -20,6 +20,7 @@
 //! know what a member does.
 
 use crate::clock;
+use crate::ledger::{Ledger, Shape};
 use crate::shared::Words;
 use crate::signal::{Signal, Signals};
 use crate::sys;
@@ -113,6 +114,8 @@ pub struct Herd {
     /// What the members share beside the board, each its part.
     common: Words,
     common_len: usize,
+    /// What the members count.
+    ledger: Ledger,
     slots: Vec<Slot>,
     /// Deaths in a row of members that had not settled.
     deaths: u32,
@@ -129,6 +132,7 @@ pub struct Member {
     number: usize,
     board: Words,
     common: Words,
+    ledger: Ledger,
     min_idle: usize,
     founder: Pid,
 }
@@ -140,11 +144,11 @@ pub(crate) struct Seat(Member);
 impl Herd {
     /// Takes the signals over; forks nothing yet. From here on this process must stay single-threaded. Each
     /// member gets a part of `common_len` words of a memory that all can read; it is zeroed when the member
-    /// is no more.
+    /// is no more. It also gets a part of a ledger of this shape, where what it counted lasts.
     ///
     /// # Errors
     /// What the system says to memory and signals.
-    pub fn new(size: Size, common_len: usize) -> io::Result<Herd> {
+    pub fn new(size: Size, common_len: usize, counts: Shape) -> io::Result<Herd> {
         sys::block(&FETCHED)?;
         let max = size.max();
         Ok(Herd {
@@ -153,6 +157,7 @@ impl Herd {
             board: Words::new((max + 1) * WORDS)?,
             common: Words::new(max * common_len)?,
             common_len,
+            ledger: Ledger::new(max, counts)?,
             slots: vec![Slot::Vacant; max],
             deaths: 0,
             not_before: Instant::ZERO,
@@ -233,6 +238,7 @@ impl Herd {
             number,
             board: self.board.clone(),
             common: self.common.clone(),
+            ledger: self.ledger.clone(),
             min_idle: match self.size {
                 Size::Fixed(_) => 0,
                 Size::Spare { min, .. } => min,
@@ -352,6 +358,7 @@ impl Herd {
             let open = self.word(number, OPEN);
             self.board.part(number, WORDS).clear();
             self.common.part(number, self.common_len).clear();
+            self.ledger.close(number);
             if leaving || self.stopping {
                 continue;
             }
@@ -503,6 +510,11 @@ impl Member {
         &self.common
     }
 
+    /// What all members count; the part with this member's number is its own to write.
+    pub fn ledger(&self) -> &Ledger {
+        &self.ledger
+    }
+
     /// What the founder asks for, as signals; those sent since the fork come first.
     ///
     /// # Errors
@@ -624,7 +636,7 @@ mod tests {
 
     /// A herd with this many members, which are no processes, of which so many have a connection.
     fn herd(size: Size, members: usize, busy: usize) -> Herd {
-        let mut herd = Herd::new(size, 1).unwrap();
+        let mut herd = Herd::new(size, 1, Shape { len: 1, lasting: 1 }).unwrap();
         for number in 0..members {
             herd.slots[number] = Slot::Taken {
                 pid: rustix::process::getpid(),
@@ -675,6 +687,7 @@ mod tests {
             number,
             board: herd.board.clone(),
             common: herd.common.clone(),
+            ledger: herd.ledger.clone(),
             min_idle: 0,
             founder: Pid::INIT,
         };
@@ -704,6 +717,7 @@ mod tests {
             number: 0,
             board: herd.board.clone(),
             common: herd.common.clone(),
+            ledger: herd.ledger.clone(),
             min_idle: 0,
             founder,
         };

@@ -1,4 +1,5 @@
-//! Words of memory that a process shares with the processes it forks afterwards.
+//! Words of memory that a process shares with the processes it forks afterwards, or keeps to itself: who
+//! writes them need not know which.
 //!
 //! Plain atomics: whatever is built of them must stay true when a process is killed between two writes.
 
@@ -7,12 +8,23 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A run of shared words. Clones are the same words.
+/// A run of words. Clones are the same words.
 #[derive(Clone, Debug)]
 pub struct Words {
-    all: Arc<SharedWords>,
+    all: Arc<Memory>,
     range: Range<usize>,
 }
+
+#[derive(Debug)]
+enum Memory {
+    /// Stays shared across forks.
+    Shared(SharedWords),
+    /// Each process has its own.
+    Own(Box<[AtomicU64]>),
+}
+
+/// Words between what two threads write, so that neither takes the other's cache line.
+const APART: usize = 16;
 
 impl Words {
     /// `len` words, all zero.
@@ -21,15 +33,28 @@ impl Words {
     /// The system's, if it has no memory.
     pub fn new(len: usize) -> std::io::Result<Words> {
         Ok(Words {
-            all: Arc::new(SharedWords::new(len)?),
+            all: Arc::new(Memory::Shared(SharedWords::new(len)?)),
             range: 0..len,
         })
+    }
+
+    /// `len` words, all zero, that are this process's alone; on cache lines of their own.
+    pub fn own(len: usize) -> Words {
+        let words = (0..len + 2 * APART).map(|_| AtomicU64::new(0));
+        Words {
+            all: Arc::new(Memory::Own(words.collect())),
+            range: APART..APART + len,
+        }
     }
 
     /// The words.
     #[inline]
     pub fn get(&self) -> &[AtomicU64] {
-        &self.all.words()[self.range.clone()]
+        let all = match &*self.all {
+            Memory::Shared(words) => words.words(),
+            Memory::Own(words) => words,
+        };
+        &all[self.range.clone()]
     }
 
     /// The `number`-th of the parts of `len` words each.
@@ -43,6 +68,19 @@ impl Words {
         Words {
             all: Arc::clone(&self.all),
             range: start..start + len,
+        }
+    }
+
+    /// All but the first `count`.
+    ///
+    /// # Panics
+    /// If there are fewer.
+    #[must_use]
+    pub fn tail(&self, count: usize) -> Words {
+        assert!(count <= self.range.len(), "{count} words of {}", self.range.len());
+        Words {
+            all: Arc::clone(&self.all),
+            range: self.range.start + count..self.range.end,
         }
     }
 
@@ -70,5 +108,8 @@ mod tests {
         assert_eq!(words.get()[7].load(Ordering::Relaxed), 7);
         words.part(1, 4).clear();
         assert_eq!(words.get()[7].load(Ordering::Relaxed), 0);
+        let own = Words::own(4);
+        own.part(1, 2).get()[1].store(9, Ordering::Relaxed);
+        assert_eq!((own.get().len(), own.get()[3].load(Ordering::Relaxed)), (4, 9));
     }
 }

@@ -16,7 +16,9 @@ mod provided;
 mod ring;
 mod sockets;
 
-pub(crate) use accounts::{become_user, find_group, find_user, groups_of, set_effective_user};
+pub(crate) use accounts::{
+    Person, become_user, each_user, find_group, find_user, groups_of, set_effective_user,
+};
 pub(crate) use descriptors::take_descriptor;
 pub(crate) use files::cached_pages;
 pub(crate) use memory::SharedWords;

@@ -13,7 +13,6 @@ use crate::recall::Recall;
 use crate::service::{Hub, State};
 use crate::site::{Encode, Load, Loaded, View};
 use core::fmt;
-use crossbeam_utils::CachePadded;
 use measure::{Instant, Rng, UnixTime};
 use runtime::{Context, Job};
 use std::sync::Arc;
@@ -31,9 +30,12 @@ pub struct Cx {
     pub(crate) recall: Recall,
     pub(crate) clock: Clock,
     pub(crate) journal: Journal,
-    pub(crate) counters: Arc<CachePadded<Counters>>,
+    pub(crate) counters: Arc<Counters>,
     latencies: Arc<Latencies>,
     latest: Turn,
+    /// How far the views were when other processes were last told what the cache holds; none if there are no
+    /// others.
+    told: Option<u64>,
     /// Makes multipart boundaries.
     pub(crate) rng: Rng,
 }
@@ -47,6 +49,7 @@ impl Cx {
             counters: seat.counters,
             latencies: seat.latencies,
             latest: Turn::new(),
+            told: hub.board.is_among().then_some(0),
             hub,
             state,
             generation,
@@ -90,7 +93,7 @@ impl Cx {
         {
             let (empty, dropped) = log.write(self.journal.take(Vec::new()), now);
             self.journal.recycle(empty);
-            self.counters.log_dropped.add(dropped);
+            self.counters.log_dropped().add(dropped);
         }
     }
 }
@@ -106,7 +109,7 @@ impl Cx {
         let lines = self.journal.take(Vec::new());
         for line in lines.split_inclusive(|b| *b == b'\n') {
             let (_, dropped) = log.write(line.to_vec(), now);
-            self.counters.log_dropped.add(dropped);
+            self.counters.log_dropped().add(dropped);
         }
     }
 }
@@ -175,6 +178,12 @@ impl Context for Cx {
 
     fn rest(&mut self, now: Instant) {
         self.latest.end(now, &self.latencies);
+        if let Some(told) = &mut self.told {
+            let now = self.views.iter().map(View::changes).fold(1, u64::wrapping_add);
+            if std::mem::replace(told, now) != now {
+                self.hub.tell_cache();
+            }
+        }
     }
 }
 

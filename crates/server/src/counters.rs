@@ -1,18 +1,26 @@
-//! What a worker counts, readable by others without stopping it.
+//! What a worker counts, readable by others without stopping it: by threads of its process, and where the
+//! workers are processes by all of these.
 //!
 //! Each worker is the only writer of its own counters, so an increment is a load and a store, no
 //! locked instruction. Readers see every value whole but not all values of one instant.
+//!
+//! ```text
+//!   a part of the ledger:  counters │ latencies │ of the cache: counts ║ process │ of the cache: what is held
+//!                          └────────── outlast the process ──────────┘
+//! ```
 
+use crate::cache::StoreCounters;
 use crate::latency::{Durations, Latencies};
-use crossbeam_utils::CachePadded;
+use runtime::ledger::{Ledger, Shape};
+use runtime::shared::Words;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// A count with one writer.
-#[derive(Debug, Default)]
-pub struct Count(AtomicU64);
+#[derive(Clone, Copy, Debug)]
+pub struct Count<'c>(&'c AtomicU64);
 
-impl Count {
+impl Count<'_> {
     /// Adds `n`. Only the worker that owns the counters calls this.
     #[inline]
     pub fn add(&self, n: u64) {
@@ -29,9 +37,19 @@ impl Count {
 
 macro_rules! counters {
     ($($(#[doc = $doc:literal])+ $name:ident),* $(,)?) => {
-        /// One worker's counters.
-        #[derive(Debug, Default)]
-        pub struct Counters { $($(#[doc = $doc])+ pub $name: Count),* }
+        #[allow(non_camel_case_types, reason = "named like what they count, by the macro")]
+        enum Place { $($name),* }
+
+        /// How many counters there are.
+        const COUNTERS: usize = [$(stringify!($name)),*].len();
+
+        impl Counters {
+            $($(#[doc = $doc])+
+            #[inline]
+            pub fn $name(&self) -> Count<'_> {
+                Count(&self.words.get()[Place::$name as usize])
+            })*
+        }
 
         /// The sum over workers at (nearly) one moment.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -43,7 +61,16 @@ macro_rules! counters {
                 &[$((stringify!($name), concat!($($doc),+))),*];
 
             fn add(&mut self, one: &Counters) {
-                $(self.$name = self.$name.wrapping_add(one.$name.get());)*
+                $(self.$name = self.$name.wrapping_add(one.$name().get());)*
+            }
+
+            /// Takes in what stands in a part of a ledger.
+            fn add_words(&mut self, words: &[u64]) {
+                $(self.$name = self.$name.wrapping_add(words[Place::$name as usize]);)*
+            }
+
+            fn words(&self) -> [u64; COUNTERS] {
+                [$(self.$name),*]
             }
 
             /// Every counter with its name, in order of declaration.
@@ -93,27 +120,116 @@ counters! {
     log_dropped,
 }
 
+/// One worker's counters.
+#[derive(Debug)]
+pub struct Counters {
+    words: Words,
+}
+
+/// Counts of the cache that outlast a process.
+const CACHE_COUNTS: usize = COUNTERS + Latencies::WORDS;
+/// Words of a part that outlast a process.
+const LASTING: usize = CACHE_COUNTS + 3;
+/// The process.
+const PROCESS: usize = LASTING;
+/// What its cache holds, and may hold.
+const CACHE_HOLDS: usize = PROCESS + 1;
+const LEN: usize = CACHE_HOLDS + 5;
+
 /// The counters of all workers.
 #[derive(Debug, Default)]
 pub struct Board {
     workers: Mutex<Vec<Seat>>,
     /// Of those who have left.
     before: Mutex<(Totals, Durations)>,
+    /// Where workers are processes; then nothing stands in the others.
+    among: Option<Among>,
+}
+
+#[derive(Debug)]
+struct Among {
+    ledger: Ledger,
+    own: usize,
 }
 
 /// What one worker writes for all to read.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Seat {
     /// Its counters.
-    pub counters: Arc<CachePadded<Counters>>,
+    pub counters: Arc<Counters>,
     /// How long its answers took.
     pub latencies: Arc<Latencies>,
 }
 
+impl Seat {
+    /// Of the first words of a part.
+    fn on(words: &Words) -> Seat {
+        let latencies = words.part(0, CACHE_COUNTS).tail(COUNTERS);
+        Seat {
+            counters: Arc::new(Counters {
+                words: words.part(0, COUNTERS),
+            }),
+            latencies: Arc::new(Latencies::on(latencies)),
+        }
+    }
+}
+
+/// What all workers counted.
+#[derive(Clone, Debug, Default)]
+pub struct Readings {
+    /// Each worker's own, by its number; not of those who have left.
+    pub workers: Vec<(usize, Totals)>,
+    /// The sum over those who have left.
+    pub ended: Totals,
+    /// How long the answers of all took.
+    pub durations: Durations,
+    /// What the caches of other processes did and hold, and may hold, this one's included; none if there is
+    /// but one process.
+    pub cache: Option<(StoreCounters, u64)>,
+    /// Processes that serve.
+    pub processes: usize,
+}
+
+impl Readings {
+    /// The sum over all workers, those who have left included.
+    pub fn totals(&self) -> Totals {
+        let mut totals = self.ended;
+        for (_, one) in &self.workers {
+            totals += *one;
+        }
+        totals
+    }
+}
+
 impl Board {
+    /// What each process needs of a ledger.
+    pub const SHAPE: Shape = Shape {
+        // Rounded up, so that no two processes share a cache line.
+        len: LEN.next_multiple_of(16),
+        lasting: LASTING,
+    };
+
+    /// The board of one of several processes, each with one worker at a time. `own` is its part of the ledger,
+    /// which is of [`Board::SHAPE`], and `process` its number in the system.
+    pub fn among(ledger: Ledger, own: usize, process: u32) -> Board {
+        ledger.part(own).get()[PROCESS].store(process.into(), Ordering::Relaxed);
+        Board {
+            among: Some(Among { ledger, own }),
+            ..Board::default()
+        }
+    }
+
+    /// Whether this process is one of several.
+    pub(crate) fn is_among(&self) -> bool {
+        self.among.is_some()
+    }
+
     /// Counters for one more worker.
     pub fn join(&self) -> Seat {
-        let seat = Seat::default();
+        if let Some(Among { ledger, own }) = &self.among {
+            return Seat::on(&ledger.part(*own));
+        }
+        let seat = Seat::on(&Words::own(CACHE_COUNTS));
         self.workers
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -121,24 +237,10 @@ impl Board {
         seat
     }
 
-    /// How long the answers of all workers took.
-    pub fn durations(&self) -> Durations {
-        let workers = self.workers.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut durations = self
-            .before
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .1
-            .clone();
-        for one in workers.iter() {
-            durations.take_in(&one.latencies);
-        }
-        durations
-    }
-
     /// Keeps the sum of a worker that ends, and nothing else of it: some live as short as a connection.
-    pub fn leave(&self, counters: &Arc<CachePadded<Counters>>) {
-        // Both locks, in the order `totals` takes them, so that nothing is counted twice or not at all.
+    pub fn leave(&self, counters: &Arc<Counters>) {
+        // Both locks, in the order `read` takes them, so that nothing is counted twice or not at all. What
+        // stands in a ledger stays there.
         let mut workers = self.workers.lock().unwrap_or_else(PoisonError::into_inner);
         let mut before = self.before.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(at) = workers
@@ -151,32 +253,91 @@ impl Board {
         }
     }
 
-    /// The sum over those who have left.
-    pub fn ended(&self) -> Totals {
-        self.before.lock().unwrap_or_else(PoisonError::into_inner).0
+    /// Tells the other processes what the cache of this one did and holds, and may hold.
+    pub(crate) fn tell_cache(&self, cache: &StoreCounters, most: u64) {
+        let Some(Among { ledger, own }) = &self.among else {
+            return;
+        };
+        let part = ledger.part(*own);
+        let set = |from: usize, values: &[u64]| {
+            for (word, value) in part.get()[from..].iter().zip(values) {
+                word.store(*value, Ordering::Relaxed);
+            }
+        };
+        set(CACHE_COUNTS, &[cache.evictions, cache.turned_away, cache.ahead]);
+        let holds = [
+            cache.entries,
+            cache.bytes,
+            cache.bytes_peak,
+            cache.descriptors,
+            most,
+        ];
+        set(CACHE_HOLDS, &holds);
     }
 
-    /// The sum over all workers, those who have left included.
-    pub fn totals(&self) -> Totals {
-        let workers = self.workers.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut totals = self.ended();
-        for one in workers.iter() {
-            totals.add(&one.counters);
+    /// What all workers counted, wherever they are.
+    pub fn read(&self) -> Readings {
+        if let Some(Among { ledger, .. }) = &self.among {
+            return Readings::of(ledger);
         }
-        totals
-    }
-
-    /// Each worker's own sum, in the order they joined; not of those who have left.
-    pub fn per_worker(&self) -> Vec<Totals> {
         let workers = self.workers.lock().unwrap_or_else(PoisonError::into_inner);
-        workers
+        let before = self.before.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut readings = Readings {
+            ended: before.0,
+            durations: before.1.clone(),
+            processes: 1,
+            ..Readings::default()
+        };
+        drop(before);
+        for (number, one) in workers.iter().enumerate() {
+            let mut totals = Totals::default();
+            totals.add(&one.counters);
+            readings.workers.push((number, totals));
+            readings.durations.take_in(&one.latencies);
+        }
+        readings
+    }
+}
+
+impl Readings {
+    fn of(ledger: &Ledger) -> Readings {
+        let all = ledger.read();
+        let mut readings = Readings::default();
+        let mut cache = StoreCounters::default();
+        let mut most = 0;
+        let mut take = |words: &[u64]| {
+            readings.durations.take_in_words(&words[COUNTERS..CACHE_COUNTS]);
+            let (counts, holds) = (&words[CACHE_COUNTS..], &words[CACHE_HOLDS..]);
+            cache += StoreCounters {
+                evictions: counts[0],
+                turned_away: counts[1],
+                ahead: counts[2],
+                entries: holds[0],
+                bytes: holds[1],
+                bytes_peak: holds[2],
+                descriptors: holds[3],
+            };
+            most += holds[4];
+            let mut totals = Totals::default();
+            totals.add_words(words);
+            totals
+        };
+        readings.ended = take(&all.gone);
+        let living = all
+            .parts
             .iter()
-            .map(|one| {
-                let mut totals = Totals::default();
-                totals.add(&one.counters);
-                totals
-            })
-            .collect()
+            .enumerate()
+            .filter(|(_, part)| part[PROCESS] != 0);
+        readings.workers = living.map(|(number, part)| (number, take(part))).collect();
+        readings.processes = readings.workers.len();
+        readings.cache = Some((cache, most));
+        readings
+    }
+}
+
+impl std::ops::AddAssign for Totals {
+    fn add_assign(&mut self, other: Totals) {
+        self.add_words(&other.words());
     }
 }
 
@@ -184,13 +345,13 @@ impl Counters {
     /// Counts an answer with this status.
     #[inline]
     pub fn answered(&self, status: u16) {
-        self.requests.add(1);
+        self.requests().add(1);
         match status / 100 {
-            1 => &self.informational,
-            2 => &self.successful,
-            3 => &self.redirected,
-            4 => &self.client_errors,
-            _ => &self.server_errors,
+            1 => self.informational(),
+            2 => self.successful(),
+            3 => self.redirected(),
+            4 => self.client_errors(),
+            _ => self.server_errors(),
         }
         .add(1);
     }
@@ -207,16 +368,51 @@ mod tests {
         a.answered(200);
         a.answered(304);
         b.answered(404);
-        b.bytes_sent.add(7);
-        let totals = board.totals();
+        b.bytes_sent().add(7);
+        let totals = board.read().totals();
         assert_eq!((totals.requests, totals.successful, totals.redirected), (3, 1, 1));
         assert_eq!((totals.client_errors, totals.bytes_sent), (1, 7));
-        assert_eq!(board.per_worker()[1].requests, 1);
+        assert_eq!(board.read().workers[1].1.requests, 1);
         assert_eq!(
             totals.each().find(|(n, _)| *n == "requests"),
             Some(("requests", 3))
         );
         board.leave(&b);
-        assert_eq!((board.totals(), board.per_worker().len()), (totals, 1));
+        let after = board.read();
+        assert_eq!((after.totals(), after.workers.len()), (totals, 1));
+        assert!(after.cache.is_none());
+    }
+
+    #[test]
+    fn processes_add_up_and_what_they_counted_outlasts_them() {
+        let ledger = Ledger::new(3, Board::SHAPE).unwrap();
+        let boards = [0, 1].map(|own| Board::among(ledger.clone(), own, 100 + own as u32));
+        let cache = StoreCounters {
+            entries: 2,
+            bytes: 10,
+            evictions: 1,
+            ..StoreCounters::default()
+        };
+        for board in &boards {
+            let seat = board.join();
+            seat.counters.answered(200);
+            // Another worker of the process, in place of one that died, counts on.
+            board.leave(&seat.counters);
+            board.join().counters.answered(404);
+            board.tell_cache(&cache, 64);
+        }
+        let both = boards[1].read();
+        let requests: Vec<_> = both.workers.iter().map(|(n, t)| (*n, t.requests)).collect();
+        assert_eq!((requests, both.processes), (vec![(0, 2), (1, 2)], 2));
+        let (held, most) = both.cache.unwrap();
+        assert_eq!((held.entries, held.bytes, held.evictions, most), (4, 20, 2, 128));
+        ledger.close(0);
+        let one = boards[1].read();
+        assert_eq!(
+            (one.totals(), one.ended.requests, one.processes),
+            (both.totals(), 2, 1)
+        );
+        let (held, most) = one.cache.unwrap();
+        assert_eq!((held.entries, held.evictions, most), (2, 2, 64));
     }
 }

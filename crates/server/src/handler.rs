@@ -1,4 +1,8 @@
-//! What answers a request in place of a file: the second kind of protocol handler beside the site.
+//! What answers a request in place of a file. The live page and the answers about health are handlers, and a
+//! program that uses this library adds its own ([`crate::Additions`]).
+//!
+//! A protocol on a connection is another matter: that is a [`runtime::Service`] with its sessions, of which
+//! HTTP/1.x ([`crate::Server`]) is the one here.
 //!
 //! A handler is mounted at a path and asked for everything at or below it. It makes its answer from
 //! memory, at once: whoever must wait for something else does so elsewhere and shows what it has. Files
@@ -10,11 +14,12 @@ use core::fmt;
 use http1::status::Status;
 use measure::UnixTime;
 use std::net::IpAddr;
+use std::sync::Arc;
 
-/// A request for a handler.
+/// A request, for a handler or a filter.
 #[derive(Clone, Copy, Debug)]
 pub struct Ask<'a> {
-    /// The path below the mount, raw; empty for the mount itself.
+    /// The path, raw. For a handler what is below its mount; empty for the mount itself.
     pub path: &'a [u8],
     /// The query, raw.
     pub query: Option<&'a [u8]>,
@@ -43,11 +48,11 @@ pub trait Handler: Send + Sync + fmt::Debug {
 
 /// Handlers by path, in the order they are looked at.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Mounts(Vec<(&'static str, std::sync::Arc<dyn Handler>)>);
+pub(crate) struct Mounts(Vec<(Box<str>, Arc<dyn Handler>)>);
 
 impl Mounts {
-    pub(crate) fn add(&mut self, at: &'static str, handler: std::sync::Arc<dyn Handler>) {
-        self.0.push((at, handler));
+    pub(crate) fn add(&mut self, at: impl Into<Box<str>>, handler: Arc<dyn Handler>) {
+        self.0.push((at.into(), handler));
     }
 
     /// The handler for a path, and the path below its mount. A mount that ends in a slash has paths

@@ -5,8 +5,10 @@
 //! asks for no name that is known gets the first site. Decides that and opens the sites; what a site
 //! answers is not known here.
 
+use crate::cache::StoreCounters;
 use crate::config::Config;
-use crate::site::{OpenError, Site, Source};
+use crate::filter::{Filter, Filters};
+use crate::site::{Logins, OpenError, Site, SiteConfig, Source};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -31,22 +33,32 @@ pub(crate) struct Hosts {
 }
 
 impl Hosts {
-    /// Opens the sites of `config`; those that are as they were `before` are kept with their cache.
+    /// Opens the sites of `config`, with `added` filters; those that are as they were `before` are kept with
+    /// their cache.
     ///
     /// # Errors
     /// The first root that cannot be opened, or hosts that contradict each other.
     pub(crate) fn open(
         config: &Config,
         embedded: &Source,
+        added: &[Arc<dyn Filter>],
         before: Option<&Hosts>,
     ) -> Result<Hosts, OpenError> {
         let mut kept: Vec<&Place> = before.map_or(Vec::new(), |hosts| hosts.places.iter().collect());
         let mut places = Vec::with_capacity(config.host.len() + 1);
         for config in config.sites().map_err(OpenError::Hosts)? {
-            let same = kept.iter().position(|place| place.config.same_site(&config));
+            let logins = config.tilde.as_ref().map(Logins::look_up).transpose();
+            let logins = logins.map_err(OpenError::Logins)?.map(Arc::new);
+            let same = kept
+                .iter()
+                .position(|place| place.config.same_site(&config) && place.site.config().logins == logins);
             let site = match same.map(|at| kept.swap_remove(at)) {
                 Some(place) => Arc::clone(&place.site),
-                None => Arc::new(Site::open(config.site(embedded.clone()))?),
+                None => Arc::new(Site::open(SiteConfig {
+                    logins,
+                    filters: Filters::of(config.header_rule.clone(), added),
+                    ..config.site(embedded.clone())
+                })?),
             };
             places.push(Place { config, site });
         }
@@ -94,6 +106,15 @@ impl Hosts {
         &self.places[index]
     }
 
+    /// What the caches of all sites did and hold.
+    pub(crate) fn cache(&self) -> StoreCounters {
+        let mut cache = StoreCounters::default();
+        for place in &self.places {
+            cache += place.site.counters();
+        }
+        cache
+    }
+
     /// All sites, in order.
     pub(crate) fn places(&self) -> &[Place] {
         &self.places
@@ -126,7 +147,7 @@ mod tests {
                     [[host]]\nnames = ['www.example.org', '[::1]']\n\
                     [[host]]\nnames = ['*.dev.example.org']\n";
         let config = Config::from_toml(text, "w.toml").unwrap();
-        let hosts = Hosts::open(&config, &source(), None).unwrap();
+        let hosts = Hosts::open(&config, &source(), &[], None).unwrap();
         for (authority, index) in [
             ("example.org", 1),
             ("EXAMPLE.org:8080", 1),
@@ -155,7 +176,7 @@ mod tests {
         let other = "[[host]]\nnames = ['b']\n[[host]]\nnames = ['c']\nlisting = true\n";
         let open = |text: &str, before: Option<&Hosts>| {
             let config = Config::from_toml(text, "w.toml").unwrap();
-            Hosts::open(&config, &source(), before).unwrap()
+            Hosts::open(&config, &source(), &[], before).unwrap()
         };
         let before = open(one, None);
         let after = open(other, Some(&before));

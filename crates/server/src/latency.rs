@@ -9,6 +9,7 @@
 //! at most a fifth too high.
 
 use measure::{Duration, Instant};
+use runtime::shared::Words;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Steps an octave is divided into.
@@ -20,17 +21,8 @@ const BUCKETS: usize = STEPS * OCTAVES;
 /// Counts by duration; one writer, any readers.
 #[derive(Debug)]
 pub struct Latencies {
-    buckets: [AtomicU64; BUCKETS],
-    micros: AtomicU64,
-}
-
-impl Default for Latencies {
-    fn default() -> Latencies {
-        Latencies {
-            buckets: [const { AtomicU64::new(0) }; BUCKETS],
-            micros: AtomicU64::new(0),
-        }
-    }
+    /// A count for each bucket, then the sum in microseconds.
+    words: Words,
 }
 
 /// The bucket of a duration: values up to and including its bound.
@@ -48,20 +40,23 @@ fn bound(at: usize) -> u64 {
 }
 
 impl Latencies {
+    /// Words they take.
+    pub(crate) const WORDS: usize = BUCKETS + 1;
+
+    /// In these words, of which there are [`Latencies::WORDS`].
+    pub(crate) fn on(words: Words) -> Latencies {
+        debug_assert_eq!(words.get().len(), Latencies::WORDS);
+        Latencies { words }
+    }
+
     fn add(&self, duration: Duration, times: u64) {
         let micros = u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
         let add = |counter: &AtomicU64, n: u64| {
             counter.store(counter.load(Ordering::Relaxed).wrapping_add(n), Ordering::Relaxed);
         };
-        add(&self.buckets[bucket(micros)], times);
-        add(&self.micros, micros.saturating_mul(times));
-    }
-
-    fn read(&self, into: &mut Durations) {
-        for (sum, one) in into.counts.iter_mut().zip(&self.buckets) {
-            *sum += one.load(Ordering::Relaxed);
-        }
-        into.micros += self.micros.load(Ordering::Relaxed);
+        let words = self.words.get();
+        add(&words[bucket(micros)], times);
+        add(&words[BUCKETS], micros.saturating_mul(times));
     }
 }
 
@@ -125,7 +120,17 @@ impl Default for Durations {
 impl Durations {
     /// Takes a worker's in.
     pub(crate) fn take_in(&mut self, latencies: &Latencies) {
-        latencies.read(self);
+        let words = latencies.words.get().iter();
+        let read: Vec<u64> = words.map(|word| word.load(Ordering::Relaxed)).collect();
+        self.take_in_words(&read);
+    }
+
+    /// Takes in what stands in [`Latencies::WORDS`] words.
+    pub(crate) fn take_in_words(&mut self, words: &[u64]) {
+        for (sum, one) in self.counts.iter_mut().zip(words) {
+            *sum = sum.wrapping_add(*one);
+        }
+        self.micros = self.micros.wrapping_add(words[BUCKETS]);
     }
 
     /// How many.
@@ -190,7 +195,7 @@ mod tests {
 
     #[test]
     fn an_answer_counts_with_its_turn() {
-        let latencies = Latencies::default();
+        let latencies = Latencies::on(Words::own(Latencies::WORDS));
         let mut turn = Turn::new();
         let at = |micros: u64| Instant::ZERO + Duration::from_micros(micros);
         turn.begin(at(1_000), true);

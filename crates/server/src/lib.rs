@@ -9,6 +9,7 @@ mod context;
 pub mod counters;
 pub mod entry;
 pub mod error_page;
+pub mod filter;
 pub mod handler;
 mod hosts;
 pub mod latency;
@@ -26,7 +27,7 @@ mod session;
 pub mod site;
 
 pub use context::{Cx, Work};
-pub use service::{About, LogSink, Server};
+pub use service::{About, Additions, Herd, LogSink, Server};
 pub use session::Session;
 
 #[cfg(fuzzing)]

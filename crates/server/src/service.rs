@@ -3,12 +3,13 @@
 //!
 //! This file decides what is shared and how it changes; it does not know what a request is.
 
+use crate::cache::StoreCounters;
 use crate::config::{Config, LiveFor};
 use crate::context::Cx;
-use crate::counters::{Board, Totals};
-use crate::handler::Mounts;
+use crate::counters::{Board, Readings, Totals};
+use crate::filter::{Filter, Filters};
+use crate::handler::{Handler, Mounts};
 use crate::hosts::Hosts;
-use crate::latency::Durations;
 use crate::limits::Limits;
 use crate::live::{Health, Live};
 use crate::pace::{Paces, Rate};
@@ -29,6 +30,25 @@ pub trait LogSink: Send + Sync + fmt::Debug {
     fn write(&self, lines: Vec<u8>, now: Instant) -> (Vec<u8>, u64);
 }
 
+/// What a server shares with other processes that serve the same: nothing, by default.
+#[derive(Debug, Default)]
+pub struct Herd {
+    /// Connections, so that their bounds are common.
+    pub peers: Peers,
+    /// Counters, so that each process can tell those of all.
+    pub board: Board,
+}
+
+/// What a program that uses this library adds to the server. It stays at a reload.
+#[derive(Clone, Debug, Default)]
+pub struct Additions {
+    /// Filters, in order, after those of the configuration.
+    pub filters: Vec<Arc<dyn Filter>>,
+    /// Handlers by path, looked at in order, before those of the server itself. A path that ends in a slash
+    /// stands for all below it, too.
+    pub handlers: Vec<(String, Arc<dyn Handler>)>,
+}
+
 /// One configuration in force, with what was opened for it. Never changes; a reload makes another.
 #[derive(Debug)]
 pub(crate) struct State {
@@ -37,9 +57,12 @@ pub(crate) struct State {
     pub(crate) http_limits: http1::Limits,
     pub(crate) hosts: Hosts,
     embedded: Source,
+    additions: Additions,
     pub(crate) log: Option<Arc<dyn LogSink>>,
     /// What answers in place of files.
     pub(crate) mounts: Mounts,
+    /// What adds to each answer.
+    pub(crate) each_answer: Vec<Arc<dyn Filter>>,
     /// Whether somebody may ask how long answers take.
     pub(crate) is_timed: bool,
     /// Whether lines of the log say how the path to the client is.
@@ -53,7 +76,13 @@ pub(crate) struct State {
 }
 
 impl State {
-    fn new(config: Config, embedded: Source, hosts: Hosts, log: Option<Arc<dyn LogSink>>) -> State {
+    fn new(
+        config: Config,
+        embedded: Source,
+        additions: Additions,
+        hosts: Hosts,
+        log: Option<Arc<dyn LogSink>>,
+    ) -> State {
         let limits = config.limits();
         let cap = |n: u64| u32::try_from(n).unwrap_or(u32::MAX);
         let http_limits = http1::Limits {
@@ -64,6 +93,10 @@ impl State {
             ..http1::Limits::DEFAULT
         };
         let mut mounts = Mounts::default();
+        for (at, handler) in &additions.handlers {
+            mounts.add(at.as_str(), Arc::clone(handler));
+        }
+        let each_answer = Filters::for_each_answer(&additions.filters);
         if config.health {
             mounts.add("/healthz", Arc::new(Health::Alive));
             mounts.add("/readyz", Arc::new(Health::Ready));
@@ -79,7 +112,9 @@ impl State {
                 true => 0,
                 false => Limits::COPIED_BODY,
             },
-            recalls: config.behavior.allows_recall(),
+            recalls: config.behavior.allows_recall() && each_answer.is_empty(),
+            each_answer,
+            additions,
             wants_path: config.log_tcp && log.is_some(),
             mounts,
             config,
@@ -113,7 +148,7 @@ pub struct About {
     pub strategy: String,
     /// When it was started.
     pub started: UnixTime,
-    /// The process, if it is one of several: its figures are of its own connections only.
+    /// The process, if it is one of several.
     pub process: Option<u32>,
 }
 
@@ -122,6 +157,15 @@ impl Hub {
     pub(crate) fn current(&self) -> (u64, Arc<State>) {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         (self.generation.load(Ordering::Relaxed), Arc::clone(&state))
+    }
+
+    /// Tells other processes, if there are any, what the cache of this one did and holds.
+    pub(crate) fn tell_cache(&self) {
+        if self.board.is_among() {
+            let (_, state) = self.current();
+            self.board
+                .tell_cache(&state.hosts.cache(), state.config.cache_size.0);
+        }
     }
 }
 
@@ -143,29 +187,29 @@ impl Server {
         log: Option<Arc<dyn LogSink>>,
         seed: Seed,
     ) -> Result<Server, OpenError> {
-        Server::open_among(Peers::default(), config, embedded, log, seed)
+        Server::open_with(Additions::default(), Herd::default(), config, embedded, log, seed)
     }
 
-    /// The same, with connections counted in `peers`: where several processes serve, their bounds are
-    /// common.
+    /// The same with additions, and as one of several processes.
     ///
     /// # Errors
     /// As [`Server::open`].
-    pub fn open_among(
-        peers: Peers,
+    pub fn open_with(
+        additions: Additions,
+        herd: Herd,
         config: Config,
         embedded: Source,
         log: Option<Arc<dyn LogSink>>,
         seed: Seed,
     ) -> Result<Server, OpenError> {
-        let hosts = Hosts::open(&config, &embedded, None)?;
+        let hosts = Hosts::open(&config, &embedded, &additions.filters, None)?;
         Ok(Server {
             hub: Arc::new(Hub {
-                state: Mutex::new(Arc::new(State::new(config, embedded, hosts, log))),
+                state: Mutex::new(Arc::new(State::new(config, embedded, additions, hosts, log))),
                 generation: AtomicU64::new(0),
-                peers,
+                peers: herd.peers,
                 paces: Paces::default(),
-                board: Board::default(),
+                board: herd.board,
                 seed,
                 ready: AtomicBool::new(true),
                 about: Mutex::default(),
@@ -181,8 +225,9 @@ impl Server {
     pub fn reload(&self, config: Config, log: Option<Arc<dyn LogSink>>) -> Result<(), OpenError> {
         let (_, before) = self.hub.current();
         let embedded = before.embedded.clone();
-        let hosts = Hosts::open(&config, &embedded, Some(&before.hosts))?;
-        let state = Arc::new(State::new(config, embedded, hosts, log));
+        let additions = before.additions.clone();
+        let hosts = Hosts::open(&config, &embedded, &additions.filters, Some(&before.hosts))?;
+        let state = Arc::new(State::new(config, embedded, additions, hosts, log));
         let mut current = self.hub.state.lock().unwrap_or_else(PoisonError::into_inner);
         *current = state;
         self.hub.generation.fetch_add(1, Ordering::Relaxed);
@@ -205,24 +250,21 @@ impl Server {
             .collect()
     }
 
+    /// What the caches of all sites of this process did and hold.
+    pub(crate) fn cache(&self) -> StoreCounters {
+        self.hub.current().1.hosts.cache()
+    }
+
     /// The sum of all workers' counters.
     pub fn totals(&self) -> Totals {
-        self.hub.board.totals()
+        self.hub.board.read().totals()
     }
 
-    /// Each worker's counters.
-    pub fn per_worker(&self) -> Vec<Totals> {
-        self.hub.board.per_worker()
-    }
-
-    /// The sum of workers that have ended.
-    pub fn ended_workers(&self) -> Totals {
-        self.hub.board.ended()
-    }
-
-    /// How long the answers of all workers took; only known while somebody may ask ([`Config::live`]).
-    pub fn durations(&self) -> Durations {
-        self.hub.board.durations()
+    /// What all workers counted, in all processes that serve. How long answers took is known only while
+    /// somebody may ask ([`Config::live`]).
+    pub fn readings(&self) -> Readings {
+        self.hub.tell_cache();
+        self.hub.board.read()
     }
 
     /// Whether it wants requests.
@@ -280,17 +322,17 @@ impl Service for Server {
             .enter(peer.ip(), limits.connections, limits.connections_per_address)
         {
             Ok(()) => {
-                cx.counters.accepted.add(1);
+                cx.counters.accepted().add(1);
                 let paced = cx.state.rate.is_some();
                 let pace = paced.then(|| self.hub.paces.of(unit(peer.ip()), now));
                 Some(Session::new(peer.ip(), now + limits.header_timeout, pace))
             }
             Err(Refused::Total) => {
-                cx.counters.refused_total.add(1);
+                cx.counters.refused_total().add(1);
                 None
             }
             Err(Refused::Address) => {
-                cx.counters.refused_address.add(1);
+                cx.counters.refused_address().add(1);
                 None
             }
         }

@@ -4,7 +4,7 @@
 //! allows it, else the walk of [`super::walk`]. Refuses to know URLs: what comes in is bytes of a
 //! path that the caller has decoded and split.
 
-use super::{File, Kind, Meta, Wait, walk};
+use super::{File, Graft, Grafts, Kind, Meta, Wait, walk};
 use rustix::fs::{AtFlags, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 use std::fmt;
@@ -117,6 +117,7 @@ pub struct Root {
     /// Behind a lock for [`Root::refresh`] only; cold paths take it, requests served from memory don't.
     dir: RwLock<Arc<Dir>>,
     resolver: Resolver,
+    grafts: Option<Grafts>,
 }
 
 #[derive(Debug)]
@@ -147,7 +148,18 @@ impl Root {
             path,
             dir: RwLock::new(Arc::new(dir)),
             resolver,
+            grafts: None,
         })
+    }
+
+    /// The same root with names that stand for directories elsewhere; what the root itself has under such
+    /// a name is no longer to be reached, nor listed.
+    #[must_use]
+    pub fn with_grafts(self, grafts: Grafts) -> Root {
+        Root {
+            grafts: Some(grafts),
+            ..self
+        }
     }
 
     /// As [`Root::open`], but resolving component by component even where the kernel could do it.
@@ -201,13 +213,21 @@ impl Root {
         Ok(File { fd, meta })
     }
 
-    /// What `rel` names is like, without opening it for reading.
+    /// What `rel` names is like, without opening it for reading. Of a grafted directory itself it says
+    /// which directory that is, and nothing that changes with what is in it.
     ///
     /// # Errors
     /// As [`Root::open_file`].
     pub fn stat(&self, rel: &[u8], how: How) -> Result<Meta, OpenError> {
         let fd = self.resolve(rel, how, OFlags::PATH)?;
-        Meta::of(fd.as_fd()).map_err(OpenError::from_errno)
+        let meta = Meta::of(fd.as_fd()).map_err(OpenError::from_errno)?;
+        let is_graft = self.graft_of(rel).is_some_and(|name| name.len() == rel.len());
+        Ok(if is_graft { meta.identity() } else { meta })
+    }
+
+    /// The name at the beginning of `rel` that stands for a directory elsewhere, whether or not that exists.
+    pub fn graft_of<'p>(&self, rel: &'p [u8]) -> Option<&'p [u8]> {
+        self.grafts.as_ref()?.name(rel)
     }
 
     /// Up to `limit` names of the directory `rel`. Waits for the disk. A name that is a symbolic link
@@ -226,7 +246,7 @@ impl Root {
         for name in names {
             let name = name.map_err(OpenError::from_errno)?;
             let name = name.file_name().to_bytes();
-            if name == b"." || name == b".." {
+            if name == b"." || name == b".." || (rel.is_empty() && self.graft_of(name).is_some()) {
                 continue;
             }
             if listing.entries.len() == limit {
@@ -259,8 +279,51 @@ impl Root {
     }
 
     fn resolve(&self, rel: &[u8], how: How, flags: OFlags) -> Result<OwnedFd, OpenError> {
-        let dir = self.dir();
-        let dir = dir.fd.as_fd();
+        if rel.first() == Some(&b'/') {
+            return Err(OpenError::OutsideRoot);
+        }
+        let graft = self.grafts.as_ref().and_then(|grafts| grafts.find(rel));
+        if let Some((graft, rest)) = graft {
+            // Going there takes several steps, and whether they wait must not depend on where it leads.
+            if how.wait == Wait::Cached {
+                return Err(OpenError::WouldBlock);
+            }
+            let dir = self.reach(&graft)?;
+            return self.resolve_in(dir.as_fd(), rest, how, flags);
+        }
+        self.resolve_in(self.dir().fd.as_fd(), rel, how, flags)
+    }
+
+    /// Opens a grafted directory. Whatever keeps it from being opened, it is not there, and the steps are the
+    /// same up to the answer: a home that is missing costs the second as well.
+    fn reach(&self, graft: &Graft) -> Result<OwnedFd, OpenError> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let base = rustix::fs::open(&graft.base, flags, Mode::empty()).map_err(OpenError::from_errno);
+        let own = self.dir();
+        let start = base.as_ref().unwrap_or(&own.fd);
+        let how = How {
+            symlinks: Symlinks::Refuse,
+            wait: Wait::Block,
+        };
+        // The dot makes the kernel ask whether it may be searched.
+        let below = [&graft.below, b"/.".as_slice()].concat();
+        let dir = self.resolve_in(start.as_fd(), &below, how, OFlags::RDONLY | OFlags::DIRECTORY);
+        match (base, dir) {
+            (Err(OpenError::TooManyOpen), _) | (_, Err(OpenError::TooManyOpen)) => {
+                Err(OpenError::TooManyOpen)
+            }
+            (Ok(_), Ok(dir)) if graft.exists => Ok(dir),
+            _ => Err(OpenError::NotFound),
+        }
+    }
+
+    fn resolve_in(
+        &self,
+        dir: BorrowedFd<'_>,
+        rel: &[u8],
+        how: How,
+        flags: OFlags,
+    ) -> Result<OwnedFd, OpenError> {
         let rel = if rel.is_empty() { b".".as_slice() } else { rel };
         if rel[0] == b'/' {
             return Err(OpenError::OutsideRoot);

@@ -248,3 +248,85 @@ fn a_replaced_root_is_noticed_on_refresh() {
     assert!(!root.refresh(), "a missing path keeps the last tree");
     assert_eq!(root.open_file(b"f", FOLLOW).unwrap().meta().len, 2);
 }
+
+/// A root with `~a` (a directory), `~b` (a link to it), `~c` (nothing) and no other.
+fn grafted(dir: &Temp) -> [Root; 2] {
+    for home in ["a", "b", "c"] {
+        std::fs::create_dir_all(dir.path().join("home").join(home)).unwrap();
+    }
+    dir.write("home/a/web/f.txt", b"a's");
+    dir.write("home/a/mail.txt", b"secret");
+    dir.write("root/~a/f.txt", b"shadowed");
+    dir.write("root/web/f.txt", b"the root's own");
+    symlink("../a/web", dir.path().join("home/b/web")).unwrap();
+    symlink("../mail.txt", dir.path().join("home/a/web/out")).unwrap();
+    symlink("f.txt", dir.path().join("home/a/web/in")).unwrap();
+    let home = dir.path().join("home");
+    let root = dir.path().join("root");
+    [Root::open(&root).unwrap(), Root::open_walking(&root)].map(|root| {
+        let home = home.clone();
+        root.with_grafts(Grafts::new(b'~', move |name| Graft {
+            base: home.join(str::from_utf8(&name[1..]).unwrap()),
+            below: b"web".to_vec(),
+            exists: name != b"~x",
+        }))
+    })
+}
+
+#[test]
+fn a_grafted_name_leads_to_its_directory_and_no_further() {
+    let dir = Temp::new();
+    for root in grafted(&dir) {
+        let read = |rel: &str, how| {
+            let file = root.open_file(rel.as_bytes(), how)?;
+            Ok::<_, OpenError>(file.read_all(0, 64, Wait::Block).unwrap())
+        };
+        assert_eq!(read("~a/f.txt", REFUSE).unwrap(), b"a's");
+        assert_eq!(read("~a/in", FOLLOW).unwrap(), b"a's");
+        assert_eq!(read("web/f.txt", FOLLOW).unwrap(), b"the root's own");
+        for (rel, error) in [
+            ("~a/out", OpenError::OutsideRoot),
+            ("~a/../mail.txt", OpenError::OutsideRoot),
+            ("~a/none", OpenError::NotFound),
+            // Links to it, nothing there, no such home.
+            ("~b/f.txt", OpenError::NotFound),
+            ("~c/f.txt", OpenError::NotFound),
+            ("~none/f.txt", OpenError::NotFound),
+            ("~", OpenError::NotFound),
+        ] {
+            assert_eq!(read(rel, FOLLOW).unwrap_err(), error, "{rel}");
+        }
+        let names = root.list(b"", Symlinks::Refuse, 10).unwrap().entries;
+        assert_eq!(names.len(), 1, "what cannot be reached is not listed: {names:?}");
+        let listed = root.list(b"~a", Symlinks::FollowWithinRoot, 10).unwrap().entries;
+        assert_eq!(listed.len(), 2, "{listed:?}");
+        let cached = How {
+            wait: Wait::Cached,
+            ..REFUSE
+        };
+        for rel in ["~a/f.txt", "~none/f.txt"] {
+            assert_eq!(
+                root.stat(rel.as_bytes(), cached),
+                Err(OpenError::WouldBlock),
+                "{rel}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_grafted_directory_is_known_by_what_it_is() {
+    let dir = Temp::new();
+    let [root, _] = grafted(&dir);
+    let before = root.stat(b"~a", REFUSE).unwrap();
+    dir.write("home/a/web/g.txt", b"more");
+    assert_eq!(root.stat(b"~a", REFUSE).unwrap(), before);
+    std::fs::rename(dir.path().join("home/a"), dir.path().join("home/old")).unwrap();
+    assert_eq!(root.stat(b"~a", REFUSE), Err(OpenError::NotFound));
+    dir.write("home/a/web/f.txt", b"another");
+    assert_ne!(root.stat(b"~a", REFUSE).unwrap(), before);
+    assert_eq!(
+        (root.graft_of(b"~a/b/c"), root.graft_of(b"a/~b")),
+        (Some(&b"~a"[..]), None)
+    );
+}

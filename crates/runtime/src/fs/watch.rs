@@ -5,6 +5,7 @@
 //! (`fs.inotify.max_user_watches`), single paths are polled twice a second by the same thread. So is
 //! the root's own path if a symbolic link is on it, as whole sites are switched by changing one; a
 //! root that was moved or removed is looked for from then on. A server with nothing to poll never wakes.
+//! What lies above a grafted directory is not watched: whoever keeps something of it polls the name.
 //!
 //! Watch *before* reading: whatever changes after `watch` returned is reported.
 
@@ -28,7 +29,8 @@ pub enum Change {
         /// The name in it.
         name: Vec<u8>,
     },
-    /// The directory and everything beneath it: moved, removed, made or its permissions changed.
+    /// The directory and everything beneath it: moved, removed, made or its permissions changed; or the
+    /// name is a grafted one and leads elsewhere.
     Tree {
         /// The directory.
         dir: Vec<u8>,
@@ -94,6 +96,24 @@ struct Tables {
     directory_of: HashMap<i32, Vec<u8>>,
     watch_of: BTreeMap<Vec<u8>, i32>,
     polled: HashMap<Vec<u8>, Option<Meta>>,
+}
+
+impl Tables {
+    /// Removes the watches on `tree` and beneath it; none if it is the root.
+    fn let_go(&mut self, inotify: &OwnedFd, tree: &[u8]) {
+        let gone: Vec<_> = self
+            .watch_of
+            .range(tree.to_vec()..)
+            .take_while(|(path, _)| path.starts_with(tree))
+            .filter(|(path, _)| !tree.is_empty() && is_beneath(path, tree))
+            .map(|(path, wd)| (path.clone(), *wd))
+            .collect();
+        for (path, wd) in gone {
+            self.watch_of.remove(&path);
+            self.directory_of.remove(&wd);
+            let _ = inotify::remove_watch(inotify, wd);
+        }
+    }
 }
 
 impl Watcher {
@@ -202,14 +222,21 @@ impl Shared {
             .map(|(at, _)| at);
         for end in std::iter::once(0).chain(ends).chain(std::iter::once(dir.len())) {
             let part = &dir[..end];
-            if tables.watch_of.contains_key(part) {
+            let known = tables.watch_of.get(part).copied();
+            // No event tells where such a name leads now.
+            let is_graft = !part.is_empty() && self.root.graft_of(part) == Some(part);
+            if known.is_some() && !is_graft {
                 continue;
             }
             if tables.watch_of.len() >= self.limits.directories_max {
                 return Watched::Poll;
             }
             match self.add(inotify, part) {
+                Some(wd) if known == Some(wd) => {}
                 Some(wd) => {
+                    if known.is_some() {
+                        tables.let_go(inotify, part);
+                    }
                     // The same directory by two names (a bind mount, or a move whose event is still
                     // in the queue): the first name keeps the events.
                     if tables.directory_of.contains_key(&wd) {
@@ -322,18 +349,7 @@ impl Shared {
         // Only the root's own end has an empty name: its path is looked at from now on.
         tables.root_moves |= tree.is_empty();
         // A moved directory keeps its watch, which would report under the old name.
-        let gone: Vec<_> = tables
-            .watch_of
-            .range(tree.clone()..)
-            .take_while(|(path, _)| path.starts_with(&tree))
-            .filter(|(path, _)| !tree.is_empty() && is_beneath(path, &tree))
-            .map(|(path, wd)| (path.clone(), *wd))
-            .collect();
-        for (path, wd) in gone {
-            tables.watch_of.remove(&path);
-            tables.directory_of.remove(&wd);
-            let _ = inotify::remove_watch(inotify, wd);
-        }
+        tables.let_go(inotify, &tree);
         Some(Change::Tree { dir: tree })
     }
 
@@ -369,6 +385,13 @@ impl Shared {
                 continue;
             }
             self.tables().polled.remove(&path);
+            if self.root.graft_of(&path) == Some(&path) {
+                if let Some(inotify) = &self.inotify {
+                    self.tables().let_go(inotify, &path);
+                }
+                on_change(Change::Tree { dir: path });
+                continue;
+            }
             let split = path.iter().rposition(|&b| b == b'/');
             let (dir, name) = match split {
                 Some(at) => (path[..at].to_vec(), path[at + 1..].to_vec()),
@@ -498,6 +521,47 @@ mod tests {
         };
         let file = root.open_file(b"file", how).unwrap();
         assert_eq!(file.read_all(0, 3, Wait::Block).unwrap(), b"two");
+    }
+
+    #[test]
+    fn a_grafted_name_that_leads_elsewhere_is_followed() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        std::fs::create_dir_all(at("home/a/web/sub")).unwrap();
+        std::fs::create_dir(at("root")).unwrap();
+        let home = at("home");
+        let grafts = crate::fs::Grafts::new(b'~', move |name| crate::fs::Graft {
+            base: home.join(str::from_utf8(&name[1..]).unwrap()),
+            below: b"web".to_vec(),
+            exists: true,
+        });
+        let root = Arc::new(Root::open(at("root")).unwrap().with_grafts(grafts));
+        let (tx, changes) = channel();
+        let report = Box::new(move |change| drop(tx.send(change)));
+        let watcher = Watcher::start(Arc::clone(&root), Symlinks::Refuse, Limits::default(), report).unwrap();
+        if watcher.watch(b"~a/sub") == Watched::Poll {
+            println!("skipped: the temporary directory's file system gives no events");
+            return;
+        }
+        std::fs::write(at("home/a/web/sub/file"), b"1").unwrap();
+        expect(&changes, &entry("~a/sub", "file"));
+        let how = How {
+            symlinks: Symlinks::Refuse,
+            wait: Wait::Block,
+        };
+        assert!(watcher.poll(b"~a", root.stat(b"~a", how).ok()));
+        std::fs::rename(at("home/a"), at("home/old")).unwrap();
+        expect(&changes, &Change::Tree { dir: b"~a".to_vec() });
+        std::fs::create_dir_all(at("home/a/web/sub")).unwrap();
+        assert_eq!(watcher.watch(b"~a/sub"), Watched::Events);
+        std::fs::write(at("home/a/web/sub/file"), b"2").unwrap();
+        expect(&changes, &entry("~a/sub", "file"));
+        // Without anybody polling the name, the next one who watches notices.
+        std::fs::rename(at("home/a"), at("home/older")).unwrap();
+        std::fs::create_dir_all(at("home/a/web/sub")).unwrap();
+        assert_eq!(watcher.watch(b"~a/sub"), Watched::Events);
+        std::fs::write(at("home/a/web/sub/third"), b"3").unwrap();
+        expect(&changes, &entry("~a/sub", "third"));
     }
 
     #[test]

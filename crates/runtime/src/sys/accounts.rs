@@ -1,8 +1,10 @@
 //! Calls about users and groups: looking them up where the system keeps them (NSS), and becoming one.
+//! Refuses to know what for.
 
 use std::ffi::{CStr, CString};
 use std::io;
 use std::mem::MaybeUninit;
+use std::sync::{Mutex, PoisonError};
 
 /// A user as the system knows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -10,6 +12,27 @@ pub(crate) struct Person {
     pub(crate) name: CString,
     pub(crate) uid: u32,
     pub(crate) gid: u32,
+    pub(crate) home: CString,
+}
+
+impl Person {
+    /// Copies a record.
+    ///
+    /// # Safety
+    /// Its name and home are null or point to text that ends in NUL.
+    unsafe fn of(record: &libc::passwd) -> Person {
+        let text = |text: *const libc::c_char| match text.is_null() {
+            true => CString::default(),
+            // SAFETY: not null, and the caller vouches for the rest.
+            false => unsafe { CStr::from_ptr(text) }.to_owned(),
+        };
+        Person {
+            name: text(record.pw_name),
+            uid: record.pw_uid,
+            gid: record.pw_gid,
+            home: text(record.pw_dir),
+        }
+    }
 }
 
 /// What one record of the user or group database may take at the most: a group may have many members.
@@ -47,20 +70,45 @@ pub(crate) fn find_user(name: &CStr) -> io::Result<Option<Person>> {
             )
         };
         let person = (errno == 0 && !found.is_null()).then(|| {
-            // SAFETY: the call succeeded and `found` is not null, so `record` is filled in; its name
-            // points into `room`, which is borrowed until the copy is made.
-            let (record, name) = unsafe {
-                let record = record.assume_init();
-                (record, CStr::from_ptr(record.pw_name))
-            };
-            Person {
-                name: name.to_owned(),
-                uid: record.pw_uid,
-                gid: record.pw_gid,
-            }
+            // SAFETY: the call succeeded and `found` is not null, so `record` is filled in; its texts
+            // point into `room`, which is borrowed until the copy is made.
+            unsafe { Person::of(record.assume_init_ref()) }
         });
         (errno, person)
     })
+}
+
+/// Hands over the users the database lists, one after another, until `take` says that it has enough. Large
+/// directories list nobody and have to be asked for each by name.
+pub(crate) fn each_user(mut take: impl FnMut(Person) -> bool) -> io::Result<()> {
+    /// The call keeps its place for the whole process.
+    static PLACE: Mutex<()> = Mutex::new(());
+    let _held = PLACE.lock().unwrap_or_else(PoisonError::into_inner);
+    // SAFETY: nobody else is using the place, as only this function does and it holds the lock.
+    unsafe { libc::setpwent() };
+    let outcome = loop {
+        // SAFETY: the address of this thread's own errno is always valid.
+        unsafe { *libc::__errno_location() = 0 };
+        // SAFETY: as for `setpwent`.
+        let record = unsafe { libc::getpwent() };
+        if record.is_null() {
+            let error = io::Error::last_os_error();
+            match error.raw_os_error() {
+                Some(libc::EINTR) => continue,
+                // Some databases report their end as an error.
+                Some(0 | libc::ENOENT | libc::ESRCH) | None => break Ok(()),
+                Some(_) => break Err(error),
+            }
+        }
+        // SAFETY: not null, so it points to a record, which stays as it is until the next call.
+        let person = unsafe { Person::of(&*record) };
+        if !take(person) {
+            break Ok(());
+        }
+    };
+    // SAFETY: as for `setpwent`.
+    unsafe { libc::endpwent() };
+    outcome
 }
 
 /// The number of the group of this name, `None` if there is none.

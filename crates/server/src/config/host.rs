@@ -3,6 +3,7 @@
 //! A host says only what differs; everything else is as at the top level of the file.
 
 use super::redirect::Redirect;
+use super::tilde::Tilde;
 use super::values::{self, ErrorPages, FieldLine};
 use super::{Config, ConfigError, HeaderRule};
 use core::str::FromStr;
@@ -93,6 +94,8 @@ pub struct Host {
     pub header_rule: Option<Vec<HeaderRule>>,
     /// See [`Config::redirect`].
     pub redirect: Option<Vec<Redirect>>,
+    /// See [`Config::tilde`]; takes the place of that of the top level as a whole.
+    pub tilde: Option<Tilde>,
 }
 
 impl Config {
@@ -175,6 +178,9 @@ impl Host {
         );
         if self.root.is_some() {
             config.root.clone_from(&self.root);
+        }
+        if self.tilde.is_some() {
+            config.tilde.clone_from(&self.tilde);
         }
         if self.spa_fallback.is_some() {
             config.spa_fallback.clone_from(&self.spa_fallback);

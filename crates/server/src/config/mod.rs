@@ -24,6 +24,7 @@ mod host;
 mod pattern;
 mod preset;
 mod redirect;
+mod tilde;
 mod values;
 
 pub use behavior::{Behavior, CacheLock, FileName, LookupTime};
@@ -34,6 +35,7 @@ pub use host::{Host, HostName};
 pub use pattern::PathPattern;
 pub use preset::Preset;
 pub use redirect::Redirect;
+pub use tilde::{HomeDirectory, Tilde};
 pub use values::{
     CachePolicy, Concurrency, ErrorPages, FieldLine, IoKind, Landlock, Listen, LiveFor, LogFormat, User,
     Workers,
@@ -41,6 +43,7 @@ pub use values::{
 
 use crate::cache::{CacheConfig, Policy};
 use crate::coding::CompressConfig;
+use crate::filter::Filters;
 use crate::limits::Limits;
 use crate::site::{SiteConfig, Source, Symlinks};
 use measure::{Bytes, Duration};
@@ -97,6 +100,8 @@ pub struct Config {
     pub header_rule: Vec<HeaderRule>,
     /// Paths that have moved.
     pub redirect: Vec<Redirect>,
+    /// Whose directories are at `/~login/`. None: nobody's, and such names are like all others.
+    pub tilde: Option<Tilde>,
     /// Sites for requests that name their host; others get the site of the top level.
     pub host: Vec<Host>,
 
@@ -204,6 +209,7 @@ impl Default for Config {
             header: Vec::new(),
             header_rule: Vec::new(),
             redirect: Vec::new(),
+            tilde: None,
             host: Vec::new(),
             control: None,
             live: LiveFor::default(),
@@ -369,6 +375,9 @@ impl Config {
             ));
         }
         self.behavior.validate()?;
+        if let Some(tilde) = &self.tilde {
+            tilde.validate()?;
+        }
         if self.log_tcp && self.log_format != LogFormat::Json {
             return Err(ConfigError::invalid(
                 "log-tcp",
@@ -454,7 +463,7 @@ impl Config {
             fields: fields.collect(),
             change_events: self.change_events,
             behavior: self.behavior.clone(),
-            field_rules: self.header_rule.clone(),
+            filters: Filters::of(self.header_rule.clone(), &[]),
             ..defaults
         }
     }
@@ -474,6 +483,7 @@ impl Config {
         parts(self) == parts(other)
             && (&self.root, &self.index) == (&other.root, &other.index)
             && (&self.header, &self.header_rule) == (&other.header, &other.header_rule)
+            && self.tilde == other.tilde
             && self.behavior == other.behavior
     }
 

@@ -12,7 +12,7 @@ use std::fmt::Write;
 pub(super) struct Figures {
     wall: UnixTime,
     pub(super) totals: Totals,
-    pub(super) workers: Vec<Totals>,
+    pub(super) workers: Vec<(usize, Totals)>,
     pub(super) open: u32,
     pub(super) addresses: usize,
     pub(super) cache: StoreCounters,
@@ -22,8 +22,9 @@ pub(super) struct Figures {
     pub(super) durations: Durations,
     pub(super) sites: usize,
     pub(super) uptime_secs: u64,
-    /// The process these figures are of, if there are others.
+    /// The process that answers, if there are others. The figures are of all.
     pub(super) process: Option<u32>,
+    pub(super) processes: usize,
 }
 
 /// Shares of answers whose durations are shown, with their names.
@@ -32,25 +33,25 @@ pub(super) const QUANTILES: [(&str, f64); 4] = [("p50", 0.5), ("p90", 0.9), ("p9
 impl Figures {
     pub(super) fn of(server: &Server, wall: UnixTime) -> Figures {
         let config = server.config();
-        let sites = server.sites();
-        let mut cache = StoreCounters::default();
-        for site in &sites {
-            cache += site.counters();
-        }
+        let readings = server.readings();
+        let (cache, cache_size) = readings
+            .cache
+            .unwrap_or_else(|| (server.cache(), config.cache_size.0));
         let about = server.about();
         Figures {
             wall,
-            totals: server.totals(),
-            workers: server.per_worker(),
+            totals: readings.totals(),
+            workers: readings.workers,
             open: server.open_connections(),
             addresses: server.open_addresses(),
             cache,
-            cache_size: config.cache_size.0,
+            cache_size,
             policy: config.cache_policy.to_string(),
             strategy: about.strategy.clone(),
-            durations: server.durations(),
-            sites: sites.len(),
+            durations: readings.durations,
+            sites: 1 + config.host.len(),
             process: about.process,
+            processes: readings.processes,
             uptime_secs: (wall.secs - about.started.secs).max(0).unsigned_abs(),
         }
     }
@@ -61,10 +62,11 @@ impl Figures {
         let millis = self.wall.secs * 1_000 + i64::from(self.wall.nanos / 1_000_000);
         let _ = write!(
             out,
-            "\"at-ms\":{millis},\"process\":{},\"uptime-s\":{},\"strategy\":\"{}\",\"cache-policy\":\"{}\",\"sites\":{},\
+            "\"at-ms\":{millis},\"process\":{},\"processes\":{},\"uptime-s\":{},\"strategy\":\"{}\",\"cache-policy\":\"{}\",\"sites\":{},\
              \"connections\":{},\"addresses\":{},\"cache\":{{\"entries\":{},\"bytes\":{},\"bytes-max\":{},\
              \"descriptors\":{},\"evictions\":{},\"turned-away\":{},\"ahead\":{}}},\"totals\":",
             self.process.map_or("null".to_owned(), |pid| pid.to_string()),
+            self.processes,
             self.uptime_secs,
             self.strategy,
             self.policy,
@@ -81,7 +83,7 @@ impl Figures {
         );
         counts(&mut out, &self.totals);
         out.push_str(",\"workers\":[");
-        for (index, worker) in self.workers.iter().enumerate() {
+        for (index, (_, worker)) in self.workers.iter().enumerate() {
             if index > 0 {
                 out.push(',');
             }

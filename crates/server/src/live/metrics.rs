@@ -1,5 +1,5 @@
 //! The counters in the OpenMetrics text form that Prometheus scrapes. Each worker's are read where they
-//! stand; nobody waits for anybody.
+//! stand, also those of other processes; nobody waits for anybody.
 
 use crate::counters::Totals;
 use crate::service::Server;
@@ -30,27 +30,23 @@ struct Gathered(Server);
 impl Collector for Gathered {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
         let server = &self.0;
-        let workers = server.per_worker();
-        let ended = server.ended_workers();
+        let readings = server.readings();
         // The counters have one order in every worker.
         for (at, (name, help)) in Totals::HELP.iter().enumerate() {
             // The first sentence of their documentation; the encoder ends it.
             let help = help.trim().trim_end_matches('.');
             let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
-            let numbered = workers
+            let numbered = readings
+                .workers
                 .iter()
-                .enumerate()
-                .map(|(index, worker)| (index.to_string(), worker));
-            for (name, worker) in numbered.chain([("ended".to_owned(), &ended)]) {
+                .map(|(number, worker)| (number.to_string(), worker));
+            for (name, worker) in numbered.chain([("ended".to_owned(), &readings.ended)]) {
                 let count = worker.each().nth(at).map_or(0, |(_, count)| count);
                 let label = [("worker", name)];
                 ConstCounter::new(count).encode(family.encode_family(&label)?)?;
             }
         }
-        let mut cache = crate::cache::StoreCounters::default();
-        for site in server.sites() {
-            cache += site.counters();
-        }
+        let cache = readings.cache.map_or_else(|| server.cache(), |(cache, _)| cache);
         let gauges = [
             (
                 "connections_open",
@@ -76,6 +72,12 @@ impl Collector for Gathered {
                 "Files the cache keeps open",
                 None,
                 cache.descriptors,
+            ),
+            (
+                "processes",
+                "Processes that serve",
+                None,
+                readings.processes as u64,
             ),
             (
                 "ready",
@@ -109,7 +111,7 @@ impl Collector for Gathered {
             let encoder = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
             ConstCounter::new(value).encode(encoder)?;
         }
-        let durations = server.durations();
+        let durations = &readings.durations;
         let mut before = 0;
         let buckets: Vec<(f64, u64)> = durations
             .cumulative()

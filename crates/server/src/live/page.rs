@@ -78,20 +78,16 @@ pub(super) fn html(figures: &Figures) -> String {
     section(&mut out, "Strategy", |out| {
         text_row(out, "strategy", "in force", &figures.strategy);
         if let Some(process) = figures.process {
-            text_row(
-                out,
-                "process",
-                "these are the figures of one process of several",
-                &process.to_string(),
-            );
+            row(out, "=processes", "processes", figures.processes as u64, "");
+            text_row(out, "process", "of these answered", &process.to_string());
         }
         row(out, "=sites", "sites", figures.sites as u64, "");
         row(out, "=uptime-s", "running", figures.uptime_secs, "s");
-        for (index, worker) in figures.workers.iter().enumerate() {
+        for (index, (number, worker)) in figures.workers.iter().enumerate() {
             row(
                 out,
                 &format!("=workers.{index}.requests"),
-                &format!("worker {index} answered"),
+                &format!("worker {number} answered"),
                 worker.requests,
                 "",
             );

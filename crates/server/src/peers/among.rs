@@ -10,6 +10,7 @@
 
 use super::Refused;
 use runtime::shared::Words;
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Rows looked at for an address before it counts as not there.
@@ -70,9 +71,12 @@ impl Among {
         u32::try_from(total).unwrap_or(u32::MAX)
     }
 
+    /// Of all processes, each once.
     pub(super) fn addresses(&self) -> usize {
-        let rows = self.table(self.own)[1..].chunks_exact(2);
-        rows.filter(|row| row[1].load(Ordering::Relaxed) > 0).count()
+        let rows = self.tables().flat_map(|table| table[1..].chunks_exact(2));
+        let used = rows.filter(|row| row[1].load(Ordering::Relaxed) > 0);
+        let keys: HashSet<u64> = used.map(|row| row[0].load(Ordering::Relaxed)).collect();
+        keys.len()
     }
 
     fn table(&self, number: usize) -> &[AtomicU64] {
@@ -135,9 +139,10 @@ mod tests {
         b.leave(7);
         a.enter(7, 10, 3).unwrap();
         assert_eq!(b.enter(7, 10, 3), Err(Refused::Address));
+        assert_eq!((a.addresses(), c.addresses()), (1, 1), "it is one and the same");
         // The process of `a` dies.
         a.words.part(0, a.len).clear();
-        assert_eq!((b.total(), a.addresses()), (1, 0));
+        assert_eq!((b.total(), a.addresses()), (1, 1));
         b.enter(7, 10, 3).unwrap();
     }
 

@@ -61,7 +61,7 @@ impl Session {
             representation.len,
             state.copied_max,
         );
-        counters.hits.add(1);
+        counters.hits().add(1);
         counters.answered(200);
         if let Some(view) = views.get_mut(known.site) {
             view.used_again(&known.entry);

@@ -210,7 +210,7 @@ impl Session {
     #[inline]
     fn tally(&mut self, cx: &mut Cx, now: Instant) {
         let tally = cx.journal.sent(&mut self.slot, now);
-        cx.counters.bytes_sent.add(tally.bytes);
+        cx.counters.bytes_sent().add(tally.bytes);
         if cx.state.config.behavior.log_each {
             cx.flush_each(now);
         }
@@ -304,15 +304,15 @@ impl Session {
         }
         match &self.phase {
             Phase::Idle => {
-                cx.counters.timeouts.add(1);
+                cx.counters.timeouts().add(1);
                 self.phase = Phase::Closed;
             }
             Phase::Head(_) | Phase::Body(_) => {
-                cx.counters.timeouts.add(1);
+                cx.counters.timeouts().add(1);
                 self.cut_short(cx, Failure::TIMEOUT, tx, now);
             }
             Phase::Sending(_) => {
-                cx.counters.timeouts.add(1);
+                cx.counters.timeouts().add(1);
                 self.abort(cx, Cut::Timeout, now);
             }
             Phase::Lingering => self.phase = Phase::Closed,
@@ -348,10 +348,10 @@ impl Session {
     /// Ends the connection with whatever was on its way.
     fn abort(&mut self, cx: &mut Cx, cut: Cut, now: Instant) {
         let tally = cx.journal.lost(&mut self.slot, cut, now);
-        cx.counters.bytes_sent.add(tally.bytes);
-        cx.counters.aborted.add(tally.cut);
+        cx.counters.bytes_sent().add(tally.bytes);
+        cx.counters.aborted().add(tally.cut);
         if cut == Cut::File {
-            cx.counters.truncated.add(tally.cut);
+            cx.counters.truncated().add(tally.cut);
         }
         self.phase = Phase::Closed;
     }
@@ -404,7 +404,7 @@ impl runtime::Session for Session {
 
     fn closed(&mut self, cx: &mut Cx, now: Instant) {
         self.abort(cx, Cut::Peer, now);
-        cx.counters.closed.add(1);
+        cx.counters.closed().add(1);
         cx.hub.peers.leave(self.peer);
     }
 }

@@ -13,6 +13,7 @@ use crate::config::Redirect;
 use crate::counters::Counters;
 use crate::entry::{Content, Representation, Resource};
 use crate::error_page::{self, ErrorPage};
+use crate::filter::Added;
 use crate::handler::Made;
 use crate::limits::Limits;
 use http1::range::{self, ByteRange};
@@ -72,6 +73,8 @@ pub(super) struct Reply<'x, 'a, 'b, 's> {
     pub(super) settled: Option<usize>,
     /// Field lines this answer has beyond its own.
     pub(super) also: &'static [u8],
+    /// The same, of filters.
+    pub(super) added: Added,
     /// Content of up to this length is copied behind the head.
     pub(super) copied_max: u64,
 }
@@ -271,6 +274,7 @@ impl Reply<'_, '_, '_, '_> {
             if !self.also.is_empty() {
                 out.extend_from_slice(self.also);
             }
+            out.extend_from_slice(self.added.lines());
             out.extend_from_slice(self.clock.date_line());
             out.extend_from_slice(persistence.line());
             out.extend_from_slice(b"\r\n");

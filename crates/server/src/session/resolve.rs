@@ -16,9 +16,11 @@ use super::Session;
 use super::accept;
 use super::multipart::Multipart;
 use super::reply::{Extra, Reply};
+use crate::clock::Clock;
 use crate::config::{CacheLock, Config};
 use crate::context::{Cx, Work};
 use crate::entry::{Answer, Entry, Missing, Representation, Resource};
+use crate::filter::Added;
 use crate::handler::Ask;
 use crate::service::{Server, State};
 use crate::site::Lookup;
@@ -33,6 +35,7 @@ use http1::range::{self, Selection};
 use http1::status::Status;
 use measure::Instant;
 use runtime::Tx;
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// What an answer is for.
@@ -273,6 +276,10 @@ impl Session {
             asked,
             settled: None,
             also: b"",
+            added: match state.each_answer.is_empty() {
+                true => Added::default(),
+                false => added(state, clock, asked, self.peer),
+            },
             copied_max: state.copied_max,
         };
         if let (Start::Request, Some(head)) = (start, asked.head())
@@ -319,7 +326,7 @@ impl Session {
                 Some(entry) => entry,
                 None => match view.lookup(path) {
                     Lookup::Hit(entry) => {
-                        reply.counters.hits.add(1);
+                        reply.counters.hits().add(1);
                         entry
                     }
                     Lookup::Load(job) => return Outcome::Wait(Work::Load(job), stage),
@@ -370,6 +377,25 @@ impl Session {
             }
         }
     }
+}
+
+/// The field lines that filters add to the answer to a request.
+#[cold]
+fn added(state: &State, clock: &Clock, asked: &Asked<'_, '_, '_>, peer: IpAddr) -> Added {
+    let mut added = Added::default();
+    let Some(head) = asked.head() else {
+        return added;
+    };
+    let ask = Ask {
+        path: head.target.path().unwrap_or(b"*"),
+        query: head.target.query(),
+        peer,
+        wall: clock.now(),
+    };
+    for filter in &state.each_answer {
+        filter.answer(&ask, &mut added);
+    }
+    added
 }
 
 /// Takes a lock. One that a panic left is as good as any: it guards nothing that could be half done.

@@ -147,7 +147,7 @@ impl Session {
     fn start(&mut self, cx: &Cx, now: Instant) -> Start<'static> {
         match (&self.pace, cx.state.rate) {
             (Some(pace), Some(rate)) if !pace.admits(rate, now) => {
-                cx.counters.too_many.add(1);
+                cx.counters.too_many().add(1);
                 Start::Failure(Failure::TOO_MANY)
             }
             _ => Start::Request,
@@ -195,7 +195,7 @@ impl Session {
                 self.depart(cx, tx, then, now);
             }
             Outcome::Wait(job, stage) => {
-                cx.counters.loads.add(1);
+                cx.counters.loads().add(1);
                 let wait = Box::new(Wait {
                     job: Some(job),
                     bytes: asked.bytes().to_vec(),
@@ -305,7 +305,7 @@ impl Session {
                 if self.http.awaits_continue() {
                     self.http.continued();
                     tx.head.extend_from_slice(CONTINUE);
-                    cx.counters.informational.add(1);
+                    cx.counters.informational().add(1);
                 }
                 if tx.is_empty() {
                     self.await_body(cx, discard, tx, now);

@@ -2,10 +2,13 @@
 
 use crate::cache::CacheConfig;
 use crate::coding::CompressConfig;
-use crate::config::{Behavior, ConfigError, HeaderRule};
+use crate::config::{Behavior, ConfigError};
+use crate::filter::Filters;
+use crate::site::Logins;
 use core::fmt;
 use measure::UnixTime;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// What to serve and how.
 #[derive(Clone, Debug)]
@@ -30,12 +33,14 @@ pub struct SiteConfig {
     pub cache: CacheConfig,
     /// Field lines of every 200, 206 and 304, as name and value. Validated by whoever read them.
     pub fields: Vec<(String, String)>,
-    /// Further ones for some paths, which take the place of those of the same name.
-    pub field_rules: Vec<HeaderRule>,
+    /// What changes answers when they are made, in order.
+    pub filters: Filters,
     /// `charset` of text types; `None` sends none.
     pub charset: Option<String>,
     /// Whether the kernel is asked to tell of changes; else what is cached is looked at twice a second.
     pub change_events: bool,
+    /// Whose directories are at `/~login/`; of a site in a directory only.
+    pub logins: Option<Arc<Logins>>,
     /// What other servers do, to be measured.
     pub behavior: Behavior,
 }
@@ -54,9 +59,10 @@ impl SiteConfig {
             compress: Some(CompressConfig::default()),
             cache: CacheConfig::default(),
             fields: Vec::new(),
-            field_rules: Vec::new(),
+            filters: Filters::default(),
             charset: Some("utf-8".to_owned()),
             change_events: true,
+            logins: None,
             behavior: Behavior::default(),
         }
     }
@@ -92,6 +98,10 @@ pub enum OpenError {
     Root(PathBuf, runtime::fs::OpenError),
     /// Hosts contradict each other.
     Hosts(ConfigError),
+    /// The password database cannot be read.
+    Logins(std::io::Error),
+    /// `/~login/` beside the embedded site, which has no room for directories.
+    NoRoot,
     /// The system refused the thread that watches for changes.
     Watch(std::io::Error),
 }
@@ -104,6 +114,10 @@ impl fmt::Display for OpenError {
             }
             OpenError::Root(path, cause) => write!(f, "cannot serve `{}`: {cause}", path.display()),
             OpenError::Hosts(cause) => cause.fmt(f),
+            OpenError::Logins(cause) => write!(f, "cannot look up logins for `tilde`: {cause}"),
+            OpenError::NoRoot => {
+                f.write_str("`tilde`: logins have pages beside a directory; name a root, too")
+            }
             OpenError::Watch(cause) => write!(f, "cannot watch the files for changes: {cause}"),
         }
     }
@@ -114,7 +128,8 @@ impl std::error::Error for OpenError {
         match self {
             OpenError::Root(_, cause) => Some(cause),
             OpenError::Hosts(cause) => Some(cause),
-            OpenError::Watch(cause) => Some(cause),
+            OpenError::Logins(cause) | OpenError::Watch(cause) => Some(cause),
+            OpenError::NoRoot => None,
         }
     }
 }

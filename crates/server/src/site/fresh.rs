@@ -142,6 +142,21 @@ impl Shared {
         Some(Proof(proof))
     }
 
+    /// Where the name leads that a path begins with and that stands for a directory elsewhere: of that no
+    /// event tells. `None` for all other paths. Waits.
+    pub(super) fn lead(&self, path: &[u8]) -> Option<Proof> {
+        let name = self.graft_of(path)?;
+        Some(Proof(vec![(name.to_vec(), self.tree.meta(name))]))
+    }
+
+    /// The name that a path begins with, if it stands for a directory elsewhere.
+    pub(super) fn graft_of<'p>(&self, path: &'p [u8]) -> Option<&'p [u8]> {
+        match &self.tree {
+            Tree::Disk { root, .. } => root.graft_of(relative(path)),
+            Tree::Embedded(_) => None,
+        }
+    }
+
     /// Has the files of a proof observed. `None`: there are too many already.
     pub(super) fn poll(&self, proof: Proof) -> Option<Polls> {
         let watcher = self.freshness.watcher.get()?;
@@ -172,7 +187,10 @@ impl Shared {
         }
         // Others were made of an earlier state, and from now on nobody looks for that.
         for path in differing {
-            self.kill_made_of(&site_path(&path));
+            match self.graft_of(&path) == Some(&path) {
+                true => self.on_change(Change::Tree { dir: path }),
+                false => self.kill_made_of(&site_path(&path)),
+            }
         }
         Some(Polls {
             _guard: Arc::new(guard),

@@ -18,7 +18,8 @@ use super::tree::Opened;
 use super::{Polls, Shared};
 use crate::cache::{Charge, Draft, ENTRY_OVERHEAD, Snapshot};
 use crate::config::LookupTime;
-use crate::entry::{Answer, Entry, Listing, Missing, Resource};
+use crate::entry::{Answer, Content, Entry, Listing, Missing, Resource};
+use crate::filter::Entity;
 use crate::listing;
 use crate::media_type::MediaType;
 use bytes::Bytes;
@@ -141,8 +142,12 @@ impl Load {
                 Err(Stop::Missing(missing)) => Ok(self.missing(missing)),
             };
         }
+        if wait == Wait::Cached && self.shared.graft_of(&self.path).is_some() {
+            return Err(Blocked);
+        }
         let directory = path::directory(&self.path);
         // In this order nothing is missed: watch, remember the state, look, compare when inserting.
+        let lead = self.shared.lead(&self.path);
         let Some(watched) = self.shared.watch(directory, wait) else {
             return Err(Blocked);
         };
@@ -150,7 +155,14 @@ impl Load {
         let entry = self.locate(wait).and_then(|found| {
             let polled = self.shared.tree_changes() && found.keep && (!watched || found.linked);
             if !polled {
-                return Ok(self.settle(found, None, snapshot));
+                let Some(lead) = lead else {
+                    return Ok(self.settle(found, None, snapshot));
+                };
+                // Events tell of what is in the directory, not that its name leads elsewhere.
+                return match self.shared.poll(lead) {
+                    Some(polls) => Ok(self.settle(found, Some(polls), snapshot)),
+                    None => Ok(Arc::new(Entry::new(found.answer))),
+                };
             }
             if let Answer::Listing(_) = found.answer {
                 // It shows every file's length and date: too much to observe one by one.
@@ -239,7 +251,7 @@ impl Load {
                 if wait == Wait::Cached {
                     return Err(Stop::Blocked);
                 }
-                self.listing(rel, linked)
+                self.listing(rel, linked, wait)
             }
             Opened::Directory { .. } => Err(Stop::Missing(Missing::Forbidden)),
             // A file does not become a directory by a slash.
@@ -259,8 +271,12 @@ impl Load {
             Opened::Directory { .. } => return Err(Stop::Missing(Missing::NotFound)),
         };
         let identity = self.body(rel, opened, Coding::Identity, wait)?;
+        let file = [b"/", rel].concat();
+        let (identity, configured, is_replaced) = self.filtered(&file, &media_type, identity, wait)?;
         let mut bodies = vec![(Coding::Identity, identity)];
         if config.precompressed
+            // What they hold is not what is served.
+            && !is_replaced
             && !SIBLINGS
                 .iter()
                 .any(|(suffix, _)| name.ends_with(suffix.as_bytes()))
@@ -295,7 +311,6 @@ impl Load {
         };
         let coded = bodies.len() > 1 || !makeable.is_empty();
         let last_modified = represent::last_modified(modified, self.wall);
-        let configured = self.shared.configured_for(&self.path, &[b"/", rel].concat());
         let lines = Lines {
             last_modified: Some(last_modified),
             vary: coded.then_some("Accept-Encoding"),
@@ -329,6 +344,51 @@ impl Load {
         let resource = Resource::new(Some(last_modified), representations, &makeable, configured);
         found.answer = Answer::Resource(resource.composed_of(recipe));
         Ok(found)
+    }
+
+    /// What filters make of the content of a file (or, for a listing, of the path itself): a body, its field
+    /// lines, and whether it is another content.
+    fn filtered(
+        &self,
+        file: &[u8],
+        media_type: &MediaType,
+        body: Body,
+        wait: Wait,
+    ) -> Result<(Body, Bytes, bool), Stop> {
+        let config = &self.shared.config;
+        if config.filters.is_empty() {
+            return Ok((body, self.shared.configured.clone(), false));
+        }
+        let value = String::from_utf8_lossy(&media_type.value);
+        let essence = value.split(';').next().unwrap_or_default().trim_end();
+        let wanted = body.len <= Entity::CONTENT_MAX && config.filters.want_content(&self.path, essence);
+        let content = match &body.content {
+            _ if !wanted => None,
+            Content::Memory(bytes) => Some(bytes.clone()),
+            Content::File(file) => {
+                let bytes = file.read_all(0, body.len as usize, wait)?;
+                let is_whole = bytes.len() as u64 == body.len && file.meta_now()? == *file.meta();
+                // It is being written; the next request may find it whole.
+                Some(Bytes::from(
+                    is_whole
+                        .then_some(bytes)
+                        .ok_or(Stop::Missing(Missing::Unavailable))?,
+                ))
+            }
+        };
+        let entity = Entity::new((&self.path, file), essence, body.len, &config.fields, content);
+        let filtered = config.filters.pass(entity);
+        let configured = self.shared.lines(filtered.fields);
+        let Some(content) = filtered.content else {
+            return Ok((body, configured, false));
+        };
+        let (len, keep) = (content.len() as u64, body.keep);
+        drop(body);
+        let body = match self.shared.store.reserve(len, 0) {
+            Some(charge) => Body::memory(charge.hold(content.into()), Coding::Identity, len, keep),
+            None => Body::memory(content, Coding::Identity, 0, false),
+        };
+        Ok((body, configured, true))
     }
 
     /// The content of an opened file: in memory if it is small and there is room, else the file.
@@ -373,7 +433,7 @@ impl Load {
         Ok(Body::file(file, etag, strong))
     }
 
-    fn listing(&self, rel: &[u8], linked: bool) -> Result<Found, Stop> {
+    fn listing(&self, rel: &[u8], linked: bool, wait: Wait) -> Result<Found, Stop> {
         let config = &self.shared.config;
         let listed = self.shared.tree.list(rel, config.listing_entries_max)?;
         let mut items: Vec<_> = listed
@@ -396,27 +456,27 @@ impl Load {
             keep: true,
             linked,
         };
-        let configured = self.shared.configured_for(&self.path, &self.path);
         let mut resource = |essence, text: Vec<u8>| {
             let media_type = MediaType::of_essence(essence, Some("utf-8"), &[]);
+            let len = text.len() as u64;
+            let body = match self.shared.store.reserve(len, 0) {
+                Some(charge) => Body::memory(charge.hold(text), Coding::Identity, len, true),
+                None => Body::memory(Bytes::from(text), Coding::Identity, 0, false),
+            };
+            let (body, configured, _) = self.filtered(&self.path, &media_type, body, wait)?;
             let lines = Lines {
                 last_modified: None,
                 vary: Some("Accept"),
                 configured: &configured,
                 media_type: &media_type,
             };
-            let len = text.len() as u64;
-            let body = match self.shared.store.reserve(len, 0) {
-                Some(charge) => Body::memory(charge.hold(text), Coding::Identity, len, true),
-                None => Body::memory(Bytes::from(text), Coding::Identity, 0, false),
-            };
             found.content += body.reserved;
             found.keep &= body.keep;
-            let one = represent::representation(&lines, Coding::Identity, body.etag, body.content, len);
-            Resource::new(None, vec![one], &[], configured.clone())
+            let one = represent::representation(&lines, Coding::Identity, body.etag, body.content, body.len);
+            Ok::<_, Stop>(Resource::new(None, vec![one], &[], configured))
         };
-        let html = resource("text/html", html);
-        let json = resource("application/json", json);
+        let html = resource("text/html", html)?;
+        let json = resource("application/json", json)?;
         found.answer = Answer::Listing(Box::new(Listing { html, json }));
         Ok(found)
     }
@@ -471,16 +531,17 @@ impl Shared {
             Answer::Redirect(location) => location.len() as u64,
             Answer::Missing(_) => 0,
         };
-        let configured = match answer {
-            Answer::Resource(resource) => &resource.configured,
-            Answer::Listing(listing) => &listing.html.configured,
-            Answer::Redirect(_) | Answer::Missing(_) => &self.configured,
+        let resources = match answer {
+            Answer::Resource(resource) => vec![resource],
+            Answer::Listing(listing) => vec![&listing.html, &listing.json],
+            Answer::Redirect(_) | Answer::Missing(_) => Vec::new(),
         };
-        // Lines that all answers have are held once, those of rules with each entry.
-        let own = match configured.as_ptr() == self.configured.as_ptr() {
-            true => 0,
-            false => configured.len() as u64,
-        };
+        // Lines that all answers have are held once, those filters made with each entry.
+        let own: u64 = resources
+            .iter()
+            .filter(|resource| resource.configured.as_ptr() != self.configured.as_ptr())
+            .map(|resource| resource.configured.len() as u64)
+            .sum();
         let bytes = ENTRY_OVERHEAD + path.len() as u64 + texts + own;
         let mut charge = self.store.reserve(bytes, files.len() as u64)?;
         charge.attach(files);

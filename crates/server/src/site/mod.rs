@@ -10,12 +10,13 @@
 //!
 //! What a path may name is decided in [`path`], how an answer is found in [`load`], what is kept in
 //! [`crate::cache`], when it is no longer true in [`fresh`], what is loaded before it is asked for in
-//! [`warm`]. Nothing here knows a request.
+//! [`warm`], whose directories are at `/~login/` in [`logins`]. Nothing here knows a request.
 
 pub(crate) mod config;
 mod encode;
 mod fresh;
 mod load;
+mod logins;
 pub(crate) mod path;
 mod represent;
 mod tree;
@@ -29,7 +30,8 @@ pub use config::{OpenError, SiteConfig, Source, Symlinks};
 pub use encode::Encode;
 pub(crate) use fresh::Polls;
 pub use load::{Load, Loaded};
-pub(crate) use represent::Recipe;
+pub use logins::Logins;
+pub(crate) use represent::{Recipe, line as write_line};
 pub use view::{Lookup, View, ViewCounters};
 
 use crate::cache::{Store, StoreCounters};
@@ -83,9 +85,13 @@ impl Site {
     /// The root that cannot be opened, and why.
     pub fn open(config: SiteConfig) -> Result<Site, OpenError> {
         let tree = match &config.source {
+            Source::Embedded { .. } if config.logins.is_some() => return Err(OpenError::NoRoot),
             Source::Embedded { files, modified } => Tree::Embedded(Embedded::new(files, *modified)),
             Source::Directory(path) => {
-                let root = Root::open(path).map_err(|cause| OpenError::Root(path.clone(), cause))?;
+                let mut root = Root::open(path).map_err(|cause| OpenError::Root(path.clone(), cause))?;
+                if let Some(logins) = &config.logins {
+                    root = root.with_grafts(Logins::grafts(logins));
+                }
                 Tree::Disk {
                     root: Arc::new(root),
                     symlinks: config.symlinks,
@@ -141,31 +147,14 @@ impl Shared {
         hash_with(&self.hasher, path)
     }
 
-    /// The configured field lines of the answer to `path` that is made of `file`, both as paths of the
-    /// site: a later line of a name takes the place of an earlier one.
-    fn configured_for(&self, path: &[u8], file: &[u8]) -> Bytes {
-        let rules = &self.config.field_rules;
-        let mut applying = rules
-            .iter()
-            .filter(|rule| rule.path.matches(path) || rule.path.matches(file))
-            .peekable();
-        if applying.peek().is_none() {
+    /// The field lines, each with its CRLF, that filters left an answer, if these are not those of all.
+    fn lines(&self, fields: Option<Vec<(String, String)>>) -> Bytes {
+        let Some(fields) = fields else {
             return self.configured.clone();
-        }
-        let general = self.config.fields.iter().map(|(name, value)| (&**name, &**value));
-        let mut lines: Vec<(&str, &str)> = general.collect();
-        for rule in applying {
-            lines.retain(|(name, _)| {
-                !rule
-                    .header
-                    .iter()
-                    .any(|line| line.name().eq_ignore_ascii_case(name))
-            });
-            lines.extend(rule.header.iter().map(|line| (line.name(), line.value())));
-        }
+        };
         let mut out = Vec::new();
-        for (name, value) in lines {
-            represent::line(&mut out, name, value.as_bytes());
+        for (name, value) in fields {
+            represent::line(&mut out, &name, value.as_bytes());
         }
         out.into()
     }

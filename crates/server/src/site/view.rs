@@ -49,6 +49,8 @@ pub struct View {
     now: Instant,
     wall: UnixTime,
     used_at: Instant,
+    /// Loads and encodings that were given to it.
+    finished: u64,
 }
 
 /// Where letting go of the dead stands.
@@ -106,6 +108,7 @@ impl View {
             now,
             wall,
             used_at: now,
+            finished: 0,
             shared,
         }
     }
@@ -154,6 +157,12 @@ impl View {
         self.shared.store.deaths()
     }
 
+    /// Changes whenever what the cache holds may be other than before, as far as this view knows.
+    #[inline]
+    pub(crate) fn changes(&self) -> u64 {
+        self.deaths().wrapping_add(self.finished)
+    }
+
     /// Whether it holds nothing, as after a while without use: then nobody should for its sake.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
@@ -200,6 +209,7 @@ impl View {
 
     /// Takes a finished job in and returns its answer.
     pub fn finish(&mut self, loaded: Loaded) -> Arc<Entry> {
+        self.finished += 1;
         let entry = loaded.entry;
         let kept = entry.token != Token::NONE && !entry.is_dead();
         if kept && self.find(entry.hash, &entry.path).is_none() {

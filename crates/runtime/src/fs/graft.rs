@@ -1,0 +1,57 @@
+//! Names directly below a root that stand for directories elsewhere.
+//!
+//! Decides which part of a path is such a name and what is left for the directory it stands for. Where a
+//! name leads is the owner's to say, and how a directory is opened is [`super::open`]'s.
+
+use std::fmt;
+use std::path::PathBuf;
+
+/// Where a grafted directory is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Graft {
+    /// A path that whoever named it answers for: links on it are followed.
+    pub base: PathBuf,
+    /// The directory below that. No link on this part is followed; it must be readable and searchable.
+    pub below: Vec<u8>,
+    /// False for one that is only to be looked for like the others, and never found.
+    pub exists: bool,
+}
+
+/// Says where a name leads.
+type Lead = Box<dyn Fn(&[u8]) -> Graft + Send + Sync>;
+
+/// The grafted directories of a root: all names that begin with one byte.
+pub struct Grafts {
+    sign: u8,
+    lead: Lead,
+}
+
+impl Grafts {
+    /// Names that begin with `sign` lead where `lead` says, which is asked for each path that is opened,
+    /// with the name and its sign. It must not wait, and should take as long for a name that leads nowhere.
+    pub fn new(sign: u8, lead: impl Fn(&[u8]) -> Graft + Send + Sync + 'static) -> Grafts {
+        Grafts {
+            sign,
+            lead: Box::new(lead),
+        }
+    }
+
+    /// Where a path leads, and what follows the name. `None` if it leads below the root.
+    pub(super) fn find<'p>(&self, rel: &'p [u8]) -> Option<(Graft, &'p [u8])> {
+        let name = self.name(rel)?;
+        let rest = rel.get(name.len() + 1..).unwrap_or_default();
+        Some(((self.lead)(name), rest))
+    }
+
+    /// The name at the beginning of a path.
+    pub(super) fn name<'p>(&self, rel: &'p [u8]) -> Option<&'p [u8]> {
+        let name = rel.split(|&b| b == b'/').next()?;
+        (name.first() == Some(&self.sign)).then_some(name)
+    }
+}
+
+impl fmt::Debug for Grafts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Grafts({:?})", char::from(self.sign))
+    }
+}
