@@ -1,6 +1,7 @@
 //! The one binary: dispatches to a command and turns its outcome into an exit code. It knows what
 //! commands there are and nothing about any of them.
 
+mod adapt;
 mod cache;
 mod cli;
 mod demo;
@@ -18,6 +19,7 @@ fn main() -> ExitCode {
     let outcome = match cli.command {
         cli::Command::Serve(flags) => serve::run(&flags, &voice),
         cli::Command::Ctl(flags) => cli::ctl::run(&flags, &voice),
+        cli::Command::Adapt { what } => adapt::run(&what, &voice),
         cli::Command::Cache { what } => cache::run(&what, &voice),
         cli::Command::Completions(flags) => cli::manual::complete(&flags),
         cli::Command::Man(flags) => cli::manual::write(&flags),

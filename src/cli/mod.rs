@@ -1,6 +1,7 @@
 //! What can be typed: every flag declared once, a file per command. Decides spelling, help and exit
 //! codes; does nothing but say what there is.
 
+pub(crate) mod adapt;
 mod behavior;
 pub(crate) mod cache;
 pub(crate) mod ctl;
@@ -71,6 +72,14 @@ pub(crate) enum Command {
 
     /// Asks a running server, or changes how it works
     Ctl(ctl::Flags),
+
+    /// Says what the server's controllers would decide
+    #[command(arg_required_else_help = true)]
+    Adapt {
+        /// What to do
+        #[command(subcommand)]
+        what: adapt::Command,
+    },
 
     /// Says what a cache would have done with the requests of an access log
     #[command(arg_required_else_help = true)]

@@ -7,8 +7,8 @@ use super::tilde::TildeFlags;
 use clap::Args;
 use measure::{Bytes, Duration};
 use server::config::{
-    CachePolicy, Concurrency, Config, ConfigError, FieldLine, IoKind, Landlock, Listen, LiveFor, LogFormat,
-    Preset, User, Workers, parse_duration,
+    Adapt, CachePolicy, Concurrency, Config, ConfigError, FieldLine, IoKind, Landlock, Listen, LiveFor,
+    LogFormat, Preset, User, Workers, parse_duration,
 };
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -167,6 +167,15 @@ pub(crate) struct Flags {
     #[arg(long, env = "WEIR_HEALTH", num_args = 0..=1, require_equals = true, default_missing_value = "true",
           value_name = "BOOL", help_heading = "Operation")]
     health: Option<bool>,
+
+    /// What it may change of its own accord: auto (what is not set), dry-run (it says what it would
+    /// change), off [default: auto]
+    #[arg(long, value_name = "HOW", env = "WEIR_ADAPT", help_heading = "Operation")]
+    adapt: Option<Adapt>,
+
+    /// Writes what it notices, a JSON line a second, for `weir adapt replay` [default: none]
+    #[arg(long, value_name = "FILE", env = "WEIR_RECORD", help_heading = "Operation")]
+    record: Option<PathBuf>,
 
     /// Access log; - is standard output [default: none]
     #[arg(long, value_name = "FILE", env = "WEIR_ACCESS_LOG", help_heading = "Log")]
@@ -383,6 +392,7 @@ impl Flags {
             health,
             log_format,
             log_tcp,
+            adapt,
             landlock,
             max_connections,
             max_connections_per_address,
@@ -411,6 +421,9 @@ impl Flags {
         }
         if self.control.is_some() {
             config.control.clone_from(&self.control);
+        }
+        if self.record.is_some() {
+            config.record.clone_from(&self.record);
         }
         if self.access_log.is_some() {
             config.access_log.clone_from(&self.access_log);
@@ -521,6 +534,10 @@ mod tests {
             "json",
             "--user",
             "www:web",
+            "--adapt",
+            "dry-run",
+            "--record",
+            "sensors.jsonl",
             "--landlock",
             "root",
             "--idle-timeout",
@@ -533,7 +550,7 @@ mod tests {
             "root = 'site'\nlisten = [':80', '[::1]:81']\nworkers = 3\nconcurrency = 'pool'\nio = 'blocking'\n\
              cache-policy = 'lru'\ncache-size = '1.5MiB'\nlisting = true\nsymlinks = false\n\
              spa-fallback = '/index.html'\naccess-log = '-'\nlog-format = 'json'\nuser = 'www:web'\n\
-             landlock = 'root'\nidle-timeout = '1m30s'\n\
+             adapt = 'dry-run'\nrecord = 'sensors.jsonl'\nlandlock = 'root'\nidle-timeout = '1m30s'\n\
              header = ['X-Frame-Options: DENY']\n[error-pages]\n404 = '/404.html'\n5xx = '/sorry.html'\n",
             "weir.toml",
         )

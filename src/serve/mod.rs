@@ -12,6 +12,7 @@
 //! ```
 
 mod access_log;
+mod adaptation;
 mod control;
 mod descriptors;
 mod drivers;
@@ -27,6 +28,7 @@ use crate::cli::serve::Flags;
 use crate::cli::{Cli, Failure, Voice};
 use crate::demo;
 use access_log::AccessLog;
+use adaptation::Adaptation;
 pub(crate) use control::{Change, Wish};
 use descriptors::Shares;
 use drivers::Drivers;
@@ -105,6 +107,11 @@ fn serve(
     fit(&mut config, &choice, &shares);
     let listeners = sockets::open(&config, &choice, &mut given)?;
     let control = control(&config, &mut signals, predecessor.is_some())?;
+    let adaptation = Adaptation::start(&config)?;
+    let herd = Herd {
+        knobs: adaptation::knobs(adaptation.is_some())?,
+        ..Herd::default()
+    };
     // Before the first thread, which would keep what this one gives up.
     let rights = Rights::give_up(&config, flags.file(), &listeners, &program, given.confined)?;
     let choice = match choice.io {
@@ -115,7 +122,7 @@ fn serve(
     let explained = |failure: Failure| failure.with(|text| rights.hint(text));
     rights.refuse(&config, flags).map_err(explained)?;
     let log = AccessLog::open(config.access_log.as_deref(), None).map_err(explained)?;
-    let server = open(config.clone(), Herd::default(), log.as_ref(), flags).map_err(explained)?;
+    let server = open(config.clone(), herd, log.as_ref(), flags).map_err(explained)?;
     let server = Arc::new(server);
     server.set_about(about(&choice, None));
     let how = Listening {
@@ -153,6 +160,7 @@ fn serve(
         role: Role::Whole {
             upgrade: Box::new(upgrade),
             control,
+            adaptation,
             heart: Heart::start(notify::watchdog(), clock::now()),
         },
     };
@@ -293,6 +301,7 @@ enum Role {
         upgrade: Box<Upgrade>,
         heart: Heart,
         control: Option<Control>,
+        adaptation: Option<Adaptation>,
     },
     /// One of its worker processes. Their founder says what there is to say.
     Member(Member),
@@ -303,8 +312,23 @@ impl Role {
     fn patience(&self, now: Instant) -> Option<Duration> {
         match self {
             Role::Whole { upgrade, .. } if upgrade.is_underway() => Some(upgrade::TICK),
-            Role::Whole { heart, .. } => heart.patience(now),
+            Role::Whole {
+                heart, adaptation, ..
+            } => {
+                let look = adaptation.as_ref().map(|adaptation| adaptation.patience(now));
+                [heart.patience(now), look].into_iter().flatten().min()
+            }
             Role::Member(_) => None,
+        }
+    }
+
+    fn adapt(&mut self, server: &Server) {
+        if let Role::Whole {
+            adaptation: Some(adaptation),
+            ..
+        } = self
+        {
+            adaptation.tend(server);
         }
     }
 
@@ -370,6 +394,7 @@ impl Operator<'_> {
                 },
                 None => {}
             }
+            self.role.adapt(&self.server);
             if let Role::Whole { upgrade, heart, .. } = &mut self.role {
                 if let Some(pid) = upgrade.look(clock::now()) {
                     tracing::info!("upgraded: process {pid} serves");

@@ -19,6 +19,7 @@
 //! A server of this kind can follow another in place, and cannot be followed so: a new founder and the old
 //! one's members would have to agree on who may have how many connections.
 
+use super::adaptation::{self, Adaptation};
 use super::descriptors::Shares;
 use super::drivers::Drivers;
 use super::manager::{self, Heart};
@@ -41,8 +42,9 @@ use runtime::signal::Signal;
 use runtime::strategy;
 use runtime::{clock, machine};
 use server::About;
+use server::adapt::{Knobs, Sample};
 use server::config::{Concurrency, Config};
-use server::counters::Board;
+use server::counters::{Board, Readings};
 use server::peers::{Among, Peers};
 use std::sync::Arc;
 
@@ -78,6 +80,8 @@ pub(super) fn run(
     let herd =
         Herd::new(size(choice), common_len, Board::SHAPE).map_err(|error| refused("signals", &error))?;
     let listeners = sockets::open(&config, choice, &mut given)?;
+    let adaptation = Adaptation::start(&config)?;
+    let knobs = adaptation::knobs(adaptation.is_some())?;
     let addresses = sockets::addresses(&listeners);
     // Before the first member, which would keep what this process gives up.
     let program = Program::of_this_process();
@@ -94,6 +98,8 @@ pub(super) fn run(
         predecessor,
         listeners,
         herd,
+        adaptation,
+        knobs,
         reloading: None,
         heart: Heart::start(notify::watchdog(), clock::now()),
     };
@@ -153,6 +159,9 @@ struct Founder<'a> {
     predecessor: &'a mut Option<Predecessor>,
     listeners: Vec<Listener>,
     herd: Herd,
+    adaptation: Option<Adaptation>,
+    /// What all members have.
+    knobs: Knobs,
     /// Keys that cannot change while it runs, to be told when all members have reloaded.
     reloading: Option<Vec<&'static str>>,
     heart: Heart,
@@ -202,6 +211,7 @@ impl Founder<'_> {
             predecessor,
             listeners,
             herd,
+            knobs,
             ..
         } = self;
         let mut life = |member: Member| {
@@ -212,6 +222,7 @@ impl Founder<'_> {
             let herd = server::Herd {
                 peers: Peers::from(Among::new(member.common().clone(), *common_len, number)),
                 board: Board::among(member.ledger().clone(), number, std::process::id()),
+                knobs: knobs.clone(),
             };
             let work = Work {
                 config: config.clone(),
@@ -266,9 +277,15 @@ impl Founder<'_> {
                 say_reloaded(&self.reloading.take().unwrap_or_default(), self.flags);
                 manager::serves(None);
             }
-            let patience = self.heart.patience(clock::now());
-            let news = self.wait(patience)?;
+            let now = clock::now();
+            let look = self
+                .adaptation
+                .as_ref()
+                .map(|adaptation| adaptation.patience(now));
+            let patience = [self.heart.patience(now), look];
+            let news = self.wait(patience.into_iter().flatten().min())?;
             self.heart.beat(clock::now());
+            self.adapt();
             match news {
                 News::Wanted(Signal::Stop) => {
                     manager::stopping();
@@ -292,6 +309,23 @@ impl Founder<'_> {
                 },
                 News::Changed | News::Nothing => {}
             }
+        }
+    }
+
+    /// Looks at the members, if it is time to, and tells all of them what to change.
+    fn adapt(&mut self) {
+        let Some(adaptation) = &mut self.adaptation else {
+            return;
+        };
+        let herd = &self.herd;
+        let pids: Vec<u32> = herd.pids().collect();
+        let settings = adaptation.tend_processes(&pids, |reading| Sample {
+            reading,
+            totals: Readings::of(herd.ledger()).totals(),
+            open: u32::try_from(herd.open()).unwrap_or(u32::MAX),
+        });
+        if let Some(settings) = settings {
+            self.knobs.set(settings);
         }
     }
 

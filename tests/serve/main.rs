@@ -1,6 +1,7 @@
 //! The black box: every test here starts the built binary, speaks to it over a real socket and looks
 //! only at what a client, an operator or the file system can see. Each test runs once per strategy.
 //!
+//! - `adapt`: what the server notices, and what its controllers would do
 //! - `ahead`: what a page embeds is in memory before it is asked for
 //! - `files`: which file answers which path; redirects, listings, error pages, methods
 //! - `representations`: conditions, ranges, content codings
@@ -35,6 +36,7 @@ mod process;
 mod tree;
 mod wire;
 
+mod adapt;
 mod ahead;
 mod behavior;
 mod bounds;

@@ -483,6 +483,17 @@ impl Herd {
         })
     }
 
+    /// Where all members count.
+    pub fn ledger(&self) -> &Ledger {
+        &self.ledger
+    }
+
+    /// The system's numbers of the members.
+    pub fn pids(&self) -> impl Iterator<Item = u32> {
+        self.members()
+            .map(|pid| pid.as_raw_nonzero().get().unsigned_abs())
+    }
+
     /// Numbers of the slots that are taken.
     pub fn numbers(&self) -> impl Iterator<Item = usize> {
         let taken = |number: &usize| matches!(self.slots[*number], Slot::Taken { .. });

@@ -70,6 +70,8 @@ pub enum Event<'a, J: Job> {
     /// This listener's strategy is being replaced, and nothing is urgent: the next answer says that it is the
     /// last. An idle session waits for its next request, as one may be on its way.
     Retire,
+    /// Its bounds may have changed: one that waits may have to wait for less long.
+    Reconsider,
     /// The connection failed (reset, broken pipe, a file that could not be read). Only `Close` is sensible.
     Lost(Loss),
 }
@@ -172,6 +174,11 @@ pub trait Context: Send + 'static {
 
     /// When `turn` must be called even if nothing happens (to flush a log buffer, say).
     fn wake(&self) -> Option<Instant>;
+
+    /// Whether the bounds of sessions have changed since this was last asked: each is told to reconsider.
+    fn has_new_bounds(&mut self) -> bool {
+        false
+    }
 
     /// Whether it wants to be told when a turn has ended, which costs a reading of the clock.
     fn is_timed(&self) -> bool {

@@ -13,7 +13,7 @@ use crate::recall::Recall;
 use crate::service::{Hub, State};
 use crate::site::{Encode, Load, Loaded, View};
 use core::fmt;
-use measure::{Instant, Rng, UnixTime};
+use measure::{Duration, Instant, Rng, UnixTime};
 use runtime::{Context, Job};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -28,6 +28,11 @@ pub struct Cx {
     pub(crate) views: Vec<View>,
     /// Heads met before, with entries of `views`.
     pub(crate) recall: Recall,
+    /// Of the settings in force, and whether sessions have been told.
+    change: u64,
+    are_new: bool,
+    /// An answered connection may be idle for so long, if not as long as others.
+    pub(crate) keep_alive: Option<Duration>,
     pub(crate) clock: Clock,
     pub(crate) journal: Journal,
     pub(crate) counters: Arc<Counters>,
@@ -49,6 +54,9 @@ impl Cx {
             counters: seat.counters,
             latencies: seat.latencies,
             latest: Turn::new(),
+            change: 0,
+            are_new: false,
+            keep_alive: state.limits.early_close,
             told: hub.board.is_among().then_some(0),
             hub,
             state,
@@ -67,6 +75,8 @@ impl Cx {
         self.flush(now);
         // Other limits may hold for heads, and other rules for answers.
         self.recall.forget();
+        // The configured bounds, and what is changed of them, are looked at anew.
+        self.change = u64::MAX;
         let before = Arc::clone(&self.state);
         (self.generation, self.state) = self.hub.current();
         self.journal
@@ -79,6 +89,19 @@ impl Cx {
             self.views
                 .push(kept.unwrap_or_else(|| place.site.view(now, wall)));
         }
+    }
+
+    /// Takes the settings that were decided.
+    #[cold]
+    fn take_settings(&mut self, change: u64) {
+        self.change = change;
+        self.are_new = true;
+        let set = self.hub.knobs.settings().keep_alive;
+        let configured = self.state.limits.early_close;
+        self.keep_alive = match (set, configured) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        };
     }
 
     /// A request that began at `started` is answered now.
@@ -144,6 +167,10 @@ impl Context for Cx {
         if self.hub.generation.load(Ordering::Relaxed) != self.generation {
             self.take_state(now, wall);
         }
+        let change = self.hub.knobs.change();
+        if change != self.change {
+            self.take_settings(change);
+        }
         if self.views.is_empty() {
             let places = self.state.hosts.places().iter();
             self.views = places.map(|place| place.site.view(now, wall)).collect();
@@ -164,6 +191,11 @@ impl Context for Cx {
             (Some(a), Some(b)) => Some(a.min(b)),
             (a, b) => a.or(b),
         }
+    }
+
+    #[inline]
+    fn has_new_bounds(&mut self) -> bool {
+        std::mem::take(&mut self.are_new)
     }
 
     #[inline]

@@ -300,7 +300,8 @@ impl Board {
 }
 
 impl Readings {
-    fn of(ledger: &Ledger) -> Readings {
+    /// What stands in the ledger of several processes.
+    pub fn of(ledger: &Ledger) -> Readings {
         let all = ledger.read();
         let mut readings = Readings::default();
         let mut cache = StoreCounters::default();

@@ -1,6 +1,7 @@
 //! The file server: request steps, the cached virtual file system, cache policies.
 
 pub mod access_log;
+pub mod adapt;
 pub mod cache;
 pub mod clock;
 pub mod coding;

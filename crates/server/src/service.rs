@@ -3,6 +3,7 @@
 //!
 //! This file decides what is shared and how it changes; it does not know what a request is.
 
+use crate::adapt::{Decision, Decisions, Knobs, Sample, Settings};
 use crate::cache::StoreCounters;
 use crate::config::{Config, LiveFor};
 use crate::context::Cx;
@@ -19,6 +20,7 @@ use crate::site::{OpenError, Site, Source};
 use core::fmt;
 use measure::{Duration, Instant, Seed, UnixTime};
 use runtime::Service;
+use runtime::sensors::Reading;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -37,6 +39,8 @@ pub struct Herd {
     pub peers: Peers,
     /// Counters, so that each process can tell those of all.
     pub board: Board,
+    /// Settings that change while it runs. By default they do not.
+    pub knobs: Knobs,
 }
 
 /// What a program that uses this library adds to the server. It stays at a reload.
@@ -136,6 +140,9 @@ pub(crate) struct Hub {
     pub(crate) peers: Peers,
     paces: Paces,
     pub(crate) board: Board,
+    pub(crate) knobs: Knobs,
+    /// What was decided last.
+    decisions: Mutex<Decisions>,
     seed: Seed,
     ready: AtomicBool,
     about: Mutex<About>,
@@ -210,6 +217,8 @@ impl Server {
                 peers: herd.peers,
                 paces: Paces::default(),
                 board: herd.board,
+                knobs: herd.knobs,
+                decisions: Mutex::default(),
                 seed,
                 ready: AtomicBool::new(true),
                 about: Mutex::default(),
@@ -275,6 +284,44 @@ impl Server {
     /// Says whether it wants requests: readiness is what load balancers look at.
     pub fn set_ready(&self, ready: bool) {
         self.hub.ready.store(ready, Ordering::Relaxed);
+    }
+
+    /// Puts these settings in force, which these decisions led to, at the wall time of which they are shown.
+    pub fn adapt(&self, settings: Settings, decisions: Vec<Decision>, wall: UnixTime) {
+        self.hub.knobs.set(settings);
+        self.hub
+            .decisions
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .extend(decisions, wall);
+    }
+
+    /// What was decided last.
+    pub fn decisions(&self) -> Decisions {
+        self.hub
+            .decisions
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+
+    /// Settings that differ from the configuration now.
+    pub fn settings(&self) -> Settings {
+        self.hub.knobs.settings()
+    }
+
+    /// How often they have changed.
+    pub fn changes(&self) -> u64 {
+        self.hub.knobs.change()
+    }
+
+    /// What controllers look at.
+    pub fn sample(&self, reading: Reading) -> Sample {
+        Sample {
+            reading,
+            totals: self.readings().totals(),
+            open: self.open_connections(),
+        }
     }
 
     /// What it was told about itself.

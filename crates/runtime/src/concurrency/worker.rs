@@ -574,6 +574,9 @@ impl<V: Service, B: Backend> Worker<V, B> {
         let mut done = std::mem::take(&mut self.done);
         self.now = self.backend.wait(until, &mut done)?;
         self.cx.turn(self.now, self.backend.wall());
+        if self.cx.has_new_bounds() {
+            self.for_each(|worker, id| worker.tell_aside(id, Event::Reconsider));
+        }
         if !self.again.is_empty() {
             self.go_on();
         }

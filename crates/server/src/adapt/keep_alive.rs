@@ -90,7 +90,12 @@ impl KeepAlive {
                 *since = since.saturating_add(1);
                 None
             }
-            (State::Short { pressed, calm, since, .. }, None) => {
+            (
+                State::Short {
+                    pressed, calm, since, ..
+                },
+                None,
+            ) => {
                 *pressed = 0;
                 *calm += 1;
                 *since = since.saturating_add(1);
@@ -222,7 +227,10 @@ mod tests {
             ("1015ms", "253ms"),
             ("253ms", "250ms"),
         ];
-        let bounds: Vec<_> = bounds.iter().map(|(from, to)| (from.as_str(), to.as_str())).collect();
+        let bounds: Vec<_> = bounds
+            .iter()
+            .map(|(from, to)| (from.as_str(), to.as_str()))
+            .collect();
         assert_eq!(bounds, expected);
         assert_eq!(keep_alive.bound(), Some(LEAST));
     }
@@ -234,7 +242,9 @@ mod tests {
             keep_alive.look(&short());
         }
         assert_eq!(keep_alive.bound(), Some(Duration::from_millis(625)));
-        let changes = (0..2 * PATIENCE).filter(|_| keep_alive.look(&calm()).is_some()).count();
+        let changes = (0..2 * PATIENCE)
+            .filter(|_| keep_alive.look(&calm()).is_some())
+            .count();
         assert_eq!((changes, keep_alive.bound()), (2, None));
     }
 
@@ -245,14 +255,24 @@ mod tests {
         let mut changes = Vec::new();
         for second in 0..2000 {
             let bound = keep_alive.bound().unwrap_or(LONG);
-            let window = if bound > Duration::from_secs(2) { short() } else { calm() };
+            let window = if bound > Duration::from_secs(2) {
+                short()
+            } else {
+                calm()
+            };
             if keep_alive.look(&window).is_some() {
                 changes.push(second);
             }
         }
         let in_the_end = changes.iter().filter(|second| **second >= 1000).count();
-        assert!(in_the_end <= 8, "{in_the_end} changes in 1000 seconds: {changes:?}");
-        assert!(changes.iter().any(|second| *second >= 500), "it goes on trying: {changes:?}");
+        assert!(
+            in_the_end <= 8,
+            "{in_the_end} changes in 1000 seconds: {changes:?}"
+        );
+        assert!(
+            changes.iter().any(|second| *second >= 500),
+            "it goes on trying: {changes:?}"
+        );
     }
 
     #[test]

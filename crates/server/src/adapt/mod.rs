@@ -10,15 +10,18 @@
 //! strategy is best), document 000 the first rule (`keep_alive`). This file decides who is asked, that what the
 //! operator set stays as it is, and that a dry run changes nothing; it does not know how a knob is turned.
 
+mod decisions;
 mod keep_alive;
 mod knobs;
 mod window;
 
+pub use decisions::Decisions;
 pub use knobs::{Knobs, Settings};
-pub use window::{MemoryState, Window};
+pub use window::{MemoryState, Sample, Window};
 
 use crate::config::{Adapt, Config};
 use keep_alive::KeepAlive;
+use measure::Duration;
 use serde::Serialize;
 
 /// A change, and what led to it.
@@ -62,10 +65,18 @@ impl Adaptor {
     /// The controllers that this configuration leaves free: a knob whose value the operator has set is his.
     pub fn new(config: &Config) -> Adaptor {
         let on = config.adapt != Adapt::Off;
-        let pinned = config.idle_timeout != Config::default().idle_timeout
-            || !config.behavior.early_close.is_zero();
+        let pinned =
+            config.idle_timeout != Config::default().idle_timeout || !config.behavior.early_close.is_zero();
         Adaptor {
             keep_alive: (on && !pinned).then(|| KeepAlive::new(config.idle_timeout)),
+            settings: Settings::default(),
+        }
+    }
+
+    /// All of them, where nothing is set but how long a connection may be idle.
+    pub fn of_all(idle_timeout: Duration) -> Adaptor {
+        Adaptor {
+            keep_alive: Some(KeepAlive::new(idle_timeout)),
             settings: Settings::default(),
         }
     }

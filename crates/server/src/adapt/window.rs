@@ -70,7 +70,11 @@ pub struct Sample {
 impl Window {
     /// From one sample to a later one; `start` is where time is counted from.
     pub fn between(start: Instant, before: &Sample, after: &Sample) -> Window {
-        let span = after.reading.at.since(before.reading.at).max(Duration::from_millis(1));
+        let span = after
+            .reading
+            .at
+            .since(before.reading.at)
+            .max(Duration::from_millis(1));
         let seconds = span.as_secs_f64();
         // A total that shrank is of other processes than before.
         let rate = |before: u64, after: u64| after.saturating_sub(before) as f64 / seconds;

@@ -37,8 +37,8 @@ pub use preset::Preset;
 pub use redirect::Redirect;
 pub use tilde::{HomeDirectory, Tilde};
 pub use values::{
-    CachePolicy, Concurrency, ErrorPages, FieldLine, IoKind, Landlock, Listen, LiveFor, LogFormat, User,
-    Workers,
+    Adapt, CachePolicy, Concurrency, ErrorPages, FieldLine, IoKind, Landlock, Listen, LiveFor, LogFormat,
+    User, Workers,
 };
 
 use crate::cache::{CacheConfig, Policy};
@@ -105,6 +105,10 @@ pub struct Config {
     /// Sites for requests that name their host; others get the site of the top level.
     pub host: Vec<Host>,
 
+    /// What the server may change of its own accord.
+    pub adapt: Adapt,
+    /// Where to write down what the server noticed, a line for each second. None: nowhere.
+    pub record: Option<PathBuf>,
     /// Where `weir ctl` reaches the server: a socket of this file name. None: nowhere.
     pub control: Option<PathBuf>,
     /// Who may see the live page and the metrics under `/.weir/`.
@@ -211,6 +215,8 @@ impl Default for Config {
             redirect: Vec::new(),
             tilde: None,
             host: Vec::new(),
+            adapt: Adapt::default(),
+            record: None,
             control: None,
             live: LiveFor::default(),
             health: false,
@@ -507,6 +513,12 @@ impl Config {
         }
         if self.landlock != running.landlock {
             keys.push("landlock");
+        }
+        if self.adapt != running.adapt {
+            keys.push("adapt");
+        }
+        if self.record != running.record {
+            keys.push("record");
         }
         if self.control != running.control {
             keys.push("control");

@@ -75,6 +75,19 @@ pub enum LogFormat {
     Json,
 }
 
+/// What the server may change of its own accord.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Adapt {
+    /// Whatever is not set.
+    #[default]
+    Auto,
+    /// Nothing; it says what it would change.
+    DryRun,
+    /// Nothing, and nothing is looked at.
+    Off,
+}
+
 /// How far the kernel confines the process (Landlock).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -157,7 +170,15 @@ macro_rules! text_values {
 }
 pub(super) use text_values;
 
-text_values!(Concurrency, IoKind, CachePolicy, LogFormat, Landlock, LiveFor);
+text_values!(
+    Concurrency,
+    IoKind,
+    CachePolicy,
+    LogFormat,
+    Adapt,
+    Landlock,
+    LiveFor
+);
 
 /// Worker threads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,6 +1,8 @@
 //! The figures of one moment, as the page and `live.json` show them.
 
+use crate::adapt::Decision;
 use crate::cache::StoreCounters;
+use crate::config::show_duration;
 use crate::counters::Totals;
 use crate::latency::Durations;
 use crate::service::Server;
@@ -20,6 +22,11 @@ pub(super) struct Figures {
     pub(super) policy: String,
     pub(super) strategy: String,
     pub(super) durations: Durations,
+    /// How often the server changed a setting of its own accord.
+    pub(super) changes: u64,
+    /// How long an answered connection may be idle, and what was decided last, newest first.
+    pub(super) idle: String,
+    pub(super) decisions: Vec<String>,
     pub(super) sites: usize,
     pub(super) uptime_secs: u64,
     /// The process that answers, if there are others. The figures are of all.
@@ -29,6 +36,9 @@ pub(super) struct Figures {
 
 /// Shares of answers whose durations are shown, with their names.
 pub(super) const QUANTILES: [(&str, f64); 4] = [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999)];
+
+/// Decisions the page has room for.
+pub(super) const DECISIONS_SHOWN: usize = 8;
 
 impl Figures {
     pub(super) fn of(server: &Server, wall: UnixTime) -> Figures {
@@ -49,6 +59,14 @@ impl Figures {
             policy: config.cache_policy.to_string(),
             strategy: about.strategy.clone(),
             durations: readings.durations,
+            changes: server.changes(),
+            idle: show_duration(server.settings().keep_alive.unwrap_or(config.idle_timeout)),
+            decisions: server
+                .decisions()
+                .newest()
+                .take(DECISIONS_SHOWN)
+                .map(|(at, decision)| said(at.secs, decision))
+                .collect(),
             sites: 1 + config.host.len(),
             process: about.process,
             processes: readings.processes,
@@ -98,7 +116,17 @@ impl Figures {
                 None => write!(out, "{comma}\"{name}\":null"),
             };
         }
-        out.push_str("},\"latency-cumulative\":[");
+        let _ = write!(
+            out,
+            "}},\"adaptation\":{{\"changes\":{},\"idle\":\"{}\",\"decisions\":[",
+            self.changes, self.idle
+        );
+        for (index, decision) in self.decisions.iter().enumerate() {
+            // Durations, numbers and our own words: nothing that JSON would have to escape.
+            let comma = if index > 0 { "," } else { "" };
+            let _ = write!(out, "{comma}\"{decision}\"");
+        }
+        out.push_str("]},\"latency-cumulative\":[");
         for (index, (bound, count)) in self.durations.cumulative().enumerate() {
             let comma = if index > 0 { "," } else { "" };
             let _ = write!(out, "{comma}[{},{count}]", bound.as_micros());
@@ -106,6 +134,21 @@ impl Figures {
         out.push_str("]}\n");
         out
     }
+}
+
+/// A decision in a line, with the time of day in UTC.
+fn said(at: i64, decision: &Decision) -> String {
+    let of_day = at.rem_euclid(86_400);
+    format!(
+        "{:02}:{:02}:{:02} {} from {} to {}: {}",
+        of_day / 3600,
+        of_day / 60 % 60,
+        of_day % 60,
+        decision.knob.name(),
+        decision.from,
+        decision.to,
+        decision.why
+    )
 }
 
 fn counts(out: &mut String, totals: &Totals) {

@@ -80,6 +80,15 @@ impl Collector for Gathered {
                 readings.processes as u64,
             ),
             (
+                "idle_timeout_adapted",
+                "Milliseconds an answered connection may be idle as long as less than configured, else 0",
+                None,
+                server
+                    .settings()
+                    .keep_alive
+                    .map_or(0, |span| u64::try_from(span.as_millis()).unwrap_or(u64::MAX)),
+            ),
+            (
                 "ready",
                 "1 while requests are wanted, 0 once the server is told to stop",
                 None,
@@ -92,6 +101,11 @@ impl Collector for Gathered {
             gauge.encode(encoder)?;
         }
         for (name, help, value) in [
+            (
+                "adaptations",
+                "Changes the server made to its own settings",
+                server.changes(),
+            ),
             (
                 "cache_evictions",
                 "Entries that left the cache for want of room",

@@ -1,6 +1,6 @@
 //! The page: every figure in a table that needs no script, and a script that renews them in place.
 
-use super::figures::{Figures, QUANTILES};
+use super::figures::{DECISIONS_SHOWN, Figures, QUANTILES};
 use std::fmt::Write;
 
 /// What makes the page live; a file of its own, so that the page needs no inline script.
@@ -74,6 +74,20 @@ pub(super) fn html(figures: &Figures) -> String {
             "",
         );
         row(out, "=cache.evictions", "evicted", figures.cache.evictions, "");
+    });
+    section(&mut out, "Adaptation", |out| {
+        text_row(
+            out,
+            "adaptation.idle",
+            "idle after an answer, at most",
+            &figures.idle,
+        );
+        row(out, "=adaptation.changes", "changes", figures.changes, "");
+        for index in 0..DECISIONS_SHOWN {
+            // Empty ones are there for the script to fill.
+            let said = figures.decisions.get(index).map_or("", String::as_str);
+            text_row(out, &format!("adaptation.decisions.{index}"), "", said);
+        }
     });
     section(&mut out, "Strategy", |out| {
         text_row(out, "strategy", "in force", &figures.strategy);

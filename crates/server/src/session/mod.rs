@@ -257,7 +257,7 @@ impl Session {
         } else {
             self.phase = Phase::Idle;
             let limits = &cx.state.limits;
-            let early = limits.early_close.filter(|_| self.requests > 0);
+            let early = cx.keep_alive.filter(|_| self.requests > 0);
             self.deadline = now + early.map_or(limits.idle_timeout, |early| early.min(limits.idle_timeout));
         }
     }
@@ -340,6 +340,15 @@ impl Session {
         }
     }
 
+    /// One that is idle waits no longer than it would if it had become so now.
+    fn reconsider(&mut self, cx: &Cx, now: Instant) {
+        if let Phase::Idle = self.phase {
+            let before = self.deadline;
+            self.idle(cx, now);
+            self.deadline = self.deadline.min(before);
+        }
+    }
+
     /// Waits no longer than [`Limits::HURRY`] for a peer to whom nothing is owed yet, or any more.
     fn hurry(&mut self, now: Instant) {
         self.deadline = self.deadline.min(now + Limits::HURRY);
@@ -377,6 +386,7 @@ impl runtime::Session for Session {
             Event::Deadline => self.timeout(cx, tx, now),
             Event::Drain => self.drain(now),
             Event::Retire => self.retiring = true,
+            Event::Reconsider => self.reconsider(cx, now),
             Event::Lost(Loss::Socket(_)) => self.abort(cx, Cut::Peer, now),
             Event::Lost(Loss::File(_)) => self.abort(cx, Cut::File, now),
         }

@@ -211,6 +211,9 @@ impl Rig {
     pub(super) fn turn(&mut self) {
         let secs = (self.now.as_nanos() / 1_000_000_000) as i64 - 1;
         self.cx.turn(self.now, UnixTime::from_secs(WALL + secs));
+        if self.cx.has_new_bounds() {
+            self.event(Event::Reconsider);
+        }
     }
 
     /// The peer reads again.

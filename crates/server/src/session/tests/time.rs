@@ -1,7 +1,11 @@
 //! Every deadline, in virtual time.
 
-use super::rig::{End, Rig, answers};
-use measure::Duration;
+use super::rig::{End, Lines, Rig, answers, source};
+use crate::adapt::{Knobs, Settings};
+use crate::config::Config;
+use crate::{Additions, Herd, Server};
+use measure::{Duration, Seed, UnixTime};
+use std::sync::Arc;
 
 const fn secs(n: u64) -> Duration {
     Duration::from_secs(n)
@@ -125,4 +129,60 @@ fn an_answer_carries_the_second_it_was_made_in() {
         .map(|a| a.field("date").unwrap()[17..25].to_owned())
         .collect();
     assert_eq!(dates, ["01:46:40", "01:46:41", "01:46:42"]);
+}
+
+/// One that is told to keep idle connections for less long.
+fn adapted(config: Config) -> Rig {
+    let herd = Herd {
+        knobs: Knobs::new().unwrap(),
+        ..Herd::default()
+    };
+    let server = Server::open_with(Additions::default(), herd, config, source(), None, Seed(1)).unwrap();
+    Rig::of(server, Arc::new(Lines::default()))
+}
+
+fn keep_alive(rig: &Rig, keep_alive: Option<Duration>) {
+    let settings = Settings { keep_alive };
+    rig.server.adapt(settings, Vec::new(), UnixTime::from_secs(0));
+}
+
+#[test]
+fn a_shorter_time_holds_for_those_who_are_idle_already() {
+    let mut rig = adapted(Config::default());
+    rig.send(b"GET /digits.bin HTTP/1.1\r\nHost: a\r\n\r\n");
+    rig.wait(secs(10));
+    keep_alive(&rig, Some(secs(2)));
+    rig.wait(secs(1));
+    assert_eq!(rig.end, End::Open, "told at the end of that second");
+    rig.wait(secs(3));
+    assert_eq!(rig.end, End::Closed);
+}
+
+#[test]
+fn a_shorter_time_is_for_those_who_were_answered_and_goes_again() {
+    let mut rig = adapted(Config::default());
+    keep_alive(&rig, Some(secs(2)));
+    rig.turn();
+    rig.wait(secs(15));
+    assert_eq!(rig.end, End::Open, "nothing was asked yet: the time for a head");
+    rig.send(b"GET /digits.bin HTTP/1.1\r\nHost: a\r\n\r\n");
+    keep_alive(&rig, None);
+    rig.turn();
+    rig.send(b"GET /digits.bin HTTP/1.1\r\nHost: a\r\n\r\n");
+    rig.wait(secs(60));
+    assert_eq!(rig.end, End::Open, "as configured");
+    rig.wait(secs(6));
+    assert_eq!(rig.end, End::Closed);
+}
+
+#[test]
+fn a_configured_early_close_is_never_made_longer() {
+    let mut config = Config::default();
+    config.behavior.early_close = secs(1);
+    let mut rig = adapted(config);
+    keep_alive(&rig, Some(secs(30)));
+    rig.turn();
+    rig.send(b"GET /digits.bin HTTP/1.1\r\nHost: a\r\n\r\n");
+    rig.wait(secs(2));
+    assert_eq!(rig.end, End::Closed);
 }

@@ -1,0 +1,153 @@
+//! Looks once a second at what can be noticed, writes it down if asked to, and puts in force what the controllers of
+//! `server::adapt` decide. Decides when; refuses to know what is good for a server.
+
+use super::refused;
+use crate::cli::Failure;
+use measure::{Duration, Instant};
+use runtime::clock;
+use runtime::sensors::{Reading, Sensors};
+use server::Server;
+use server::adapt::{Adaptor, Decision, Knobs, Sample, Settings, Window};
+use server::config::{Adapt, Config};
+use std::fs::File;
+use std::io::Write;
+use std::path::PathBuf;
+
+/// Between two looks.
+const TICK: Duration = Duration::from_secs(1);
+/// What a recording may have: some days.
+const RECORD_MAX: u64 = 256 << 20;
+
+/// The loop from sensors to settings.
+#[derive(Debug)]
+pub(crate) struct Adaptation {
+    sensors: Sensors,
+    adaptor: Adaptor,
+    applies: bool,
+    record: Option<Record>,
+    start: Instant,
+    before: Option<Sample>,
+    next: Instant,
+}
+
+#[derive(Debug)]
+struct Record {
+    path: PathBuf,
+    file: File,
+    left: u64,
+}
+
+impl Adaptation {
+    /// None if nothing could change and nothing is to be written down.
+    ///
+    /// # Errors
+    /// `System` for a recording that cannot be written.
+    pub(crate) fn start(config: &Config) -> Result<Option<Adaptation>, Failure> {
+        let record = config.record.clone().map(Record::open).transpose()?;
+        let adaptor = Adaptor::new(config);
+        if adaptor.is_idle() && record.is_none() {
+            return Ok(None);
+        }
+        let now = clock::now();
+        Ok(Some(Adaptation {
+            sensors: Sensors::open(),
+            adaptor,
+            applies: config.adapt == Adapt::Auto,
+            record,
+            start: now,
+            before: None,
+            next: now,
+        }))
+    }
+
+    /// How long may be waited for something else.
+    pub(crate) fn patience(&self, now: Instant) -> Duration {
+        self.next.max(now).since(now)
+    }
+
+    /// Looks if it is time to; says what is to be in force from now on, and why, if that changes.
+    fn look(
+        &mut self,
+        others: &[u32],
+        sample: impl FnOnce(Reading) -> Sample,
+    ) -> Option<(Settings, Vec<Decision>)> {
+        let now = clock::now();
+        if now < self.next {
+            return None;
+        }
+        self.next = now + TICK;
+        let after = sample(self.sensors.read(others));
+        let before = self.before.replace(after.clone())?;
+        let window = Window::between(self.start, &before, &after);
+        if let Some(record) = &mut self.record
+            && !record.write(&window)
+        {
+            self.record = None;
+        }
+        let decisions = self.adaptor.look(&window);
+        for Decision { knob, from, to, why } in &decisions {
+            let knob = knob.name();
+            match self.applies {
+                true => tracing::info!("{knob} from {from} to {to}: {why}"),
+                false => tracing::info!("{knob} would change from {from} to {to} (dry run): {why}"),
+            }
+        }
+        (self.applies && !decisions.is_empty()).then(|| (self.adaptor.settings(), decisions))
+    }
+
+    /// Looks at a server of this process and adapts it.
+    pub(crate) fn tend(&mut self, server: &Server) {
+        if let Some((settings, decisions)) = self.look(&[], |reading| server.sample(reading)) {
+            server.adapt(settings, decisions, clock::wall());
+        }
+    }
+
+    /// Looks at worker processes; gives what they are to have.
+    pub(crate) fn tend_processes(
+        &mut self,
+        pids: &[u32],
+        sample: impl FnOnce(Reading) -> Sample,
+    ) -> Option<Settings> {
+        self.look(pids, sample).map(|(settings, _)| settings)
+    }
+}
+
+/// Where settings are put for all workers, of this process and those it forks afterwards.
+///
+/// # Errors
+/// `System`, if there is no memory.
+pub(crate) fn knobs(may_change: bool) -> Result<Knobs, Failure> {
+    match may_change {
+        true => Knobs::new().map_err(|error| refused("shared memory", &error)),
+        false => Ok(Knobs::default()),
+    }
+}
+
+impl Record {
+    fn open(path: PathBuf) -> Result<Record, Failure> {
+        let file = File::create(&path)
+            .map_err(|error| refused(&format!("the recording `{}`", path.display()), &error))?;
+        Ok(Record {
+            path,
+            file,
+            left: RECORD_MAX,
+        })
+    }
+
+    /// Whether it goes on. What stands there already stays readable.
+    fn write(&mut self, window: &Window) -> bool {
+        let mut line = serde_json::to_vec(window).expect("numbers and names only");
+        line.push(b'\n');
+        let len = line.len() as u64;
+        if len > self.left {
+            tracing::warn!("`{}` is full: nothing more is recorded", self.path.display());
+            return false;
+        }
+        if let Err(error) = self.file.write_all(&line) {
+            tracing::warn!("nothing more is recorded to `{}`: {error}", self.path.display());
+            return false;
+        }
+        self.left -= len;
+        true
+    }
+}
