@@ -26,10 +26,11 @@ const PRESSED_MIN: u32 = 2;
 /// Calm windows before it is tried whether more time does harm.
 const PATIENCE: u32 = 10;
 const PATIENCE_MAX: u32 = 320;
-/// Pages of files per second that come back after eviction: 2 MiB. Less is what any full cache has.
-const REFAULTS_MIN: f64 = 512.0;
+/// Pages of files per second that come back after eviction. Less is what any full cache has: a disk of a hundred reads a
+/// second is at its limit with some 300 of them, and a server on it without want of memory had 30 to 60.
+const REFAULTS_MIN: f64 = 100.0;
 /// Share of the time lost to memory or disk below which nobody is pressed.
-const STALLED_MIN: f64 = 0.05;
+const STALLED_MIN: f64 = 0.1;
 /// Share of the bound on memory that is in use when memory is short.
 const FULL: f64 = 0.9;
 /// Share of the bound that must be something else than files, or closing connections would bring nothing.
