@@ -26,7 +26,7 @@ pub(crate) struct TildeFlags {
     )]
     tilde_disabled: Vec<String>,
 
-    /// Lowest user number of a person; lower ones have no page unless enabled by name [in the table: 1000]
+    /// Lowest user number of a person; lower ones have no page unless enabled by name; 1000 if not given
     #[arg(long, value_name = "UID", env = "WEIR_TILDE_MIN_UID")]
     tilde_min_uid: Option<u32>,
 }

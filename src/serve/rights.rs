@@ -225,10 +225,11 @@ fn reach(
         }
     }
     for logins in logins(config) {
-        match how {
-            Landlock::Root => read.extend(logins.directories().filter(|directory| directory.exists())),
-            // Who is new at a reload has a home beside the others.
-            Landlock::Auto | Landlock::Off => read.extend(logins.homes().flat_map(around)),
+        read.extend(logins.directories().filter(|directory| directory.exists()));
+        if how != Landlock::Root {
+            // Who is new at a reload has a home beside the others. Some logins of the system live at `/`.
+            let homes = logins.homes().filter(|home| home.parent().is_some());
+            read.extend(homes.flat_map(around));
         }
     }
     // Editors and Kubernetes replace the file, so its folder is what stays.

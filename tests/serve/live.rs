@@ -130,9 +130,9 @@ fn the_figures_are_of_all_processes(strategy: Strategy) {
     assert!(metrics.contains("\nweir_processes "), "{metrics}");
     // What a process counted that is killed is not lost, and what it held is.
     let requests = live_of(&mut connections[0])["totals"]["requests"].as_u64();
-    let last = live_of(connections.last_mut().expect("eight"))["process"].to_string();
+    let last = live_of(connections.last_mut().expect("eight"))["process"].clone();
     drop(connections);
-    let killed = Command::new("kill").args(["-KILL", &last]).status();
+    let killed = Command::new("kill").args(["-KILL", &last.to_string()]).status();
     assert!(killed.expect("kill").success());
     eventually("a sum without the one that is gone", || {
         // One that is killed as it accepts resets the connection.
@@ -140,7 +140,7 @@ fn the_figures_are_of_all_processes(strategy: Strategy) {
         connection.try_send(head("GET", "/.weir/live.json", &[]));
         let answer = connection.try_receive("GET")?;
         let live: Value = serde_json::from_str(&answer.text()).expect("JSON");
-        let pids_differ = live["process"].to_string() != last;
+        let pids_differ = live["process"] != last;
         let gone = live["connections"] == 1 && pids_differ;
         (gone && live["totals"]["requests"].as_u64() > requests).then_some(())
     });

@@ -8,6 +8,7 @@ pub(crate) mod front;
 pub(crate) mod offload;
 pub(crate) mod one_context;
 pub(crate) mod supervise;
+pub(crate) mod together;
 pub(crate) mod worker;
 
 #[cfg(test)]

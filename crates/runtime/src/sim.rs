@@ -28,7 +28,8 @@
 mod network;
 
 use crate::concurrency::offload::Hands;
-use crate::concurrency::worker::{Bounds, Control, Counters, Together, Worker};
+use crate::concurrency::together::{Control, Counters, Together};
+use crate::concurrency::worker::{Bounds, Worker};
 use crate::session::{Service, Session};
 use crate::strategy::Manner;
 use crossbeam_utils::CachePadded;

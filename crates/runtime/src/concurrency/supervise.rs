@@ -8,7 +8,7 @@
 //! Decides when; refuses to know what a worker is. A session that panics never comes here: its worker
 //! buries it.
 
-use super::worker::{Control, Together};
+use super::together::{Control, Together};
 use crate::clock;
 use measure::Duration;
 use std::os::fd::OwnedFd;

@@ -17,33 +17,32 @@
 //! receive again. `ROUNDS_MAX` bounds that, so that a peer who never stops sending waits in line like
 //! everyone else.
 
+mod coming;
+mod ending;
+
+pub(crate) use coming::{Arrival, Parcel};
+
 use super::front::Front;
 use super::offload::{Finished, Hands, Work};
-use crate::herd::Seat;
+use super::together::{Control, Counters, Together, count};
 use crate::io::table::Table;
 use crate::io::{Backend, Done, Id, Op, Out};
 use crate::session::{Action, Context, Event, Job, JobOf, Loss, Service, Session};
 use crate::strategy::Manner;
 use crate::timer::Wheel;
+use ending::Stopping;
 use measure::{Duration, Instant};
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::num::NonZeroU32;
-use std::os::fd::OwnedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 
 /// How often one connection may receive before the others have their turn.
 const ROUNDS_MAX: u32 = 8;
-/// How many connections one listener may bring in one turn.
-const ACCEPTS_MAX: u32 = 64;
 /// How many boxes for output are kept for reuse.
 const SPARE_OUT_MAX: usize = 16;
-/// How long accepting pauses when descriptors or memory ran out, or the limit is reached.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-/// How often at most a failing accept is written to the log.
-const LOG_EVERY: Duration = Duration::from_secs(1);
 
 /// What bounds a worker.
 #[derive(Clone, Copy, Debug)]
@@ -56,134 +55,6 @@ pub(crate) struct Bounds {
     pub(crate) tick: Duration,
     /// How it goes about its work.
     pub(crate) manner: Manner,
-}
-
-/// What workers of one strategy share.
-#[derive(Debug, Default)]
-pub(crate) struct Together {
-    /// Connections open now. Written per connection, never per request.
-    pub(crate) open: AtomicUsize,
-    /// Workers that died and were replaced.
-    pub(crate) replaced: AtomicU64,
-    /// Nanoseconds of the instant before which a failing accept is not written to the log again.
-    complained_until: AtomicU64,
-    /// Where other processes see how many are open.
-    seat: Option<Seat>,
-}
-
-impl Together {
-    /// For a process among others.
-    pub(crate) fn seated(seat: Option<Seat>) -> Together {
-        Together {
-            seat,
-            ..Together::default()
-        }
-    }
-
-    fn enter(&self) {
-        let before = self.open.fetch_add(1, Ordering::Relaxed);
-        if let Some(seat) = &self.seat {
-            seat.tell_open(before + 1);
-        }
-    }
-
-    fn leave(&self) {
-        let before = self.open.fetch_sub(1, Ordering::Relaxed);
-        if let Some(seat) = &self.seat {
-            seat.tell_open(before - 1);
-        }
-    }
-
-    /// Whether it is this caller's turn to complain: once in [`LOG_EVERY`] for all workers together.
-    pub(crate) fn may_complain(&self, now: Instant) -> bool {
-        let next = (now + LOG_EVERY).as_nanos();
-        let due = |until: u64| (until <= now.as_nanos()).then_some(next);
-        self.complained_until
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, due)
-            .is_ok()
-    }
-}
-
-/// What a worker tells about itself; written by it alone, read by anyone.
-#[derive(Debug, Default)]
-pub(crate) struct Counters {
-    pub(crate) accepted: AtomicU64,
-    pub(crate) refused: AtomicU64,
-    pub(crate) open: AtomicU64,
-    pub(crate) accept_errors: AtomicU64,
-    pub(crate) jobs: AtomicU64,
-    pub(crate) offloaded: AtomicU64,
-    pub(crate) cold_reads: AtomicU64,
-}
-
-impl Counters {
-    /// Adds what a worker that has ended counted to a sum that others add to as well.
-    pub(crate) fn add_to(&self, sum: &Counters) {
-        for (own, sum) in [
-            (&self.accepted, &sum.accepted),
-            (&self.refused, &sum.refused),
-            (&self.accept_errors, &sum.accept_errors),
-            (&self.jobs, &sum.jobs),
-            (&self.offloaded, &sum.offloaded),
-            (&self.cold_reads, &sum.cold_reads),
-        ] {
-            sum.fetch_add(own.load(Ordering::Relaxed), Ordering::Relaxed);
-        }
-    }
-}
-
-/// Adds to a counter that only this thread writes: no locked instruction.
-#[inline]
-fn count(counter: &AtomicU64, by: u64) {
-    counter.store(
-        counter.load(Ordering::Relaxed).wrapping_add(by),
-        Ordering::Relaxed,
-    );
-}
-
-/// How a worker is told to stop.
-#[derive(Debug, Default)]
-pub(crate) struct Control {
-    draining: AtomicBool,
-    /// Nothing is urgent: whoever is idle may still ask.
-    gently: AtomicBool,
-    /// Nanoseconds of the instant at which patience ends.
-    until: AtomicU64,
-}
-
-impl Control {
-    /// Asks for a drain that ends at `until` at the latest. Waking the worker is the caller's part.
-    pub(crate) fn drain(&self, until: Instant) {
-        self.until.store(until.as_nanos(), Ordering::Relaxed);
-        self.gently.store(false, Ordering::Relaxed);
-        self.draining.store(true, Ordering::Release);
-    }
-
-    /// Asks for an end without haste: whoever is connected may ask once more. A drain may follow.
-    pub(crate) fn retire(&self) {
-        self.gently.store(true, Ordering::Relaxed);
-        self.until.store(u64::MAX, Ordering::Relaxed);
-        self.draining.store(true, Ordering::Release);
-    }
-
-    /// Whether nothing is urgent.
-    fn is_gentle(&self) -> bool {
-        self.gently.load(Ordering::Relaxed)
-    }
-
-    /// When patience ends; may come closer while draining.
-    fn until(&self) -> Instant {
-        Instant::from_nanos(self.until.load(Ordering::Relaxed))
-    }
-
-    /// Whether patience has ended by `now`.
-    pub(crate) fn is_over(&self, now: Instant) -> bool {
-        self.is_draining() && now >= self.until()
-    }
-
-    pub(crate) fn is_draining(&self) -> bool {
-        self.draining.load(Ordering::Acquire)
-    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -220,34 +91,6 @@ struct Conn<S> {
 }
 
 const NEVER: Instant = Instant::from_nanos(u64::MAX);
-
-/// A connection that waits for input, between two workers.
-pub(crate) struct Parcel<S> {
-    fd: OwnedFd,
-    session: S,
-    lingering: Option<NonZeroU32>,
-}
-
-/// A connection that comes from elsewhere than a listener.
-pub(crate) enum Arrival<S> {
-    /// Just accepted, from this peer.
-    New(OwnedFd, SocketAddr),
-    /// From another worker.
-    Parcel(Parcel<S>),
-}
-
-/// Where the worker is in stopping.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stopping {
-    No,
-    /// Listeners are being closed; what the last turns brought in is still being looked at. So many connections
-    /// had been accepted before.
-    Listening {
-        accepted: u64,
-    },
-    /// Everyone was told.
-    Drained,
-}
 
 /// What comes next for a connection in hand.
 enum Next<J: Job> {
@@ -362,16 +205,6 @@ impl<V: Service, B: Backend> Worker<V, B> {
         slot - size_of::<V::Session>() + Wheel::ENTRY_SIZE
     }
 
-    /// Has somebody else take connections with input.
-    pub(crate) fn hand_over_to(&mut self, front: Front<V::Session>) {
-        self.front = Some(front);
-    }
-
-    /// Has a connection join in the next turn.
-    pub(crate) fn bring(&mut self, arrival: Arrival<V::Session>) {
-        self.arrivals.push(arrival);
-    }
-
     /// Runs as long as there is a connection.
     ///
     /// # Errors
@@ -401,103 +234,10 @@ impl<V: Service, B: Backend> Worker<V, B> {
         Ok(None)
     }
 
-    /// Gives up a connection that waits for input.
-    fn part_with(&mut self, id: Id) -> Option<Parcel<V::Session>> {
-        self.conns
-            .get_mut(id)
-            .filter(|conn| conn.state == State::Reading)?;
-        let fd = self.backend.release(id)?;
-        let conn = self.conns.remove_at(id).expect("it was just looked at");
-        self.wheel.disarm(id.index);
-        self.show_open();
-        Some(Parcel {
-            fd,
-            session: conn.session,
-            lingering: conn.lingering,
-        })
-    }
-
     fn show_open(&self) {
         self.counters
             .open
             .store(self.conns.len() as u64, Ordering::Relaxed);
-    }
-
-    /// Takes in those who came from elsewhere.
-    fn arrive(&mut self) {
-        for arrival in std::mem::take(&mut self.arrivals) {
-            match arrival {
-                Arrival::New(fd, peer) => {
-                    if let Some(id) = self.backend.adopt(fd) {
-                        self.run(Next::Done(Done::Accepted { id, peer }));
-                    }
-                }
-                Arrival::Parcel(parcel) => {
-                    let Some(id) = self.backend.adopt(parcel.fd) else {
-                        self.lay_to_rest(parcel.session);
-                        continue;
-                    };
-                    let conn = Conn {
-                        session: parcel.session,
-                        due: NEVER,
-                        lingering: parcel.lingering,
-                        state: State::Turn,
-                        eof: false,
-                    };
-                    self.conns.insert_at(id, conn);
-                    self.show_open();
-                    if self.stopping == Stopping::Drained {
-                        self.tell_of_the_end(id);
-                    } else {
-                        self.run(Next::Receive(id));
-                    }
-                }
-            }
-        }
-    }
-
-    /// Gives a connection with input to whoever takes those; whether somebody does.
-    fn hand_over(&mut self, id: Id) -> bool {
-        if self.front.is_none() {
-            return false;
-        }
-        let Some(parcel) = self.part_with(id) else {
-            return false;
-        };
-        let now = self.now;
-        let given = self.front.as_mut().map(|front| front.give(parcel, now));
-        self.complain_of_threads(given);
-        true
-    }
-
-    fn take_back(&mut self) {
-        let Some(front) = &mut self.front else { return };
-        let mut parcels = Vec::new();
-        front.take_back(&mut parcels);
-        let given = front.go_on(self.now);
-        self.arrivals.extend(parcels.into_iter().map(Arrival::Parcel));
-        self.complain_of_threads(Some(given));
-        self.arrive();
-        if self.accept_paused_until.is_some() {
-            // One of them may have gone and left a place.
-            self.accept_paused_until = Some(self.now);
-        }
-    }
-
-    fn complain_of_threads(&self, given: Option<std::io::Result<()>>) {
-        if let Some(Err(error)) = given
-            && self.together.may_complain(self.now)
-        {
-            tracing::warn!("requests wait: the system starts no thread for them: {error}");
-        }
-    }
-
-    /// Tells a session whose connection is gone so; it may be one that panicked.
-    fn lay_to_rest(&mut self, mut session: V::Session) {
-        self.together.leave();
-        let now = self.now;
-        // Should it panic again, nothing more can be done for it.
-        let _ = catch_unwind(AssertUnwindSafe(|| session.closed(&mut self.cx, now)));
     }
 
     /// Connections open.
@@ -508,32 +248,6 @@ impl<V: Service, B: Backend> Worker<V, B> {
     /// The context its sessions share.
     pub(crate) fn context(&mut self) -> &mut <V::Session as Session>::Cx {
         &mut self.cx
-    }
-
-    /// Runs until drained.
-    ///
-    /// # Errors
-    /// The back end's, when it cannot go on.
-    pub(crate) fn run_until_drained(&mut self) -> std::io::Result<()> {
-        while !self.is_drained() {
-            let until = self.next_wake();
-            self.turn(until)?;
-        }
-        Ok(())
-    }
-
-    /// Whether it was told to drain and nothing is left.
-    pub(crate) fn is_drained(&self) -> bool {
-        self.stopping == Stopping::Drained
-            && self.conns.len() == 0
-            && self.arrivals.is_empty()
-            && !self.owes()
-            && self.front.as_ref().is_none_or(|front| front.outstanding() == 0)
-    }
-
-    /// Whether some may wait whom nobody else takes, now that there is room.
-    fn owes(&self) -> bool {
-        !self.gently && self.conns.len() == 0 && self.backend.owes()
     }
 
     /// Whether there is something to do before anything happens outside.
@@ -1023,153 +737,4 @@ impl<V: Service, B: Backend> Worker<V, B> {
             }
         }
     }
-
-    /// Takes the connections that wait at listeners, in bounded portions.
-    fn accept(&mut self) {
-        if self.accept_paused_until.is_some_and(|until| self.now < until) {
-            return;
-        }
-        self.accept_paused_until = None;
-        let mut at = 0;
-        while at < self.waiting.len() {
-            match self.accept_from(self.waiting[at], ACCEPTS_MAX) {
-                Accepting::Empty => drop(self.waiting.swap_remove(at)),
-                Accepting::More => at += 1,
-                Accepting::Paused => return,
-            }
-        }
-    }
-
-    fn accept_from(&mut self, listener: usize, most: u32) -> Accepting {
-        for _ in 0..most {
-            if self.together.open.load(Ordering::Relaxed) >= self.bounds.connections_max {
-                self.pause_accepting(
-                    "as many are open as the descriptors of this process allow (ulimit -n)",
-                    None,
-                );
-                return Accepting::Paused;
-            }
-            match self.backend.submit(Op::Accept { listener }) {
-                None => return Accepting::Empty,
-                Some(Done::AcceptFailed { errno }) => {
-                    count(&self.counters.accept_errors, 1);
-                    if matches!(errno, libc::EMFILE | libc::ENFILE | libc::ENOBUFS | libc::ENOMEM) {
-                        self.pause_accepting("the system is out of descriptors or memory", Some(errno));
-                        return Accepting::Paused;
-                    }
-                    // Others are of that one connection (aborted, a network error); the next may do.
-                }
-                Some(done) => self.run(Next::Done(done)),
-            }
-        }
-        Accepting::More
-    }
-
-    fn pause_accepting(&mut self, why: &str, errno: Option<i32>) {
-        self.accept_paused_until = Some(self.now + ACCEPT_PAUSE);
-        if self.together.may_complain(self.now) {
-            tracing::warn!(
-                open = self.together.open.load(Ordering::Relaxed),
-                errno,
-                "not accepting connections for now: {why}"
-            );
-        }
-    }
-
-    /// Goes through the steps of stopping; called every turn once that was asked for.
-    fn drain(&mut self) {
-        let accepted = self.counters.accepted.load(Ordering::Relaxed);
-        match self.stopping {
-            Stopping::No => {
-                // Whoever waits in the backlog was told by the kernel that he is connected: he is
-                // owed an answer as long as there is room.
-                self.accept_paused_until = None;
-                for listener in 0..self.listeners {
-                    let _ = self.accept_from(listener, BACKLOG_DRAIN_MAX);
-                }
-                self.accept_paused_until = None;
-                self.waiting.clear();
-                let _ = self.backend.submit(Op::StopListening);
-                let accepted = self.counters.accepted.load(Ordering::Relaxed);
-                self.stopping = Stopping::Listening { accepted };
-            }
-            // Each turn that brings connections in is followed by one that sees what they have said.
-            Stopping::Listening { accepted: before }
-                if self.now < self.control.until() && (accepted > before || self.backend.is_listening()) =>
-            {
-                self.stopping = Stopping::Listening { accepted };
-            }
-            Stopping::Listening { .. } => {
-                // One more turn has passed, so bytes that had arrived by then have been seen.
-                self.stopping = Stopping::Drained;
-                self.gently = self.control.is_gentle();
-                self.for_each(Self::tell_of_the_end);
-            }
-            Stopping::Drained if self.gently && !self.control.is_gentle() => {
-                self.gently = false;
-                self.for_each(Self::tell_of_the_end);
-            }
-            Stopping::Drained if self.owes() && self.now < self.control.until() => {
-                self.stopping = Stopping::No;
-                self.drain();
-            }
-            Stopping::Drained if self.now >= self.control.until() => {
-                if let Some(front) = &mut self.front {
-                    self.arrivals.extend(front.dissolve().map(Arrival::Parcel));
-                }
-                self.for_each(|worker, id| drop(worker.close(id)));
-                let _ = self.backend.submit(Op::StopListening);
-            }
-            Stopping::Drained => {}
-        }
-    }
-
-    /// Tells a connection that all ends, with haste or without.
-    fn tell_of_the_end(&mut self, id: Id) {
-        let event = if self.gently { Event::Retire } else { Event::Drain };
-        self.tell_aside(id, event);
-    }
-
-    fn for_each(&mut self, mut act: impl FnMut(&mut Self, Id)) {
-        for index in 0..self.conns.slots() {
-            if let Some(id) = self.conns.id_at(index) {
-                act(self, id);
-            }
-        }
-    }
-}
-
-impl<V: Service, B: Backend> Drop for Worker<V, B> {
-    /// A worker that ends before its connections do, by a panic or a failure of the system, gives their
-    /// places back.
-    fn drop(&mut self) {
-        for index in 0..self.conns.slots() {
-            if let Some(conn) = self.conns.id_at(index).and_then(|id| self.conns.remove_at(id)) {
-                self.lay_to_rest(conn.session);
-            }
-        }
-        let line: Vec<_> = self.front.iter_mut().flat_map(Front::dissolve).collect();
-        let arrivals = std::mem::take(&mut self.arrivals).into_iter();
-        let arrived = arrivals.filter_map(|arrival| match arrival {
-            Arrival::Parcel(parcel) => Some(parcel),
-            Arrival::New(..) => None,
-        });
-        for parcel in line.into_iter().chain(arrived) {
-            self.lay_to_rest(parcel.session);
-        }
-        self.show_open();
-    }
-}
-
-/// The most connections taken from a listener's backlog when draining.
-const BACKLOG_DRAIN_MAX: u32 = 8192;
-
-/// How taking connections from a listener ended.
-enum Accepting {
-    /// None waits any more.
-    Empty,
-    /// Others may still wait.
-    More,
-    /// Descriptors ran out or the limit is reached.
-    Paused,
 }

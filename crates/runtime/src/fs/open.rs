@@ -299,8 +299,11 @@ impl Root {
     fn reach(&self, graft: &Graft) -> Result<OwnedFd, OpenError> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let base = rustix::fs::open(&graft.base, flags, Mode::empty()).map_err(OpenError::from_errno);
-        let own = self.dir();
-        let start = base.as_ref().unwrap_or(&own.fd);
+        let instead = base.is_err().then(|| self.dir().fd.try_clone()).transpose();
+        let instead = instead.map_err(|_| OpenError::TooManyOpen)?;
+        let Some(start) = base.as_ref().ok().or(instead.as_ref()) else {
+            return Err(OpenError::NotFound);
+        };
         let how = How {
             symlinks: Symlinks::Refuse,
             wait: Wait::Block,

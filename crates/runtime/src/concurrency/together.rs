@@ -1,0 +1,139 @@
+//! What workers share with each other and with whoever started them: how many connections are open, what each
+//! counts, and that all is to end.
+//!
+//! Decides nothing: a worker writes, others read, and nobody waits for anybody.
+
+use crate::herd::Seat;
+use measure::{Duration, Instant};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+
+/// How often at most a failing accept is written to the log.
+const LOG_EVERY: Duration = Duration::from_secs(1);
+
+/// What workers of one strategy share.
+#[derive(Debug, Default)]
+pub(crate) struct Together {
+    /// Connections open now. Written per connection, never per request.
+    pub(crate) open: AtomicUsize,
+    /// Workers that died and were replaced.
+    pub(crate) replaced: AtomicU64,
+    /// Nanoseconds of the instant before which a failing accept is not written to the log again.
+    complained_until: AtomicU64,
+    /// Where other processes see how many are open.
+    seat: Option<Seat>,
+}
+
+impl Together {
+    /// For a process among others.
+    pub(crate) fn seated(seat: Option<Seat>) -> Together {
+        Together {
+            seat,
+            ..Together::default()
+        }
+    }
+
+    pub(super) fn enter(&self) {
+        let before = self.open.fetch_add(1, Ordering::Relaxed);
+        if let Some(seat) = &self.seat {
+            seat.tell_open(before + 1);
+        }
+    }
+
+    pub(super) fn leave(&self) {
+        let before = self.open.fetch_sub(1, Ordering::Relaxed);
+        if let Some(seat) = &self.seat {
+            seat.tell_open(before - 1);
+        }
+    }
+
+    /// Whether it is this caller's turn to complain: once in [`LOG_EVERY`] for all workers together.
+    pub(crate) fn may_complain(&self, now: Instant) -> bool {
+        let next = (now + LOG_EVERY).as_nanos();
+        let due = |until: u64| (until <= now.as_nanos()).then_some(next);
+        self.complained_until
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, due)
+            .is_ok()
+    }
+}
+
+/// What a worker tells about itself; written by it alone, read by anyone.
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    pub(crate) accepted: AtomicU64,
+    pub(crate) refused: AtomicU64,
+    pub(crate) open: AtomicU64,
+    pub(crate) accept_errors: AtomicU64,
+    pub(crate) jobs: AtomicU64,
+    pub(crate) offloaded: AtomicU64,
+    pub(crate) cold_reads: AtomicU64,
+}
+
+impl Counters {
+    /// Adds what a worker that has ended counted to a sum that others add to as well.
+    pub(crate) fn add_to(&self, sum: &Counters) {
+        for (own, sum) in [
+            (&self.accepted, &sum.accepted),
+            (&self.refused, &sum.refused),
+            (&self.accept_errors, &sum.accept_errors),
+            (&self.jobs, &sum.jobs),
+            (&self.offloaded, &sum.offloaded),
+            (&self.cold_reads, &sum.cold_reads),
+        ] {
+            sum.fetch_add(own.load(Ordering::Relaxed), Ordering::Relaxed);
+        }
+    }
+}
+
+/// Adds to a counter that only this thread writes: no locked instruction.
+#[inline]
+pub(super) fn count(counter: &AtomicU64, by: u64) {
+    counter.store(
+        counter.load(Ordering::Relaxed).wrapping_add(by),
+        Ordering::Relaxed,
+    );
+}
+
+/// How a worker is told to stop.
+#[derive(Debug, Default)]
+pub(crate) struct Control {
+    draining: AtomicBool,
+    /// Nothing is urgent: whoever is idle may still ask.
+    gently: AtomicBool,
+    /// Nanoseconds of the instant at which patience ends.
+    until: AtomicU64,
+}
+
+impl Control {
+    /// Asks for a drain that ends at `until` at the latest. Waking the worker is the caller's part.
+    pub(crate) fn drain(&self, until: Instant) {
+        self.until.store(until.as_nanos(), Ordering::Relaxed);
+        self.gently.store(false, Ordering::Relaxed);
+        self.draining.store(true, Ordering::Release);
+    }
+
+    /// Asks for an end without haste: whoever is connected may ask once more. A drain may follow.
+    pub(crate) fn retire(&self) {
+        self.gently.store(true, Ordering::Relaxed);
+        self.until.store(u64::MAX, Ordering::Relaxed);
+        self.draining.store(true, Ordering::Release);
+    }
+
+    /// Whether nothing is urgent.
+    pub(super) fn is_gentle(&self) -> bool {
+        self.gently.load(Ordering::Relaxed)
+    }
+
+    /// When patience ends; may come closer while draining.
+    pub(super) fn until(&self) -> Instant {
+        Instant::from_nanos(self.until.load(Ordering::Relaxed))
+    }
+
+    /// Whether patience has ended by `now`.
+    pub(crate) fn is_over(&self, now: Instant) -> bool {
+        self.is_draining() && now >= self.until()
+    }
+
+    pub(crate) fn is_draining(&self) -> bool {
+        self.draining.load(Ordering::Acquire)
+    }
+}

@@ -1,0 +1,194 @@
+//! How connections come to a worker and go on elsewhere: from listeners, from other workers, to those that take
+//! connections with input.
+//!
+//! Decides how many are taken at once, and when accepting pauses. What then happens to them is the worker's.
+
+use super::super::front::Front;
+use super::super::together::count;
+use super::{Conn, NEVER, Next, State, Stopping, Worker};
+use crate::io::{Backend, Done, Id, Op};
+use crate::session::Service;
+use measure::Duration;
+use std::net::SocketAddr;
+use std::num::NonZeroU32;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::Ordering;
+
+/// How many connections one listener may bring in one turn.
+const ACCEPTS_MAX: u32 = 64;
+/// How long accepting pauses when descriptors or memory ran out, or the limit is reached.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// A connection that waits for input, between two workers.
+pub(crate) struct Parcel<S> {
+    fd: OwnedFd,
+    pub(super) session: S,
+    lingering: Option<NonZeroU32>,
+}
+
+/// A connection that comes from elsewhere than a listener.
+pub(crate) enum Arrival<S> {
+    /// Just accepted, from this peer.
+    New(OwnedFd, SocketAddr),
+    /// From another worker.
+    Parcel(Parcel<S>),
+}
+
+/// How taking connections from a listener ended.
+pub(super) enum Accepting {
+    /// None waits any more.
+    Empty,
+    /// Others may still wait.
+    More,
+    /// Descriptors ran out or the limit is reached.
+    Paused,
+}
+
+impl<V: Service, B: Backend> Worker<V, B> {
+    /// Has somebody else take connections with input.
+    pub(crate) fn hand_over_to(&mut self, front: Front<V::Session>) {
+        self.front = Some(front);
+    }
+
+    /// Has a connection join in the next turn.
+    pub(crate) fn bring(&mut self, arrival: Arrival<V::Session>) {
+        self.arrivals.push(arrival);
+    }
+
+    /// Gives up a connection that waits for input.
+    pub(super) fn part_with(&mut self, id: Id) -> Option<Parcel<V::Session>> {
+        self.conns
+            .get_mut(id)
+            .filter(|conn| conn.state == State::Reading)?;
+        let fd = self.backend.release(id)?;
+        let conn = self.conns.remove_at(id).expect("it was just looked at");
+        self.wheel.disarm(id.index);
+        self.show_open();
+        Some(Parcel {
+            fd,
+            session: conn.session,
+            lingering: conn.lingering,
+        })
+    }
+
+    /// Takes in those who came from elsewhere.
+    pub(super) fn arrive(&mut self) {
+        for arrival in std::mem::take(&mut self.arrivals) {
+            match arrival {
+                Arrival::New(fd, peer) => {
+                    if let Some(id) = self.backend.adopt(fd) {
+                        self.run(Next::Done(Done::Accepted { id, peer }));
+                    }
+                }
+                Arrival::Parcel(parcel) => {
+                    let Some(id) = self.backend.adopt(parcel.fd) else {
+                        self.lay_to_rest(parcel.session);
+                        continue;
+                    };
+                    let conn = Conn {
+                        session: parcel.session,
+                        due: NEVER,
+                        lingering: parcel.lingering,
+                        state: State::Turn,
+                        eof: false,
+                    };
+                    self.conns.insert_at(id, conn);
+                    self.show_open();
+                    if self.stopping == Stopping::Drained {
+                        self.tell_of_the_end(id);
+                    } else {
+                        self.run(Next::Receive(id));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Gives a connection with input to whoever takes those; whether somebody does.
+    pub(super) fn hand_over(&mut self, id: Id) -> bool {
+        if self.front.is_none() {
+            return false;
+        }
+        let Some(parcel) = self.part_with(id) else {
+            return false;
+        };
+        let now = self.now;
+        let given = self.front.as_mut().map(|front| front.give(parcel, now));
+        self.complain_of_threads(given);
+        true
+    }
+
+    pub(super) fn take_back(&mut self) {
+        let Some(front) = &mut self.front else { return };
+        let mut parcels = Vec::new();
+        front.take_back(&mut parcels);
+        let given = front.go_on(self.now);
+        self.arrivals.extend(parcels.into_iter().map(Arrival::Parcel));
+        self.complain_of_threads(Some(given));
+        self.arrive();
+        if self.accept_paused_until.is_some() {
+            // One of them may have gone and left a place.
+            self.accept_paused_until = Some(self.now);
+        }
+    }
+
+    fn complain_of_threads(&self, given: Option<std::io::Result<()>>) {
+        if let Some(Err(error)) = given
+            && self.together.may_complain(self.now)
+        {
+            tracing::warn!("requests wait: the system starts no thread for them: {error}");
+        }
+    }
+
+    /// Takes the connections that wait at listeners, in bounded portions.
+    pub(super) fn accept(&mut self) {
+        if self.accept_paused_until.is_some_and(|until| self.now < until) {
+            return;
+        }
+        self.accept_paused_until = None;
+        let mut at = 0;
+        while at < self.waiting.len() {
+            match self.accept_from(self.waiting[at], ACCEPTS_MAX) {
+                Accepting::Empty => drop(self.waiting.swap_remove(at)),
+                Accepting::More => at += 1,
+                Accepting::Paused => return,
+            }
+        }
+    }
+
+    pub(super) fn accept_from(&mut self, listener: usize, most: u32) -> Accepting {
+        for _ in 0..most {
+            if self.together.open.load(Ordering::Relaxed) >= self.bounds.connections_max {
+                self.pause_accepting(
+                    "as many are open as the descriptors of this process allow (ulimit -n)",
+                    None,
+                );
+                return Accepting::Paused;
+            }
+            match self.backend.submit(Op::Accept { listener }) {
+                None => return Accepting::Empty,
+                Some(Done::AcceptFailed { errno }) => {
+                    count(&self.counters.accept_errors, 1);
+                    if matches!(errno, libc::EMFILE | libc::ENFILE | libc::ENOBUFS | libc::ENOMEM) {
+                        self.pause_accepting("the system is out of descriptors or memory", Some(errno));
+                        return Accepting::Paused;
+                    }
+                    // Others are of that one connection (aborted, a network error); the next may do.
+                }
+                Some(done) => self.run(Next::Done(done)),
+            }
+        }
+        Accepting::More
+    }
+
+    fn pause_accepting(&mut self, why: &str, errno: Option<i32>) {
+        self.accept_paused_until = Some(self.now + ACCEPT_PAUSE);
+        if self.together.may_complain(self.now) {
+            tracing::warn!(
+                open = self.together.open.load(Ordering::Relaxed),
+                errno,
+                "not accepting connections for now: {why}"
+            );
+        }
+    }
+}
