@@ -2,6 +2,7 @@
 //! commands there are and nothing about any of them.
 
 mod cache;
+mod chart;
 mod cli;
 mod demo;
 mod load;

@@ -24,7 +24,7 @@ const COLORS: [(&str, &str); 7] = [
 
 /// How an axis is divided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Scale {
+pub(crate) enum Scale {
     /// Evenly, from zero.
     Linear,
     /// By powers of ten; only what is above zero can be shown.
@@ -33,16 +33,16 @@ pub(super) enum Scale {
 
 /// An axis.
 #[derive(Clone, Debug)]
-pub(super) struct Axis {
+pub(crate) struct Axis {
     /// What is counted, with its unit.
-    pub(super) label: String,
+    pub(crate) label: String,
     /// How it is divided.
-    pub(super) scale: Scale,
+    pub(crate) scale: Scale,
 }
 
 impl Axis {
     /// A linear axis.
-    pub(super) fn linear(label: &str) -> Axis {
+    pub(crate) fn linear(label: &str) -> Axis {
         Axis {
             label: label.to_owned(),
             scale: Scale::Linear,
@@ -50,7 +50,7 @@ impl Axis {
     }
 
     /// A logarithmic axis.
-    pub(super) fn logarithmic(label: &str) -> Axis {
+    pub(crate) fn logarithmic(label: &str) -> Axis {
         Axis {
             label: label.to_owned(),
             scale: Scale::Logarithmic,
@@ -60,7 +60,7 @@ impl Axis {
 
 /// How a series is drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stroke {
+pub(crate) enum Stroke {
     /// A line.
     Solid,
     /// A line with gaps: bounds, and what is compared with.
@@ -71,30 +71,30 @@ pub(super) enum Stroke {
 
 /// Points of one kind.
 #[derive(Clone, Debug)]
-pub(super) struct Series {
+pub(crate) struct Series {
     /// Its words in the legend.
-    pub(super) name: String,
+    pub(crate) name: String,
     /// How it is drawn.
-    pub(super) stroke: Stroke,
+    pub(crate) stroke: Stroke,
     /// The points, in order of x.
-    pub(super) points: Vec<(f64, f64)>,
+    pub(crate) points: Vec<(f64, f64)>,
 }
 
 /// A chart.
 #[derive(Clone, Debug)]
-pub(super) struct Chart {
+pub(crate) struct Chart {
     /// What is shown, in one line.
-    pub(super) title: String,
+    pub(crate) title: String,
     /// Across.
-    pub(super) x: Axis,
+    pub(crate) x: Axis,
     /// Up.
-    pub(super) y: Axis,
+    pub(crate) y: Axis,
     /// What is drawn, the first below the others.
-    pub(super) series: Vec<Series>,
+    pub(crate) series: Vec<Series>,
 }
 
 /// One document with the charts below each other.
-pub(super) fn document(charts: &[Chart]) -> String {
+pub(crate) fn document(charts: &[Chart]) -> String {
     let height = HEIGHT * charts.len() as f64;
     let mut style = String::from(
         "text{font:13px system-ui,sans-serif;fill:var(--ink)}.title{font-weight:600;font-size:15px}\
