@@ -26,6 +26,8 @@ pub struct Frames {
     pub wire_bytes: u64,
     /// TCP segments.
     pub tcp: u64,
+    /// Of those, what the filter turned away.
+    pub turned_away: u64,
     /// IP with other protocols.
     pub other_ip: u64,
     /// Fragments of IP datagrams, not reassembled.
