@@ -17,6 +17,7 @@ pub mod listen;
 pub mod logfile;
 pub mod machine;
 pub mod notify;
+pub mod packets;
 pub mod privilege;
 pub mod session;
 pub mod shared;
