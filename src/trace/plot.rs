@@ -154,15 +154,14 @@ fn time_sequence(points: &[Point], side: Side, name: &str) -> Chart {
         .into_iter()
         .map(|(at, edge)| (at, near(edge)))
         .collect();
-    let mut series = vec![
-        curve("sent", Stroke::Spans, thin_spans(&fresh)),
-        curve("acknowledged", Stroke::Steps, thin(&acks)),
-    ];
-    if !again.is_empty() {
-        series.push(curve("sent again", Stroke::Spans, thin_spans(&again)));
-    }
+    let mut series = vec![curve("acknowledged", Stroke::Steps, thin(&acks))];
     if edges.iter().any(|(_, edge)| edge.is_finite()) {
         series.push(curve("edge of the window", Stroke::Steps, edges));
+    }
+    // Above the lines, so that they are seen where an acknowledgment came at once.
+    series.push(curve("sent", Stroke::Spans, thin_spans(&fresh)));
+    if !again.is_empty() {
+        series.push(curve("sent again", Stroke::Spans, thin_spans(&again)));
     }
     if !resets.is_empty() {
         series.push(curve("reset", Stroke::Dots, resets));

@@ -34,7 +34,7 @@ mod summary;
 mod table;
 
 pub use analyzer::{Analyzer, Event, Limits, Options, Thresholds};
-pub use capture::{Fault, Frame, LinkType, PcapngWriter, ReadError, Reader};
+pub use capture::{Fault, Frame, LinkType, PcapngWriter, ReadError, Reader, fuzz};
 pub use exchange::{HttpCounts, Transaction};
 pub use filter::{Filter, Network, ParseNetworkError};
 pub use finding::{AckTimer, Finding, Kind};
