@@ -524,3 +524,20 @@ fn help_has_examples_and_exit_codes() {
     let both = weir(&[LOSSY, "--live", "lo"]);
     assert_eq!(both.status.code(), Some(2));
 }
+
+/// What the documentation shows is what is printed.
+#[test]
+fn the_example_in_the_documentation_is_real() {
+    let root = env!("CARGO_MANIFEST_DIR");
+    let document = std::fs::read_to_string(format!("{root}/docs/trace.md")).expect("the document");
+    let (_, rest) = document
+        .split_once("$ weir trace crates/trace/testdata/loopback.pcap --top 3\n")
+        .expect("the example");
+    let (shown, _) = rest.split_once("```").expect("its end");
+    let output = Command::new(env!("CARGO_BIN_EXE_weir"))
+        .args(["trace", "crates/trace/testdata/loopback.pcap", "--top", "3"])
+        .current_dir(root)
+        .output()
+        .expect("the binary starts");
+    assert_eq!(text(&output.stdout), shown);
+}
