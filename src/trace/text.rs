@@ -101,7 +101,7 @@ fn totals(out: &mut String, summary: &Summary) {
 /// Words to the left, values to the right; rows without any value are left out.
 fn columns(out: &mut String, names: [&str; 3], rows: impl Iterator<Item = [String; 3]>) {
     let rows: Vec<[String; 3]> = rows
-        .filter(|[words, a, b]| !words.starts_with(' ') || !(is_nothing(a) && is_nothing(b)))
+        .filter(|[words, a, b]| !(words.starts_with(' ') && is_nothing(a) && is_nothing(b)))
         .collect();
     let width = |column: usize| {
         let all = rows.iter().map(|row| row[column].len());

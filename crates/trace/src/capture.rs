@@ -431,7 +431,8 @@ impl Order {
 /// If how the bytes are cut changes a frame or an error, or what is counted does not add up.
 pub fn fuzz(data: &[u8]) {
     use crate::{Analyzer, Limits, Options};
-    fn read(pieces: &[&[u8]]) -> (Vec<(u64, Instant, u32, Vec<u8>)>, Result<(), ReadError>) {
+    type Owned = (u64, Instant, u32, Vec<u8>);
+    fn read(pieces: &[&[u8]]) -> (Vec<Owned>, Result<(), ReadError>) {
         let mut reader = Reader::new();
         let mut frames = Vec::new();
         let mut outcome = Ok(());
