@@ -50,7 +50,7 @@ pub(super) fn write(
         .map_or(String::new(), |id| format!("connection {id}"));
     if series.points.is_empty() {
         tracing::warn!(
-            "no connection was recorded, so there is no time-sequence diagram: name one with --connection"
+            "no connection was recorded, so there is no time-sequence diagram: name one with --connection, or save the packets with --write"
         );
     } else {
         let sides = sides(&series.points);

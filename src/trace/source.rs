@@ -352,13 +352,16 @@ fn stopped(signals: &mut Signals, at_most: Option<Duration>) -> Result<bool, Fai
         .map_err(|error| Failure::System(format!("signals: {error}")))
 }
 
-/// The points of the connection worth looking at, from a second look at the file if the first did not record it.
+/// The points of the connection worth looking at, from a second look at the packets if the first did not record it.
 ///
 /// # Errors
 /// The file cannot be read again.
 pub(super) fn again(flags: &Flags, report: &Report, recorded: Series) -> Result<Series, Failure> {
-    let path = match (&flags.file, &flags.live, flags.connection) {
-        (Some(path), None, None) if path.as_os_str() != "-" => path,
+    // What came from a pipe or an interface can be seen again if it was saved.
+    let path = match (&flags.file, &flags.write, flags.connection) {
+        (.., Some(_)) => return Ok(recorded),
+        (Some(path), ..) if path.as_os_str() != "-" => path,
+        (_, Some(saved), _) => saved,
         _ => return Ok(recorded),
     };
     let Some(candidate) = report.candidate() else {
