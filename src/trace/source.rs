@@ -11,7 +11,7 @@ use ::trace::{Analyzer, Frame, LinkType, PcapngWriter, ReadError, Reader, Series
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use measure::{Bytes, Duration, Instant};
 use runtime::clock;
-use runtime::packets::{Limits, Link, OpenError, Tap};
+use runtime::packets::{Captured, Limits, Link, OpenError, Tap};
 use runtime::signal::{Signal, Signals};
 use serde::Serialize;
 use std::fs::File;
@@ -24,6 +24,8 @@ const CHUNK: usize = 1 << 20;
 /// Nothing is shown before, and not more often than the second.
 const SHOWN_AFTER: Duration = Duration::from_secs(1);
 const SHOWN_EVERY: Duration = Duration::from_millis(200);
+/// What was captured before the end is taken out of the queue for at most this long.
+const DRAIN_MAX_NS: u64 = 2_000_000_000;
 
 /// What ended the packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -431,7 +433,13 @@ pub(super) fn live(
     if voice.reports() {
         tracing::info!("capturing on {interface}; Ctrl-C ends it and reports");
     }
-    let (mut number, mut passed, mut bytes) = (0, 0, 0);
+    let mut taken = Taken {
+        link,
+        packets_max: flags.packets.unwrap_or(u64::MAX),
+        number: 0,
+        passed: 0,
+        bytes: 0,
+    };
     let mut ending = Ending {
         name: interface.to_owned(),
         reason: Reason::Signal,
@@ -439,31 +447,26 @@ pub(super) fn live(
         refused: None,
         dropped: None,
     };
+    // None: until there is a reason to stop. Then what was captured before is still taken out of the queue.
+    let mut until = None;
     loop {
         let now = clock::now();
-        if deadline.is_some_and(|deadline| now >= deadline) {
+        if until.is_none() && deadline.is_some_and(|deadline| now >= deadline) {
             ending.reason = Reason::Duration;
-            break;
+            until = Some(civil_nanos());
         }
         let patience = deadline.map_or(SHOWN_EVERY, |deadline| SHOWN_EVERY.min(deadline.since(now)));
-        if stopped(&mut signals, Some(patience))? {
-            break;
+        if until.is_none() && stopped(&mut signals, Some(patience))? {
+            until = Some(civil_nanos());
         }
+        let mut is_late = false;
         let came = tap.receive(|captured| {
-            number += 1;
-            bytes += captured.data.len() as u64;
-            let frame = Frame {
-                number,
-                at: Instant::from_nanos(captured.nanos),
-                link,
-                wire_len: u32::try_from(captured.wire_len).unwrap_or(u32::MAX),
-                data: captured.data,
-            };
-            passed += u64::from(work.frame(&frame));
-            flags.packets.is_none_or(|most| passed < most)
+            is_late = until.is_some_and(|until| captured.nanos > until);
+            !is_late && taken.take(&captured, &mut work)
         });
         work.drain()?;
         match came {
+            Ok(0) if until.is_some() => break,
             Ok(0) => work.report.flush(),
             Ok(_) => {}
             Err(error) => {
@@ -472,7 +475,7 @@ pub(super) fn live(
                 break;
             }
         }
-        if flags.packets.is_some_and(|most| passed >= most) {
+        if taken.is_enough() {
             ending.reason = Reason::Packets;
             break;
         }
@@ -480,12 +483,52 @@ pub(super) fn live(
             ending.reason = Reason::Unwanted;
             break;
         }
-        progress.show(bytes, number);
+        if is_late || until.is_some_and(|until| civil_nanos() > until + DRAIN_MAX_NS) {
+            break;
+        }
+        progress.show(taken.bytes, taken.number);
     }
     progress.clear();
     ending.dropped = tap.counts().ok().map(|(_, dropped)| dropped);
     work.finish()?;
     Ok(ending)
+}
+
+/// Nanoseconds since 1970, as packets are stamped with; never behind, for the clock is as old as a tick.
+fn civil_nanos() -> u64 {
+    const TICK_NS: u64 = 10_000_000;
+    let now = clock::wall();
+    u64::try_from(now.secs).unwrap_or(0) * 1_000_000_000 + u64::from(now.nanos) + TICK_NS
+}
+
+/// What a live capture has taken so far.
+struct Taken {
+    link: LinkType,
+    packets_max: u64,
+    number: u64,
+    passed: u64,
+    bytes: u64,
+}
+
+impl Taken {
+    /// Takes a packet; returns whether more are wanted.
+    fn take(&mut self, captured: &Captured<'_>, work: &mut Work<'_>) -> bool {
+        self.number += 1;
+        self.bytes += captured.data.len() as u64;
+        let frame = Frame {
+            number: self.number,
+            at: Instant::from_nanos(captured.nanos),
+            link: self.link,
+            wire_len: u32::try_from(captured.wire_len).unwrap_or(u32::MAX),
+            data: captured.data,
+        };
+        self.passed += u64::from(work.frame(&frame));
+        !self.is_enough()
+    }
+
+    fn is_enough(&self) -> bool {
+        self.passed >= self.packets_max
+    }
 }
 
 /// How far the reading is, for a person at a terminal.
