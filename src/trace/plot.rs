@@ -154,14 +154,15 @@ fn time_sequence(points: &[Point], side: Side, name: &str) -> Chart {
         .into_iter()
         .map(|(at, edge)| (at, near(edge)))
         .collect();
-    let mut series = vec![curve("acknowledged", Stroke::Steps, thin(&acks))];
+    // What was sent lies above the acknowledgments, so that it is seen where those came at once; every diagram has
+    // the same colors, so nothing sent again is said as well.
+    let mut series = vec![
+        curve("acknowledged", Stroke::Steps, thin(&acks)),
+        curve("sent", Stroke::Spans, thin_spans(&fresh)),
+        curve("sent again", Stroke::Spans, thin_spans(&again)),
+    ];
     if edges.iter().any(|(_, edge)| edge.is_finite()) {
         series.push(curve("edge of the window", Stroke::Steps, edges));
-    }
-    // Above the lines, so that they are seen where an acknowledgment came at once.
-    series.push(curve("sent", Stroke::Spans, thin_spans(&fresh)));
-    if !again.is_empty() {
-        series.push(curve("sent again", Stroke::Spans, thin_spans(&again)));
     }
     if !resets.is_empty() {
         series.push(curve("reset", Stroke::Dots, resets));
