@@ -3,6 +3,7 @@
 
 mod adapt;
 mod cache;
+mod chart;
 mod cli;
 mod demo;
 mod load;
@@ -10,6 +11,7 @@ mod model;
 mod plan;
 mod serve;
 mod site;
+mod trace;
 
 use std::process::ExitCode;
 
@@ -25,6 +27,7 @@ fn main() -> ExitCode {
         cli::Command::Man(flags) => cli::manual::write(&flags),
         cli::Command::Model(flags) => model::run(&flags, &voice),
         cli::Command::Site { what } => site::run(&what, &voice),
+        cli::Command::Trace(flags) => trace::run(&flags, &voice),
         cli::Command::Load(flags) => match &flags.what {
             Some(cli::load::Command::Plan(plan)) => plan::run(plan, &voice),
             None => load::run(&flags.run, &voice),

@@ -13,6 +13,7 @@ pub(crate) mod model;
 pub(crate) mod serve;
 pub(crate) mod site;
 mod tilde;
+pub(crate) mod trace;
 mod voice;
 
 pub(crate) use failure::Failure;
@@ -108,6 +109,9 @@ pub(crate) enum Command {
 
     /// Asks a server for files as users, clients or a rate of arrivals would, and says how long it took
     Load(Box<load::Flags>),
+
+    /// Reads a packet capture, or makes one, and says what happened and what cost time
+    Trace(Box<trace::Flags>),
 }
 
 #[cfg(test)]

@@ -19,6 +19,7 @@ pub mod logfile;
 pub mod logins;
 pub mod machine;
 pub mod notify;
+pub mod packets;
 pub mod privilege;
 pub mod sensors;
 pub mod session;

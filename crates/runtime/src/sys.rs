@@ -11,6 +11,7 @@ mod accounts;
 mod descriptors;
 mod files;
 mod memory;
+mod packets;
 mod process;
 mod provided;
 mod ring;
@@ -22,6 +23,10 @@ pub(crate) use accounts::{
 pub(crate) use descriptors::take_descriptor;
 pub(crate) use files::cached_pages;
 pub(crate) use memory::SharedWords;
+pub(crate) use packets::{
+    Arrived, bind_packet_socket, make_promiscuous, packet_socket, packet_statistics, prepare_packet_socket,
+    receive_packets,
+};
 pub(crate) use process::{block, fork, next_signal, unblock};
 pub(crate) use ring::{Completion, Ring, Sizes, Ticket};
 pub(crate) use sockets::{drop_syns, path_of, set_tcp_defer_accept};
