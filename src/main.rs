@@ -4,6 +4,7 @@
 mod cache;
 mod cli;
 mod demo;
+mod link;
 mod load;
 mod model;
 mod plan;
@@ -18,6 +19,8 @@ fn main() -> ExitCode {
     let outcome = match cli.command {
         cli::Command::Serve(flags) => serve::run(&flags, &voice),
         cli::Command::Ctl(flags) => cli::ctl::run(&flags, &voice),
+        // The one command that may end as another program ended.
+        cli::Command::Link(flags) => return code(&voice, link::run(&flags, &voice)),
         cli::Command::Cache { what } => cache::run(&what, &voice),
         cli::Command::Completions(flags) => cli::manual::complete(&flags),
         cli::Command::Man(flags) => cli::manual::write(&flags),
@@ -28,11 +31,13 @@ fn main() -> ExitCode {
             None => load::run(&flags.run, &voice),
         },
     };
-    match outcome {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => {
-            voice.failure(&failure);
-            failure.exit_code()
-        }
-    }
+    code(&voice, outcome.map(|()| ExitCode::SUCCESS))
+}
+
+/// Says what failed, if something did.
+fn code(voice: &cli::Voice, outcome: Result<ExitCode, cli::Failure>) -> ExitCode {
+    outcome.unwrap_or_else(|failure| {
+        voice.failure(&failure);
+        failure.exit_code()
+    })
 }

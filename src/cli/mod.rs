@@ -6,6 +6,7 @@ pub(crate) mod cache;
 pub(crate) mod ctl;
 mod environment;
 mod failure;
+pub(crate) mod link;
 pub(crate) mod load;
 pub(crate) mod manual;
 pub(crate) mod model;
@@ -78,6 +79,9 @@ pub(crate) enum Command {
         #[command(subcommand)]
         what: cache::Command,
     },
+
+    /// Runs a command behind an emulated link: lan, wan, ppp, other presets, or as you describe it
+    Link(Box<link::Flags>),
 
     /// Prints what a shell needs to complete commands and flags
     Completions(manual::Completions),

@@ -9,6 +9,7 @@ pub mod clock;
 mod concurrency;
 pub mod control;
 pub mod dial;
+pub mod ferry;
 pub mod fs;
 pub mod herd;
 pub mod inherit;

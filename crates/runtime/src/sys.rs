@@ -11,6 +11,8 @@ mod accounts;
 mod descriptors;
 mod files;
 mod memory;
+mod namespaces;
+mod packets;
 mod process;
 mod provided;
 mod ring;
@@ -20,6 +22,10 @@ pub(crate) use accounts::{become_user, find_group, find_user, groups_of, set_eff
 pub(crate) use descriptors::take_descriptor;
 pub(crate) use files::cached_pages;
 pub(crate) use memory::SharedWords;
+pub(crate) use namespaces::{dies_with_its_parent, next_signal_and_sender, unshare};
+pub(crate) use packets::{
+    BATCH, Batch, offloads_off, overflowed, packet_socket, receive_stamped, send_batch, stamp_arrivals, tun,
+};
 pub(crate) use process::{block, fork, next_signal, unblock};
 pub(crate) use ring::{Completion, Ring, Sizes, Ticket};
 pub(crate) use sockets::{path_of, set_tcp_defer_accept};

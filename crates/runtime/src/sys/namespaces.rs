@@ -1,0 +1,59 @@
+//! Namespaces, and what a child is told between fork and exec.
+
+use rustix::thread::UnshareFlags;
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+/// Gives the calling thread a network namespace of its own; with `user` the process a user namespace as well, for
+/// which it may have one thread only.
+pub(crate) fn unshare(user: bool, network: bool) -> io::Result<()> {
+    let mut flags = UnshareFlags::empty();
+    flags.set(UnshareFlags::NEWUSER, user);
+    flags.set(UnshareFlags::NEWNET, network);
+    // SAFETY: neither flag is CLONE_FILES, the one that other threads could notice in descriptors they hold.
+    unsafe { rustix::thread::unshare_unsafe(flags) }.map_err(io::Error::from)
+}
+
+/// Has the kernel kill the child when the thread that spawns it ends, however it ends.
+pub(crate) fn dies_with_its_parent(command: &mut Command) {
+    let founder = rustix::process::getpid();
+    let tell = move || {
+        rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
+        // The parent may have died before the kernel was told.
+        if rustix::process::getppid() == Some(founder) {
+            Ok(())
+        } else {
+            Err(io::Error::from_raw_os_error(libc::ESRCH))
+        }
+    };
+    // SAFETY: two system calls and a comparison: nothing here allocates or takes a lock.
+    unsafe { command.pre_exec(tell) };
+}
+
+/// Fetches one of these blocked signals: its number, and whether a process sent it rather than the kernel (a terminal
+/// sends to the whole foreground group, so that children have had it too).
+pub(crate) fn next_signal_and_sender(signals: &[i32]) -> io::Result<(i32, bool)> {
+    // SAFETY: a signal set is plain memory; sigemptyset and sigaddset write only to it.
+    let set = unsafe {
+        let mut set = std::mem::zeroed();
+        libc::sigemptyset(&raw mut set);
+        for signal in signals {
+            libc::sigaddset(&raw mut set, *signal);
+        }
+        set
+    };
+    loop {
+        // SAFETY: siginfo_t is made of integers and pointers, for which zero is a value.
+        let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
+        // SAFETY: both pointers are to live values.
+        let number = unsafe { libc::sigwaitinfo(&raw const set, &raw mut info) };
+        if number > 0 {
+            return Ok((number, info.si_code <= 0));
+        }
+        let error = io::Error::last_os_error();
+        if error.kind() != io::ErrorKind::Interrupted {
+            return Err(error);
+        }
+    }
+}
