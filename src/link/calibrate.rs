@@ -48,21 +48,33 @@ fn judge(found: &Findings) -> Vec<String> {
         faults.push("no probe came through".to_owned());
     }
     if p99 > DELAY_ERROR_P99_MAX {
-        faults.push(format!("delay error p99 is {:.3} ms, more than 0.2 ms", p99.as_secs_f64() * 1e3));
+        faults.push(format!(
+            "delay error p99 is {:.3} ms, more than 0.2 ms",
+            p99.as_secs_f64() * 1e3
+        ));
     }
     if found.delay.reordered > 0 {
         faults.push(format!("{} probes overtook others", found.delay.reordered));
     }
     if found.delay.misjudged > 0 {
-        faults.push(format!("{} probes were lost or came although the profile says otherwise", found.delay.misjudged));
+        faults.push(format!(
+            "{} probes were lost or came although the profile says otherwise",
+            found.delay.misjudged
+        ));
     }
     for (rate, name) in found.rates.iter().zip(["up", "down"]) {
         if let Some(rate) = rate.filter(|rate| rate.share().abs() > RATE_ERROR_MAX) {
-            faults.push(format!("the rate {name} is off by {:+.2} %, more than 1 %", rate.share() * 100.0));
+            faults.push(format!(
+                "the rate {name} is off by {:+.2} %, more than 1 %",
+                rate.share() * 100.0
+            ));
         }
     }
     if found.unshaped.bits_per_second < UNSHAPED_MIN.bits_per_second() {
-        faults.push(format!("unshaped it moves {:.2} Gbit/s, less than 1", found.unshaped.bits_per_second / 1e9));
+        faults.push(format!(
+            "unshaped it moves {:.2} Gbit/s, less than 1",
+            found.unshaped.bits_per_second / 1e9
+        ));
     }
     faults
 }

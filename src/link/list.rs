@@ -27,7 +27,10 @@ fn presets() -> impl Iterator<Item = Profile> {
 }
 
 fn table() -> String {
-    let mut text = format!("{:<8} {:>14} {:>14} {:>8}  {}\n", "link", "down", "up", "rtt ms", "from");
+    let mut text = format!(
+        "{:<8} {:>14} {:>14} {:>8}  {}\n",
+        "link", "down", "up", "rtt ms", "from"
+    );
     for profile in presets() {
         let rtt = (profile.up.delay + profile.down.delay).as_secs_f64() * 1e3;
         text += &format!(

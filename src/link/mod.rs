@@ -27,14 +27,17 @@ pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<ExitCode, Failure> {
     if flags.calibrate {
         return calibrate::run(&plan, flags, voice).map(|()| ExitCode::SUCCESS);
     }
-    if flags.link.is_none() && flags.words.given().is_empty() && flags.up.is_empty() && flags.down.is_empty() {
+    if flags.link.is_none() && flags.words.given().is_empty() && flags.up.is_empty() && flags.down.is_empty()
+    {
         return Err(Failure::Usage(
-            "which link? Name a preset (weir link --list), or write keys such as 'rate=1.5M rtt=90ms'".to_owned(),
+            "which link? Name a preset (weir link --list), or write keys such as 'rate=1.5M rtt=90ms'"
+                .to_owned(),
         ));
     }
     if flags.command.is_empty() {
         return Err(Failure::Usage(
-            "which command? Write it after two dashes: weir link ppp -- curl http://198.18.0.1:8080/".to_owned(),
+            "which command? Write it after two dashes: weir link ppp -- curl http://198.18.0.1:8080/"
+                .to_owned(),
         ));
     }
     let observer = observer(flags)?;
@@ -125,6 +128,9 @@ fn report(tally: &Tally, took: Duration) {
         );
     }
     if tally.untold > 0 {
-        tracing::warn!("{} packets or counters are missing in what was recorded: the disk was slower", tally.untold);
+        tracing::warn!(
+            "{} packets or counters are missing in what was recorded: the disk was slower",
+            tally.untold
+        );
     }
 }

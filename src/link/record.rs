@@ -36,7 +36,8 @@ impl Record {
         let mut scratch = Vec::new();
         let pcap = match pcap {
             Some(path) => {
-                let mut writer = PcapngWriter::begin(&mut scratch, concat!("weir ", env!("CARGO_PKG_VERSION")));
+                let mut writer =
+                    PcapngWriter::begin(&mut scratch, concat!("weir ", env!("CARGO_PKG_VERSION")));
                 let interface = writer.interface(&mut scratch, RAW, 0, "weir0");
                 Some((create(path)?, writer, interface))
             }

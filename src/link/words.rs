@@ -14,7 +14,8 @@ const HOST_KEYS: [&str; 4] = ["mss", "initcwnd", "congestion", "idle-restart"];
 /// # Errors
 /// Names the key.
 pub(super) fn read(flags: &Flags, limits: &Limits) -> Result<(Profile, HostSettings), Failure> {
-    let mut files = |name: &str| std::fs::read_to_string(name).map_err(|error| format!("cannot read {name}: {error}"));
+    let mut files =
+        |name: &str| std::fs::read_to_string(name).map_err(|error| format!("cannot read {name}: {error}"));
     let mut hosts = HostSettings::default();
     let usage = |fault: link::SpecError| Failure::Usage(format!("the link: {fault}"));
     let text = flags.link.as_deref().unwrap_or("").trim();
@@ -98,7 +99,11 @@ fn set(hosts: &mut HostSettings, key: &str, value: &str) -> Result<(), Failure> 
             hosts.idle_restart = Some(match value {
                 "yes" | "true" | "on" => true,
                 "no" | "false" | "off" => false,
-                _ => return Err(Failure::Usage(format!("`{key}`: `{value}` is neither yes nor no"))),
+                _ => {
+                    return Err(Failure::Usage(format!(
+                        "`{key}`: `{value}` is neither yes nor no"
+                    )));
+                }
             });
         }
     }
@@ -112,7 +117,12 @@ mod tests {
     #[test]
     fn hosts_are_set_and_faults_name_the_key() {
         let mut hosts = HostSettings::default();
-        for (key, value) in [("mss", "536"), ("initcwnd", "2"), ("congestion", "reno"), ("idle-restart", "no")] {
+        for (key, value) in [
+            ("mss", "536"),
+            ("initcwnd", "2"),
+            ("congestion", "reno"),
+            ("idle-restart", "no"),
+        ] {
             set(&mut hosts, key, value).expect(key);
         }
         let want = HostSettings {
@@ -134,6 +144,9 @@ mod tests {
         let text = "preset = 'wan'\nmss = 536 # small\ncongestion = \"reno\"\n[up]\nrate = '1M'\n";
         let rest = host_keys_of(text, &mut hosts).expect("good keys");
         assert_eq!(rest, "preset = 'wan'\n\n\n[up]\nrate = '1M'\n");
-        assert_eq!((hosts.mss, hosts.congestion.as_deref()), (Some(536), Some("reno")));
+        assert_eq!(
+            (hosts.mss, hosts.congestion.as_deref()),
+            (Some(536), Some("reno"))
+        );
     }
 }

@@ -200,6 +200,7 @@ impl std::error::Error for Fault {}
 /// Two ends and what lies between, ready for a command.
 pub struct Link {
     ground: ground::Ground,
+    signals: child::Signals,
 }
 
 impl fmt::Debug for Link {
@@ -217,8 +218,11 @@ impl Link {
     /// # Errors
     /// The step that was refused.
     pub fn make(plan: &Plan) -> Result<Link, Fault> {
+        // Before any thread exists: one that does not hold them would swallow them.
+        let signals = child::Signals::block().map_err(Fault::at("blocking signals"))?;
         Ok(Link {
             ground: ground::Ground::make(plan)?,
+            signals,
         })
     }
 
@@ -237,8 +241,7 @@ impl Link {
     /// # Errors
     /// What cannot be started, or what the system refused.
     pub fn run(self, plan: &Plan, commands: &Commands, observer: Option<Observer>) -> Result<Outcome, Fault> {
-        let signals = child::Signals::block().map_err(Fault::at("blocking signals"))?;
-        let mut ground = self.ground;
+        let Link { mut ground, signals } = self;
         let (watch, teller) = match observer {
             Some(mut observer) => {
                 let (to, notices) = sync_channel(1 << 16);
@@ -275,7 +278,9 @@ impl Link {
 /// Whether the calling process is behind a link already, whose gateway leads to the machine itself.
 pub fn is_nested() -> bool {
     let devices = std::fs::read_to_string("/proc/self/net/dev").unwrap_or_default();
-    devices
-        .lines()
-        .any(|line| line.trim_start().strip_prefix(INTERFACE).is_some_and(|rest| rest.starts_with(':')))
+    devices.lines().any(|line| {
+        line.trim_start()
+            .strip_prefix(INTERFACE)
+            .is_some_and(|rest| rest.starts_with(':'))
+    })
 }

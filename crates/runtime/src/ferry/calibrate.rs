@@ -67,7 +67,9 @@ impl DelayError {
     /// The error that so large a share of the probes stay below.
     pub fn quantile(&self, share: f64) -> Duration {
         let place = (share * self.errors.len() as f64).ceil() as usize;
-        let nanos = self.errors.get(place.saturating_sub(1).min(self.errors.len().saturating_sub(1)));
+        let nanos = self
+            .errors
+            .get(place.saturating_sub(1).min(self.errors.len().saturating_sub(1)));
         Duration::from_nanos(nanos.copied().unwrap_or(0))
     }
 }
@@ -193,7 +195,9 @@ fn delay(plan: &Plan, effort: Effort) -> Result<(Backend, DelayError), Fault> {
     let size = (PROBE + HEADERS) as u64;
     // At most half of what the line takes, so that queues stay short.
     let bearable = match &plan.profile.up.server {
-        Some(Server::Rate(rate)) => rate.bits_per_second() / 16.0 / on_line(plan.profile.up.framing, size) as f64,
+        Some(Server::Rate(rate)) => {
+            rate.bits_per_second() / 16.0 / on_line(plan.profile.up.framing, size) as f64
+        }
         Some(Server::Trace(trace)) => trace.rate().bits_per_second() / 24_000.0,
         None => f64::INFINITY,
     };
@@ -235,7 +239,11 @@ fn delay(plan: &Plan, effort: Effort) -> Result<(Backend, DelayError), Fault> {
         }
     }
     errors.sort_unstable();
-    let misjudged = came.iter().zip(&expected).filter(|(came, due)| **came != due.is_some()).count();
+    let misjudged = came
+        .iter()
+        .zip(&expected)
+        .filter(|(came, due)| **came != due.is_some())
+        .count();
     let found = DelayError {
         pace,
         sent: count,
@@ -319,7 +327,11 @@ fn rate(plan: &Plan, direction: Direction, effort: Effort) -> Result<Option<Rate
     });
     let _ = running.stop();
     let (Some((_, first)), Some((_, last))) = (got.first(), got.last()) else {
-        return Ok(Some(RateError { described, measured: 0.0, packets: 0 }));
+        return Ok(Some(RateError {
+            described,
+            measured: 0.0,
+            packets: 0,
+        }));
     };
     let span = last.saturating_sub(*first) as f64 / 1e9;
     Ok(Some(RateError {

@@ -129,7 +129,11 @@ impl Ferry {
             self.let_out(last, &mut outgoing, &mut tally);
             if last >= report_at || self.reins.stop.load(Ordering::Acquire) {
                 self.report(last, &mut tally);
-                report_at = last + self.watch.as_ref().map_or(Duration::from_millis(100), |watch| watch.every);
+                report_at = last
+                    + self
+                        .watch
+                        .as_ref()
+                        .map_or(Duration::from_millis(100), |watch| watch.every);
             }
             if self.reins.stop.load(Ordering::Acquire) {
                 break Ok(());
@@ -158,7 +162,13 @@ impl Ferry {
                 tally.bytes_in[direction as usize] += frame.ip().len() as u64;
                 if direction == Direction::Up {
                     let age = now.since(at).as_nanos() as u64;
-                    tell_frame(watch, &mut tally.untold, &frame, direction, civil.saturating_sub(age));
+                    tell_frame(
+                        watch,
+                        &mut tally.untold,
+                        &frame,
+                        direction,
+                        civil.saturating_sub(age),
+                    );
                 }
                 incoming.push((at, direction, frame));
             })?;
@@ -177,7 +187,13 @@ impl Ferry {
             while let Some(frame) = self.path.receive(direction, now) {
                 tally.bytes_out[direction as usize] += frame.ip().len() as u64;
                 if direction == Direction::Down {
-                    tell_frame(&self.watch, &mut tally.untold, &frame, direction, clock::civil_nanos());
+                    tell_frame(
+                        &self.watch,
+                        &mut tally.untold,
+                        &frame,
+                        direction,
+                        clock::civil_nanos(),
+                    );
                 }
                 match &self.door {
                     Some((door, _)) if direction == Direction::Up => {
@@ -199,7 +215,10 @@ impl Ferry {
     fn report(&mut self, now: Instant, tally: &mut Tally) {
         tally.at = now;
         tally.cpu = clock::thread_cpu();
-        tally.ways = [self.path.counters(Direction::Up), self.path.counters(Direction::Down)];
+        tally.ways = [
+            self.path.counters(Direction::Up),
+            self.path.counters(Direction::Down),
+        ];
         tally.refused = self.ports[0].refused + self.ports[1].refused;
         tally.overflowed = self.ports[0].overflowed() + self.ports[1].overflowed();
         if let Some(watch) = &self.watch
@@ -219,7 +238,11 @@ impl Ferry {
         let mut until = self.watch.as_ref().map(|_| report_at);
         if let Some(due) = due {
             let gap = due.since(now);
-            let early = if thrift.saved > EARLY { EARLY } else { Duration::ZERO };
+            let early = if thrift.saved > EARLY {
+                EARLY
+            } else {
+                Duration::ZERO
+            };
             if gap <= CLOSE {
                 while clock::now() < due {
                     std::hint::spin_loop();

@@ -31,10 +31,11 @@ impl Signals {
     /// Runs both commands until the near one has ended; its exit code.
     pub(super) fn see_through(&self, ground: &Ground, commands: &Commands) -> Result<u8, Fault> {
         let mut far = match &commands.far {
-            Some(words) => Some(start(&ground.far, words, commands, true)?),
+            Some(words) => Some(self.start(&ground.far, words, commands, true)?),
             None => None,
         };
-        let outcome = start(&ground.near, &commands.near, commands, false)
+        let outcome = self
+            .start(&ground.near, &commands.near, commands, false)
             .and_then(|near| self.attend(near, &mut far));
         if let Some(mut far) = far {
             let _ = tell(&far, SIGTERM);
@@ -65,6 +66,34 @@ impl Signals {
         }
     }
 
+    fn start(
+        &self,
+        room: &Room,
+        words: &[OsString],
+        commands: &Commands,
+        is_far: bool,
+    ) -> Result<Child, Fault> {
+        let fault = |error| Fault::Command {
+            name: words
+                .first()
+                .map_or_else(String::new, |word| word.to_string_lossy().into_owned()),
+            error,
+        };
+        let (name, arguments) = words
+            .split_first()
+            .ok_or_else(|| fault(io::Error::from(io::ErrorKind::InvalidInput)))?;
+        let mut command = Command::new(name);
+        command.args(arguments);
+        command.envs(commands.environment.iter().map(|(name, value)| (name, value)));
+        if is_far {
+            command.stdin(Stdio::null());
+        }
+        sys::dies_with_its_parent(&mut command, self.all.clone());
+        room.call(move || command.spawn())
+            .and_then(|child| child)
+            .map_err(fault)
+    }
+
     /// Waits a moment for a child that was asked to end, then kills it.
     fn end(&self, child: &mut Child) {
         for _ in 0..40 {
@@ -93,24 +122,4 @@ fn code(status: ExitStatus) -> u8 {
         (Some(code), _) => code as u8,
         (None, signal) => 128 + signal.unwrap_or(0) as u8,
     }
-}
-
-fn start(room: &Room, words: &[OsString], commands: &Commands, is_far: bool) -> Result<Child, Fault> {
-    let fault = |error| Fault::Command {
-        name: words.first().map_or_else(String::new, |word| word.to_string_lossy().into_owned()),
-        error,
-    };
-    let (name, arguments) = words
-        .split_first()
-        .ok_or_else(|| fault(io::Error::from(io::ErrorKind::InvalidInput)))?;
-    let mut command = Command::new(name);
-    command.args(arguments);
-    command.envs(commands.environment.iter().map(|(name, value)| (name, value)));
-    if is_far {
-        command.stdin(Stdio::null());
-    }
-    sys::dies_with_its_parent(&mut command);
-    room.call(move || command.spawn())
-        .and_then(|child| child)
-        .map_err(fault)
 }

@@ -76,7 +76,10 @@ impl Ground {
                 }
                 Err(fault @ Fault::Refused { .. }) if !fault.is_of_hosts() => {
                     reasons.push(format!("TUN, because veth was refused ({fault})"));
-                    (try_tun().map_err(|second| first_and(fault, &second))?, Backend::Tun)
+                    (
+                        try_tun().map_err(|second| first_and(fault, &second))?,
+                        Backend::Tun,
+                    )
                 }
                 Err(fault) => return Err(fault),
             },
@@ -98,7 +101,12 @@ impl Ground {
     }
 
     /// Sets ferry and, if asked for, relay to work.
-    pub(super) fn start(&mut self, plan: &Plan, watch: Option<Watch>, relays: bool) -> Result<Running, Fault> {
+    pub(super) fn start(
+        &mut self,
+        plan: &Plan,
+        watch: Option<Watch>,
+        relays: bool,
+    ) -> Result<Running, Fault> {
         let mut profile = plan.profile.clone();
         if self.offload {
             profile.up.mtu = None;
@@ -193,18 +201,21 @@ fn thread(
 
 /// Gets the right to make network namespaces; says how.
 fn enter_user_namespace() -> Result<String, Fault> {
-    let capabilities = rustix::thread::capabilities(None).map_err(|error| Fault::at("capget")(error.into()))?;
+    let capabilities =
+        rustix::thread::capabilities(None).map_err(|error| Fault::at("capget")(error.into()))?;
     let wanted = CapabilitySet::SYS_ADMIN | CapabilitySet::NET_ADMIN;
     if capabilities.effective.contains(wanted) {
         return Ok("no user namespace: this process may make network namespaces".to_owned());
     }
-    let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+    let (uid, gid) = (
+        rustix::process::geteuid().as_raw(),
+        rustix::process::getegid().as_raw(),
+    );
     sys::unshare(true, false).map_err(Fault::at(
         "entering a user namespace (`weir lab doctor` says what to do)",
     ))?;
-    let write = |file: &str, text: String| {
-        std::fs::write(file, text).map_err(Fault::at(format!("writing {file}")))
-    };
+    let write =
+        |file: &str, text: String| std::fs::write(file, text).map_err(Fault::at(format!("writing {file}")));
     // Not there before Linux 3.19, and not needed then.
     let _ = write("/proc/self/setgroups", "deny".to_owned());
     write("/proc/self/uid_map", format!("{uid} {uid} 1"))?;
@@ -239,7 +250,10 @@ fn first_and(first: Fault, second: &Fault) -> Fault {
 /// The larger of both directions' MTUs, if one is set: hosts must be able to send what the link carries.
 fn mtu_of(profile: &Profile) -> Option<u32> {
     let both = [profile.up.mtu, profile.down.mtu];
-    both.iter().flatten().max().map(|Bytes(mtu)| u32::try_from(*mtu).unwrap_or(u32::MAX))
+    both.iter()
+        .flatten()
+        .max()
+        .map(|Bytes(mtu)| u32::try_from(*mtu).unwrap_or(u32::MAX))
 }
 
 /// Whether nothing in the profile looks at single packets.
@@ -261,8 +275,28 @@ fn veth(near: &Room, far: &Room, mtu: u32, offload: bool, hosts: &HostSettings) 
     let middle_namespace = Arc::new(middle.namespace().map_err(Fault::at("opening a namespace"))?);
     middle.call(no_ipv6).map_err(Fault::at("a thread"))?;
     let ends = [
-        (near, End { name: INTERFACE, cable: "near", own: ADDRESS, peer: GATEWAY, mac: NEAR_MAC, peer_mac: FAR_MAC }),
-        (far, End { name: FAR_INTERFACE, cable: "far", own: GATEWAY, peer: ADDRESS, mac: FAR_MAC, peer_mac: NEAR_MAC }),
+        (
+            near,
+            End {
+                name: INTERFACE,
+                cable: "near",
+                own: ADDRESS,
+                peer: GATEWAY,
+                mac: NEAR_MAC,
+                peer_mac: FAR_MAC,
+            },
+        ),
+        (
+            far,
+            End {
+                name: FAR_INTERFACE,
+                cable: "far",
+                own: GATEWAY,
+                peer: ADDRESS,
+                mac: FAR_MAC,
+                peer_mac: NEAR_MAC,
+            },
+        ),
     ];
     let mut ports = Vec::new();
     for (room, end) in ends {
@@ -301,8 +335,28 @@ fn veth(near: &Room, far: &Room, mtu: u32, offload: bool, hosts: &HostSettings) 
 fn tun(near: &Room, far: &Room, mtu: u32, hosts: &HostSettings) -> Result<[Port; 2], Fault> {
     let mut ports = Vec::new();
     let ends = [
-        (near, End { name: INTERFACE, cable: "", own: ADDRESS, peer: GATEWAY, mac: NEAR_MAC, peer_mac: FAR_MAC }),
-        (far, End { name: FAR_INTERFACE, cable: "", own: GATEWAY, peer: ADDRESS, mac: FAR_MAC, peer_mac: NEAR_MAC }),
+        (
+            near,
+            End {
+                name: INTERFACE,
+                cable: "",
+                own: ADDRESS,
+                peer: GATEWAY,
+                mac: NEAR_MAC,
+                peer_mac: FAR_MAC,
+            },
+        ),
+        (
+            far,
+            End {
+                name: FAR_INTERFACE,
+                cable: "",
+                own: GATEWAY,
+                peer: ADDRESS,
+                mac: FAR_MAC,
+                peer_mac: NEAR_MAC,
+            },
+        ),
     ];
     for (room, end) in ends {
         let hosts = hosts.clone();
@@ -343,7 +397,9 @@ fn settle(kernel: &Netlink, end: &End, ethernet: bool, hosts: &HostSettings) -> 
     let loopback = kernel.index("lo").map_err(step("looking up the loopback"))?;
     kernel.up(loopback).map_err(step("switching on the loopback"))?;
     kernel.up(index).map_err(step("switching on the interface"))?;
-    kernel.address(index, end.own).map_err(step("setting the address"))?;
+    kernel
+        .address(index, end.own)
+        .map_err(step("setting the address"))?;
     if ethernet {
         kernel
             .neighbor(index, end.peer, end.peer_mac)

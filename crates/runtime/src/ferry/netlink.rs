@@ -89,7 +89,9 @@ impl Netlink {
         let mut answer = [0u8; 8192];
         let (n, _) = recv(&self.0, &mut answer, RecvFlags::empty())?;
         // nlmsghdr, then the negated errno.
-        let code = answer[..n].get(16..20).map(|code| i32::from_ne_bytes([code[0], code[1], code[2], code[3]]));
+        let code = answer[..n]
+            .get(16..20)
+            .map(|code| i32::from_ne_bytes([code[0], code[1], code[2], code[3]]));
         match code {
             Some(0) => Ok(()),
             Some(code) => Err(io::Error::from_raw_os_error(-code)),
@@ -103,7 +105,12 @@ impl Netlink {
     }
 
     /// A pair of interfaces joined by a cable: `here` with a hardware address, `there` in another namespace.
-    pub(super) fn add_pair(&self, here: (&str, Mac), there: (&str, BorrowedFd<'_>), mtu: u32) -> io::Result<()> {
+    pub(super) fn add_pair(
+        &self,
+        here: (&str, Mac),
+        there: (&str, BorrowedFd<'_>),
+        mtu: u32,
+    ) -> io::Result<()> {
         let message = Message::new(NEW_LINK, CREATE | EXCLUSIVE, &link(0, false))
             .name(3, here.0)
             .attribute(1, &here.1)
@@ -163,7 +170,8 @@ impl Netlink {
     ) -> io::Result<()> {
         let scope = if gateway.is_some() { 0 } else { 253 };
         let bits = if to.is_some() { 32 } else { 0 };
-        let mut message = Message::new(NEW_ROUTE, CREATE | REPLACE, &route(bits, scope, 1)).number(4, interface);
+        let mut message =
+            Message::new(NEW_ROUTE, CREATE | REPLACE, &route(bits, scope, 1)).number(4, interface);
         if let Some(to) = to {
             message = message.attribute(1, &to.octets());
         }

@@ -66,7 +66,11 @@ pub(super) struct Port {
 impl Port {
     pub(super) fn packets(socket: OwnedFd, offload: bool, mtu: u32) -> Port {
         let longest = if offload { 65_536 } else { mtu as usize };
-        let device = if offload { Device::Offload(socket) } else { Device::Packets(socket) };
+        let device = if offload {
+            Device::Offload(socket)
+        } else {
+            Device::Packets(socket)
+        };
         Port::new(device, longest)
     }
 

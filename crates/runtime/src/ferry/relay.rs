@@ -67,7 +67,14 @@ fn connection(ip: &[u8]) -> Option<Key> {
     if !is_first_of_tcp || header < 20 || tcp.get(13)? & SYN_ACK != 0x02 {
         return None;
     }
-    let address = |at: usize| Some(Ipv4Addr::new(*ip.get(at)?, *ip.get(at + 1)?, *ip.get(at + 2)?, *ip.get(at + 3)?));
+    let address = |at: usize| {
+        Some(Ipv4Addr::new(
+            *ip.get(at)?,
+            *ip.get(at + 1)?,
+            *ip.get(at + 2)?,
+            *ip.get(at + 3)?,
+        ))
+    };
     let port = |at: usize| Some(u16::from_be_bytes([*tcp.get(at)?, *tcp.get(at + 1)?]));
     Some(Key {
         from: SocketAddrV4::new(address(12)?, port(0)?),
@@ -147,7 +154,10 @@ impl Half {
 }
 
 fn waits(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
+    matches!(
+        error.kind(),
+        io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted
+    )
 }
 
 /// What an event is about.
@@ -181,7 +191,10 @@ pub(super) struct Relay {
 const BELL: u64 = 0;
 
 impl Relay {
-    #[allow(clippy::too_many_arguments, reason = "each is one end of a channel or one address, none belong together")]
+    #[allow(
+        clippy::too_many_arguments,
+        reason = "each is one end of a channel or one address, none belong together"
+    )]
     pub(super) fn new(
         far: Room,
         gateway: Ipv4Addr,
@@ -316,7 +329,11 @@ impl Relay {
 
     /// Closes a listener that led nowhere, so that the kernel refuses. Connections it gave stay.
     fn unused(&mut self, address: SocketAddrV4) {
-        let is_awaited = self.parked.keys().chain(self.connecting.keys()).any(|key| key.to == address);
+        let is_awaited = self
+            .parked
+            .keys()
+            .chain(self.connecting.keys())
+            .any(|key| key.to == address);
         if !is_awaited && let Some(token) = self.listening.remove(&address) {
             self.subjects.remove(&token);
         }
@@ -410,7 +427,11 @@ fn is_refusal(error: &io::Error) -> bool {
 }
 
 fn listen(at: SocketAddrV4) -> io::Result<Socket> {
-    let socket = Socket::new(Domain::IPV4, Type::STREAM.nonblocking().cloexec(), Some(Protocol::TCP))?;
+    let socket = Socket::new(
+        Domain::IPV4,
+        Type::STREAM.nonblocking().cloexec(),
+        Some(Protocol::TCP),
+    )?;
     socket.set_reuse_address(true)?;
     socket.bind(&SockAddr::from(at))?;
     socket.listen(1_024)?;

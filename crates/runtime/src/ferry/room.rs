@@ -23,16 +23,14 @@ impl Room {
     pub(super) fn new(name: &str) -> io::Result<Room> {
         let (jobs, todo) = channel::<Job>();
         let (tell, told) = sync_channel(1);
-        std::thread::Builder::new()
-            .name(name.to_owned())
-            .spawn(move || {
-                let ready = sys::unshare(false, true);
-                let is_ready = ready.is_ok();
-                let _ = tell.send(ready);
-                if is_ready {
-                    todo.into_iter().for_each(|job| job());
-                }
-            })?;
+        std::thread::Builder::new().name(name.to_owned()).spawn(move || {
+            let ready = sys::unshare(false, true);
+            let is_ready = ready.is_ok();
+            let _ = tell.send(ready);
+            if is_ready {
+                todo.into_iter().for_each(|job| job());
+            }
+        })?;
         told.recv().map_err(|_| gone())??;
         Ok(Room { jobs })
     }

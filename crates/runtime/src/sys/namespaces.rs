@@ -15,19 +15,20 @@ pub(crate) fn unshare(user: bool, network: bool) -> io::Result<()> {
     unsafe { rustix::thread::unshare_unsafe(flags) }.map_err(io::Error::from)
 }
 
-/// Has the kernel kill the child when the thread that spawns it ends, however it ends.
-pub(crate) fn dies_with_its_parent(command: &mut Command) {
+/// Has the kernel kill the child when the thread that spawns it ends, however it ends, and lets the child have the
+/// signals that are held here.
+pub(crate) fn dies_with_its_parent(command: &mut Command, held: Vec<i32>) {
     let founder = rustix::process::getpid();
     let tell = move || {
         rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
         // The parent may have died before the kernel was told.
         if rustix::process::getppid() == Some(founder) {
-            Ok(())
+            super::unblock(&held)
         } else {
             Err(io::Error::from_raw_os_error(libc::ESRCH))
         }
     };
-    // SAFETY: two system calls and a comparison: nothing here allocates or takes a lock.
+    // SAFETY: three system calls and a comparison: nothing here allocates or takes a lock.
     unsafe { command.pre_exec(tell) };
 }
 

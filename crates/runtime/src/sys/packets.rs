@@ -149,8 +149,7 @@ impl Batch {
             };
         }
         for head in &heads[..n as usize] {
-            self.got
-                .push((head.msg_len as usize, stamp(&head.msg_hdr)));
+            self.got.push((head.msg_len as usize, stamp(&head.msg_hdr)));
         }
         Ok(n as usize)
     }
