@@ -4,6 +4,7 @@
 mod cache;
 mod cli;
 mod demo;
+mod lab;
 mod link;
 mod load;
 mod model;
@@ -24,6 +25,7 @@ fn main() -> ExitCode {
         cli::Command::Cache { what } => cache::run(&what, &voice),
         cli::Command::Completions(flags) => cli::manual::complete(&flags),
         cli::Command::Man(flags) => cli::manual::write(&flags),
+        cli::Command::Lab { what } => lab::run(&what, &voice),
         cli::Command::Model(flags) => model::run(&flags, &voice),
         cli::Command::Site { what } => site::run(&what, &voice),
         cli::Command::Load(flags) => match &flags.what {

@@ -6,6 +6,7 @@ pub(crate) mod cache;
 pub(crate) mod ctl;
 mod environment;
 mod failure;
+pub(crate) mod lab;
 pub(crate) mod link;
 pub(crate) mod load;
 pub(crate) mod manual;
@@ -78,6 +79,14 @@ pub(crate) enum Command {
         /// What to do
         #[command(subcommand)]
         what: cache::Command,
+    },
+
+    /// Says what this machine allows
+    #[command(arg_required_else_help = true)]
+    Lab {
+        /// What to do
+        #[command(subcommand)]
+        what: lab::Command,
     },
 
     /// Runs a command behind an emulated link: lan, wan, ppp, other presets, or as you describe it

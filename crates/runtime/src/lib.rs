@@ -4,6 +4,7 @@
 //! drives sessions, so that a *strategy* (how connections are spread over threads, how bytes are
 //! moved) is only a driver: small, swappable, measurable. `runtime` knows no HTTP.
 
+pub mod ability;
 pub mod aside;
 pub mod clock;
 mod concurrency;

@@ -105,6 +105,8 @@ impl Ferry {
             // Without it timers are late by 50 microseconds on purpose.
             let _ = rustix::thread::set_current_timer_slack(Some(slack));
         }
+        // Before those it serves, where that is allowed: what is late here is late for all of them.
+        let _ = rustix::process::setpriority_process(None, -20);
         let mut last = clock::now();
         let mut thrift = Thrift {
             saved: SPIN_SAVED,

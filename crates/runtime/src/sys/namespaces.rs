@@ -58,3 +58,18 @@ pub(crate) fn next_signal_and_sender(signals: &[i32]) -> io::Result<(i32, bool)>
         }
     }
 }
+
+/// Version of the kernel's Landlock interface.
+pub(crate) fn landlock_version() -> io::Result<u32> {
+    const LANDLOCK_CREATE_RULESET_VERSION: libc::c_uint = 1;
+    // SAFETY: asked for its version the call takes no attributes and makes nothing.
+    let version = unsafe {
+        libc::syscall(
+            libc::SYS_landlock_create_ruleset,
+            std::ptr::null::<libc::c_void>(),
+            0usize,
+            LANDLOCK_CREATE_RULESET_VERSION,
+        )
+    };
+    u32::try_from(version).map_err(|_| io::Error::last_os_error())
+}
