@@ -22,7 +22,9 @@ pub(crate) use accounts::{become_user, find_group, find_user, groups_of, set_eff
 pub(crate) use descriptors::take_descriptor;
 pub(crate) use files::cached_pages;
 pub(crate) use memory::SharedWords;
-pub(crate) use namespaces::{dies_with_its_parent, landlock_version, next_signal_and_sender, unshare};
+pub(crate) use namespaces::{
+    dies_with_its_parent, landlock_version, next_signal_and_sender, run_first, unshare,
+};
 pub(crate) use packets::{
     BATCH, Batch, offloads_off, overflowed, packet_socket, receive_stamped, send_batch, stamp_arrivals, tun,
 };

@@ -105,8 +105,9 @@ impl Ferry {
             // Without it timers are late by 50 microseconds on purpose.
             let _ = rustix::thread::set_current_timer_slack(Some(slack));
         }
-        // Before those it serves, where that is allowed: what is late here is late for all of them.
-        let _ = rustix::process::setpriority_process(None, -20);
+        // Before those it serves, where that is allowed: a real link is no slower because its users are busy. It never
+        // takes a processor for itself, see below.
+        let _ = crate::sys::run_first();
         let mut last = clock::now();
         let mut thrift = Thrift {
             saved: SPIN_SAVED,

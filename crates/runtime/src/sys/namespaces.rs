@@ -73,3 +73,17 @@ pub(crate) fn landlock_version() -> io::Result<u32> {
     };
     u32::try_from(version).map_err(|_| io::Error::last_os_error())
 }
+
+/// Has the calling thread run before all that is not real-time (`SCHED_FIFO`, lowest priority). Its children do not
+/// inherit that.
+pub(crate) fn run_first() -> io::Result<()> {
+    // SAFETY: sched_param is made of integers, for which zero is a value.
+    let mut parameters: libc::sched_param = unsafe { std::mem::zeroed() };
+    parameters.sched_priority = 1;
+    let policy = libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK;
+    // SAFETY: the pointer is to a live value; 0 means the calling thread.
+    match unsafe { libc::sched_setscheduler(0, policy, &raw const parameters) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
