@@ -202,7 +202,7 @@ fn delay(plan: &Plan, effort: Effort) -> Result<(Backend, DelayError), Fault> {
         None => f64::INFINITY,
     };
     let pace = f64::from(effort.probes_per_second).min(bearable).max(0.1);
-    let count = ((effort.span.as_secs_f64() * pace) as u64).max(20);
+    let count = ((effort.span.as_secs_f64() * pace) as u64).max(200);
     let done = std::sync::atomic::AtomicBool::new(false);
     let patience = plan.profile.up.delay + Duration::from_millis(500);
     let (sent, got) = std::thread::scope(|scope| {

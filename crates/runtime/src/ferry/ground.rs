@@ -309,7 +309,7 @@ fn veth(near: &Room, far: &Room, mtu: u32, offload: bool, hosts: &HostSettings) 
                 .add_pair((end.name, end.mac), (end.cable, namespace.fd()), mtu)
                 .map_err(Fault::at("making a veth pair"))?;
             if !offload {
-                let socket = crate::ferry::ground::any_socket()?;
+                let socket = any_socket()?;
                 sys::offloads_off(std::os::fd::AsFd::as_fd(&socket), end.name)
                     .map_err(Fault::at("switching offloads off"))?;
             }
@@ -452,7 +452,7 @@ fn prepare(hosts: &HostSettings, is_far: bool) -> Result<(), Fault> {
 }
 
 /// Any socket will do to ask about interfaces.
-pub(super) fn any_socket() -> Result<std::os::fd::OwnedFd, Fault> {
+fn any_socket() -> Result<std::os::fd::OwnedFd, Fault> {
     use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
     socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None)
         .map_err(|error| Fault::at("opening a socket")(error.into()))
