@@ -40,11 +40,14 @@ pub(super) struct Ground {
     offload: bool,
 }
 
+/// A thread at work until it is told to stop.
+type Worker = JoinHandle<io::Result<()>>;
+
 /// A ferry and a relay at work.
 pub(super) struct Running {
     pub(super) reins: Arc<Reins>,
-    ferry: JoinHandle<io::Result<()>>,
-    relay: Option<(JoinHandle<io::Result<()>>, Arc<Bell>, Arc<AtomicBool>)>,
+    ferry: Worker,
+    relay: Option<(Worker, Arc<Bell>, Arc<AtomicBool>)>,
 }
 
 impl Ground {
@@ -181,7 +184,7 @@ impl Running {
     }
 }
 
-fn report(thread: JoinHandle<io::Result<()>>, who: &str) {
+fn report(thread: Worker, who: &str) {
     match thread.join() {
         Ok(Ok(())) => {}
         Ok(Err(error)) => tracing::warn!("{who} stopped early: {error}"),
@@ -189,10 +192,7 @@ fn report(thread: JoinHandle<io::Result<()>>, who: &str) {
     }
 }
 
-fn thread(
-    name: &str,
-    work: impl FnOnce() -> io::Result<()> + Send + 'static,
-) -> Result<JoinHandle<io::Result<()>>, Fault> {
+fn thread(name: &str, work: impl FnOnce() -> io::Result<()> + Send + 'static) -> Result<Worker, Fault> {
     std::thread::Builder::new()
         .name(name.to_owned())
         .spawn(work)
