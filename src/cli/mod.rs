@@ -7,6 +7,8 @@ pub(crate) mod cache;
 pub(crate) mod ctl;
 mod environment;
 mod failure;
+pub(crate) mod lab;
+pub(crate) mod link;
 pub(crate) mod load;
 pub(crate) mod manual;
 pub(crate) mod model;
@@ -89,6 +91,17 @@ pub(crate) enum Command {
         #[command(subcommand)]
         what: cache::Command,
     },
+
+    /// Says what this machine allows
+    #[command(arg_required_else_help = true)]
+    Lab {
+        /// What to do
+        #[command(subcommand)]
+        what: lab::Command,
+    },
+
+    /// Runs a command behind an emulated link: lan, wan, ppp, other presets, or as you describe it
+    Link(Box<link::Flags>),
 
     /// Prints what a shell needs to complete commands and flags
     Completions(manual::Completions),

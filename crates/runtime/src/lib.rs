@@ -4,11 +4,13 @@
 //! drives sessions, so that a *strategy* (how connections are spread over threads, how bytes are
 //! moved) is only a driver: small, swappable, measurable. `runtime` knows no HTTP.
 
+pub mod ability;
 pub mod aside;
 pub mod clock;
 mod concurrency;
 pub mod control;
 pub mod dial;
+pub mod ferry;
 pub mod fs;
 pub mod herd;
 pub mod inherit;

@@ -118,7 +118,7 @@ impl Tap {
     pub fn open(interface: &str, promiscuous: bool, limits: Limits) -> Result<Tap, OpenError> {
         let refused = |call| move |error| OpenError::Refused(call, error);
         let mut cooked = interface == "any";
-        let mut socket = sys::packet_socket(cooked).map_err(refused("socket(AF_PACKET)"))?;
+        let mut socket = sys::capture_socket(cooked).map_err(refused("socket(AF_PACKET)"))?;
         let index = if cooked {
             0
         } else {
@@ -136,7 +136,7 @@ impl Tap {
             libc::ARPHRD_NONE => Link::RawIp,
             _ => {
                 cooked = true;
-                socket = sys::packet_socket(cooked).map_err(refused("socket(AF_PACKET)"))?;
+                socket = sys::capture_socket(cooked).map_err(refused("socket(AF_PACKET)"))?;
                 set_up(&socket)?;
                 Link::Cooked
             }

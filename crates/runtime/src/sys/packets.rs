@@ -1,221 +1,287 @@
-//! Packet sockets: whole frames of an interface, as the kernel hands them to `packet(7)`.
+//! Calls about whole packets: packet sockets, TUN devices, batches of frames in one call, offloads.
+//!
+//! `linux/if_packet.h`, `linux/if_tun.h`, `linux/ethtool.h`. A [`Batch`] owns the memory that `recvmmsg(2)`
+//! writes to; what it hands out is borrowed from it.
 
 use std::io;
-use std::mem::{size_of, zeroed};
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
-/// Room for the control messages of one frame: a time stamp and what `PACKET_AUXDATA` says.
-const CONTROL: usize = 128;
+/// Most frames one call moves.
+pub(crate) const BATCH: usize = 64;
 
-/// What came with a frame.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Arrived {
-    /// Bytes received into the slot.
-    pub(crate) captured: usize,
-    /// Bytes the frame has.
-    pub(crate) length: usize,
-    /// Nanoseconds since 1970, by the kernel's clock.
-    pub(crate) nanos: u64,
-    /// The tag that was taken out of the frame: protocol and control information.
-    pub(crate) vlan: Option<(u16, u16)>,
-    /// The link-level address: interface, hardware type, packet type, protocol.
-    pub(crate) from: libc::sockaddr_ll,
-}
+/// Room for one time stamp as ancillary data.
+const CONTROL: usize = 64;
 
-/// A packet socket that receives nothing yet. `cooked` ones give packets without their link header.
-pub(crate) fn packet_socket(cooked: bool) -> io::Result<OwnedFd> {
-    let kind = if cooked { libc::SOCK_DGRAM } else { libc::SOCK_RAW };
-    // SAFETY: no pointers are passed.
-    let fd = unsafe {
-        libc::socket(
-            libc::AF_PACKET,
-            kind | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK,
-            0,
-        )
-    };
-    if fd < 0 {
-        return Err(io::Error::last_os_error());
+const PACKET_QDISC_BYPASS: libc::c_int = 20;
+const PACKET_IGNORE_OUTGOING: libc::c_int = 23;
+
+fn check(result: libc::c_int) -> io::Result<libc::c_int> {
+    if result < 0 {
+        Err(io::Error::last_os_error())
+    } else {
+        Ok(result)
     }
-    // SAFETY: the descriptor is new and nobody else's.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// Binds to an interface (0: all) and starts to receive; returns the interface's hardware type.
-pub(crate) fn bind_packet_socket(fd: BorrowedFd<'_>, index: u32) -> io::Result<u16> {
-    // SAFETY: `sockaddr_ll` is made of integers only, for which zero is a value.
-    let mut address: libc::sockaddr_ll = unsafe { zeroed() };
-    address.sll_family = libc::AF_PACKET as u16;
-    address.sll_protocol = (libc::ETH_P_ALL as u16).to_be();
-    address.sll_ifindex = index as i32;
-    let mut length = size_of::<libc::sockaddr_ll>() as libc::socklen_t;
-    // SAFETY: pointer and length describe `address`, which outlives the call.
-    let bound = unsafe { libc::bind(fd.as_raw_fd(), (&raw const address).cast(), length) };
-    if bound != 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: the pointers describe `address` and its length, which outlive the call.
-    let named = unsafe { libc::getsockname(fd.as_raw_fd(), (&raw mut address).cast(), &raw mut length) };
-    if named != 0 {
-        return Err(io::Error::last_os_error());
-    }
-    Ok(address.sll_hatype)
-}
-
-/// Time stamps and taken-out tags come with every frame; the queue holds this many bytes if the system lets it.
-pub(crate) fn prepare_packet_socket(fd: BorrowedFd<'_>, queue: usize) -> io::Result<()> {
-    set(fd, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1i32)?;
-    set(fd, libc::SOL_PACKET, libc::PACKET_AUXDATA, 1i32)?;
-    let queue = i32::try_from(queue).unwrap_or(i32::MAX);
-    // Beyond the administrator's bound with the right to, else up to it.
-    set(fd, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, queue)
-        .or_else(|_| set(fd, libc::SOL_SOCKET, libc::SO_RCVBUF, queue))
-}
-
-/// Frames for other hosts are received, too, for as long as the socket is open.
-pub(crate) fn make_promiscuous(fd: BorrowedFd<'_>, index: u32) -> io::Result<()> {
-    // SAFETY: `packet_mreq` is made of integers only, for which zero is a value.
-    let mut request: libc::packet_mreq = unsafe { zeroed() };
-    request.mr_ifindex = index as i32;
-    request.mr_type = libc::PACKET_MR_PROMISC as u16;
-    set(fd, libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, request)
-}
-
-/// Frames the kernel received for this socket, and those it had no room for, since the last call.
-pub(crate) fn packet_statistics(fd: BorrowedFd<'_>) -> io::Result<(u32, u32)> {
-    // SAFETY: `tpacket_stats` is made of integers only, for which zero is a value.
-    let mut counts: libc::tpacket_stats = unsafe { zeroed() };
-    let mut length = size_of::<libc::tpacket_stats>() as libc::socklen_t;
-    // SAFETY: the pointers describe `counts` and its length, which outlive the call.
-    let result = unsafe {
-        libc::getsockopt(
-            fd.as_raw_fd(),
-            libc::SOL_PACKET,
-            libc::PACKET_STATISTICS,
-            (&raw mut counts).cast(),
-            &raw mut length,
-        )
-    };
-    if result != 0 {
-        return Err(io::Error::last_os_error());
-    }
-    Ok((counts.tp_packets, counts.tp_drops))
-}
-
-fn set<T>(fd: BorrowedFd<'_>, level: libc::c_int, name: libc::c_int, value: T) -> io::Result<()> {
-    // SAFETY: pointer and length describe `value`, which outlives the call; each caller passes the type that the
-    // option has.
+fn set(fd: BorrowedFd<'_>, level: libc::c_int, name: libc::c_int, value: libc::c_int) -> io::Result<()> {
+    // SAFETY: pointer and length describe `value`, which outlives the call; the descriptor is open while borrowed.
     let result = unsafe {
         libc::setsockopt(
             fd.as_raw_fd(),
             level,
             name,
             (&raw const value).cast(),
-            size_of::<T>() as libc::socklen_t,
+            size_of::<libc::c_int>() as libc::socklen_t,
         )
     };
-    if result == 0 {
-        Ok(())
-    } else {
-        Err(io::Error::last_os_error())
+    check(result).map(drop)
+}
+
+/// A raw socket for all frames that arrive at an interface of the calling thread's network namespace, none of those
+/// sent through it. It does not block. With `offload` each frame is preceded by a `virtio_net_hdr` of 10 bytes, and
+/// one may be as long as 64 KiB.
+pub(crate) fn packet_socket(interface: u32, offload: bool) -> io::Result<OwnedFd> {
+    let kind = libc::SOCK_RAW | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
+    // SAFETY: plain numbers; nothing is received until it is bound, its protocol being 0.
+    let fd = check(unsafe { libc::socket(libc::AF_PACKET, kind, 0) })?;
+    // SAFETY: the descriptor was just made and has no other owner.
+    let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+    set(fd.as_fd(), libc::SOL_PACKET, PACKET_IGNORE_OUTGOING, 1)?;
+    set(fd.as_fd(), libc::SOL_PACKET, PACKET_QDISC_BYPASS, 1)?;
+    if offload {
+        set(fd.as_fd(), libc::SOL_PACKET, libc::PACKET_VNET_HDR, 1)?;
+    }
+    set(fd.as_fd(), libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1)?;
+    // The first needs a right in the first user namespace, the second is cut to what the administrator allows.
+    let room = 16 << 20;
+    let _ = set(fd.as_fd(), libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, room)
+        .or_else(|_| set(fd.as_fd(), libc::SOL_SOCKET, libc::SO_RCVBUF, room));
+    let _ = set(fd.as_fd(), libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, room)
+        .or_else(|_| set(fd.as_fd(), libc::SOL_SOCKET, libc::SO_SNDBUF, room));
+    // SAFETY: sockaddr_ll is made of integers only, for which zero is a value.
+    let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
+    address.sll_family = libc::AF_PACKET as u16;
+    address.sll_protocol = (libc::ETH_P_ALL as u16).to_be();
+    address.sll_ifindex = interface as i32;
+    // SAFETY: pointer and length describe `address`, which outlives the call.
+    check(unsafe {
+        libc::bind(
+            fd.as_raw_fd(),
+            (&raw const address).cast(),
+            size_of::<libc::sockaddr_ll>() as libc::socklen_t,
+        )
+    })?;
+    Ok(fd)
+}
+
+/// Frames that found no room in the receive buffer of a packet socket since this was last asked.
+pub(crate) fn overflowed(fd: BorrowedFd<'_>) -> u32 {
+    // `struct tpacket_stats`: packets, drops.
+    let mut counts = [0u32; 2];
+    let mut len = size_of_val(&counts) as libc::socklen_t;
+    // SAFETY: the pointers describe `counts` and its length, which outlive the call.
+    let result = unsafe {
+        libc::getsockopt(
+            fd.as_raw_fd(),
+            libc::SOL_PACKET,
+            libc::PACKET_STATISTICS,
+            counts.as_mut_ptr().cast(),
+            &raw mut len,
+        )
+    };
+    if result == 0 { counts[1] } else { 0 }
+}
+
+/// Memory for frames that are received together.
+pub(crate) struct Batch {
+    /// Bytes of room for each frame.
+    room: usize,
+    data: Vec<u8>,
+    control: Vec<[u64; CONTROL / 8]>,
+    /// Length of each frame and when the kernel saw it, in nanoseconds of civil time.
+    got: Vec<(usize, Option<u64>)>,
+}
+
+impl Batch {
+    /// Room for [`BATCH`] frames of so many bytes.
+    pub(crate) fn new(room: usize) -> Batch {
+        Batch {
+            room,
+            data: vec![0; room * BATCH],
+            control: vec![[0; CONTROL / 8]; BATCH],
+            got: Vec::with_capacity(BATCH),
+        }
+    }
+
+    /// Receives what is there, nothing if nothing is. A frame longer than the room is cut.
+    pub(crate) fn receive(&mut self, fd: BorrowedFd<'_>) -> io::Result<usize> {
+        self.got.clear();
+        let mut pieces = [libc::iovec {
+            iov_base: std::ptr::null_mut(),
+            iov_len: 0,
+        }; BATCH];
+        // SAFETY: mmsghdr is made of integers and pointers, for which zero is a value.
+        let mut heads: [libc::mmsghdr; BATCH] = unsafe { std::mem::zeroed() };
+        for (k, frame) in self.data.chunks_exact_mut(self.room).enumerate() {
+            pieces[k].iov_base = frame.as_mut_ptr().cast();
+            pieces[k].iov_len = frame.len();
+            heads[k].msg_hdr.msg_iov = &raw mut pieces[k];
+            heads[k].msg_hdr.msg_iovlen = 1;
+            heads[k].msg_hdr.msg_control = self.control[k].as_mut_ptr().cast();
+            heads[k].msg_hdr.msg_controllen = CONTROL as _;
+        }
+        // SAFETY: every head points to an iovec of this frame and to memory of `self` as long as said, all
+        // disjoint, which nobody else uses during the call.
+        let n = unsafe {
+            libc::recvmmsg(
+                fd.as_raw_fd(),
+                heads.as_mut_ptr(),
+                BATCH as u32,
+                libc::MSG_DONTWAIT,
+                std::ptr::null_mut(),
+            )
+        };
+        if n < 0 {
+            let error = io::Error::last_os_error();
+            return match error.raw_os_error() {
+                Some(libc::EAGAIN | libc::EINTR | libc::ENETDOWN) => Ok(0),
+                _ => Err(error),
+            };
+        }
+        for head in &heads[..n as usize] {
+            self.got.push((head.msg_len as usize, stamp(&head.msg_hdr)));
+        }
+        Ok(n as usize)
+    }
+
+    /// A frame of the last call, and when the kernel saw it, in nanoseconds of civil time.
+    pub(crate) fn frame(&self, k: usize) -> (&[u8], Option<u64>) {
+        let (len, at) = self.got[k];
+        let start = k * self.room;
+        (&self.data[start..start + len.min(self.room)], at)
     }
 }
 
-/// Receives up to one frame into each of `slots` without waiting; `arrived` has an entry for each that came.
-pub(crate) fn receive_packets(
-    fd: BorrowedFd<'_>,
-    slots: &mut [&mut [u8]],
-    arrived: &mut Vec<Arrived>,
-) -> io::Result<()> {
-    arrived.clear();
-    let count = slots.len();
-    let mut pieces: Vec<libc::iovec> = slots
-        .iter_mut()
-        .map(|slot| libc::iovec {
-            iov_base: slot.as_mut_ptr().cast(),
-            iov_len: slot.len(),
-        })
-        .collect();
-    // Words, so that the control messages in them are aligned.
-    let mut control = vec![0u64; count * CONTROL / 8];
-    // SAFETY: `sockaddr_ll` is made of integers only, for which zero is a value.
-    let mut from: Vec<libc::sockaddr_ll> = vec![unsafe { zeroed() }; count];
-    let mut messages: Vec<libc::mmsghdr> = (0..count)
-        .map(|i| {
-            // SAFETY: a zeroed `mmsghdr` is one with null pointers and no lengths.
-            let mut message: libc::mmsghdr = unsafe { zeroed() };
-            message.msg_hdr.msg_name = (&raw mut from[i]).cast();
-            message.msg_hdr.msg_namelen = size_of::<libc::sockaddr_ll>() as libc::socklen_t;
-            message.msg_hdr.msg_iov = &raw mut pieces[i];
-            message.msg_hdr.msg_iovlen = 1;
-            message.msg_hdr.msg_control = (&raw mut control[i * CONTROL / 8]).cast();
-            message.msg_hdr.msg_controllen = CONTROL as _;
-            message
-        })
-        .collect();
-    // SAFETY: every message points into `from`, `pieces`, `control` and the slots, all of which outlive the call,
-    // with their true lengths; no two messages share any of them.
-    let received = unsafe {
-        libc::recvmmsg(
-            fd.as_raw_fd(),
-            messages.as_mut_ptr(),
-            count as libc::c_uint,
-            (libc::MSG_TRUNC | libc::MSG_DONTWAIT) as _,
-            std::ptr::null_mut(),
-        )
-    };
-    if received < 0 {
-        return Err(io::Error::last_os_error());
+/// The time stamp among the ancillary data of a message.
+fn stamp(head: &libc::msghdr) -> Option<u64> {
+    // SAFETY: the kernel filled the control memory of `head`, which is alive and aligned for cmsghdr; the macros
+    // walk within the length it set, and a stamp is as long as its header says, read unaligned.
+    unsafe {
+        let mut at = libc::CMSG_FIRSTHDR(head);
+        while !at.is_null() {
+            if (*at).cmsg_level == libc::SOL_SOCKET && (*at).cmsg_type == libc::SCM_TIMESTAMPNS {
+                let time: libc::timespec = std::ptr::read_unaligned(libc::CMSG_DATA(at).cast());
+                return Some(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64);
+            }
+            at = libc::CMSG_NXTHDR(head, at);
+        }
     }
-    for (i, message) in messages.iter().enumerate().take(received as usize) {
-        let length = message.msg_len as usize;
-        let (nanos, vlan) = control_of(&message.msg_hdr);
-        arrived.push(Arrived {
-            captured: length.min(slots[i].len()),
-            length,
-            nanos,
-            vlan,
-            from: from[i],
-        });
+    None
+}
+
+/// Sends frames in order, [`BATCH`] at the most; says how many the kernel took.
+///
+/// # Errors
+/// That of the first frame if it was not taken.
+pub(crate) fn send_batch<'f>(
+    fd: BorrowedFd<'_>,
+    frames: impl Iterator<Item = &'f [u8]>,
+) -> io::Result<usize> {
+    let mut pieces = [libc::iovec {
+        iov_base: std::ptr::null_mut(),
+        iov_len: 0,
+    }; BATCH];
+    // SAFETY: mmsghdr is made of integers and pointers, for which zero is a value.
+    let mut heads: [libc::mmsghdr; BATCH] = unsafe { std::mem::zeroed() };
+    let mut n = 0;
+    for (k, frame) in frames.take(BATCH).enumerate() {
+        pieces[k].iov_base = frame.as_ptr().cast_mut().cast();
+        pieces[k].iov_len = frame.len();
+        heads[k].msg_hdr.msg_iov = &raw mut pieces[k];
+        heads[k].msg_hdr.msg_iovlen = 1;
+        n = k + 1;
+    }
+    // SAFETY: every head points to an iovec of this frame and that to a borrowed slice, which the kernel only reads.
+    let sent = unsafe { libc::sendmmsg(fd.as_raw_fd(), heads.as_mut_ptr(), n as u32, libc::MSG_DONTWAIT) };
+    check(sent).map(|sent| sent as usize)
+}
+
+/// `struct ifreq` with room for the largest member of its union.
+#[repr(C)]
+struct Request {
+    name: [u8; libc::IFNAMSIZ],
+    data: [u64; 3],
+}
+
+impl Request {
+    fn of(interface: &str) -> io::Result<Request> {
+        let mut request = Request {
+            name: [0; libc::IFNAMSIZ],
+            data: [0; 3],
+        };
+        if interface.len() >= libc::IFNAMSIZ {
+            return Err(io::Error::from_raw_os_error(libc::ENAMETOOLONG));
+        }
+        request.name[..interface.len()].copy_from_slice(interface.as_bytes());
+        Ok(request)
+    }
+}
+
+/// Switches off what would let an interface send segments longer than its MTU or without checksums: after this
+/// each frame is what a wire would carry.
+pub(crate) fn offloads_off(socket: BorrowedFd<'_>, interface: &str) -> io::Result<()> {
+    const SIOCETHTOOL: libc::c_ulong = 0x8946;
+    // Transmit checksums, TSO, GSO, GRO.
+    for command in [0x17u32, 0x1f, 0x24, 0x2c] {
+        let value = [command, 0u32];
+        let mut request = Request::of(interface)?;
+        request.data[0] = value.as_ptr() as u64;
+        // SAFETY: the request is an ifreq whose pointer leads to an ethtool_value, both alive during the call.
+        check(unsafe { libc::ioctl(socket.as_raw_fd(), SIOCETHTOOL as _, &raw mut request) })?;
     }
     Ok(())
 }
 
-/// The time stamp and the tag among a message's control data.
-fn control_of(message: &libc::msghdr) -> (u64, Option<(u16, u16)>) {
-    let (mut nanos, mut vlan) = (0, None);
-    // SAFETY: the kernel has filled in the control data that `message` points to and its length, and the memory
-    // is the caller's, alive and aligned.
-    let mut header = unsafe { libc::CMSG_FIRSTHDR(message) };
-    while !header.is_null() {
-        // SAFETY: a header that is not null lies within the control data; its data is as long as the kernel's type
-        // for this level and type, which is read without asking for alignment.
-        unsafe {
-            match ((*header).cmsg_level, (*header).cmsg_type) {
-                (libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS) => {
-                    let time: libc::timespec = std::ptr::read_unaligned(libc::CMSG_DATA(header).cast());
-                    nanos = time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64;
-                }
-                (libc::SOL_PACKET, libc::PACKET_AUXDATA) => {
-                    let data: libc::tpacket_auxdata =
-                        std::ptr::read_unaligned(libc::CMSG_DATA(header).cast());
-                    vlan = tag(&data);
-                }
-                _ => {}
-            }
-            header = libc::CMSG_NXTHDR(message, header);
-        }
-    }
-    (nanos, vlan)
+/// A new TUN device in the calling thread's network namespace: each read and write is one IP packet. It does
+/// not block.
+pub(crate) fn tun(interface: &str) -> io::Result<OwnedFd> {
+    use rustix::fs::{Mode, OFlags};
+    const TUNSETIFF: libc::c_ulong = 0x4004_54ca;
+    const IFF_TUN_NO_PI: u64 = 0x1001;
+    let fd = rustix::fs::open(
+        "/dev/net/tun",
+        OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC,
+        Mode::empty(),
+    )?;
+    let mut request = Request::of(interface)?;
+    request.data[0] = IFF_TUN_NO_PI;
+    // SAFETY: the request is an ifreq with its flags set, alive during the call.
+    check(unsafe { libc::ioctl(fd.as_raw_fd(), TUNSETIFF as _, &raw mut request) })?;
+    Ok(fd)
 }
 
-fn tag(data: &libc::tpacket_auxdata) -> Option<(u16, u16)> {
-    let has = |bit: u32| data.tp_status & bit != 0;
-    has(libc::TP_STATUS_VLAN_VALID).then(|| {
-        let protocol = if has(libc::TP_STATUS_VLAN_TPID_VALID) {
-            data.tp_vlan_tpid
-        } else {
-            libc::ETH_P_8021Q as u16
-        };
-        (protocol, data.tp_vlan_tci)
-    })
+/// Has the kernel note when each datagram arrived.
+pub(crate) fn stamp_arrivals(fd: BorrowedFd<'_>) -> io::Result<()> {
+    set(fd, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1)
+}
+
+/// Receives one datagram, and when it arrived in nanoseconds of civil time, waiting as long as the socket is set to.
+pub(crate) fn receive_stamped(fd: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<(usize, Option<u64>)> {
+    let mut control = [0u64; CONTROL / 8];
+    let mut piece = libc::iovec {
+        iov_base: buffer.as_mut_ptr().cast(),
+        iov_len: buffer.len(),
+    };
+    // SAFETY: msghdr is made of integers and pointers, for which zero is a value.
+    let mut head: libc::msghdr = unsafe { std::mem::zeroed() };
+    head.msg_iov = &raw mut piece;
+    head.msg_iovlen = 1;
+    head.msg_control = control.as_mut_ptr().cast();
+    head.msg_controllen = CONTROL as _;
+    // SAFETY: the head points to memory as long as said, borrowed or owned by this frame for the call.
+    let n = unsafe { libc::recvmsg(fd.as_raw_fd(), &raw mut head, 0) };
+    if n < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok((n as usize, stamp(&head)))
 }
