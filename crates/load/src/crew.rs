@@ -190,6 +190,8 @@ enum Phase {
 struct User {
     phase: Phase,
     session: Option<Session>,
+    /// Since when its connection stands.
+    stands: Option<Instant>,
     supply: Option<Supply>,
 }
 
@@ -236,6 +238,7 @@ impl Crew {
         let user = |supply| User {
             phase: Phase::Waiting { leave: false },
             session: None,
+            stands: None,
             supply: Some(supply),
         };
         let (starts, users, open) = match model {
@@ -274,8 +277,12 @@ impl Crew {
         }
     }
 
-    /// What it measured.
-    pub fn into_record(self) -> Record {
+    /// What it measured until `now`.
+    pub fn into_record(mut self, now: Instant) -> Record {
+        for user in &mut self.users {
+            parted(&mut user.stands, &mut self.record, now);
+        }
+        self.record.settle();
         self.record
     }
 
@@ -289,7 +296,7 @@ impl Crew {
         match core::mem::replace(&mut self.user(line).phase, Phase::Done) {
             Phase::Waiting { leave } => {
                 if leave {
-                    self.leave(line, port);
+                    self.leave(line, port, now);
                 }
                 self.record.lag.add(now.since(at));
                 self.begin(line, at, None, port, now);
@@ -316,8 +323,10 @@ impl Crew {
     }
 
     /// Closes a user's connection, if it has one.
-    fn leave(&mut self, line: u32, port: &mut Port) {
-        if self.user(line).session.take().is_some() {
+    fn leave(&mut self, line: u32, port: &mut Port, now: Instant) {
+        let user = &mut self.users[(line - FIRST) as usize];
+        if user.session.take().is_some() {
+            parted(&mut user.stands, &mut self.record, now);
             port.close(line);
         }
     }
@@ -356,7 +365,7 @@ impl Crew {
             }
             (None, Some(supply)) => match supply.next(&work, &mut fetch.parts) {
                 Some(last) => last,
-                None => return self.leave(line, port),
+                None => return self.leave(line, port, now),
             },
             (None, None) => return,
         };
@@ -391,10 +400,13 @@ impl Crew {
         let Setup {
             work, mode, ending, ..
         } = &self.setup;
-        let User { phase, session, .. } = &mut self.users[(line - FIRST) as usize];
+        let User {
+            phase, session, stands, ..
+        } = &mut self.users[(line - FIRST) as usize];
         let Phase::Fetching(fetch) = phase else { return };
         if !session.as_ref().is_some_and(Session::is_persistent) {
             if session.is_some() {
+                parted(stands, &mut self.record, now);
                 port.close(line);
             }
             *session = None;
@@ -439,8 +451,7 @@ impl Crew {
         let Phase::Fetching(fetch) = phase else {
             // Nothing is owed: the server closes a connection it has no patience with, or talks unasked.
             self.record.closed_by_server += u64::from(bytes.is_none());
-            self.users[(line - FIRST) as usize].session = None;
-            port.close(line);
+            self.leave(line, port, now);
             return;
         };
         let got = fetch.got;
@@ -473,10 +484,13 @@ impl Crew {
     /// Goes on after replies, or what there was of them.
     fn advance(&mut self, line: u32, left: Option<Left>, port: &mut Port, now: Instant) {
         let mode = self.setup.mode;
-        let User { phase, session, .. } = &mut self.users[(line - FIRST) as usize];
+        let User {
+            phase, session, stands, ..
+        } = &mut self.users[(line - FIRST) as usize];
         let Phase::Fetching(fetch) = phase else { return };
         if let Some(left) = left {
             *session = None;
+            parted(stands, &mut self.record, now);
             port.close(line);
             if let Left::Unanswered(count) = left {
                 self.record.closed_by_server += 1;
@@ -488,7 +502,9 @@ impl Crew {
                 }
             }
         }
-        let User { phase, session, .. } = &mut self.users[(line - FIRST) as usize];
+        let User {
+            phase, session, stands, ..
+        } = &mut self.users[(line - FIRST) as usize];
         let Phase::Fetching(fetch) = phase else { return };
         if fetch.got == fetch.parts.len() {
             self.finish(line, Duration::ZERO, port, now);
@@ -508,6 +524,7 @@ impl Crew {
             self.record.resent += unanswered as u64;
             fetch.asked = fetch.got;
             *session = None;
+            parted(stands, &mut self.record, now);
             port.close(line);
         }
         let off = match fetch.got.checked_sub(1) {
@@ -534,6 +551,7 @@ impl Crew {
         let began = self.began;
         let user = &mut self.users[(line - FIRST) as usize];
         user.session = None;
+        parted(&mut user.stands, &mut self.record, now);
         let Phase::Fetching(fetch) = &mut user.phase else {
             return;
         };
@@ -565,7 +583,12 @@ impl Crew {
         self.live.active.store(self.active, Ordering::Relaxed);
         if fetch.got == fetch.parts.len() {
             self.record.objects += 1;
-            self.record.object.add(now.since(fetch.intended));
+            let time = now.since(fetch.intended);
+            self.record.object.add(time);
+            let parts = fetch.parts.iter().map(|part| part.file);
+            if let Some(decile) = self.setup.work.decile(parts) {
+                self.record.decile(decile, time);
+            }
         }
         let off = fetch
             .parts
@@ -576,6 +599,7 @@ impl Crew {
         self.spare.push(fetch);
         let closes = matches!(self.setup.mode, Mode::Http10 | Mode::EarlyClose);
         if (closes || self.ending) && user.session.take().is_some() {
+            parted(&mut user.stands, &mut self.record, now);
             port.close(line);
         }
         if self.ending {
@@ -594,6 +618,7 @@ impl Crew {
         }
         if off.is_zero() {
             if leave && user.session.take().is_some() {
+                parted(&mut user.stands, &mut self.record, now);
                 port.close(line);
             }
             self.begin(line, now, None, port, now);
@@ -626,6 +651,7 @@ impl Crew {
                     self.users.push(User {
                         phase: Phase::Free,
                         session: None,
+                        stands: None,
                         supply: None,
                     });
                     FIRST + self.users.len() as u32 - 1
@@ -685,6 +711,13 @@ impl Open {
             .arrivals
             .next()
             .map_or(never, |(number, at)| (number, began + at));
+    }
+}
+
+/// A connection that stood stands no more.
+fn parted(stands: &mut Option<Instant>, record: &mut Record, now: Instant) {
+    if let Some(since) = stands.take() {
+        record.standing += now.since(since);
     }
 }
 
@@ -796,7 +829,7 @@ impl Hearing<'_> {
             None => {
                 let service = now.since(fetch.mark);
                 record.service.add(service);
-                record.response.add(now.since(fetch.part_intended));
+                record.respond(now.since(fetch.part_intended), *now, self.began);
                 record.transfer.add(now.since(fetch.first.unwrap_or(*now)));
                 record.busy += service;
                 record.files += 1;
@@ -836,6 +869,8 @@ impl dial::Crew for Crew {
             (CLOCK, _) => self.arrive(port, now),
             (line, Happened::Woken(at)) => self.woken(line, at, port, now),
             (line, Happened::Connected) => {
+                self.record.established += 1;
+                self.user(line).stands = Some(now);
                 if let Phase::Fetching(fetch) = &mut self.users[(line - FIRST) as usize].phase
                     && let Some(opened) = fetch.opening.take()
                 {
@@ -854,12 +889,13 @@ impl dial::Crew for Crew {
                     Failing::Opening(_) => Trouble::Connect,
                     Failing::Open(_) => Trouble::Lost,
                 };
-                let user = self.user(line);
+                let user = &mut self.users[(line - FIRST) as usize];
                 if matches!(user.phase, Phase::Fetching(_)) {
                     self.lost(line, trouble, port, now);
                 } else {
                     // Nothing was owed on it.
                     user.session = None;
+                    parted(&mut user.stands, &mut self.record, now);
                     self.record.closed_by_server += 1;
                 }
             }

@@ -10,7 +10,7 @@
 //!        │          │                                  │                 │
 //!        └──────────┴──────────▶ site: pages, images, manifest ◀──────────┘      fit: how well
 //!
-//!   work (manifest or paths) + plan or arrivals ─▶ crew: users as state machines ─▶ record ─▶ verdict
+//!   work (manifest or paths) + plan or arrivals ─▶ crew: users as state machines ─▶ record ─▶ run ─▶ verdict
 //! ```
 
 pub mod arrivals;
@@ -28,10 +28,12 @@ pub mod parameters;
 pub mod plan;
 pub mod popularity;
 pub mod record;
+pub mod run;
 pub mod sequence;
 pub mod site;
 pub mod streams;
 pub mod surge;
+pub mod times;
 pub mod users;
 pub mod verdict;
 pub mod webstone;

@@ -1,7 +1,7 @@
 //! Users against a server that is a function, in virtual time: what they send is written down to the byte.
 
 use super::*;
-use crate::arrivals::Process;
+use crate::arrivals::{Process, Schedule};
 use client::session::Version;
 use measure::Seed;
 use runtime::dial::{Crew as _, Wish};
@@ -324,7 +324,7 @@ fn connections_close_before_or_after_the_off_time() {
 fn times_begin_where_the_original_looks_at_its_clock() {
     let record = rehearse(Mode::Pipelined, script(&[3], 1), GOOD).crew.record;
     // The base from before connect, the others from the end of the file before them: 2 ms each.
-    let ms = |times: &crate::record::Times| (times.summary().max * 10.0).round() / 10.0;
+    let ms = |times: &crate::times::Times| (times.summary().max * 10.0).round() / 10.0;
     assert_eq!((ms(&record.service), record.service.count()), (2.0, 3));
     assert_eq!(ms(&record.object), 6.0);
     assert_eq!((ms(&record.connect), record.connect.count()), (1.0, 1));
@@ -406,7 +406,7 @@ fn clients_never_sleep() {
 #[test]
 fn arrivals_do_not_wait_for_answers() {
     let open = |lines_max| Model::Open {
-        arrivals: Arrivals::new(Process::Constant, 1000.0, Seed(1), 0, 1),
+        arrivals: Arrivals::new(Process::Constant, &Schedule::constant(1000.0), Seed(1), 0, 1),
         supply: Supply::Turn {
             order: [0].into(),
             next: 0,
