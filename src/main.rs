@@ -25,6 +25,7 @@ fn main() -> ExitCode {
         cli::Command::Site { what } => site::run(&what, &voice),
         cli::Command::Load(flags) => match &flags.what {
             Some(cli::load::Command::Plan(plan)) => plan::run(plan, &voice),
+            Some(cli::load::Command::Merge(merge)) => load::merge(merge, &voice),
             None => load::run(&flags.run, &voice),
         },
     };

@@ -59,7 +59,12 @@ impl Schedule {
     /// Arrivals expected before `until`.
     pub fn expected(&self, until: Duration) -> f64 {
         let until = until.as_secs_f64();
-        let ends = self.pieces.iter().skip(1).map(|&(from, _)| from).chain([f64::INFINITY]);
+        let ends = self
+            .pieces
+            .iter()
+            .skip(1)
+            .map(|&(from, _)| from)
+            .chain([f64::INFINITY]);
         let each = self.pieces.iter().zip(ends);
         each.map(|(&(from, rate), end)| rate * (end.min(until) - from).max(0.0))
             .sum()
@@ -100,7 +105,9 @@ impl FromStr for Schedule {
             }
             let follows = pieces.last().map_or(from == 0.0, |&(before, _)| from > before);
             if !follows || !from.is_finite() {
-                return Err(fault("the first rate holds from 0, and each from later than the one before it"));
+                return Err(fault(
+                    "the first rate holds from 0, and each from later than the one before it",
+                ));
             }
             pieces.push((from, rate));
         }
@@ -220,11 +227,14 @@ mod tests {
     #[test]
     fn the_union_of_the_shards_is_the_whole() {
         for process in [Process::Poisson, Process::Constant] {
-            let whole: Vec<_> = Arrivals::new(process, &constant(700.0), Seed(3), 0, 1).take(2100).collect();
+            let whole: Vec<_> = Arrivals::new(process, &constant(700.0), Seed(3), 0, 1)
+                .take(2100)
+                .collect();
             for shards in [2, 3, 7] {
                 let mut union: Vec<_> = (0..shards)
                     .flat_map(|shard| {
-                        Arrivals::new(process, &constant(700.0), Seed(3), shard, shards).take(2100 / shards as usize)
+                        Arrivals::new(process, &constant(700.0), Seed(3), shard, shards)
+                            .take(2100 / shards as usize)
                     })
                     .collect();
                 union.sort_unstable();
@@ -260,7 +270,12 @@ mod tests {
                 .take_while(|&at| at < 14.0)
                 .collect();
             assert!(times.is_sorted());
-            for (from, to, mean) in [(0.0, 2.0, 200.0), (2.0, 3.0, 0.0), (3.0, 4.0, 1000.0), (4.0, 14.0, 100.0)] {
+            for (from, to, mean) in [
+                (0.0, 2.0, 200.0),
+                (2.0, 3.0, 0.0),
+                (3.0, 4.0, 1000.0),
+                (4.0, 14.0, 100.0),
+            ] {
                 let count = times.iter().filter(|&&at| from < at && at <= to).count() as f64;
                 let slack = match process {
                     Process::Constant => 1.0,
@@ -271,7 +286,18 @@ mod tests {
         }
         let ends: Schedule = "10,0@1s".parse().expect("a schedule");
         assert_eq!(Arrivals::new(Process::Constant, &ends, Seed(1), 0, 1).count(), 11);
-        for wrong in ["", "x", "-1", "0", "5@1s", "5,6@0s", "5,6@2s,7@1s", "1e9", "5,6@x", "nan"] {
+        for wrong in [
+            "",
+            "x",
+            "-1",
+            "0",
+            "5@1s",
+            "5,6@0s",
+            "5,6@2s,7@1s",
+            "1e9",
+            "5,6@x",
+            "nan",
+        ] {
             assert!(wrong.parse::<Schedule>().is_err(), "{wrong}");
         }
     }
@@ -282,6 +308,9 @@ mod tests {
         let of = |shard, shards| Arrivals::given(Arc::clone(&times), shard, shards).collect::<Vec<_>>();
         assert_eq!(of(0, 1).len(), 4);
         assert_eq!(of(1, 3), [(1, Duration::from_millis(3))]);
-        assert_eq!(of(0, 3), [(0, Duration::from_millis(3)), (3, Duration::from_millis(20))]);
+        assert_eq!(
+            of(0, 3),
+            [(0, Duration::from_millis(3)), (3, Duration::from_millis(20))]
+        );
     }
 }

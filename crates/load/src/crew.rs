@@ -401,7 +401,10 @@ impl Crew {
             work, mode, ending, ..
         } = &self.setup;
         let User {
-            phase, session, stands, ..
+            phase,
+            session,
+            stands,
+            ..
         } = &mut self.users[(line - FIRST) as usize];
         let Phase::Fetching(fetch) = phase else { return };
         if !session.as_ref().is_some_and(Session::is_persistent) {
@@ -485,7 +488,10 @@ impl Crew {
     fn advance(&mut self, line: u32, left: Option<Left>, port: &mut Port, now: Instant) {
         let mode = self.setup.mode;
         let User {
-            phase, session, stands, ..
+            phase,
+            session,
+            stands,
+            ..
         } = &mut self.users[(line - FIRST) as usize];
         let Phase::Fetching(fetch) = phase else { return };
         if let Some(left) = left {
@@ -503,7 +509,10 @@ impl Crew {
             }
         }
         let User {
-            phase, session, stands, ..
+            phase,
+            session,
+            stands,
+            ..
         } = &mut self.users[(line - FIRST) as usize];
         let Phase::Fetching(fetch) = phase else { return };
         if fetch.got == fetch.parts.len() {

@@ -126,7 +126,10 @@ pub fn plan(surge: &Surge, layout: Layout) -> Plan<'_> {
                 left: 0,
             })
             .collect(),
-        waiting: (0..).zip(starts).map(|(user, start)| Reverse((start, user))).collect(),
+        waiting: (0..)
+            .zip(starts)
+            .map(|(user, start)| Reverse((start, user)))
+            .collect(),
         ready: VecDeque::new(),
         n: 0,
     }
@@ -232,36 +235,38 @@ pub fn arriving(
 ) -> impl Iterator<Item = Request> + '_ {
     let mut sequence = surge.sequence();
     let mut n = 0;
-    arrivals.take_while(move |&(_, at)| at < until).flat_map(move |(number, at)| {
-        let object = sequence.next().or_else(|| {
-            sequence = surge.sequence();
-            sequence.next()
-        });
-        let files: &[u32] = object.map_or(&[], |object| &surge.objects[object as usize].files);
-        let requests: Vec<Request> = files
-            .iter()
-            .enumerate()
-            .map(|(index, &file)| {
-                let about = surge.files[file as usize];
-                n += 1;
-                Request {
-                    n: n - 1,
-                    rank: (number % u64::from(size)) as u32,
-                    user: u32::try_from(number).unwrap_or(u32::MAX),
-                    session: 0,
-                    object: object.unwrap_or(0),
-                    file,
-                    path: format!("/{}", crate::site::surge::path(file, about.class)),
-                    class: about.class,
-                    size: about.size.0,
-                    intended_ns: (index == 0).then_some(u64::try_from(at.as_nanos()).unwrap_or(u64::MAX)),
-                    off_ns: 0,
-                    last: index + 1 == files.len(),
-                }
-            })
-            .collect();
-        requests
-    })
+    arrivals
+        .take_while(move |&(_, at)| at < until)
+        .flat_map(move |(number, at)| {
+            let object = sequence.next().or_else(|| {
+                sequence = surge.sequence();
+                sequence.next()
+            });
+            let files: &[u32] = object.map_or(&[], |object| &surge.objects[object as usize].files);
+            let requests: Vec<Request> = files
+                .iter()
+                .enumerate()
+                .map(|(index, &file)| {
+                    let about = surge.files[file as usize];
+                    n += 1;
+                    Request {
+                        n: n - 1,
+                        rank: (number % u64::from(size)) as u32,
+                        user: u32::try_from(number).unwrap_or(u32::MAX),
+                        session: 0,
+                        object: object.unwrap_or(0),
+                        file,
+                        path: format!("/{}", crate::site::surge::path(file, about.class)),
+                        class: about.class,
+                        size: about.size.0,
+                        intended_ns: (index == 0).then_some(u64::try_from(at.as_nanos()).unwrap_or(u64::MAX)),
+                        off_ns: 0,
+                        last: index + 1 == files.len(),
+                    }
+                })
+                .collect();
+            requests
+        })
 }
 
 #[cfg(test)]

@@ -147,7 +147,12 @@ impl Parts {
         let mut parts: BTreeMap<u32, Run> = BTreeMap::new();
         for run in runs {
             if run.rank >= run.size || run.shares.len() != run.size as usize {
-                return Err(format!("rank {} of {} with {} shares is no part of a run", run.rank, run.size, run.shares.len()));
+                return Err(format!(
+                    "rank {} of {} with {} shares is no part of a run",
+                    run.rank,
+                    run.size,
+                    run.shares.len()
+                ));
             }
             if let Some(first) = parts.values().next() {
                 belongs(first, &run)?;
@@ -360,7 +365,9 @@ mod tests {
         assert!(!verdict.valid);
         let said = verdict.reasons.concat();
         assert!(
-            said.contains("1 of 3 ranks is missing (1), and with it 2 of 6 users, 50 of 150 objects, 100 of 300 files"),
+            said.contains(
+                "1 of 3 ranks is missing (1), and with it 2 of 6 users, 50 of 150 objects, 100 of 300 files"
+            ),
             "{said}"
         );
     }
@@ -371,22 +378,58 @@ mod tests {
             let error = Parts::of([run(0, 3, 5), other]).expect_err(fragment);
             assert!(error.contains(fragment), "{error}");
         };
-        check(Run { plan: "q".to_owned(), ..run(1, 3, 1) }, "their plans");
+        check(
+            Run {
+                plan: "q".to_owned(),
+                ..run(1, 3, 1)
+            },
+            "their plans",
+        );
         check(run(1, 4, 1), "so many");
-        check(Run { start_at: Some(7.0), ..run(1, 3, 1) }, "to begin at");
-        check(Run { start_at: None, ..run(1, 3, 1) }, "agreed start");
+        check(
+            Run {
+                start_at: Some(7.0),
+                ..run(1, 3, 1)
+            },
+            "to begin at",
+        );
+        check(
+            Run {
+                start_at: None,
+                ..run(1, 3, 1)
+            },
+            "agreed start",
+        );
         check(run(0, 3, 6), "two different results of rank 0");
-        check(Run { rank: 3, ..run(1, 3, 1) }, "no part");
+        check(
+            Run {
+                rank: 3,
+                ..run(1, 3, 1)
+            },
+            "no part",
+        );
         assert!(Parts::of([]).is_err());
     }
 
     #[test]
     fn parts_that_began_apart_are_no_run() {
-        let late = Run { started_at: 105.0, ..run(1, 2, 5) };
+        let late = Run {
+            started_at: 105.0,
+            ..run(1, 2, 5)
+        };
         let parts = Parts::of([run(0, 2, 5), late]).expect("one run");
         assert!(parts.verdict().reasons.concat().contains("5.0 s apart"));
-        let stopped = Run { stopped_after_s: Some(2.0), ..run(1, 2, 5) };
+        let stopped = Run {
+            stopped_after_s: Some(2.0),
+            ..run(1, 2, 5)
+        };
         let parts = Parts::of([run(0, 2, 5), stopped]).expect("one run");
-        assert!(parts.verdict().reasons.concat().contains("rank 1: it was stopped"));
+        assert!(
+            parts
+                .verdict()
+                .reasons
+                .concat()
+                .contains("rank 1: it was stopped")
+        );
     }
 }

@@ -116,7 +116,10 @@ impl Times {
     /// Reads that form.
     fn read(text: &str) -> Result<Times, String> {
         if text.len() > WRITTEN_MAX {
-            return Err(format!("a histogram of {} characters; there may be {WRITTEN_MAX}", text.len()));
+            return Err(format!(
+                "a histogram of {} characters; there may be {WRITTEN_MAX}",
+                text.len()
+            ));
         }
         let bytes = BASE64_STANDARD
             .decode(text)
@@ -240,7 +243,11 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read() {
-        for times in [times([]), times([1, 1, 30, 3_000_000]), times((0..5000).map(|n| n * n))] {
+        for times in [
+            times([]),
+            times([1, 1, 30, 3_000_000]),
+            times((0..5000).map(|n| n * n)),
+        ] {
             let read = Times::read(&times.written()).expect("a histogram");
             assert_eq!(read, times);
             assert_eq!(read.summary(), times.summary());
