@@ -3,6 +3,7 @@
 
 mod cache;
 mod cli;
+mod compare;
 mod demo;
 mod load;
 mod model;
@@ -23,6 +24,7 @@ fn main() -> ExitCode {
         cli::Command::Man(flags) => cli::manual::write(&flags),
         cli::Command::Model(flags) => model::run(&flags, &voice),
         cli::Command::Site { what } => site::run(&what, &voice),
+        cli::Command::Compare(flags) => compare::run(&flags, &voice),
         cli::Command::Load(flags) => match &flags.what {
             Some(cli::load::Command::Plan(plan)) => plan::run(plan, &voice),
             Some(cli::load::Command::Merge(merge)) => load::merge(merge, &voice),

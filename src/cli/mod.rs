@@ -3,6 +3,7 @@
 
 mod behavior;
 pub(crate) mod cache;
+pub(crate) mod compare;
 pub(crate) mod ctl;
 mod environment;
 mod failure;
@@ -98,6 +99,9 @@ pub(crate) enum Command {
 
     /// Asks a server for files as users, clients or a rate of arrivals would, and says how long it took
     Load(Box<load::Flags>),
+
+    /// Says how the results of two loads differ, how sure that is, and whether the second is worse
+    Compare(compare::Flags),
 }
 
 #[cfg(test)]

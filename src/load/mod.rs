@@ -21,7 +21,7 @@ use ::load::run::{FORMAT, Parts, Run, VERSION};
 use ::load::verdict::Bounds;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use measure::{Duration, Instant, UnixTime};
-pub(crate) use merge::run as merge;
+pub(crate) use merge::{read, run as merge};
 use place::Place;
 use report::Report;
 use runtime::dial::{self, Usage};

@@ -17,8 +17,8 @@ h1{font-size:1.5rem;margin:0 0 .25rem}h2{font-size:1.15rem;margin:2.5rem 0 .5rem
 th{color:var(--soft);font-weight:600}th:first-child,td:first-child{text-align:left;padding-left:0}.facts th,.facts td{text-align:left;white-space:normal;vertical-align:top;overflow-wrap:anywhere}.facts th{width:9rem}\
 .tiles{display:grid;grid-template-columns:repeat(auto-fit,minmax(8.5rem,1fr));gap:.75rem;margin:1rem 0}.tiles div{background:var(--panel);border-radius:.5rem;padding:.6rem .8rem}\
 .tiles b{display:block;font-size:1.2rem}.tiles span{color:var(--soft);font-size:.85rem}.verdict{border-left:.3rem solid var(--good);background:var(--panel);padding:.6rem .9rem;border-radius:.3rem}\
-.verdict.bad{border-color:var(--bad)}.verdict ul{margin:.25rem 0 0;padding-left:1.2rem}.plots{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,20rem),1fr));gap:1rem;margin-top:.75rem}\
-figure{margin:0;background:var(--panel);border-radius:.6rem;padding:.75rem}figcaption{font-size:.85rem;color:var(--soft)}svg{width:100%;height:auto;display:block}\
+.verdict.bad{border-color:var(--bad)}.verdict ul{margin:.25rem 0 0;padding-left:1.2rem}.plots{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,26rem),1fr));gap:1rem;margin-top:.75rem}\
+figure{margin:0;background:var(--panel);border-radius:.6rem;padding:.75rem}figcaption{font-size:.85rem;color:var(--soft)}figcaption span{display:inline-block}svg{width:100%;height:auto;display:block}\
 .grid{stroke:var(--rule)}.mark{fill:var(--soft);font:11px system-ui,sans-serif}.title{fill:var(--ink);font:600 13px system-ui,sans-serif}.line{fill:none;stroke-width:1.8;stroke-linejoin:round}\
 .a{stroke:var(--a)}.b{stroke:var(--b)}.c{stroke:var(--c)}i{display:inline-block;width:1.2rem;height:.2rem;vertical-align:middle;margin:0 .3rem 0 .8rem}i.a{background:var(--a)}i.b{background:var(--b)}i.c{background:var(--c)}";
 
@@ -134,7 +134,7 @@ fn plots(html: &mut String, report: &Report) {
         }
         let words = ["a", "b", "c"].iter().zip(key);
         let words: String = words
-            .map(|(class, word)| format!("<i class=\"{class}\"></i>{word}"))
+            .map(|(class, word)| format!("<span><i class=\"{class}\"></i>{word}</span> "))
             .collect();
         let _ = write!(html, "<figure>{svg}<figcaption>{words}</figcaption></figure>");
     }
@@ -205,7 +205,7 @@ fn counts(html: &mut String, report: &Report) {
         ),
         (
             "duration",
-            format!("{} s on average", number(table6.average_duration_s)),
+            format!("{} ms on average", number(table6.average_duration_s * 1e3)),
         ),
         ("connect-seconds", number(table6.connect_seconds)),
         ("closed by server", record.closed_by_server.to_string()),

@@ -253,10 +253,10 @@ impl Report {
             );
         }
         text += &format!(
-            "  {} connections, {:.2} on average for {:.3} s each, {} closed by the server, {} requests sent again",
+            "  {} connections, {:.2} on average for {:.3} ms each, {} closed by the server, {} requests sent again",
             self.connections,
             self.table6.average_established,
-            self.table6.average_duration_s,
+            self.table6.average_duration_s * 1e3,
             self.closed_by_server,
             self.resent
         );

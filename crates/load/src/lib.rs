@@ -15,6 +15,7 @@
 
 pub mod arrivals;
 pub mod chance;
+pub mod compare;
 pub mod connections;
 pub mod crew;
 pub mod files;
