@@ -27,7 +27,7 @@ use server::config::parse_duration;
 const TRIALS_MAX: u32 = 40;
 /// How close the answer is, as a share of it.
 const WITHIN: f64 = 0.05;
-/// What is tried first of a rate if it was not said.
+/// The highest rate that is tried.
 const RATE_MAX: f64 = 1e7;
 
 /// What response times are to be.
@@ -109,7 +109,7 @@ impl Search {
             (over @ Search::Over { .. }, _) => over,
         };
         match next {
-            Search::Shrinking { missed } if missed <= if whole { 1.0 } else { 0.01 } => {
+            Search::Shrinking { missed } if missed <= if whole { 1.0 } else { 0.5 } => {
                 Search::Over { met: None }
             }
             Search::Narrowing { met, missed } => {
@@ -174,7 +174,15 @@ pub(super) fn run(
             Who::Sessions(_, process) => Who::Sessions(Schedule::constant(load), process),
             Who::Replay => Who::Replay,
         };
-        let run = perform(&task, flags, &place, signals, voice)?;
+        let run = match perform(&task, flags, &place, signals, voice) {
+            // This machine has no room for so many: that is the end of what can be found here.
+            Err(Failure::Usage(why)) if last.is_some() => {
+                tracing::warn!("{load:.1} {unit}: {why}");
+                search = search.step(load, false, whole, most);
+                continue;
+            }
+            run => run?,
+        };
         let stopped = run.stopped_after_s.is_some();
         let parts = Parts::of([run]).map_err(Failure::System)?;
         let report = Report::of_rank(&parts);

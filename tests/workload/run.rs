@@ -13,10 +13,10 @@ use std::process::{Child, Command, Stdio};
 use tempfile::TempDir;
 
 /// A site and a server for it, gone when dropped.
-struct Served {
-    dir: TempDir,
+pub(crate) struct Served {
+    pub(crate) dir: TempDir,
     server: Child,
-    url: String,
+    pub(crate) url: String,
 }
 
 impl Drop for Served {
@@ -27,12 +27,12 @@ impl Drop for Served {
 }
 
 impl Served {
-    fn path(&self) -> &str {
+    pub(crate) fn path(&self) -> &str {
         self.dir.path().to_str().expect("text")
     }
 }
 
-fn served(site: &[&str]) -> Served {
+pub(crate) fn served(site: &[&str]) -> Served {
     let dir = TempDir::new().expect("a folder");
     let path = dir.path().to_str().expect("text").to_owned();
     printed(&[&["site", site[0], &path][..], &site[1..]].concat());

@@ -510,10 +510,7 @@ mod tests {
         let (mut holding, mut wrong) = (0, 0);
         let trials = 60;
         for seed in 0..trials {
-            let (a, b) = (
-                side(2 * seed + 10, 20, 10.0, 8),
-                side(2 * seed + 11, 20, 10.0, 8),
-            );
+            let (a, b) = (side(2 * seed + 10, 20, 10.0, 8), side(2 * seed + 11, 20, 10.0, 8));
             let settings = Settings {
                 draws: 200,
                 ..Settings::DEFAULT
