@@ -27,6 +27,7 @@ fn main() -> ExitCode {
         cli::Command::Compare(flags) => compare::run(&flags, &voice),
         cli::Command::Load(flags) => match &flags.what {
             Some(cli::load::Command::Plan(plan)) => plan::run(plan, &voice),
+            Some(cli::load::Command::Fit(fit)) => load::fit(fit, &voice),
             Some(cli::load::Command::Merge(merge)) => load::merge(merge, &voice),
             None => load::run(&flags.run, &voice),
         },

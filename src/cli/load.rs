@@ -38,6 +38,15 @@ A merge is exact. It names the ranks that are missing and the load they would ha
 
 Exit codes: 0 valid; 2 usage; 3 the run cannot be trusted, with the reason; 4 the system refused.";
 
+const FIT_EXAMPLES: &str = "\
+Examples:
+  weir load fit access.log                           models of each stream, best first, as flags of `weir site surge`
+  weir load fit access.log --session-gap 10m --json
+
+Clients are told apart by address: those who share one are mixed.
+
+Exit codes: 0 estimated; 2 usage; 4 the system refused.";
+
 const PLAN_EXAMPLES: &str = "\
 Examples:
   weir load plan --users 40 --duration 60s                 what 40 users would ask for in a minute
@@ -71,6 +80,21 @@ pub(crate) enum Command {
     /// Puts together what several machines measured in one run, exactly
     #[command(after_help = MERGE_EXAMPLES)]
     Merge(MergeFlags),
+    /// Estimates the parameters of Surge from an access log, and says how badly each model fits
+    #[command(after_help = FIT_EXAMPLES)]
+    Fit(FitFlags),
+}
+
+/// Flags of `weir load fit`.
+#[derive(Debug, Args)]
+pub(crate) struct FitFlags {
+    /// Access log: Common, Combined or JSON
+    #[arg(value_name = "LOG")]
+    pub(crate) log: PathBuf,
+
+    /// A client that pauses for longer begins another session
+    #[arg(long, value_name = "TIME", default_value = "30m", value_parser = parse_duration)]
+    pub(crate) session_gap: Duration,
 }
 
 /// Flags of `weir load merge`.

@@ -45,7 +45,9 @@ pub(crate) fn run(flags: &FitFlags, voice: &Voice) -> Result<(), Failure> {
         Ok(())
     })?;
     if visits.is_empty() {
-        return Err(Failure::Usage(format!("`{name}` has no GET of a path that was answered with 200 or 304")));
+        return Err(Failure::Usage(format!(
+            "`{name}` has no GET of a path that was answered with 200 or 304"
+        )));
     }
     let session_ns = i64::try_from(flags.session_gap.as_nanos()).unwrap_or(i64::MAX);
     let whole_seconds = visits.iter().all(|visit| visit.at_ns % 1_000_000_000 == 0);

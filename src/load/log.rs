@@ -30,8 +30,8 @@ pub(super) fn each(
     mut take: impl FnMut(Get<'_>) -> Result<(), Failure>,
 ) -> Result<u64, Failure> {
     let name = path.display();
-    let file = File::open(path)
-        .map_err(|error| Failure::Usage(format!("cannot read the log `{name}`: {error}")))?;
+    let file =
+        File::open(path).map_err(|error| Failure::Usage(format!("cannot read the log `{name}`: {error}")))?;
     let mut reader = Reader::new(BufReader::new(file), Limits::DEFAULT);
     let mut passed_over = 0;
     while let Some(read) = reader.read() {
@@ -40,9 +40,13 @@ pub(super) fn each(
             passed_over += 1;
             continue;
         };
-        let request = record.request.as_ref().filter(|request| *request.method == *b"GET");
+        let request = record
+            .request
+            .as_ref()
+            .filter(|request| *request.method == *b"GET");
         let target = request.and_then(|request| core::str::from_utf8(&request.target).ok());
-        let plain = |target: &&str| target.starts_with('/') && target.bytes().all(|byte| byte.is_ascii_graphic());
+        let plain =
+            |target: &&str| target.starts_with('/') && target.bytes().all(|byte| byte.is_ascii_graphic());
         let Some(target) = target.filter(plain) else {
             passed_over += 1;
             continue;

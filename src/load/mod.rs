@@ -4,6 +4,8 @@
 
 mod address;
 mod export;
+mod fit;
+mod log;
 mod merge;
 mod page;
 mod place;
@@ -19,6 +21,7 @@ use ::load::crew::{Crew, Live};
 use ::load::record::Record;
 use ::load::run::{FORMAT, Parts, Run, VERSION};
 use ::load::verdict::Bounds;
+pub(crate) use fit::run as fit;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use measure::{Duration, Instant, UnixTime};
 pub(crate) use merge::{read, run as merge};

@@ -1,16 +1,13 @@
 //! An access log as a list of arrivals: what was asked for and when, in the log's own timing.
 //!
-//! Only requests that a static server can answer again are kept: GET of a path. Clocks of logs tick in
-//! seconds, so the requests of one second are spread over it evenly, in their order; a log with finer times
-//! keeps them. Lines out of order are put in order, as logs are written when an answer ends.
+//! Clocks of logs tick in seconds, so the requests of one second are spread over it evenly, in their order; a log
+//! with finer times keeps them. Lines out of order are put in order, as logs are written when an answer ends.
 
+use super::log;
 use crate::cli::Failure;
 use ::load::work::Work;
-use accesslog::{Limits, Reader};
 use measure::Duration;
 use std::collections::HashMap;
-use std::fs::File;
-use std::io::BufReader;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -38,34 +35,18 @@ pub(super) fn read(path: &Path, speed: f64) -> Result<(Work, Replay), Failure> {
             "`--speed` is {speed}; it must be more than 0"
         )));
     }
-    let file =
-        File::open(path).map_err(|error| Failure::Usage(format!("cannot read the log `{name}`: {error}")))?;
-    let mut reader = Reader::new(BufReader::new(file), Limits::DEFAULT);
     let mut numbers: HashMap<String, u32> = HashMap::new();
     let mut requests: Vec<(i128, u32)> = Vec::new();
-    let mut passed_over = 0u64;
-    while let Some(read) = reader.read() {
-        let read = read.map_err(|error| Failure::System(format!("cannot read `{name}`: {error}")))?;
-        let kept = read.ok().and_then(|record| {
-            let request = record.request?;
-            let target = core::str::from_utf8(&request.target).ok()?;
-            let plain = target.starts_with('/') && target.bytes().all(|byte| byte.is_ascii_graphic());
-            let kept = *request.method == *b"GET" && plain;
-            let at = i128::from(record.at.secs) * SECOND + i128::from(record.at.nanos);
-            kept.then(|| (at, target.to_owned()))
-        });
-        let Some((at, target)) = kept else {
-            passed_over += 1;
-            continue;
-        };
+    let passed_over = log::each(path, |get| {
         if requests.len() >= REQUESTS_MAX {
             return Err(Failure::Usage(format!(
                 "`{name}` has more than {REQUESTS_MAX} requests; replay a part of it"
             )));
         }
         let next = numbers.len() as u32;
-        requests.push((at, *numbers.entry(target).or_insert(next)));
-    }
+        requests.push((get.at_ns, *numbers.entry(get.target.to_owned()).or_insert(next)));
+        Ok(())
+    })?;
     if requests.is_empty() {
         return Err(Failure::Usage(format!(
             "`{name}` has no GET of a path to replay ({passed_over} lines are something else)"

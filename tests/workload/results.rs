@@ -460,3 +460,74 @@ fn the_highest_rate_that_meets_an_objective_is_found() {
         String::from_utf8_lossy(&output.stdout)
     );
 }
+
+/// A log of a plan says what the plan was drawn from.
+#[test]
+fn a_log_tells_the_habits_of_those_who_wrote_it() {
+    let dir = folder();
+    let log = file(&dir, "access.jsonl");
+    let plan = printed(&[
+        "load",
+        "plan",
+        "--users",
+        "60",
+        "--duration",
+        "1000s",
+        "--nominal",
+        "1ms",
+    ]);
+    let (mut text, mut at) = (String::new(), 0);
+    for request in lines(&plan) {
+        at = request["intended_ns"].as_u64().unwrap_or(at + 1_000_000);
+        text += &format!(
+            "10.0.0.{} - - [10/Oct/2020:{:02}:{:02}:{:02} +0000] \"GET {} HTTP/1.1\" 200 {}\n",
+            request["user"],
+            13 + at / 3_600_000_000_000,
+            at / 60_000_000_000 % 60,
+            at / 1_000_000_000 % 60,
+            request["path"].as_str().expect("a path"),
+            request["size"]
+        );
+    }
+    text += "10.0.0.1 - - [10/Oct/2020:13:00:00 +0000] \"POST / HTTP/1.1\" 200 5\n";
+    fs::write(&log, text).expect("written");
+    let found = lines(&printed(&["load", "fit", &log, "--json"])).remove(0);
+    conforms("load-fit.schema.json", std::slice::from_ref(&found));
+    assert_eq!(number(&found, "passed_over"), 1);
+    assert_eq!(found["whole_seconds"], true);
+    assert_eq!(number(&found["estimates"], "clients"), 60);
+    let exponent = found["estimates"]["zipf_exponent"]
+        .as_f64()
+        .expect("enough files");
+    assert!((0.6..1.4).contains(&exponent), "{exponent}");
+    let words = printed(&["load", "fit", &log]);
+    for fragment in [
+        "--zipf-exponent",
+        "--off-time '",
+        "--request-size '",
+        "whole seconds only",
+    ] {
+        assert!(words.contains(fragment), "{fragment}: {words}");
+    }
+    // What is printed is what `weir site surge` takes.
+    let best = |stream: &str| {
+        let streams = found["estimates"]["streams"].as_array().expect("a list");
+        let found = streams.iter().find(|estimate| estimate["flag"] == stream);
+        found
+            .and_then(|estimate| estimate["candidates"][0]["model"].as_str())
+            .expect(stream)
+            .to_owned()
+    };
+    printed(&[
+        "load",
+        "plan",
+        "--duration",
+        "5s",
+        "--off-time",
+        &best("off-time"),
+        "--stack-distance",
+        &best("stack-distance"),
+    ]);
+    fs::write(&log, "").expect("written");
+    assert!(refused(&["load", "fit", &log], 2).contains("no GET"));
+}

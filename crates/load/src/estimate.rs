@@ -94,7 +94,11 @@ pub fn estimate(mut visits: Vec<Visit>, session_ns: i64) -> Estimates {
         *size = (*size).max(visit.bytes);
         *references.entry(visit.file).or_default() += 1;
     }
-    let files: Vec<f64> = sizes.values().filter(|&&bytes| bytes > 0).map(|&bytes| bytes as f64).collect();
+    let files: Vec<f64> = sizes
+        .values()
+        .filter(|&&bytes| bytes > 0)
+        .map(|&bytes| bytes as f64)
+        .collect();
     let sent = visits.iter().filter(|visit| visit.bytes > 0);
     let sent: Vec<f64> = sent.map(|visit| visit.bytes as f64).collect();
     let depths = depths(&visits);
@@ -103,7 +107,9 @@ pub fn estimate(mut visits: Vec<Visit>, session_ns: i64) -> Estimates {
         by_client.entry(visit.client).or_default().push(visit);
     }
     let mut habits = Habits::default();
-    by_client.values().for_each(|visits| habits.read(visits, session_ns));
+    by_client
+        .values()
+        .for_each(|visits| habits.read(visits, session_ns));
     let positive = [lognormal, pareto, weibull, exponential];
     Estimates {
         requests: visits.len() as u64,
@@ -115,8 +121,20 @@ pub fn estimate(mut visits: Vec<Visit>, session_ns: i64) -> Estimates {
             described("sizes of requests", Some("request-size"), sent, &positive, true),
             described("stack distance", Some("stack-distance"), depths, &positive, false),
             described("OFF times, s", Some("off-time"), habits.off, &positive, false),
-            described("active OFF times, s", Some("active-off-time"), habits.active, &positive, false),
-            described("files per object", Some("files-per-object"), habits.files, &positive, false),
+            described(
+                "active OFF times, s",
+                Some("active-off-time"),
+                habits.active,
+                &positive,
+                false,
+            ),
+            described(
+                "files per object",
+                Some("files-per-object"),
+                habits.files,
+                &positive,
+                false,
+            ),
             described(
                 "session lengths, objects",
                 Some("session-length"),
@@ -175,7 +193,11 @@ fn depths(visits: &[Visit]) -> Vec<f64> {
     let mut depths = Vec::new();
     // Moving a file to the top costs its depth; a part of a long log says as much.
     for visit in visits.iter().take(VALUES_MAX) {
-        let found = stack.iter().rev().take(DEPTH_MAX).position(|&file| file == visit.file);
+        let found = stack
+            .iter()
+            .rev()
+            .take(DEPTH_MAX)
+            .position(|&file| file == visit.file);
         if let Some(depth) = found {
             depths.push(depth as f64 + 1.0);
             stack.remove(stack.len() - 1 - depth);
@@ -194,21 +216,33 @@ fn zipf(mut references: Vec<u64>) -> Option<f64> {
         return None;
     }
     references.sort_unstable_by(|a, b| b.cmp(a));
-    let logs: Vec<f64> = (1..=references.len()).map(|rank| libm::log(rank as f64)).collect();
+    let logs: Vec<f64> = (1..=references.len())
+        .map(|rank| libm::log(rank as f64))
+        .collect();
     let all: f64 = references.iter().map(|&count| count as f64).sum();
-    let seen: f64 = references.iter().zip(&logs).map(|(&count, log)| count as f64 * log).sum();
+    let seen: f64 = references
+        .iter()
+        .zip(&logs)
+        .map(|(&count, log)| count as f64 * log)
+        .sum();
     let expected = |s: f64| {
         let weights = logs.iter().map(|log| libm::exp(-s * log));
         let (above, below) = weights
             .zip(&logs)
-            .fold((0.0, 0.0), |(above, below), (weight, log)| (above + weight * log, below + weight));
+            .fold((0.0, 0.0), |(above, below), (weight, log)| {
+                (above + weight * log, below + weight)
+            });
         above / below
     };
     let (mut low, mut high) = (0.0, 5.0);
     for _ in 0..60 {
         let middle = (low + high) / 2.0;
         // Steeper popularity has a lower mean rank.
-        if expected(middle) > seen / all { low = middle } else { high = middle }
+        if expected(middle) > seen / all {
+            low = middle
+        } else {
+            high = middle
+        }
     }
     Some((low + high) / 2.0)
 }
@@ -234,7 +268,10 @@ fn described(
         let models = families
             .iter()
             .filter_map(|family| Model::single(family(&values)?, 0.0, f64::INFINITY).ok());
-        let hybrids = CUTS.iter().filter(|_| hybrid).filter_map(|&cut| body_and_tail(&values, cut));
+        let hybrids = CUTS
+            .iter()
+            .filter(|_| hybrid)
+            .filter_map(|&cut| body_and_tail(&values, cut));
         candidates.extend(models.map(|model| held_against(&values, &model)));
         candidates.extend(
             hybrids
@@ -275,7 +312,11 @@ fn rounded(value: f64) -> f64 {
 fn log_moments(values: &[f64]) -> (f64, f64) {
     let n = values.len() as f64;
     let mean = values.iter().map(|&x| libm::log(x)).sum::<f64>() / n;
-    let square = values.iter().map(|&x| libm::pow(libm::log(x) - mean, 2.0)).sum::<f64>() / n;
+    let square = values
+        .iter()
+        .map(|&x| libm::pow(libm::log(x) - mean, 2.0))
+        .sum::<f64>()
+        / n;
     (mean, square.sqrt())
 }
 
@@ -379,7 +420,11 @@ fn normal_quantile(share: f64) -> f64 {
     let (mut low, mut high) = (-10.0, 10.0);
     for _ in 0..60 {
         let middle = (low + high) / 2.0;
-        if cdf(middle) < share { low = middle } else { high = middle }
+        if cdf(middle) < share {
+            low = middle
+        } else {
+            high = middle
+        }
     }
     (low + high) / 2.0
 }
@@ -421,7 +466,10 @@ mod tests {
                 Shape::Constant(_) => panic!("{model}"),
             };
             for (found, wanted) in numbers.iter().zip(wanted) {
-                assert!((found / wanted - 1.0).abs() < 0.03, "{model}: {found}, not {wanted}");
+                assert!(
+                    (found / wanted - 1.0).abs() < 0.03,
+                    "{model}: {found}, not {wanted}"
+                );
             }
         }
     }
@@ -433,7 +481,10 @@ mod tests {
             ("lognormal(7.63,1.001)", false),
             ("pareto(1,1.4)", false),
             ("weibull(1.46,0.382)", false),
-            ("0.93*lognormal(7.881,1.339)@1..34102 + 0.07*pareto(34102,1.177)@34102..1e12", true),
+            (
+                "0.93*lognormal(7.881,1.339)@1..34102 + 0.07*pareto(34102,1.177)@34102..1e12",
+                true,
+            ),
         ] {
             let found = described("", None, sample(model, 20_000), &positive, hybrid);
             let best = &found.candidates[0];
@@ -448,7 +499,9 @@ mod tests {
     #[test]
     fn popularity_has_its_exponent() {
         for s in [0.6, 1.0, 1.3] {
-            let references = (1..=2000).map(|rank| (1e6 / f64::powf(f64::from(rank), s)) as u64).collect();
+            let references = (1..=2000)
+                .map(|rank| (1e6 / f64::powf(f64::from(rank), s)) as u64)
+                .collect();
             let found = zipf(references).expect("enough files");
             assert!((found - s).abs() < 0.02, "{found}, not {s}");
         }
@@ -500,8 +553,12 @@ mod tests {
             found.expect(stream).candidates[0].model.clone()
         };
         let off = best("OFF times, s");
-        let alpha = off.strip_prefix("pareto(").and_then(|rest| rest.split([',', ')']).nth(1));
-        let alpha: f64 = alpha.and_then(|alpha| alpha.parse().ok()).unwrap_or_else(|| panic!("{off}"));
+        let alpha = off
+            .strip_prefix("pareto(")
+            .and_then(|rest| rest.split([',', ')']).nth(1));
+        let alpha: f64 = alpha
+            .and_then(|alpha| alpha.parse().ok())
+            .unwrap_or_else(|| panic!("{off}"));
         // The end of the run cuts off the longest.
         assert!((alpha - 1.4).abs() < 0.1, "{off}");
         let exponent = found.zipf_exponent.expect("enough files");
