@@ -206,6 +206,11 @@ pub(crate) struct RunFlags {
     #[arg(long, value_name = "N", default_value_t = 1000, help_heading = "Who")]
     pub(crate) connections: u32,
 
+    /// Connections of each user or client: what a page embeds is dealt out to them in turn
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64),
+        help_heading = "How")]
+    pub(crate) connections_per_user: u32,
+
     /// http10: a connection a file; serial; pipelined; early-close: pipelined, closed after each object
     /// [default: serial; http10 for a WebStone site]
     #[arg(long, value_name = "MODE", help_heading = "How")]

@@ -133,18 +133,29 @@ impl Task {
     }
 
     /// Whether there are descriptors for those who keep a connection.
-    pub(super) fn fits(&self, size: u32, descriptors: u64, threads: usize) -> Result<(), Failure> {
+    pub(super) fn fits(
+        &self,
+        size: u32,
+        lanes: u32,
+        descriptors: u64,
+        threads: usize,
+    ) -> Result<(), Failure> {
         let room = descriptors.saturating_sub(OWN_DESCRIPTORS * (threads as u64 + 1));
         let keeps =
             matches!(self.mode, Mode::Serial | Mode::Pipelined) || matches!(self.who, Who::Clients(_));
-        let lines = self.lines(size);
+        let lines = self.lines(size).saturating_mul(lanes);
         match self.who {
             Who::Users(n) | Who::Clients(n) if n < size => Err(Failure::Usage(format!(
                 "{n} users or clients cannot be spread over {size} machines"
             ))),
+            Who::Sessions(..) | Who::Rate(..) | Who::Replay if lanes > 1 && !matches!(self.who, Who::Sessions(..)) => {
+                Err(Failure::Usage(
+                    "`--connections-per-user` is for --users, --sessions and --clients; arrivals share --connections".to_owned(),
+                ))
+            }
             Who::Users(_) | Who::Clients(_) if keeps && u64::from(lines) > room => {
                 Err(Failure::Usage(format!(
-                    "{lines} of them keep a connection each in mode {}, and this process may have {descriptors} descriptors: \
+                    "they keep {lines} connections in mode {}, and this process may have {descriptors} descriptors: \
                      raise `ulimit -n`, use fewer, more machines (--size), or early-close or http10 for users who sleep",
                     self.mode.name()
                 )))
@@ -166,6 +177,7 @@ impl Task {
             grace: flags.grace,
             timeout: flags.timeout,
             verify: flags.verify,
+            lanes: flags.connections_per_user,
         }
     }
 
@@ -197,14 +209,15 @@ impl Task {
         let said = (|| {
             writeln!(
                 out,
-                "{} {} {:?} {} {} {} {}",
+                "{} {} {:?} {} {} {} {} {}",
                 self.workload(),
                 self.mode.name(),
                 self.who,
                 self.seed.0,
                 flags.duration.as_nanos(),
                 flags.stagger.as_nanos(),
-                flags.verify
+                flags.verify,
+                flags.connections_per_user
             )?;
             for file in &self.work.files {
                 writeln!(out, "{} {:?} {:?}", file.path, file.bytes, file.xxh3)?;

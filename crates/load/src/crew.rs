@@ -8,12 +8,15 @@
 //!      │   (active OFF, retry)                                  ▼
 //!      └─────────── PAUSING                                    DONE
 //! ```
-//! One line of `runtime`'s driver is one user, with at most one connection. Protocol modes follow document
+//! One line of `runtime`'s driver is one connection of a user, who has one unless said otherwise. Protocol modes follow document
 //! 000: HTTP/1.0 opens a connection for each file; serial keeps one and has one request outstanding;
 //! pipelined asks for the page alone and then for everything else at once; early close does so too and
 //! closes before the OFF time. (At once means up to 64 requests, and more as replies come: the one
 //! departure from the original, which objects of more than 65 files see.) When the server closes early,
 //! what it left unanswered is asked for again on a new connection.
+//!
+//! A user with several connections asks for the page on the first; when it is complete the files it embeds are dealt
+//! out to all of them in turn, and each goes on with its own as the mode says. The object is complete with the last.
 //!
 //! Two lines have only alarms: the bell that ends the run, and the clock of arrivals of an open run, whose
 //! users are a pool of connections.
@@ -108,6 +111,8 @@ pub struct Setup {
     pub timeout: Duration,
     /// Whether contents are held against the manifest's digests.
     pub verify: bool,
+    /// Connections of each user; 1 in an open run.
+    pub lanes: u32,
 }
 
 /// What can be seen of a crew while it works.
@@ -169,6 +174,26 @@ struct Fetch {
     tries: u8,
     /// Whether the session ends with the object.
     last: bool,
+    /// Whether the first part is asked for alone, being the page that names the others.
+    alone: bool,
+}
+
+/// An object under way on several connections.
+#[derive(Debug)]
+struct Group {
+    /// What is dealt out when the page is complete.
+    rest: Vec<Part>,
+    /// Its files.
+    files: Box<[u32]>,
+    /// Connections that are not done with their part.
+    left: u32,
+    /// Whether no part was given up.
+    whole: bool,
+    intended: Instant,
+    /// How long the user is OFF after it.
+    off: Duration,
+    /// Whether the session ends with it.
+    last: bool,
 }
 
 #[derive(Debug)]
@@ -180,7 +205,7 @@ enum Phase {
     Fetching(Box<Fetch>),
     /// The alarm goes on with the object.
     Pausing(Box<Fetch>),
-    /// In the pool of an open run.
+    /// In the pool of an open run, or a connection that waits for its user's next object.
     Free,
     /// Nothing more to do.
     Done,
@@ -193,6 +218,8 @@ struct User {
     /// Since when its connection stands.
     stands: Option<Instant>,
     supply: Option<Supply>,
+    /// With several connections, on the first of them: the object under way.
+    group: Option<Box<Group>>,
 }
 
 /// The open part of a run.
@@ -235,16 +262,19 @@ const FIRST: u32 = 2;
 impl Crew {
     /// A crew that has not begun.
     pub fn new(setup: Setup, model: Model, live: Arc<Live>) -> Crew {
-        let user = |supply| User {
-            phase: Phase::Waiting { leave: false },
-            session: None,
-            stands: None,
-            supply: Some(supply),
+        let lanes = setup.lanes.max(1) as usize;
+        let user = |supply| {
+            let first = User {
+                phase: Phase::Waiting { leave: false },
+                supply: Some(supply),
+                ..User::free()
+            };
+            core::iter::once(first).chain((1..lanes).map(|_| User::free()))
         };
         let (starts, users, open) = match model {
             Model::Closed(users) => {
                 let (starts, supplies): (Vec<_>, Vec<_>) = users.into_iter().unzip();
-                (starts, supplies.into_iter().map(user).collect(), None)
+                (starts, supplies.into_iter().flat_map(user).collect(), None)
             }
             Model::Open {
                 arrivals,
@@ -296,7 +326,7 @@ impl Crew {
         match core::mem::replace(&mut self.user(line).phase, Phase::Done) {
             Phase::Waiting { leave } => {
                 if leave {
-                    self.leave(line, port, now);
+                    self.leave_all(line, port, now);
                 }
                 self.record.lag.add(now.since(at));
                 self.begin(line, at, None, port, now);
@@ -322,7 +352,19 @@ impl Crew {
         }
     }
 
-    /// Closes a user's connection, if it has one.
+    /// The first line of the user that a line belongs to.
+    fn head(&self, line: u32) -> u32 {
+        line - (line - FIRST) % self.setup.lanes.max(1)
+    }
+
+    /// Closes all connections of the user whose first line this is.
+    fn leave_all(&mut self, head: u32, port: &mut Port, now: Instant) {
+        for lane in 0..self.setup.lanes.max(1) {
+            self.leave(head + lane, port, now);
+        }
+    }
+
+    /// Closes a line's connection, if it has one.
     fn leave(&mut self, line: u32, port: &mut Port, now: Instant) {
         let user = &mut self.users[(line - FIRST) as usize];
         if user.session.take().is_some() {
@@ -331,31 +373,27 @@ impl Crew {
         }
     }
 
+    /// What is to be fetched, with no parts yet.
+    fn fresh(&mut self, intended: Instant, now: Instant) -> Box<Fetch> {
+        let mut fetch = self
+            .spare
+            .pop()
+            .unwrap_or_else(|| Box::new(Fetch::new(intended, now)));
+        let parts = core::mem::take(&mut fetch.parts);
+        *fetch = Fetch {
+            parts,
+            ..Fetch::new(intended, now)
+        };
+        fetch.parts.clear();
+        fetch
+    }
+
     /// Begins an object: the one given, or the next of the user's own supply.
     fn begin(&mut self, line: u32, intended: Instant, given: Option<u32>, port: &mut Port, now: Instant) {
         if self.ending {
             return;
         }
-        let mut fetch = self.spare.pop().unwrap_or_else(|| {
-            Box::new(Fetch {
-                parts: Vec::new(),
-                asked: 0,
-                got: 0,
-                intended,
-                part_intended: intended,
-                mark: now,
-                sent: now,
-                first: None,
-                opening: None,
-                progress: now,
-                status: 0,
-                bytes: 0,
-                digest: None,
-                tries: 0,
-                last: false,
-            })
-        });
-        fetch.parts.clear();
+        let mut fetch = self.fresh(intended, now);
         let work = Arc::clone(&self.setup.work);
         let user = &mut self.users[(line - FIRST) as usize];
         let last = match (given, &mut user.supply) {
@@ -365,27 +403,22 @@ impl Crew {
             }
             (None, Some(supply)) => match supply.next(&work, &mut fetch.parts) {
                 Some(last) => last,
-                None => return self.leave(line, port, now),
+                None => return self.leave_all(line, port, now),
             },
             (None, None) => return,
         };
-        *fetch = Fetch {
-            parts: core::mem::take(&mut fetch.parts),
-            digest: None,
-            asked: 0,
-            got: 0,
-            intended,
-            part_intended: intended,
-            mark: now,
-            sent: now,
-            first: None,
-            opening: None,
-            progress: now,
-            status: 0,
-            bytes: 0,
-            tries: 0,
-            last,
-        };
+        fetch.last = last;
+        if self.setup.lanes > 1 && fetch.parts.len() > 1 {
+            user.group = Some(Box::new(Group {
+                files: fetch.parts.iter().map(|part| part.file).collect(),
+                off: fetch.parts.last().map_or(Duration::ZERO, |part| part.off),
+                rest: fetch.parts.split_off(1),
+                left: 1,
+                whole: true,
+                intended,
+                last,
+            }));
+        }
         user.phase = Phase::Fetching(fetch);
         self.active += 1;
         self.live.active.store(self.active, Ordering::Relaxed);
@@ -424,7 +457,7 @@ impl Crew {
         }
         let wanted = match mode {
             Mode::Http10 | Mode::Serial => fetch.got + 1,
-            Mode::Pipelined | Mode::EarlyClose if fetch.got == 0 => 1,
+            Mode::Pipelined | Mode::EarlyClose if fetch.got == 0 && fetch.alone => 1,
             Mode::Pipelined | Mode::EarlyClose => fetch.parts.len(),
         };
         let room = OUTSTANDING_MAX - session.outstanding();
@@ -582,34 +615,93 @@ impl Crew {
         }
     }
 
-    /// The object is complete or given up; the user sleeps for its OFF time, `least` at the least.
+    /// What was to be fetched on this line is complete or given up; the user sleeps for its OFF time, `least` at the
+    /// least, when the whole object is.
     fn finish(&mut self, line: u32, least: Duration, port: &mut Port, now: Instant) {
-        let user = &mut self.users[(line - FIRST) as usize];
+        let head = self.head(line);
+        let user = self.user(line);
         let Phase::Fetching(fetch) = core::mem::replace(&mut user.phase, Phase::Done) else {
             return;
         };
+        let complete = fetch.got == fetch.parts.len();
+        let Some(mut group) = self.user(head).group.take() else {
+            let (last, intended) = (fetch.last, fetch.intended);
+            let off = fetch.parts.last().map_or(Duration::ZERO, |part| part.off);
+            let time = complete.then(|| now.since(intended));
+            let files = fetch.parts.iter().map(|part| part.file);
+            let decile = self.setup.work.decile(files);
+            self.spare.push(fetch);
+            self.over(line, time, decile, off.max(least), last, port, now);
+            return;
+        };
+        self.spare.push(fetch);
+        self.user(line).phase = Phase::Free;
+        if matches!(self.setup.mode, Mode::Http10 | Mode::EarlyClose) {
+            self.leave(line, port, now);
+        }
+        group.left -= 1;
+        group.whole &= complete;
+        group.off = group.off.max(least);
+        let rest = core::mem::take(&mut group.rest);
+        if !rest.is_empty() && complete {
+            self.deal(head, *group, &rest, port, now);
+            return;
+        }
+        // A page that never came names no files.
+        self.record.files_failed += rest.len() as u64;
+        if group.left > 0 {
+            self.user(head).group = Some(group);
+            return;
+        }
+        let time = group.whole.then(|| now.since(group.intended));
+        let decile = self.setup.work.decile(group.files.iter().copied());
+        self.over(head, time, decile, group.off, group.last, port, now);
+    }
+
+    /// Deals the files of a page out to the connections of its user, in turn.
+    fn deal(&mut self, head: u32, mut group: Group, rest: &[Part], port: &mut Port, now: Instant) {
+        let lanes = self.setup.lanes.max(1).min(rest.len() as u32);
+        group.left = lanes;
+        let intended = group.intended;
+        self.user(head).group = Some(Box::new(group));
+        for lane in 0..lanes {
+            let mut fetch = self.fresh(intended, now);
+            fetch.part_intended = now;
+            fetch.alone = false;
+            fetch
+                .parts
+                .extend(rest.iter().skip(lane as usize).step_by(lanes as usize));
+            self.user(head + lane).phase = Phase::Fetching(fetch);
+            port.wake(head + lane, now + self.setup.timeout);
+            self.ask(head + lane, port, now);
+        }
+    }
+
+    /// An object is complete, after `time`, or given up.
+    #[expect(clippy::too_many_arguments, reason = "what an object was, and where to go on")]
+    fn over(
+        &mut self,
+        line: u32,
+        time: Option<Duration>,
+        decile: Option<usize>,
+        off: Duration,
+        leave: bool,
+        port: &mut Port,
+        now: Instant,
+    ) {
         self.active -= 1;
         self.live.active.store(self.active, Ordering::Relaxed);
-        if fetch.got == fetch.parts.len() {
+        if let Some(time) = time {
             self.record.objects += 1;
-            let time = now.since(fetch.intended);
             self.record.object.add(time);
-            let parts = fetch.parts.iter().map(|part| part.file);
-            if let Some(decile) = self.setup.work.decile(parts) {
+            if let Some(decile) = decile {
                 self.record.decile(decile, time);
             }
         }
-        let off = fetch
-            .parts
-            .last()
-            .map_or(Duration::ZERO, |part| part.off)
-            .max(least);
-        let leave = fetch.last;
-        self.spare.push(fetch);
+        self.user(line).phase = Phase::Done;
         let closes = matches!(self.setup.mode, Mode::Http10 | Mode::EarlyClose);
-        if (closes || self.ending) && user.session.take().is_some() {
-            parted(&mut user.stands, &mut self.record, now);
-            port.close(line);
+        if closes || self.ending {
+            self.leave_all(line, port, now);
         }
         if self.ending {
             if self.active == 0 {
@@ -618,7 +710,7 @@ impl Crew {
             return;
         }
         if let Some(open) = &mut self.open {
-            user.phase = Phase::Free;
+            self.users[(line - FIRST) as usize].phase = Phase::Free;
             match open.backlog.pop_front() {
                 Some((at, object)) => self.begin(line, at, Some(object), port, now),
                 None => open.free.push(line),
@@ -626,13 +718,12 @@ impl Crew {
             return;
         }
         if off.is_zero() {
-            if leave && user.session.take().is_some() {
-                parted(&mut user.stands, &mut self.record, now);
-                port.close(line);
+            if leave {
+                self.leave_all(line, port, now);
             }
             self.begin(line, now, None, port, now);
         } else {
-            user.phase = Phase::Waiting { leave };
+            self.user(line).phase = Phase::Waiting { leave };
             port.wake(line, now + off);
         }
     }
@@ -657,12 +748,7 @@ impl Crew {
             let line = match open.free.pop() {
                 Some(line) => line,
                 None if self.users.len() < open.lines_max => {
-                    self.users.push(User {
-                        phase: Phase::Free,
-                        session: None,
-                        stands: None,
-                        supply: None,
-                    });
+                    self.users.push(User::free());
                     FIRST + self.users.len() as u32 - 1
                 }
                 None => {
@@ -693,6 +779,42 @@ impl Crew {
             port.end();
         } else {
             port.wake(BELL, now + self.setup.grace);
+        }
+    }
+}
+
+impl User {
+    /// A line that nobody waits for.
+    fn free() -> User {
+        User {
+            phase: Phase::Free,
+            session: None,
+            stands: None,
+            supply: None,
+            group: None,
+        }
+    }
+}
+
+impl Fetch {
+    fn new(intended: Instant, now: Instant) -> Fetch {
+        Fetch {
+            parts: Vec::new(),
+            asked: 0,
+            got: 0,
+            intended,
+            part_intended: intended,
+            mark: now,
+            sent: now,
+            first: None,
+            opening: None,
+            progress: now,
+            status: 0,
+            bytes: 0,
+            digest: None,
+            tries: 0,
+            last: false,
+            alone: true,
         }
     }
 }
@@ -863,7 +985,7 @@ impl dial::Crew for Crew {
         self.began = now;
         port.wake(BELL, now + self.setup.duration);
         for (number, &start) in self.starts.iter().enumerate() {
-            port.wake(FIRST + number as u32, now + start);
+            port.wake(FIRST + number as u32 * self.setup.lanes.max(1), now + start);
         }
         self.starts = Vec::new();
         if let Some(open) = &mut self.open {
