@@ -11,7 +11,8 @@ use hdrhistogram::serialization::V2DeflateSerializer;
 use hdrhistogram::serialization::interval_log::{IntervalLogWriterBuilder, Tag};
 use measure::Duration;
 use std::fmt::Write as _;
-use std::io;
+use std::fs::OpenOptions;
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
@@ -45,17 +46,23 @@ pub(super) fn write(parts: &Parts, report: &Report, to: &OutputFlags) -> Result<
 /// no plain file (a pipe, a terminal) is written to as it is.
 fn whole(path: &Path, content: &[u8]) -> io::Result<()> {
     if path.exists() && !path.is_file() {
-        return std::fs::write(path, content);
+        return put(path, content);
     }
     let mut beside = path.as_os_str().to_owned();
     beside.push(format!(".{}.part", std::process::id()));
     let beside = PathBuf::from(beside);
-    let written = std::fs::write(&beside, content).and_then(|()| std::fs::rename(&beside, path));
+    let written = put(&beside, content).and_then(|()| std::fs::rename(&beside, path));
     if written.is_err() {
         // It may never have been made.
         let _ = std::fs::remove_file(&beside);
     }
     written
+}
+
+fn put(path: &Path, content: &[u8]) -> io::Result<()> {
+    let mut options = OpenOptions::new();
+    let mut file = options.write(true).create(true).truncate(true).open(path)?;
+    file.write_all(content)
 }
 
 /// The parts a merge was made from, so that it can be merged again, and then the result.

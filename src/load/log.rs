@@ -3,7 +3,7 @@
 
 use crate::cli::Failure;
 use accesslog::{Limits, Reader};
-use std::fs::File;
+use std::fs::OpenOptions;
 use std::io::BufReader;
 use std::path::Path;
 
@@ -30,8 +30,10 @@ pub(super) fn each(
     mut take: impl FnMut(Get<'_>) -> Result<(), Failure>,
 ) -> Result<u64, Failure> {
     let name = path.display();
-    let file =
-        File::open(path).map_err(|error| Failure::Usage(format!("cannot read the log `{name}`: {error}")))?;
+    let file = OpenOptions::new()
+        .read(true)
+        .open(path)
+        .map_err(|error| Failure::Usage(format!("cannot read the log `{name}`: {error}")))?;
     let mut reader = Reader::new(BufReader::new(file), Limits::DEFAULT);
     let mut passed_over = 0;
     while let Some(read) = reader.read() {
