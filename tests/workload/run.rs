@@ -327,6 +327,40 @@ fn a_pause_shows_in_response_times_and_not_only_once() {
     );
 }
 
+/// On a terminal a line says how it goes, again and again in the same place; in a pipe nothing does.
+#[test]
+fn a_terminal_sees_how_it_goes() {
+    let site = served(&["webstone"]);
+    let run = format!(
+        "{} load {} --site {} --clients 2 --duration 2500ms --lag-max 60s",
+        env!("CARGO_BIN_EXE_weir"),
+        site.url,
+        site.path()
+    );
+    let shown = Command::new("script")
+        .args(["--quiet", "--return", "--command", &run, "/dev/null"])
+        .env("TERM", "xterm")
+        .stdin(Stdio::null())
+        .output();
+    let Ok(shown) = shown else {
+        eprintln!("skipped: there is no `script` (util-linux) to play a terminal");
+        return;
+    };
+    let text = String::from_utf8_lossy(&shown.stdout);
+    assert!(shown.status.success(), "{text}");
+    assert!(
+        text.contains("files/s, ") && text.contains(" active, ") && text.contains(" errors"),
+        "{text}"
+    );
+    assert!(text.contains("the run is valid"), "{text}");
+    let piped = weir(&run.split(' ').skip(1).collect::<Vec<_>>());
+    assert!(
+        piped.stderr.is_empty(),
+        "{}",
+        String::from_utf8_lossy(&piped.stderr)
+    );
+}
+
 #[test]
 fn what_cannot_be_run_is_named() {
     let site = served(&["webstone"]);
