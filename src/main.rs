@@ -5,6 +5,7 @@ mod adapt;
 mod cache;
 mod chart;
 mod cli;
+mod compare;
 mod demo;
 mod lab;
 mod link;
@@ -33,8 +34,11 @@ fn main() -> ExitCode {
         cli::Command::Model(flags) => model::run(&flags, &voice),
         cli::Command::Site { what } => site::run(&what, &voice),
         cli::Command::Trace(flags) => trace::run(&flags, &voice),
+        cli::Command::Compare(flags) => compare::run(&flags, &voice),
         cli::Command::Load(flags) => match &flags.what {
             Some(cli::load::Command::Plan(plan)) => plan::run(plan, &voice),
+            Some(cli::load::Command::Fit(fit)) => load::fit(fit, &voice),
+            Some(cli::load::Command::Merge(merge)) => load::merge(merge, &voice),
             None => load::run(&flags.run, &voice),
         },
     };

@@ -327,13 +327,25 @@ fn commands_in_documents_exist() {
 /// configuration in them is valid.
 #[test]
 fn examples_of_deployment_use_what_there_is() {
-    let known = help(&["serve"]);
+    let (serve, load) = (help(&["serve"]), help(&["load"]) + &help(&["load", "merge"]));
     let mut faults = Vec::new();
     for (path, text) in texts().filter(|(path, _)| path.starts_with("deploy")) {
+        let name = path
+            .file_name()
+            .map(|name| name.to_string_lossy())
+            .unwrap_or_default();
+        let (known, command) = match name.starts_with("load") {
+            true => (&load, "load"),
+            false => (&serve, "serve"),
+        };
         let lines = text.lines().map(str::trim).filter(|line| !line.starts_with('#'));
         for word in lines.flat_map(str::split_whitespace) {
-            if word.starts_with("--") && word.len() > 3 && !known.contains(word) {
-                faults.push(format!("{}: `{word}` is no flag of weir serve", path.display()));
+            let flag = word.split('=').next().unwrap_or(word);
+            if word.starts_with("--") && word.len() > 3 && !known.contains(flag) {
+                faults.push(format!(
+                    "{}: `{word}` is no flag of weir {command}",
+                    path.display()
+                ));
             }
         }
         let Some((_, block)) = text.split_once("weir.toml: |\n") else {

@@ -2,7 +2,8 @@
 //! Does nothing.
 
 use super::site::Workload;
-use ::load::arrivals::Process;
+use crate::load::search::Objective;
+use ::load::arrivals::{Process, Schedule};
 use ::load::connections::Mode;
 use clap::{Args, Subcommand};
 use measure::Duration;
@@ -16,16 +17,42 @@ Examples:
   weir load http://localhost:8080/ --site ./site --rate 500 --arrivals poisson --verify
   weir load http://localhost:8080/index.html --clients 64 --mode serial
   weir load http://localhost:8080/ --urls paths.txt --clients 10 --json > result.jsonl
+  weir load http://localhost:8080/ --site ./site --sessions 20 --duration 5m --html report.html
+  weir load http://localhost:8080/ --rate 100,500@10s,100@20s --duration 30s
+  weir load http://localhost:8080/ --replay access.log --speed 10 --duration 1m
+  weir load http://localhost:8080/ --rate 100 --slo 'p99<50ms' --duration 10s
+  weir load http://server/ --site ./site --users 3000 --rank 0 --size 3 --start-at 1767225600 --out 0.json
 
 Users sleep between objects as in Surge; clients never do, as in WebStone; arrivals do not wait for answers.
 
+Exit codes: 0 valid; 1 no load meets --slo; 2 usage; 3 the run cannot be trusted, with the reason; 4 the
+system refused.";
+
+const MERGE_EXAMPLES: &str = "\
+Examples:
+  weir load merge shard-*.json                       what all machines measured together
+  weir load merge 0.json 1.json --out part.json      parts can be merged again, in any order, any number of times
+  weir load merge part.json 2.json --html all.html
+
+A merge is exact. It names the ranks that are missing and the load they would have carried.
+
 Exit codes: 0 valid; 2 usage; 3 the run cannot be trusted, with the reason; 4 the system refused.";
+
+const FIT_EXAMPLES: &str = "\
+Examples:
+  weir load fit access.log                           models of each stream, best first, as flags of `weir site surge`
+  weir load fit access.log --session-gap 10m --json
+
+Clients are told apart by address: those who share one are mixed.
+
+Exit codes: 0 estimated; 2 usage; 4 the system refused.";
 
 const PLAN_EXAMPLES: &str = "\
 Examples:
   weir load plan --users 40 --duration 60s                 what 40 users would ask for in a minute
   weir load plan --users 40 --duration 60s --summary       how much that is
   weir load plan --site ./site --users 520 --duration 10m  for a site that was written
+  weir load plan --rate 100,500@10s --duration 20s         objects that arrive whatever answers do
   weir load plan --users 40 --size 3                       which of 3 machines sends what
   weir load plan --users 40 --size 3 --rank 1              only what machine 1 sends
 
@@ -50,6 +77,72 @@ pub(crate) enum Command {
     /// Prints the request stream as JSON lines and sends nothing
     #[command(after_help = PLAN_EXAMPLES)]
     Plan(Box<PlanFlags>),
+    /// Puts together what several machines measured in one run, exactly
+    #[command(after_help = MERGE_EXAMPLES)]
+    Merge(MergeFlags),
+    /// Estimates the parameters of Surge from an access log, and says how badly each model fits
+    #[command(after_help = FIT_EXAMPLES)]
+    Fit(FitFlags),
+}
+
+/// Flags of `weir load fit`.
+#[derive(Debug, Args)]
+pub(crate) struct FitFlags {
+    /// Access log: Common, Combined or JSON
+    #[arg(value_name = "LOG")]
+    pub(crate) log: PathBuf,
+
+    /// A client that pauses for longer begins another session
+    #[arg(long, value_name = "TIME", default_value = "30m", value_parser = parse_duration)]
+    pub(crate) session_gap: Duration,
+}
+
+/// Flags of `weir load merge`.
+#[derive(Debug, Args)]
+pub(crate) struct MergeFlags {
+    /// Results of runs with --rank, or of merges
+    #[arg(value_name = "FILE", required = true)]
+    pub(crate) files: Vec<PathBuf>,
+
+    #[command(flatten)]
+    pub(crate) output: OutputFlags,
+}
+
+/// Where results go besides the terminal.
+#[derive(Debug, Args)]
+pub(crate) struct OutputFlags {
+    /// Writes the result here as JSON lines, which `weir load merge` and `weir compare` read; `{rank}` in the
+    /// name becomes this machine's number
+    #[arg(long, value_name = "FILE", help_heading = "Results")]
+    pub(crate) out: Option<PathBuf>,
+
+    /// Writes a self-contained HTML page with plots
+    #[arg(long, value_name = "FILE", help_heading = "Results")]
+    pub(crate) html: Option<PathBuf>,
+
+    /// Writes the run by second: objects, files, bytes, errors, response times
+    #[arg(long, value_name = "FILE", help_heading = "Results")]
+    pub(crate) csv: Option<PathBuf>,
+
+    /// Writes a log of histograms that HdrHistogram's tools read
+    #[arg(long, value_name = "FILE", help_heading = "Results")]
+    pub(crate) hdr: Option<PathBuf>,
+}
+
+/// Which machine of how many this is.
+#[derive(Debug, Args)]
+pub(crate) struct PlaceFlags {
+    /// Which machine this is, from 0 [default: as Slurm, Open MPI or Kubernetes say, or 0]
+    #[arg(long, value_name = "N", help_heading = "Machines")]
+    pub(crate) rank: Option<u32>,
+
+    /// How many machines share the load [default: as Slurm or Open MPI say, or 1]
+    #[arg(long, value_name = "N", help_heading = "Machines")]
+    pub(crate) size: Option<u32>,
+
+    /// When all of them begin, in seconds since 1970 (`date +%s`)
+    #[arg(long, value_name = "SECONDS", help_heading = "Machines")]
+    pub(crate) start_at: Option<f64>,
 }
 
 /// Flags of a run.
@@ -67,25 +160,56 @@ pub(crate) struct RunFlags {
     #[arg(long, value_name = "FILE", conflicts_with = "site", help_heading = "What")]
     pub(crate) urls: Option<PathBuf>,
 
+    /// Access log (Common, Combined or JSON) whose GET requests are made again when it says they were
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["site", "urls", "users", "clients", "sessions", "rate"],
+        help_heading = "What")]
+    pub(crate) replay: Option<PathBuf>,
+
+    /// How many times faster than the log
+    #[arg(
+        long,
+        value_name = "FACTOR",
+        default_value_t = 1.0,
+        requires = "replay",
+        help_heading = "What"
+    )]
+    pub(crate) speed: f64,
+
     /// Surge users, who are OFF after each object; needs the --site of a Surge [default with one: 40]
-    #[arg(long, value_name = "N", requires = "site", conflicts_with_all = ["clients", "rate"], help_heading = "Who")]
+    #[arg(long, value_name = "N", requires = "site", conflicts_with_all = ["clients", "sessions", "rate"],
+        help_heading = "Who")]
     pub(crate) users: Option<u32>,
 
     /// Clients that never sleep [default without a Surge: 10]
-    #[arg(long, value_name = "N", conflicts_with = "rate", help_heading = "Who")]
+    #[arg(long, value_name = "N", conflicts_with_all = ["sessions", "rate"], help_heading = "Who")]
     pub(crate) clients: Option<u32>,
 
-    /// Objects a second, whatever the answers do
-    #[arg(long, value_name = "N", help_heading = "Who")]
-    pub(crate) rate: Option<f64>,
+    /// Surge users who come so many a second, have one session and go; a rate as with --rate
+    #[arg(
+        long,
+        value_name = "RATE",
+        requires = "site",
+        conflicts_with = "rate",
+        help_heading = "Who"
+    )]
+    pub(crate) sessions: Option<Schedule>,
 
-    /// With --rate: poisson, constant [default: poisson]
-    #[arg(long, value_name = "PROCESS", requires = "rate", help_heading = "Who")]
+    /// Objects a second, whatever the answers do; `100,500@10s` is 100, from 10 s on 500
+    #[arg(long, value_name = "RATE", help_heading = "Who")]
+    pub(crate) rate: Option<Schedule>,
+
+    /// With --rate and --sessions: poisson, constant [default: poisson]
+    #[arg(long, value_name = "PROCESS", help_heading = "Who")]
     pub(crate) arrivals: Option<Process>,
 
-    /// With --rate: connections at once
+    /// With --rate and --replay: connections at once
     #[arg(long, value_name = "N", default_value_t = 1000, help_heading = "Who")]
     pub(crate) connections: u32,
+
+    /// Connections of each user or client: what a page embeds is dealt out to them in turn
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64),
+        help_heading = "How")]
+    pub(crate) connections_per_user: u32,
 
     /// http10: a connection a file; serial; pipelined; early-close: pipelined, closed after each object
     /// [default: serial; http10 for a WebStone site]
@@ -128,17 +252,36 @@ pub(crate) struct RunFlags {
     #[arg(long, value_name = "SHARE", default_value_t = 0.01, help_heading = "Trust")]
     pub(crate) failures_max: f64,
 
-    /// Writes the result here, one JSON line
-    #[arg(long, value_name = "FILE")]
-    pub(crate) out: Option<PathBuf>,
+    /// Searches the highest rate, or number of users or clients, at which response times keep this:
+    /// `p99<50ms`; also mean, p50, p90, p999, max
+    #[arg(long, value_name = "OBJECTIVE", conflicts_with_all = ["replay", "rank", "size"], help_heading = "Trust")]
+    pub(crate) slo: Option<Objective>,
+
+    #[command(flatten)]
+    pub(crate) place: PlaceFlags,
+
+    #[command(flatten)]
+    pub(crate) output: OutputFlags,
 }
 
 /// Flags of `weir load plan`.
 #[derive(Debug, Args)]
 pub(crate) struct PlanFlags {
     /// User equivalents over all machines
-    #[arg(long, value_name = "N", default_value_t = 40)]
+    #[arg(long, value_name = "N", default_value_t = 40, conflicts_with_all = ["sessions", "rate"])]
     pub(crate) users: u32,
+
+    /// Users who come so many a second, have one session and go
+    #[arg(long, value_name = "RATE", conflicts_with = "rate")]
+    pub(crate) sessions: Option<Schedule>,
+
+    /// Objects a second, whatever the answers do; `100,500@10s` is 100, from 10 s on 500
+    #[arg(long, value_name = "RATE")]
+    pub(crate) rate: Option<Schedule>,
+
+    /// With --rate and --sessions: poisson, constant [default: poisson]
+    #[arg(long, value_name = "PROCESS")]
+    pub(crate) arrivals: Option<Process>,
 
     /// No object begins after this
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = parse_duration)]

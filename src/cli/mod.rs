@@ -4,6 +4,7 @@
 pub(crate) mod adapt;
 mod behavior;
 pub(crate) mod cache;
+pub(crate) mod compare;
 pub(crate) mod ctl;
 mod environment;
 mod failure;
@@ -125,6 +126,9 @@ pub(crate) enum Command {
 
     /// Reads a packet capture, or makes one, and says what happened and what cost time
     Trace(Box<trace::Flags>),
+
+    /// Says how the results of two loads differ, how sure that is, and whether the second is worse
+    Compare(compare::Flags),
 }
 
 #[cfg(test)]

@@ -1,134 +1,160 @@
-//! What came of a run, as JSON and in words.
+//! What came of a run, or of several parts of one, as JSON and in words.
 //!
-//! The JSON line is a contract: `schemas/load-result.schema.json`.
+//! The JSON line is a contract: `schemas/load-result.schema.json`. Everything in it but the parts themselves is
+//! worked out from them.
 
-use super::{Load, What, Who, refused};
-use crate::cli::load::RunFlags;
 use crate::cli::{Failure, Voice};
 use ::load::connections::Mode;
-use ::load::record::{Record, Summary, Trouble};
+use ::load::record::{Record, Trouble};
+use ::load::run::{Parts, Run, Share};
+use ::load::times::Summary;
 use ::load::verdict::Verdict;
 use ::load::webstone::{Counts, Metrics};
 use measure::{Bytes, Duration};
 use serde::Serialize;
 use std::collections::BTreeMap;
-use std::fs::OpenOptions;
-use std::io::Write;
-use std::net::SocketAddr;
-use std::path::Path;
-
-/// The name of the form, and its version.
-const FORMAT: &str = "weir-load";
-const VERSION: u32 = 1;
 
 /// A result.
 #[derive(Debug, Serialize)]
 pub(super) struct Report {
     event: &'static str,
-    format: &'static str,
-    version: u32,
-    command: Vec<String>,
-    program: &'static str,
-    kernel: Option<String>,
-    processor: Option<String>,
-    clock: &'static str,
-    seed: u64,
-    peer: String,
-    workload: &'static str,
-    model: &'static str,
-    mode: &'static str,
-    verified: bool,
-    /// Users or clients.
-    users: Option<u32>,
-    /// Objects a second that were asked for.
-    rate_asked: Option<f64>,
-    duration_s: f64,
-    stopped_after_s: Option<f64>,
-    objects_per_s: f64,
-    files_per_s: f64,
-    content_bytes_per_s: f64,
+    /// What one process did; for several, the first with the record of all in its place.
+    #[serde(flatten)]
+    pub(super) run: Run,
+    /// Ranks whose parts are in this.
+    pub(super) ranks: Vec<u32>,
+    /// Ranks whose parts are not, with what they would have carried; for a merge only.
+    pub(super) missing: Vec<Missing>,
+    pub(super) duration_s: f64,
+    pub(super) rate_asked: Option<f64>,
+    pub(super) objects_per_s: f64,
+    pub(super) files_per_s: f64,
+    pub(super) content_bytes_per_s: f64,
     objects_begun: u64,
-    objects: u64,
-    files: u64,
-    files_failed: u64,
-    content_bytes: u64,
+    pub(super) objects: u64,
+    pub(super) files: u64,
+    pub(super) files_failed: u64,
+    pub(super) content_bytes: u64,
     bytes_received: u64,
     connections: u64,
     closed_by_server: u64,
     resent: u64,
     unfinished: u64,
     dropped: u64,
-    errors: BTreeMap<Trouble, u64>,
+    pub(super) errors: BTreeMap<Trouble, u64>,
     /// Milliseconds.
-    response_ms: Summary,
-    service_ms: Summary,
-    object_ms: Summary,
-    connect_ms: Summary,
-    first_byte_ms: Summary,
-    transfer_ms: Summary,
-    lag_ms: Summary,
-    /// WebStone's, where a connection is one request.
-    webstone: Option<Metrics>,
-    /// Share of a processor that each thread used.
-    cpu: Vec<f64>,
-    seconds: Vec<::load::record::Second>,
-    verdict: Verdict,
+    pub(super) response_ms: Summary,
+    pub(super) service_ms: Summary,
+    pub(super) object_ms: Summary,
+    pub(super) connect_ms: Summary,
+    pub(super) first_byte_ms: Summary,
+    pub(super) transfer_ms: Summary,
+    pub(super) lag_ms: Summary,
+    pub(super) deciles: Vec<Decile>,
+    /// Document 000's, as a client can know them.
+    pub(super) table6: Table6,
+    /// `WebStone`'s, where a connection is one request.
+    pub(super) webstone: Option<Metrics>,
+    pub(super) verdict: Verdict,
+}
+
+/// A rank that is missing.
+#[derive(Debug, Serialize)]
+pub(super) struct Missing {
+    pub(super) rank: u32,
+    #[serde(flatten)]
+    pub(super) share: Share,
+}
+
+/// Objects of similar size.
+#[derive(Debug, Serialize)]
+pub(super) struct Decile {
+    /// The largest of them.
+    pub(super) bytes_max: u64,
+    pub(super) object_ms: Summary,
+}
+
+/// Connections as Table 6 of document 000 counts them, seen from the client.
+#[derive(Debug, Serialize)]
+pub(super) struct Table6 {
+    pub(super) total_connects: u64,
+    pub(super) average_established: f64,
+    pub(super) average_duration_s: f64,
+    pub(super) connect_seconds: f64,
+    /// Throughput of the document: requests a second.
+    pub(super) gets_per_s: f64,
+    /// Latency of the document: the mean service time of a file.
+    pub(super) latency_ms: f64,
+}
+
+impl Table6 {
+    fn of(record: &Record, files_per_s: f64, span: f64) -> Table6 {
+        let standing = record.standing.as_secs_f64();
+        Table6 {
+            total_connects: record.established,
+            average_established: standing / span,
+            average_duration_s: standing / record.established.max(1) as f64,
+            connect_seconds: standing,
+            gets_per_s: files_per_s,
+            latency_ms: record.service.summary().mean,
+        }
+    }
 }
 
 impl Report {
-    pub(super) fn new(
-        load: &Load,
-        flags: &RunFlags,
-        peer: SocketAddr,
-        record: &Record,
-        cpu: &[f64],
-        stopped: Option<Duration>,
-        verdict: Verdict,
-    ) -> Report {
-        let duration = stopped.unwrap_or(flags.duration).min(flags.duration);
-        let span = duration.as_secs_f64().max(1e-9);
+    /// Of what one machine did, held against what it was to do.
+    pub(super) fn of_rank(parts: &Parts) -> Report {
+        Report::new("result", parts, parts.first().verdict(), Vec::new())
+    }
+
+    /// Of several machines, held against what all were to do.
+    pub(super) fn of_all(parts: &Parts) -> Report {
+        let missing = parts.missing().into_iter();
+        let missing = missing.map(|(rank, share)| Missing { rank, share }).collect();
+        Report::new("merged", parts, parts.verdict(), missing)
+    }
+
+    fn new(event: &'static str, parts: &Parts, verdict: Verdict, missing: Vec<Missing>) -> Report {
+        let first = parts.first();
+        let stopped = parts
+            .runs()
+            .filter_map(|run| run.stopped_after_s)
+            .reduce(f64::min);
+        let duration_s = stopped.unwrap_or(first.asked_s).min(first.asked_s);
+        let span = duration_s.max(1e-9);
+        let run = Run {
+            record: parts.record(),
+            cpu: parts.runs().flat_map(|run| run.cpu.iter().copied()).collect(),
+            stopped_after_s: stopped,
+            ..first.clone()
+        };
+        let record = &run.record;
         // What ended after the run, while its last objects were completed, is no part of its rate.
-        let whole = record.seconds.iter().take(duration.as_secs_f64().ceil() as usize);
+        let whole = record.seconds.iter().take(duration_s.ceil() as usize);
         let (files, bytes) = whole.fold((0, 0), |(files, bytes), second| {
             (files + second.files, bytes + second.bytes)
         });
-        let (model, users, rate_asked) = match load.who {
-            Who::Users(n) => ("users", Some(n), None),
-            Who::Clients(n) => ("clients", Some(n), None),
-            Who::Rate(rate, ::load::arrivals::Process::Poisson) => ("poisson", None, Some(rate)),
-            Who::Rate(rate, ::load::arrivals::Process::Constant) => ("constant", None, Some(rate)),
-        };
         let counts = Counts {
             connects: record.connections,
             errors: record.errors(),
             bytes: Bytes(record.bytes_received),
             response_time: record.busy,
         };
+        let planned = parts.planned();
+        let arrive = run.schedule.is_some() || run.model == "replay";
+        let files_per_s = files as f64 / span;
+        let deciles = run.decile_bytes.iter().zip(&record.deciles);
         Report {
-            event: "result",
-            format: FORMAT,
-            version: VERSION,
-            command: std::env::args().collect(),
-            program: concat!("weir ", env!("CARGO_PKG_VERSION")),
-            kernel: first_line("/proc/sys/kernel/osrelease"),
-            processor: processor(),
-            clock: "CLOCK_MONOTONIC",
-            seed: load.seed.0,
-            peer: peer.to_string(),
-            workload: match load.what {
-                What::Surge(_) => "surge",
-                What::Webstone(_) => "webstone",
-                What::Each => "each",
-            },
-            model,
-            mode: load.mode.name(),
-            verified: flags.verify,
-            users,
-            rate_asked,
-            duration_s: duration.as_secs_f64(),
-            stopped_after_s: stopped.map(|after| after.as_secs_f64()),
+            event,
+            ranks: parts.runs().map(|run| run.rank).collect(),
+            missing,
+            duration_s,
+            rate_asked: planned
+                .objects
+                .filter(|_| arrive && run.model != "sessions")
+                .map(|objects| objects as f64 / run.asked_s.max(1e-9)),
             objects_per_s: record.objects_begun as f64 / span,
-            files_per_s: files as f64 / span,
+            files_per_s,
             content_bytes_per_s: bytes as f64 / span,
             objects_begun: record.objects_begun,
             objects: record.objects,
@@ -149,49 +175,43 @@ impl Report {
             first_byte_ms: record.first_byte.summary(),
             transfer_ms: record.transfer.summary(),
             lag_ms: record.lag.summary(),
-            webstone: (load.mode == Mode::Http10).then(|| Metrics::new(&counts, duration)),
-            cpu: cpu.to_vec(),
-            seconds: record.seconds.clone(),
+            deciles: deciles
+                .filter(|(_, times)| times.count() > 0)
+                .map(|(&bytes_max, times)| Decile {
+                    bytes_max,
+                    object_ms: times.summary(),
+                })
+                .collect(),
+            table6: Table6::of(record, files_per_s, span),
+            webstone: (run.mode == Mode::Http10.name())
+                .then(|| Metrics::new(&counts, Duration::from_secs_f64(duration_s))),
             verdict,
+            run,
         }
     }
 
-    /// Says what came of it, and writes it where it was asked to be.
-    pub(super) fn tell(&self, voice: &Voice, out: Option<&Path>) -> Result<(), Failure> {
-        let line = serde_json::to_string(self).map_err(|error| Failure::System(error.to_string()))?;
-        if let Some(path) = out {
-            OpenOptions::new()
-                .write(true)
-                .create(true)
-                .truncate(true)
-                .open(path)
-                .and_then(|mut file| writeln!(file, "{line}"))
-                .map_err(|error| refused(&format!("cannot write `{}`", path.display()), &error))?;
-        }
+    /// Whether it is of one machine only, and not of a merge.
+    pub(super) fn is_part(&self) -> bool {
+        self.event == "result"
+    }
+
+    /// Says what came of it.
+    pub(super) fn tell(&self, voice: &Voice) {
         if voice.json {
-            println!("{line}");
+            println!("{}", self.line());
         } else if voice.reports() {
             println!("{}", self.words());
         }
-        Ok(())
     }
 
-    fn words(&self) -> String {
-        let mut text = format!(
-            "{:.1} s, {}, {}: {} files ({:.1}/s) of {} objects ({:.1}/s begun), {} ({}/s)\n",
-            self.duration_s,
-            self.model,
-            self.mode,
-            self.files,
-            self.files_per_s,
-            self.objects,
-            self.objects_per_s,
-            Bytes(self.content_bytes),
-            Bytes(self.content_bytes_per_s as u64),
-        );
-        text +=
-            "  ms               count       mean        p50        p90        p99      p99.9        max\n";
-        for (name, times) in [
+    /// The result as one line of JSON.
+    pub(super) fn line(&self) -> String {
+        serde_json::to_string(self).expect("numbers, words and lists of them have a form in JSON")
+    }
+
+    /// The histograms by name, with their summaries.
+    pub(super) fn times(&self) -> [(&'static str, &Summary); 7] {
+        [
             ("response", &self.response_ms),
             ("service", &self.service_ms),
             ("object", &self.object_ms),
@@ -199,22 +219,49 @@ impl Report {
             ("first byte", &self.first_byte_ms),
             ("transfer", &self.transfer_ms),
             ("lag", &self.lag_ms),
-        ] {
+        ]
+    }
+
+    fn words(&self) -> String {
+        let mut text = format!(
+            "{:.1} s, {}, {}: {} files ({:.1}/s) of {} objects ({:.1}/s begun), {} ({}/s)\n",
+            self.duration_s,
+            self.run.model,
+            self.run.mode,
+            self.files,
+            self.files_per_s,
+            self.objects,
+            self.objects_per_s,
+            Bytes(self.content_bytes),
+            Bytes(self.content_bytes_per_s as u64),
+        );
+        if self.run.size > 1 {
+            let ranks: Vec<String> = self.ranks.iter().map(u32::to_string).collect();
+            text += &format!("  rank {} of {}\n", ranks.join(", "), self.run.size);
+        }
+        text +=
+            "  ms               count       mean        p50        p90        p99      p99.9        max\n";
+        let deciles = self.deciles.iter().map(|decile| {
+            let name = format!("to {}", Bytes(decile.bytes_max));
+            (name, &decile.object_ms)
+        });
+        let times = self.times().map(|(name, times)| (name.to_owned(), times));
+        for (name, times) in times.into_iter().chain(deciles) {
             text += &format!(
                 "  {name:<12}{:>10} {:>10.3} {:>10.3} {:>10.3} {:>10.3} {:>10.3} {:>10.3}\n",
                 times.count, times.mean, times.p50, times.p90, times.p99, times.p999, times.max
             );
         }
         text += &format!(
-            "  {} connections, {} closed by the server, {} requests sent again",
-            self.connections, self.closed_by_server, self.resent
+            "  {} connections, {:.2} on average for {:.3} ms each, {} closed by the server, {} requests sent again",
+            self.connections,
+            self.table6.average_established,
+            self.table6.average_duration_s * 1e3,
+            self.closed_by_server,
+            self.resent
         );
         for (trouble, count) in &self.errors {
-            let name = serde_json::to_value(trouble).ok();
-            text += &format!(
-                ", {count} {}",
-                name.as_ref().and_then(|name| name.as_str()).unwrap_or("errors")
-            );
+            text += &format!(", {count} {}", name(*trouble));
         }
         if let Some(metrics) = &self.webstone {
             text += &format!(
@@ -226,14 +273,10 @@ impl Report {
                 metrics.error_level
             );
         }
-        let cpu: Vec<String> = self
-            .cpu
-            .iter()
-            .map(|share| format!("{:.0} %", share * 100.0))
-            .collect();
+        let cpu = self.run.cpu.iter().map(|share| format!("{:.0} %", share * 100.0));
         text += &format!(
             "\n  this client used {} of a processor for each thread; ",
-            cpu.join(", ")
+            cpu.collect::<Vec<_>>().join(", ")
         );
         text += if self.verdict.valid {
             "the run is valid"
@@ -255,13 +298,9 @@ impl Report {
     }
 }
 
-fn first_line(path: &str) -> Option<String> {
-    let text = std::fs::read_to_string(path).ok()?;
-    text.lines().next().map(str::to_owned)
-}
-
-fn processor() -> Option<String> {
-    let text = std::fs::read_to_string("/proc/cpuinfo").ok()?;
-    let line = text.lines().find(|line| line.starts_with("model name"))?;
-    Some(line.split_once(':')?.1.trim().to_owned())
+/// A trouble as results call it.
+pub(super) fn name(trouble: Trouble) -> String {
+    let value = serde_json::to_value(trouble).ok();
+    let name = value.as_ref().and_then(|value| value.as_str());
+    name.unwrap_or("errors").to_owned()
 }

@@ -2,11 +2,12 @@
 
 use crate::cli::load::PlanFlags;
 use crate::cli::{Failure, Voice};
+use ::load::arrivals::{Arrivals, Process};
 use ::load::connections::Mode;
-use ::load::limits::USERS_MAX;
+use ::load::limits::{RANKS_MAX, USERS_MAX};
 use ::load::manifest::{FORMAT, Kind, Manifest, VERSION};
 use ::load::parameters::{Parameters, Provenance, Set};
-use ::load::plan::{Layout, Request, plan};
+use ::load::plan::{Layout, Population, Request, arriving, plan};
 use ::load::site::{MANIFEST, sequence_digest};
 use ::load::surge::Surge;
 use serde_json::json;
@@ -25,10 +26,17 @@ pub(crate) fn run(flags: &PlanFlags, voice: &Voice) -> Result<(), Failure> {
         None => Surge::new(flags.workload.parameters()?, flags.workload.seed())
             .map_err(|error| Failure::Usage(error.to_string()))?,
     };
-    let requests = plan(&surge, layout).filter(|request| flags.rank.is_none_or(|rank| request.rank == rank));
+    let requests: Box<dyn Iterator<Item = Request>> = match &flags.rate {
+        Some(rate) => {
+            let arrivals = Arrivals::new(process(flags), rate, surge.seed, 0, 1);
+            Box::new(arriving(&surge, arrivals, flags.duration, flags.size))
+        }
+        None => Box::new(plan(&surge, layout)),
+    };
+    let requests = requests.filter(|request| flags.rank.is_none_or(|rank| request.rank == rank));
     let printed = if flags.summary {
         let sums = Sums::of(requests);
-        sums.print(layout, flags, voice)
+        sums.print(flags, voice)
     } else {
         print(requests)
     };
@@ -47,10 +55,14 @@ fn layout(flags: &PlanFlags) -> Result<Layout, Failure> {
             flags.users
         ));
     }
-    if flags.size == 0 || flags.size > flags.users {
+    let most = match (&flags.sessions, &flags.rate) {
+        (None, None) => flags.users.min(RANKS_MAX),
+        _ => RANKS_MAX,
+    };
+    if flags.size == 0 || flags.size > most {
         return usage(format!(
-            "`--size` is {}; each of 1 to {} machines needs a user",
-            flags.size, flags.users
+            "`--size` is {}; there may be 1 to {most} machines, and each needs a user",
+            flags.size
         ));
     }
     if let Some(rank) = flags.rank.filter(|&rank| rank >= flags.size) {
@@ -60,13 +72,26 @@ fn layout(flags: &PlanFlags) -> Result<Layout, Failure> {
             flags.size - 1
         ));
     }
+    let who = match &flags.sessions {
+        Some(schedule) => Population::Sessions {
+            schedule: schedule.clone(),
+            process: process(flags),
+        },
+        None => Population::Users {
+            number: flags.users,
+            stagger: flags.stagger,
+        },
+    };
     Ok(Layout {
-        users: flags.users,
+        who,
         duration: flags.duration,
-        stagger: flags.stagger,
         nominal: flags.nominal,
         size: flags.size,
     })
+}
+
+fn process(flags: &PlanFlags) -> Process {
+    flags.arrivals.unwrap_or(Process::Poisson)
 }
 
 /// The workload of a site that was written.
@@ -201,8 +226,8 @@ impl Sums {
         }
     }
 
-    fn print(&self, layout: Layout, flags: &PlanFlags, voice: &Voice) -> io::Result<()> {
-        let seconds = layout.duration.as_secs_f64().max(1e-9);
+    fn print(&self, flags: &PlanFlags, voice: &Voice) -> io::Result<()> {
+        let seconds = flags.duration.as_secs_f64().max(1e-9);
         let mut out = io::stdout().lock();
         if voice.json {
             let connections: serde_json::Map<String, serde_json::Value> = Mode::ALL
@@ -211,7 +236,7 @@ impl Sums {
                 .map(|(mode, count)| (mode.name().to_owned(), json!(count)))
                 .collect();
             let line = json!({
-                "event": "plan", "users": self.users.len(), "size": layout.size, "rank": flags.rank,
+                "event": "plan", "users": self.users.len(), "size": flags.size, "rank": flags.rank,
                 "sessions": self.sessions, "objects": self.objects, "requests": self.requests, "bytes": self.bytes,
                 "objects_per_second": self.objects as f64 / seconds, "connections": connections,
             });

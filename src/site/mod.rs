@@ -9,6 +9,7 @@ mod write;
 use crate::cli::site::{Command, SurgeFlags, Target};
 use crate::cli::{Failure, Voice};
 use ::load::manifest::Manifest;
+use ::load::parameters::{Choice, Provenance};
 use ::load::site::Site;
 use ::load::streams::{self, LEVEL, Stream, Verdict};
 use ::load::surge::Surge;
@@ -48,7 +49,8 @@ fn surge(flags: &SurgeFlags, voice: &Voice) -> Result<(), Failure> {
     let streams = streams::all(&surge);
     report::write(path, &manifest, &streams)?;
     tell(&streams, path, voice);
-    judged(&streams)
+    let given = |choice: &Choice| choice.provenance == Provenance::Given;
+    judged(&streams, !manifest.choices.iter().any(given))
 }
 
 /// Writes a site and says so.
@@ -125,19 +127,51 @@ fn sentence(verdict: &Verdict) -> String {
     }
 }
 
-/// Every stream must fit or keep its tolerance. Tolerances are for the published parameters; streams out
-/// of an algorithm are stated, and only streams drawn from a model decide.
-fn judged(streams: &[Stream]) -> Result<(), Failure> {
+/// Every stream must fit or keep its tolerance. Tolerances of streams out of an algorithm are those of the
+/// published parameters: with others they are stated and do not decide.
+fn judged(streams: &[Stream], published: bool) -> Result<(), Failure> {
     let failed: Vec<String> = streams
         .iter()
-        .filter(|stream| stream.drawn() && !stream.holds(LEVEL))
+        .filter(|stream| (published || stream.drawn()) && !stream.holds(LEVEL))
         .map(|stream| format!("{} ({})", stream.name, sentence(&stream.verdict)))
         .collect();
     if failed.is_empty() {
         return Ok(());
     }
     Err(Failure::Failed(format!(
-        "does not fit its model at p > {LEVEL}: {}; the site is written, its generator is not to be trusted",
+        "does not fit its model at p > {LEVEL}, or not within its tolerance: {}; the site is written, its generator is not \
+         to be trusted",
         failed.join("; ")
     )))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tolerance_that_is_not_kept_fails_the_command() {
+        let check = |distance: f64, published: bool, fails: bool| {
+            let stream = Stream {
+                name: "popularity",
+                model: String::new(),
+                unit: ::load::streams::Unit::Rank,
+                values: 1,
+                mean: 1.0,
+                median: 1.0,
+                largest: 1.0,
+                verdict: Verdict::Made {
+                    distance,
+                    tolerance: 0.1,
+                    because: "",
+                },
+                points: Vec::new(),
+            };
+            let outcome = judged(&[stream], published);
+            assert_eq!(matches!(outcome, Err(Failure::Failed(_))), fails, "{outcome:?}");
+        };
+        check(0.09, true, false);
+        check(0.11, true, true);
+        check(0.11, false, false);
+    }
 }

@@ -4,6 +4,7 @@
 //! - `site`: files, manifests, reports, what may be overwritten
 //! - `plan`: the request stream and its parts
 //! - `run`: what a server sees of a run, and what is said of it
+//! - `results`: files, merges, comparisons, searches
 //!
 //! `schema` holds what is printed against the schemas in `schemas/`.
 
@@ -14,6 +15,7 @@
 )]
 
 mod plan;
+mod results;
 mod run;
 mod schema;
 mod site;

@@ -26,18 +26,39 @@ fn every_line_is_a_request() {
     }
 }
 
+/// The parts of any number of machines are what all of them send, byte for byte; and, but for who sends it, what one
+/// machine sends alone.
 #[test]
 fn the_parts_of_a_plan_are_the_whole() {
-    let size = ["--size", "3"];
-    let whole = printed(&[&SMALL[..], &size].concat());
-    let mut parts: Vec<String> = Vec::new();
-    for rank in ["0", "1", "2"] {
-        let part = printed(&[&SMALL[..], &size, &["--rank", rank]].concat());
-        parts.extend(part.lines().map(str::to_owned));
+    let base = ["load", "plan", "--files", "200", "--duration", "20s"];
+    for who in [
+        &["--users", "12"][..],
+        &["--sessions", "2"],
+        &["--rate", "3,9@10s"],
+    ] {
+        let said = |more: &[&str]| printed(&[&base[..], who, more].concat());
+        let alone = said(&[]);
+        assert!(alone.lines().count() > 30, "{who:?}");
+        for size in 2..=7u32 {
+            let size_text = size.to_string();
+            let whole = said(&["--size", &size_text]);
+            let mut parts: Vec<String> = Vec::new();
+            for rank in 0..size {
+                let part = said(&["--size", &size_text, "--rank", &rank.to_string()]);
+                parts.extend(part.lines().map(str::to_owned));
+            }
+            let n = |line: &String| serde_json::from_str::<Value>(line).expect("JSON")["n"].as_u64();
+            parts.sort_by_key(n);
+            assert_eq!(parts, whole.lines().collect::<Vec<_>>(), "{who:?} {size}");
+            let unranked = |line: &str| {
+                let (before, rest) = line.split_once("\"rank\":").expect("a rank");
+                let rank = rest.find(',').expect("more after it");
+                format!("{before}\"rank\":0{}", &rest[rank..])
+            };
+            let unranked: Vec<String> = parts.iter().map(|line| unranked(line)).collect();
+            assert_eq!(unranked, alone.lines().collect::<Vec<_>>(), "{who:?} {size}");
+        }
     }
-    let n = |line: &String| serde_json::from_str::<Value>(line).expect("JSON")["n"].as_u64();
-    parts.sort_by_key(n);
-    assert_eq!(parts, whole.lines().collect::<Vec<_>>());
 }
 
 #[test]

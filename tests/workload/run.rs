@@ -13,10 +13,10 @@ use std::process::{Child, Command, Stdio};
 use tempfile::TempDir;
 
 /// A site and a server for it, gone when dropped.
-struct Served {
-    dir: TempDir,
+pub(crate) struct Served {
+    pub(crate) dir: TempDir,
     server: Child,
-    url: String,
+    pub(crate) url: String,
 }
 
 impl Drop for Served {
@@ -27,12 +27,12 @@ impl Drop for Served {
 }
 
 impl Served {
-    fn path(&self) -> &str {
+    pub(crate) fn path(&self) -> &str {
         self.dir.path().to_str().expect("text")
     }
 }
 
-fn served(site: &[&str]) -> Served {
+pub(crate) fn served(site: &[&str]) -> Served {
     let dir = TempDir::new().expect("a folder");
     let path = dir.path().to_str().expect("text").to_owned();
     printed(&[&["site", site[0], &path][..], &site[1..]].concat());
@@ -324,6 +324,40 @@ fn a_pause_shows_in_response_times_and_not_only_once() {
     assert!(
         service.as_f64() < Some(100.0),
         "once it answered it was quick: {service}"
+    );
+}
+
+/// On a terminal a line says how it goes, again and again in the same place; in a pipe nothing does.
+#[test]
+fn a_terminal_sees_how_it_goes() {
+    let site = served(&["webstone"]);
+    let run = format!(
+        "{} load {} --site {} --clients 2 --duration 2500ms --lag-max 60s",
+        env!("CARGO_BIN_EXE_weir"),
+        site.url,
+        site.path()
+    );
+    let shown = Command::new("script")
+        .args(["--quiet", "--return", "--command", &run, "/dev/null"])
+        .env("TERM", "xterm")
+        .stdin(Stdio::null())
+        .output();
+    let Ok(shown) = shown else {
+        eprintln!("skipped: there is no `script` (util-linux) to play a terminal");
+        return;
+    };
+    let text = String::from_utf8_lossy(&shown.stdout);
+    assert!(shown.status.success(), "{text}");
+    assert!(
+        text.contains("files/s, ") && text.contains(" active, ") && text.contains(" errors"),
+        "{text}"
+    );
+    assert!(text.contains("the run is valid"), "{text}");
+    let piped = weir(&run.split(' ').skip(1).collect::<Vec<_>>());
+    assert!(
+        piped.stderr.is_empty(),
+        "{}",
+        String::from_utf8_lossy(&piped.stderr)
     );
 }
 

@@ -30,6 +30,8 @@ pub enum Purpose {
     Client,
     /// An open process of arrivals.
     Arrivals,
+    /// What is drawn again to see how sure a difference is.
+    Bootstrap,
 }
 
 /// The generator for `purpose`, the `index`-th of its kind.

@@ -8,12 +8,15 @@
 //!      │   (active OFF, retry)                                  ▼
 //!      └─────────── PAUSING                                    DONE
 //! ```
-//! One line of `runtime`'s driver is one user, with at most one connection. Protocol modes follow document
+//! One line of `runtime`'s driver is one connection of a user, who has one unless said otherwise. Protocol modes follow document
 //! 000: HTTP/1.0 opens a connection for each file; serial keeps one and has one request outstanding;
 //! pipelined asks for the page alone and then for everything else at once; early close does so too and
 //! closes before the OFF time. (At once means up to 64 requests, and more as replies come: the one
 //! departure from the original, which objects of more than 65 files see.) When the server closes early,
 //! what it left unanswered is asked for again on a new connection.
+//!
+//! A user with several connections asks for the page on the first; when it is complete the files it embeds are dealt
+//! out to all of them in turn, and each goes on with its own as the mode says. The object is complete with the last.
 //!
 //! Two lines have only alarms: the bell that ends the run, and the clock of arrivals of an open run, whose
 //! users are a pool of connections.
@@ -108,6 +111,8 @@ pub struct Setup {
     pub timeout: Duration,
     /// Whether contents are held against the manifest's digests.
     pub verify: bool,
+    /// Connections of each user; 1 in an open run.
+    pub lanes: u32,
 }
 
 /// What can be seen of a crew while it works.
@@ -169,6 +174,26 @@ struct Fetch {
     tries: u8,
     /// Whether the session ends with the object.
     last: bool,
+    /// Whether the first part is asked for alone, being the page that names the others.
+    alone: bool,
+}
+
+/// An object under way on several connections.
+#[derive(Debug)]
+struct Group {
+    /// What is dealt out when the page is complete.
+    rest: Vec<Part>,
+    /// Its files.
+    files: Box<[u32]>,
+    /// Connections that are not done with their part.
+    left: u32,
+    /// Whether no part was given up.
+    whole: bool,
+    intended: Instant,
+    /// How long the user is OFF after it.
+    off: Duration,
+    /// Whether the session ends with it.
+    last: bool,
 }
 
 #[derive(Debug)]
@@ -180,7 +205,7 @@ enum Phase {
     Fetching(Box<Fetch>),
     /// The alarm goes on with the object.
     Pausing(Box<Fetch>),
-    /// In the pool of an open run.
+    /// In the pool of an open run, or a connection that waits for its user's next object.
     Free,
     /// Nothing more to do.
     Done,
@@ -190,7 +215,11 @@ enum Phase {
 struct User {
     phase: Phase,
     session: Option<Session>,
+    /// Since when its connection stands.
+    stands: Option<Instant>,
     supply: Option<Supply>,
+    /// With several connections, on the first of them: the object under way.
+    group: Option<Box<Group>>,
 }
 
 /// The open part of a run.
@@ -233,15 +262,19 @@ const FIRST: u32 = 2;
 impl Crew {
     /// A crew that has not begun.
     pub fn new(setup: Setup, model: Model, live: Arc<Live>) -> Crew {
-        let user = |supply| User {
-            phase: Phase::Waiting { leave: false },
-            session: None,
-            supply: Some(supply),
+        let lanes = setup.lanes.max(1) as usize;
+        let user = |supply| {
+            let first = User {
+                phase: Phase::Waiting { leave: false },
+                supply: Some(supply),
+                ..User::free()
+            };
+            core::iter::once(first).chain((1..lanes).map(|_| User::free()))
         };
         let (starts, users, open) = match model {
             Model::Closed(users) => {
                 let (starts, supplies): (Vec<_>, Vec<_>) = users.into_iter().unzip();
-                (starts, supplies.into_iter().map(user).collect(), None)
+                (starts, supplies.into_iter().flat_map(user).collect(), None)
             }
             Model::Open {
                 arrivals,
@@ -274,8 +307,12 @@ impl Crew {
         }
     }
 
-    /// What it measured.
-    pub fn into_record(self) -> Record {
+    /// What it measured until `now`.
+    pub fn into_record(mut self, now: Instant) -> Record {
+        for user in &mut self.users {
+            parted(&mut user.stands, &mut self.record, now);
+        }
+        self.record.settle();
         self.record
     }
 
@@ -289,7 +326,7 @@ impl Crew {
         match core::mem::replace(&mut self.user(line).phase, Phase::Done) {
             Phase::Waiting { leave } => {
                 if leave {
-                    self.leave(line, port);
+                    self.leave_all(line, port, now);
                 }
                 self.record.lag.add(now.since(at));
                 self.begin(line, at, None, port, now);
@@ -315,11 +352,40 @@ impl Crew {
         }
     }
 
-    /// Closes a user's connection, if it has one.
-    fn leave(&mut self, line: u32, port: &mut Port) {
-        if self.user(line).session.take().is_some() {
+    /// The first line of the user that a line belongs to.
+    fn head(&self, line: u32) -> u32 {
+        line - (line - FIRST) % self.setup.lanes.max(1)
+    }
+
+    /// Closes all connections of the user whose first line this is.
+    fn leave_all(&mut self, head: u32, port: &mut Port, now: Instant) {
+        for lane in 0..self.setup.lanes.max(1) {
+            self.leave(head + lane, port, now);
+        }
+    }
+
+    /// Closes a line's connection, if it has one.
+    fn leave(&mut self, line: u32, port: &mut Port, now: Instant) {
+        let user = &mut self.users[(line - FIRST) as usize];
+        if user.session.take().is_some() {
+            parted(&mut user.stands, &mut self.record, now);
             port.close(line);
         }
+    }
+
+    /// What is to be fetched, with no parts yet.
+    fn fresh(&mut self, intended: Instant, now: Instant) -> Box<Fetch> {
+        let mut fetch = self
+            .spare
+            .pop()
+            .unwrap_or_else(|| Box::new(Fetch::new(intended, now)));
+        let parts = core::mem::take(&mut fetch.parts);
+        *fetch = Fetch {
+            parts,
+            ..Fetch::new(intended, now)
+        };
+        fetch.parts.clear();
+        fetch
     }
 
     /// Begins an object: the one given, or the next of the user's own supply.
@@ -327,26 +393,7 @@ impl Crew {
         if self.ending {
             return;
         }
-        let mut fetch = self.spare.pop().unwrap_or_else(|| {
-            Box::new(Fetch {
-                parts: Vec::new(),
-                asked: 0,
-                got: 0,
-                intended,
-                part_intended: intended,
-                mark: now,
-                sent: now,
-                first: None,
-                opening: None,
-                progress: now,
-                status: 0,
-                bytes: 0,
-                digest: None,
-                tries: 0,
-                last: false,
-            })
-        });
-        fetch.parts.clear();
+        let mut fetch = self.fresh(intended, now);
         let work = Arc::clone(&self.setup.work);
         let user = &mut self.users[(line - FIRST) as usize];
         let last = match (given, &mut user.supply) {
@@ -356,27 +403,22 @@ impl Crew {
             }
             (None, Some(supply)) => match supply.next(&work, &mut fetch.parts) {
                 Some(last) => last,
-                None => return self.leave(line, port),
+                None => return self.leave_all(line, port, now),
             },
             (None, None) => return,
         };
-        *fetch = Fetch {
-            parts: core::mem::take(&mut fetch.parts),
-            digest: None,
-            asked: 0,
-            got: 0,
-            intended,
-            part_intended: intended,
-            mark: now,
-            sent: now,
-            first: None,
-            opening: None,
-            progress: now,
-            status: 0,
-            bytes: 0,
-            tries: 0,
-            last,
-        };
+        fetch.last = last;
+        if self.setup.lanes > 1 && fetch.parts.len() > 1 {
+            user.group = Some(Box::new(Group {
+                files: fetch.parts.iter().map(|part| part.file).collect(),
+                off: fetch.parts.last().map_or(Duration::ZERO, |part| part.off),
+                rest: fetch.parts.split_off(1),
+                left: 1,
+                whole: true,
+                intended,
+                last,
+            }));
+        }
         user.phase = Phase::Fetching(fetch);
         self.active += 1;
         self.live.active.store(self.active, Ordering::Relaxed);
@@ -391,10 +433,16 @@ impl Crew {
         let Setup {
             work, mode, ending, ..
         } = &self.setup;
-        let User { phase, session, .. } = &mut self.users[(line - FIRST) as usize];
+        let User {
+            phase,
+            session,
+            stands,
+            ..
+        } = &mut self.users[(line - FIRST) as usize];
         let Phase::Fetching(fetch) = phase else { return };
         if !session.as_ref().is_some_and(Session::is_persistent) {
             if session.is_some() {
+                parted(stands, &mut self.record, now);
                 port.close(line);
             }
             *session = None;
@@ -409,7 +457,7 @@ impl Crew {
         }
         let wanted = match mode {
             Mode::Http10 | Mode::Serial => fetch.got + 1,
-            Mode::Pipelined | Mode::EarlyClose if fetch.got == 0 => 1,
+            Mode::Pipelined | Mode::EarlyClose if fetch.got == 0 && fetch.alone => 1,
             Mode::Pipelined | Mode::EarlyClose => fetch.parts.len(),
         };
         let room = OUTSTANDING_MAX - session.outstanding();
@@ -439,8 +487,7 @@ impl Crew {
         let Phase::Fetching(fetch) = phase else {
             // Nothing is owed: the server closes a connection it has no patience with, or talks unasked.
             self.record.closed_by_server += u64::from(bytes.is_none());
-            self.users[(line - FIRST) as usize].session = None;
-            port.close(line);
+            self.leave(line, port, now);
             return;
         };
         let got = fetch.got;
@@ -473,10 +520,16 @@ impl Crew {
     /// Goes on after replies, or what there was of them.
     fn advance(&mut self, line: u32, left: Option<Left>, port: &mut Port, now: Instant) {
         let mode = self.setup.mode;
-        let User { phase, session, .. } = &mut self.users[(line - FIRST) as usize];
+        let User {
+            phase,
+            session,
+            stands,
+            ..
+        } = &mut self.users[(line - FIRST) as usize];
         let Phase::Fetching(fetch) = phase else { return };
         if let Some(left) = left {
             *session = None;
+            parted(stands, &mut self.record, now);
             port.close(line);
             if let Left::Unanswered(count) = left {
                 self.record.closed_by_server += 1;
@@ -488,7 +541,12 @@ impl Crew {
                 }
             }
         }
-        let User { phase, session, .. } = &mut self.users[(line - FIRST) as usize];
+        let User {
+            phase,
+            session,
+            stands,
+            ..
+        } = &mut self.users[(line - FIRST) as usize];
         let Phase::Fetching(fetch) = phase else { return };
         if fetch.got == fetch.parts.len() {
             self.finish(line, Duration::ZERO, port, now);
@@ -508,6 +566,7 @@ impl Crew {
             self.record.resent += unanswered as u64;
             fetch.asked = fetch.got;
             *session = None;
+            parted(stands, &mut self.record, now);
             port.close(line);
         }
         let off = match fetch.got.checked_sub(1) {
@@ -534,6 +593,7 @@ impl Crew {
         let began = self.began;
         let user = &mut self.users[(line - FIRST) as usize];
         user.session = None;
+        parted(&mut user.stands, &mut self.record, now);
         let Phase::Fetching(fetch) = &mut user.phase else {
             return;
         };
@@ -555,28 +615,93 @@ impl Crew {
         }
     }
 
-    /// The object is complete or given up; the user sleeps for its OFF time, `least` at the least.
+    /// What was to be fetched on this line is complete or given up; the user sleeps for its OFF time, `least` at the
+    /// least, when the whole object is.
     fn finish(&mut self, line: u32, least: Duration, port: &mut Port, now: Instant) {
-        let user = &mut self.users[(line - FIRST) as usize];
+        let head = self.head(line);
+        let user = self.user(line);
         let Phase::Fetching(fetch) = core::mem::replace(&mut user.phase, Phase::Done) else {
             return;
         };
+        let complete = fetch.got == fetch.parts.len();
+        let Some(mut group) = self.user(head).group.take() else {
+            let (last, intended) = (fetch.last, fetch.intended);
+            let off = fetch.parts.last().map_or(Duration::ZERO, |part| part.off);
+            let time = complete.then(|| now.since(intended));
+            let files = fetch.parts.iter().map(|part| part.file);
+            let decile = self.setup.work.decile(files);
+            self.spare.push(fetch);
+            self.over(line, time, decile, off.max(least), last, port, now);
+            return;
+        };
+        self.spare.push(fetch);
+        self.user(line).phase = Phase::Free;
+        if matches!(self.setup.mode, Mode::Http10 | Mode::EarlyClose) {
+            self.leave(line, port, now);
+        }
+        group.left -= 1;
+        group.whole &= complete;
+        group.off = group.off.max(least);
+        let rest = core::mem::take(&mut group.rest);
+        if !rest.is_empty() && complete {
+            self.deal(head, *group, &rest, port, now);
+            return;
+        }
+        // A page that never came names no files.
+        self.record.files_failed += rest.len() as u64;
+        if group.left > 0 {
+            self.user(head).group = Some(group);
+            return;
+        }
+        let time = group.whole.then(|| now.since(group.intended));
+        let decile = self.setup.work.decile(group.files.iter().copied());
+        self.over(head, time, decile, group.off, group.last, port, now);
+    }
+
+    /// Deals the files of a page out to the connections of its user, in turn.
+    fn deal(&mut self, head: u32, mut group: Group, rest: &[Part], port: &mut Port, now: Instant) {
+        let lanes = self.setup.lanes.max(1).min(rest.len() as u32);
+        group.left = lanes;
+        let intended = group.intended;
+        self.user(head).group = Some(Box::new(group));
+        for lane in 0..lanes {
+            let mut fetch = self.fresh(intended, now);
+            fetch.part_intended = now;
+            fetch.alone = false;
+            fetch
+                .parts
+                .extend(rest.iter().skip(lane as usize).step_by(lanes as usize));
+            self.user(head + lane).phase = Phase::Fetching(fetch);
+            port.wake(head + lane, now + self.setup.timeout);
+            self.ask(head + lane, port, now);
+        }
+    }
+
+    /// An object is complete, after `time`, or given up.
+    #[expect(clippy::too_many_arguments, reason = "what an object was, and where to go on")]
+    fn over(
+        &mut self,
+        line: u32,
+        time: Option<Duration>,
+        decile: Option<usize>,
+        off: Duration,
+        leave: bool,
+        port: &mut Port,
+        now: Instant,
+    ) {
         self.active -= 1;
         self.live.active.store(self.active, Ordering::Relaxed);
-        if fetch.got == fetch.parts.len() {
+        if let Some(time) = time {
             self.record.objects += 1;
-            self.record.object.add(now.since(fetch.intended));
+            self.record.object.add(time);
+            if let Some(decile) = decile {
+                self.record.decile(decile, time);
+            }
         }
-        let off = fetch
-            .parts
-            .last()
-            .map_or(Duration::ZERO, |part| part.off)
-            .max(least);
-        let leave = fetch.last;
-        self.spare.push(fetch);
+        self.user(line).phase = Phase::Done;
         let closes = matches!(self.setup.mode, Mode::Http10 | Mode::EarlyClose);
-        if (closes || self.ending) && user.session.take().is_some() {
-            port.close(line);
+        if closes || self.ending {
+            self.leave_all(line, port, now);
         }
         if self.ending {
             if self.active == 0 {
@@ -585,7 +710,7 @@ impl Crew {
             return;
         }
         if let Some(open) = &mut self.open {
-            user.phase = Phase::Free;
+            self.users[(line - FIRST) as usize].phase = Phase::Free;
             match open.backlog.pop_front() {
                 Some((at, object)) => self.begin(line, at, Some(object), port, now),
                 None => open.free.push(line),
@@ -593,12 +718,12 @@ impl Crew {
             return;
         }
         if off.is_zero() {
-            if leave && user.session.take().is_some() {
-                port.close(line);
+            if leave {
+                self.leave_all(line, port, now);
             }
             self.begin(line, now, None, port, now);
         } else {
-            user.phase = Phase::Waiting { leave };
+            self.user(line).phase = Phase::Waiting { leave };
             port.wake(line, now + off);
         }
     }
@@ -623,11 +748,7 @@ impl Crew {
             let line = match open.free.pop() {
                 Some(line) => line,
                 None if self.users.len() < open.lines_max => {
-                    self.users.push(User {
-                        phase: Phase::Free,
-                        session: None,
-                        supply: None,
-                    });
+                    self.users.push(User::free());
                     FIRST + self.users.len() as u32 - 1
                 }
                 None => {
@@ -662,6 +783,42 @@ impl Crew {
     }
 }
 
+impl User {
+    /// A line that nobody waits for.
+    fn free() -> User {
+        User {
+            phase: Phase::Free,
+            session: None,
+            stands: None,
+            supply: None,
+            group: None,
+        }
+    }
+}
+
+impl Fetch {
+    fn new(intended: Instant, now: Instant) -> Fetch {
+        Fetch {
+            parts: Vec::new(),
+            asked: 0,
+            got: 0,
+            intended,
+            part_intended: intended,
+            mark: now,
+            sent: now,
+            first: None,
+            opening: None,
+            progress: now,
+            status: 0,
+            bytes: 0,
+            digest: None,
+            tries: 0,
+            last: false,
+            alone: true,
+        }
+    }
+}
+
 impl Open {
     /// The object of an arrival of the whole process.
     fn object(&mut self, work: &Work, number: u64) -> u32 {
@@ -685,6 +842,13 @@ impl Open {
             .arrivals
             .next()
             .map_or(never, |(number, at)| (number, began + at));
+    }
+}
+
+/// A connection that stood stands no more.
+fn parted(stands: &mut Option<Instant>, record: &mut Record, now: Instant) {
+    if let Some(since) = stands.take() {
+        record.standing += now.since(since);
     }
 }
 
@@ -796,7 +960,7 @@ impl Hearing<'_> {
             None => {
                 let service = now.since(fetch.mark);
                 record.service.add(service);
-                record.response.add(now.since(fetch.part_intended));
+                record.respond(now.since(fetch.part_intended), *now, self.began);
                 record.transfer.add(now.since(fetch.first.unwrap_or(*now)));
                 record.busy += service;
                 record.files += 1;
@@ -821,7 +985,7 @@ impl dial::Crew for Crew {
         self.began = now;
         port.wake(BELL, now + self.setup.duration);
         for (number, &start) in self.starts.iter().enumerate() {
-            port.wake(FIRST + number as u32, now + start);
+            port.wake(FIRST + number as u32 * self.setup.lanes.max(1), now + start);
         }
         self.starts = Vec::new();
         if let Some(open) = &mut self.open {
@@ -836,6 +1000,8 @@ impl dial::Crew for Crew {
             (CLOCK, _) => self.arrive(port, now),
             (line, Happened::Woken(at)) => self.woken(line, at, port, now),
             (line, Happened::Connected) => {
+                self.record.established += 1;
+                self.user(line).stands = Some(now);
                 if let Phase::Fetching(fetch) = &mut self.users[(line - FIRST) as usize].phase
                     && let Some(opened) = fetch.opening.take()
                 {
@@ -854,12 +1020,13 @@ impl dial::Crew for Crew {
                     Failing::Opening(_) => Trouble::Connect,
                     Failing::Open(_) => Trouble::Lost,
                 };
-                let user = self.user(line);
+                let user = &mut self.users[(line - FIRST) as usize];
                 if matches!(user.phase, Phase::Fetching(_)) {
                     self.lost(line, trouble, port, now);
                 } else {
                     // Nothing was owed on it.
                     user.session = None;
+                    parted(&mut user.stands, &mut self.record, now);
                     self.record.closed_by_server += 1;
                 }
             }

@@ -10,13 +10,15 @@
 //!        │          │                                  │                 │
 //!        └──────────┴──────────▶ site: pages, images, manifest ◀──────────┘      fit: how well
 //!
-//!   work (manifest or paths) + plan or arrivals ─▶ crew: users as state machines ─▶ record ─▶ verdict
+//!   work (manifest or paths) + plan or arrivals ─▶ crew: users as state machines ─▶ record ─▶ run ─▶ verdict
 //! ```
 
 pub mod arrivals;
 pub mod chance;
+pub mod compare;
 pub mod connections;
 pub mod crew;
+pub mod estimate;
 pub mod files;
 pub mod fit;
 pub mod limits;
@@ -28,10 +30,12 @@ pub mod parameters;
 pub mod plan;
 pub mod popularity;
 pub mod record;
+pub mod run;
 pub mod sequence;
 pub mod site;
 pub mod streams;
 pub mod surge;
+pub mod times;
 pub mod users;
 pub mod verdict;
 pub mod webstone;

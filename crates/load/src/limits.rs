@@ -12,3 +12,5 @@ pub const USERS_MAX: u32 = 10_000_000;
 pub const PARTS_MAX: usize = 8;
 /// Depth of the window that the sequence searches.
 pub const WINDOW_MAX: u32 = 10_000;
+/// Machines of one run at the most; each writes down the share of all.
+pub const RANKS_MAX: u32 = 4096;

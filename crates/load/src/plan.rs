@@ -10,24 +10,50 @@
 //!   START ──▶ session of N objects ─▶ object: file, active OFF, file, … ─▶ OFF ─▶ object … ─▶ session …
 //! ```
 
+use crate::arrivals::{Arrivals, Process, Schedule};
 use crate::files::Class;
+use crate::limits::USERS_MAX;
 use crate::sequence::Sequence;
 use crate::surge::Surge;
 use crate::users::Habits;
 use core::cmp::Reverse;
-use measure::{Duration, Instant};
+use measure::{Duration, Instant, Seed};
 use serde::Serialize;
 use std::collections::{BinaryHeap, VecDeque};
 
+/// Who comes, and when.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Population {
+    /// User equivalents over all ranks, who stay: one session after another.
+    Users {
+        /// How many.
+        number: u32,
+        /// Between the starts of two users; the original waits 50 ms.
+        stagger: Duration,
+    },
+    /// Users who come, have one session and go: a partly open system.
+    Sessions {
+        /// How many come, and when.
+        schedule: Schedule,
+        /// How regularly.
+        process: Process,
+    },
+}
+
+impl Population {
+    /// Whether each user has only one session.
+    fn goes(&self) -> bool {
+        matches!(self, Population::Sessions { .. })
+    }
+}
+
 /// How a run is laid out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Layout {
-    /// User equivalents over all ranks.
-    pub users: u32,
+    /// Who comes.
+    pub who: Population,
     /// No object begins after this.
     pub duration: Duration,
-    /// Between the starts of two users; the original waits 50 ms.
-    pub stagger: Duration,
     /// What every file's answer is taken to need.
     pub nominal: Duration,
     /// Machines the users are spread over, evenly by number.
@@ -88,26 +114,48 @@ pub struct Plan<'a> {
 
 /// The stream of a workload; the sequence begins again when it is through.
 pub fn plan(surge: &Surge, layout: Layout) -> Plan<'_> {
+    let starts = starts(&layout, surge.seed);
     Plan {
         surge,
         layout,
         sequence: surge.sequence(),
-        users: (0..layout.users)
+        users: (0..starts.len() as u32)
             .map(|user| User {
                 habits: Habits::new(surge.seed, user),
                 session: 0,
                 left: 0,
             })
             .collect(),
-        waiting: (0..layout.users)
-            .map(|user| Reverse((Instant::ZERO + layout.stagger * user, user)))
+        waiting: (0..)
+            .zip(starts)
+            .map(|(user, start)| Reverse((start, user)))
             .collect(),
         ready: VecDeque::new(),
         n: 0,
     }
 }
 
+/// When each user begins.
+fn starts(layout: &Layout, seed: Seed) -> Vec<Instant> {
+    match &layout.who {
+        Population::Users { number, stagger } => {
+            (0..*number).map(|user| Instant::ZERO + *stagger * user).collect()
+        }
+        Population::Sessions { schedule, process } => Arrivals::new(*process, schedule, seed, 0, 1)
+            .map(|(_, at)| at)
+            .take_while(|&at| at < layout.duration)
+            .take(USERS_MAX as usize)
+            .map(|at| Instant::ZERO + at)
+            .collect(),
+    }
+}
+
 impl Plan<'_> {
+    /// Users, those who come later among them.
+    pub fn users(&self) -> u32 {
+        self.users.len() as u32
+    }
+
     /// Plays the user whose object begins next.
     fn object(&mut self) -> Option<()> {
         let Reverse((begin, number)) = self.waiting.pop()?;
@@ -157,6 +205,9 @@ impl Plan<'_> {
         user.left -= 1;
         if user.left == 0 {
             user.session += 1;
+            if self.layout.who.goes() {
+                return Some(());
+            }
         }
         self.waiting.push(Reverse((at, number)));
         Some(())
@@ -174,12 +225,55 @@ impl Iterator for Plan<'_> {
     }
 }
 
+/// The stream of objects that arrive before `until`, whatever the answers do: every arrival is a user of
+/// its own with one object, and all of its files are meant to begin then.
+pub fn arriving(
+    surge: &Surge,
+    arrivals: Arrivals,
+    until: Duration,
+    size: u32,
+) -> impl Iterator<Item = Request> + '_ {
+    let mut sequence = surge.sequence();
+    let mut n = 0;
+    arrivals
+        .take_while(move |&(_, at)| at < until)
+        .flat_map(move |(number, at)| {
+            let object = sequence.next().or_else(|| {
+                sequence = surge.sequence();
+                sequence.next()
+            });
+            let files: &[u32] = object.map_or(&[], |object| &surge.objects[object as usize].files);
+            let requests: Vec<Request> = files
+                .iter()
+                .enumerate()
+                .map(|(index, &file)| {
+                    let about = surge.files[file as usize];
+                    n += 1;
+                    Request {
+                        n: n - 1,
+                        rank: (number % u64::from(size)) as u32,
+                        user: u32::try_from(number).unwrap_or(u32::MAX),
+                        session: 0,
+                        object: object.unwrap_or(0),
+                        file,
+                        path: format!("/{}", crate::site::surge::path(file, about.class)),
+                        class: about.class,
+                        size: about.size.0,
+                        intended_ns: (index == 0).then_some(u64::try_from(at.as_nanos()).unwrap_or(u64::MAX)),
+                        off_ns: 0,
+                        last: index + 1 == files.len(),
+                    }
+                })
+                .collect();
+            requests
+        })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::connections::Mode;
     use crate::parameters::{Parameters, Set};
-    use measure::Seed;
     use std::collections::BTreeMap;
 
     fn surge(set: Set) -> Surge {
@@ -188,9 +282,11 @@ mod tests {
 
     fn layout(users: u32, seconds: u64, size: u32) -> Layout {
         Layout {
-            users,
+            who: Population::Users {
+                number: users,
+                stagger: Duration::from_millis(50),
+            },
             duration: Duration::from_secs(seconds),
-            stagger: Duration::from_millis(50),
             nominal: Duration::ZERO,
             size,
         }
@@ -305,6 +401,34 @@ mod tests {
         );
         assert!(plan(&surge, layout(0, 60, 1)).next().is_none());
         assert!(plan(&surge, layout(5, 0, 1)).next().is_none());
+    }
+
+    /// Sessions come as they were drawn, whole, and nobody has a second one.
+    #[test]
+    fn sessions_come_and_go() {
+        let surge = surge(Set::Table8);
+        let layout = Layout {
+            who: Population::Sessions {
+                schedule: Schedule::constant(5.0),
+                process: Process::Poisson,
+            },
+            ..layout(0, 200, 3)
+        };
+        let requests: Vec<Request> = plan(&surge, layout).collect();
+        let mut starts: BTreeMap<u32, u64> = BTreeMap::new();
+        let mut ends = 0;
+        for request in &requests {
+            assert_eq!(request.session, 0);
+            if let Some(at) = request.intended_ns {
+                starts.entry(request.user).or_insert(at);
+            }
+            ends += u32::from(request.last);
+        }
+        // A thousand are expected, with a standard deviation of 32; some are cut off by the end.
+        assert!((870..1130).contains(&starts.len()), "{}", starts.len());
+        assert!(ends as usize > starts.len() * 8 / 10 && ends as usize <= starts.len());
+        let starts: Vec<u64> = starts.into_values().collect();
+        assert!(starts.is_sorted());
     }
 
     #[test]

@@ -3,89 +3,21 @@
 //! A file's *service* time begins where document 000's client looks at its clock: before the connection is
 //! opened, else when the request is sent, else when the file before it in a pipelined batch was complete.
 //! Its *response* time begins when it was meant to be asked for; the difference is what waiting on a
-//! slow server hides (coordinated omission). Records of several crews add up exactly. Knows no clock.
+//! slow server hides (coordinated omission). Records of several crews, and of several machines, add up
+//! exactly, before and after they were written down. Knows no clock.
 
-use hdrhistogram::Histogram;
+use crate::times::{Sparse, Times};
 use measure::{Duration, Instant};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// The longest time that is told from a longer one.
-const LONGEST: Duration = Duration::from_secs(3600);
 /// Seconds of a series at the most: a day.
 const SECONDS_MAX: usize = 86_400;
-
-/// A histogram of times: three significant digits, up to an hour.
-#[derive(Clone, Debug)]
-pub struct Times(Histogram<u64>);
-
-impl Default for Times {
-    fn default() -> Times {
-        let made = Histogram::new_with_bounds(1, LONGEST.as_nanos() as u64, 3);
-        Times(made.expect("the bounds are in order and three digits are allowed"))
-    }
-}
-
-/// What is shown of a histogram, in milliseconds.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Summary {
-    /// Times recorded.
-    pub count: u64,
-    /// Their mean.
-    pub mean: f64,
-    /// Their median.
-    pub p50: f64,
-    /// Nine in ten are not above this.
-    pub p90: f64,
-    /// Ninety-nine in a hundred.
-    pub p99: f64,
-    /// All but one in a thousand.
-    pub p999: f64,
-    /// The longest.
-    pub max: f64,
-}
-
-impl Times {
-    /// Records one.
-    pub fn add(&mut self, time: Duration) {
-        let time = time.min(LONGEST).as_nanos() as u64;
-        // Saturates at its bounds rather than refuse.
-        self.0.saturating_record(time);
-    }
-
-    /// Adds those of another.
-    pub fn merge(&mut self, other: &Times) {
-        self.0.add(&other.0).expect("both have the same bounds");
-    }
-
-    /// Times recorded.
-    pub fn count(&self) -> u64 {
-        self.0.len()
-    }
-
-    /// The time that this share is not above.
-    pub fn quantile(&self, share: f64) -> Duration {
-        Duration::from_nanos(self.0.value_at_quantile(share))
-    }
-
-    /// What is shown.
-    pub fn summary(&self) -> Summary {
-        let ms = |ns: u64| ns as f64 / 1e6;
-        let at = |share| ms(self.0.value_at_quantile(share));
-        Summary {
-            count: self.0.len(),
-            mean: self.0.mean() / 1e6,
-            p50: at(0.5),
-            p90: at(0.9),
-            p99: at(0.99),
-            p999: at(0.999),
-            max: ms(self.0.max()),
-        }
-    }
-}
+/// Classes of object sizes, equally often asked for.
+pub const DECILES: usize = 10;
 
 /// What went wrong.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Trouble {
     /// This machine had no descriptor, port or memory for a connection.
@@ -109,7 +41,7 @@ pub enum Trouble {
 }
 
 /// One second of a run.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Second {
     /// Objects begun.
     pub begun: u64,
@@ -119,10 +51,12 @@ pub struct Second {
     pub bytes: u64,
     /// Troubles.
     pub errors: u64,
+    /// Response times of its files.
+    pub response: Sparse,
 }
 
 /// Everything that was measured.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Record {
     /// From a file's mark to its end.
     pub service: Times,
@@ -136,6 +70,8 @@ pub struct Record {
     pub transfer: Times,
     /// A whole object, from when it was meant to begin.
     pub object: Times,
+    /// The same by decile of the object's size, smallest first; empty where sizes are not known.
+    pub deciles: Vec<Times>,
     /// How late this program was to act on an alarm.
     pub lag: Times,
     /// By second from the start.
@@ -144,6 +80,11 @@ pub struct Record {
     pub troubles: BTreeMap<Trouble, u64>,
     /// Connections opened.
     pub connections: u64,
+    /// Connections that came to stand.
+    pub established: u64,
+    /// Sum over connections of how long they stood.
+    #[serde(rename = "standing_ns", with = "nanoseconds")]
+    pub standing: Duration,
     /// Connections that the server closed although more could have followed.
     pub closed_by_server: u64,
     /// Requests sent again on another connection because the server had closed theirs unanswered.
@@ -161,6 +102,7 @@ pub struct Record {
     /// Everything received, heads among it.
     pub bytes_received: u64,
     /// Sum over files of their service time.
+    #[serde(rename = "busy_ns", with = "nanoseconds")]
     pub busy: Duration,
     /// Open arrivals that found no room to wait.
     pub dropped: u64,
@@ -168,16 +110,69 @@ pub struct Record {
     pub unfinished: u64,
     /// Errno of the last local refusal.
     pub refusal: Option<i32>,
+    /// The second that is not over, and the response times in it.
+    #[serde(skip)]
+    pub(crate) under_way: (usize, Times),
+}
+
+/// Durations as whole numbers.
+mod nanoseconds {
+    use super::{Deserialize, Duration};
+    use serde::{Deserializer, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(time: &Duration, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_u64(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX))
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
+        u64::deserialize(from).map(Duration::from_nanos)
+    }
 }
 
 impl Record {
     /// The second that `now` lies in.
     pub fn second(&mut self, now: Instant, began: Instant) -> &mut Second {
-        let number = (now.since(began).as_secs() as usize).min(SECONDS_MAX - 1);
+        let number = number(now, began);
         if number >= self.seconds.len() {
             self.seconds.resize(number + 1, Second::default());
         }
         &mut self.seconds[number]
+    }
+
+    /// Records the response time of a file that is complete.
+    pub fn respond(&mut self, time: Duration, now: Instant, began: Instant) {
+        self.response.add(time);
+        let number = number(now, began);
+        if number != self.under_way.0 {
+            self.settle();
+            self.under_way.0 = number;
+        }
+        self.under_way.1.add(time);
+    }
+
+    /// Records how long an object of this decile of sizes took.
+    pub fn decile(&mut self, decile: usize, time: Duration) {
+        if self.deciles.is_empty() {
+            self.deciles = vec![Times::default(); DECILES];
+        }
+        if let Some(times) = self.deciles.get_mut(decile) {
+            times.add(time);
+        }
+    }
+
+    /// Puts what the second under way has into the series. A record is read after this.
+    pub fn settle(&mut self) {
+        let (number, times) = &mut self.under_way;
+        if times.count() == 0 {
+            return;
+        }
+        let sparse = times.sparse();
+        times.clear();
+        let number = core::mem::take(number);
+        if number >= self.seconds.len() {
+            self.seconds.resize(number + 1, Second::default());
+        }
+        self.seconds[number].response.merge(&sparse);
     }
 
     /// Counts a trouble.
@@ -196,7 +191,7 @@ impl Record {
         self.troubles.get(&trouble).copied().unwrap_or(0)
     }
 
-    /// Adds what another crew of the same run measured.
+    /// Adds what another crew of the same run measured; both are settled.
     pub fn merge(&mut self, other: &Record) {
         for (sum, part) in [
             (&mut self.service, &other.service),
@@ -217,12 +212,20 @@ impl Record {
             sum.files += part.files;
             sum.bytes += part.bytes;
             sum.errors += part.errors;
+            sum.response.merge(&part.response);
+        }
+        if self.deciles.len() < other.deciles.len() {
+            self.deciles.resize(other.deciles.len(), Times::default());
+        }
+        for (sum, part) in self.deciles.iter_mut().zip(&other.deciles) {
+            sum.merge(part);
         }
         for (&trouble, count) in &other.troubles {
             *self.troubles.entry(trouble).or_default() += count;
         }
         for (sum, part) in [
             (&mut self.connections, other.connections),
+            (&mut self.established, other.established),
             (&mut self.closed_by_server, other.closed_by_server),
             (&mut self.resent, other.resent),
             (&mut self.objects_begun, other.objects_begun),
@@ -237,8 +240,15 @@ impl Record {
             *sum += part;
         }
         self.busy += other.busy;
-        self.refusal = self.refusal.or(other.refusal);
+        self.standing += other.standing;
+        // Not the first that is met: sums must not depend on the order.
+        self.refusal = self.refusal.max(other.refusal);
     }
+}
+
+/// The second that `now` lies in.
+fn number(now: Instant, began: Instant) -> usize {
+    (now.since(began).as_secs() as usize).min(SECONDS_MAX - 1)
 }
 
 #[cfg(test)]
@@ -251,9 +261,11 @@ mod tests {
             record.service.add(Duration::from_millis(ms));
             record.files += 1;
             let at = Instant::ZERO + Duration::from_millis(ms);
+            record.respond(Duration::from_millis(ms), at, Instant::ZERO);
             record.second(at, Instant::ZERO).files += 1;
             record.trouble(Trouble::Lost, at, Instant::ZERO);
         }
+        record.settle();
         record
     }
 
@@ -269,14 +281,36 @@ mod tests {
     }
 
     #[test]
-    fn quantiles_keep_three_digits_and_times_beyond_the_bounds_count() {
-        let mut times = Times::default();
-        (1..=1000).for_each(|ms| times.add(Duration::from_millis(ms)));
-        let median = times.quantile(0.5).as_secs_f64();
-        assert!((median - 0.5).abs() < 0.001, "{median}");
-        times.add(Duration::from_secs(1 << 40));
-        times.add(Duration::ZERO);
-        assert_eq!(times.count(), 1002);
-        assert!(times.summary().max >= 3.59e6);
+    fn records_survive_being_written() {
+        let mut a = record(&[1, 20, 3000]);
+        a.decile(3, Duration::from_millis(7));
+        a.busy = Duration::from_nanos(17);
+        a.refusal = Some(24);
+        let text = serde_json::to_string(&a).expect("JSON");
+        let b: Record = serde_json::from_str(&text).expect("a record");
+        assert_eq!(a, b);
+        assert_eq!(text, serde_json::to_string(&b).expect("JSON"));
+    }
+
+    proptest::proptest! {
+        /// However the parts are grouped, ordered and written, the sum is the same.
+        #[test]
+        fn sums_do_not_depend_on_the_order(
+            parts in proptest::collection::vec(proptest::collection::vec(1u64..5000, 0..20), 3),
+        ) {
+            let parts: Vec<Record> = parts.iter().map(|times| record(times)).collect();
+            let sum = |order: &[usize]| {
+                let mut sum = Record::default();
+                order.iter().for_each(|&part| sum.merge(&parts[part]));
+                sum
+            };
+            let mut right = parts[1].clone();
+            right.merge(&parts[2]);
+            let text = serde_json::to_string(&right).expect("JSON");
+            let mut nested = parts[0].clone();
+            nested.merge(&serde_json::from_str(&text).expect("a record"));
+            proptest::prop_assert_eq!(sum(&[0, 1, 2]), sum(&[2, 0, 1]));
+            proptest::prop_assert_eq!(sum(&[0, 1, 2]), nested);
+        }
     }
 }

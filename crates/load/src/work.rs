@@ -3,6 +3,7 @@
 //! Comes from a manifest or from a plain list of paths. Refuses to know who asks, and when.
 
 use crate::manifest::Manifest;
+use crate::record::DECILES;
 
 /// A file on the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,12 +23,20 @@ pub struct Work {
     pub files: Vec<Target>,
     /// The files of each object, the page first.
     pub objects: Vec<Box<[u32]>>,
+    /// The largest object of each decile by bytes, each decile asked for equally often; empty if not known.
+    pub deciles: Vec<u64>,
 }
 
 impl Work {
     /// The files and objects of a site that lies below `root` (which ends with a slash).
     pub fn of_manifest(manifest: &Manifest, root: &str) -> Work {
+        let bytes = |file: &u32| manifest.files.get(*file as usize).map_or(0, |file| file.bytes);
+        let sizes = manifest
+            .objects
+            .iter()
+            .map(|object| (object.files.iter().map(bytes).sum(), object.references));
         Work {
+            deciles: deciles(sizes.collect()),
             files: manifest
                 .files
                 .iter()
@@ -58,6 +67,70 @@ impl Work {
         Work {
             objects: (0..files.len() as u32).map(|file| [file].into()).collect(),
             files,
+            deciles: Vec::new(),
+        }
+    }
+
+    /// The decile that an object of these files lies in, from 0; none if sizes are not known.
+    pub fn decile(&self, files: impl Iterator<Item = u32>) -> Option<usize> {
+        if self.deciles.is_empty() {
+            return None;
+        }
+        let bytes = files
+            .map(|file| self.files.get(file as usize)?.bytes)
+            .sum::<Option<u64>>()?;
+        let decile = self.deciles.partition_point(|&largest| largest < bytes);
+        Some(decile.min(DECILES - 1))
+    }
+}
+
+/// The largest size of each decile, by weight.
+fn deciles(mut sizes: Vec<(u64, u64)>) -> Vec<u64> {
+    sizes.retain(|&(_, weight)| weight > 0);
+    sizes.sort_unstable();
+    let all: u128 = sizes.iter().map(|&(_, weight)| u128::from(weight)).sum();
+    let (mut seen, mut bounds) = (0, Vec::new());
+    for (bytes, weight) in sizes {
+        seen += u128::from(weight);
+        while bounds.len() < DECILES && seen * DECILES as u128 >= all * (bounds.len() as u128 + 1) {
+            bounds.push(bytes);
+        }
+    }
+    bounds
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn deciles_are_asked_for_equally_often() {
+        let sizes: Vec<(u64, u64)> = (1..=100).rev().map(|n| (n * 10, 3)).collect();
+        let bounds: Vec<u64> = (1..=10).map(|n| n * 100).collect();
+        assert_eq!(deciles(sizes), bounds);
+        // One size asked for more often than all others fills the deciles it reaches over.
+        assert_eq!(
+            deciles(vec![(7, 95), (9, 5), (8, 0)]),
+            [7, 7, 7, 7, 7, 7, 7, 7, 7, 9]
+        );
+        assert!(deciles(Vec::new()).is_empty());
+        let file = |bytes| Target {
+            path: "/".into(),
+            bytes,
+            xxh3: None,
+        };
+        let work = Work {
+            files: vec![file(Some(60)), file(Some(50)), file(Some(5000)), file(None)],
+            objects: Vec::new(),
+            deciles: (1..=10).map(|n| n * 100).collect(),
+        };
+        for (files, decile) in [
+            (&[0][..], Some(0)),
+            (&[0, 1], Some(1)),
+            (&[2], Some(9)),
+            (&[0, 3], None),
+        ] {
+            assert_eq!(work.decile(files.iter().copied()), decile, "{files:?}");
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Users against a server that is a function, in virtual time: what they send is written down to the byte.
 
 use super::*;
-use crate::arrivals::Process;
+use crate::arrivals::{Process, Schedule};
 use client::session::Version;
 use measure::Seed;
 use runtime::dial::{Crew as _, Wish};
@@ -181,6 +181,11 @@ impl Rehearsal {
 }
 
 fn rehearse(mode: Mode, model: Model, server: Server) -> Rehearsal {
+    rehearse_with(1, mode, model, server)
+}
+
+/// With so many connections for each user.
+fn rehearse_with(lanes: u32, mode: Mode, model: Model, server: Server) -> Rehearsal {
     let version = if mode == Mode::Http10 {
         Version::Http10
     } else {
@@ -194,6 +199,7 @@ fn rehearse(mode: Mode, model: Model, server: Server) -> Rehearsal {
         grace: Duration::from_secs(1),
         timeout: Duration::from_millis(500),
         verify: false,
+        lanes,
     };
     Rehearsal {
         crew: Crew::new(setup, model, Arc::default()),
@@ -310,6 +316,107 @@ fn modes_send_what_the_document_says() {
     }
 }
 
+/// With two connections the page comes alone, and what it embeds on both in turn.
+#[test]
+fn several_connections_share_what_a_page_embeds() {
+    for (mode, expected, connections) in [
+        (
+            Mode::Serial,
+            &[
+                (1, "/0"),
+                (1, "/1"),
+                (2, "/2"),
+                (1, "/3"),
+                (2, "/4"),
+                (1, "/5"),
+                (1, "/6"),
+                (2, "/7"),
+                (3, "/8"),
+            ][..],
+            3,
+        ),
+        (
+            Mode::Pipelined,
+            &[
+                (1, "/0"),
+                (1, "/1 /3"),
+                (2, "/2 /4"),
+                (1, "/5"),
+                (1, "/6"),
+                (2, "/7"),
+                (3, "/8"),
+            ],
+            3,
+        ),
+        (
+            Mode::EarlyClose,
+            &[
+                (1, "/0"),
+                (2, "/1 /3"),
+                (3, "/2 /4"),
+                (4, "/5"),
+                (5, "/6"),
+                (6, "/7"),
+                (7, "/8"),
+            ],
+            7,
+        ),
+    ] {
+        let played = rehearse_with(2, mode, script(&[5, 3, 1], 2), GOOD);
+        assert_eq!(pieces(&played), wanted(expected), "{mode:?}");
+        let record = &played.crew.record;
+        assert_eq!(
+            (record.objects, record.files, record.errors()),
+            (3, 9, 0),
+            "{mode:?}"
+        );
+        assert_eq!(record.connections, connections, "{mode:?}");
+        assert_eq!(played.crew.active, 0);
+    }
+    let server = Server { answers: 1, ..GOOD };
+    let played = rehearse_with(2, Mode::Http10, script(&[5], 1), server);
+    assert_eq!((played.crew.record.connections, played.crew.record.files), (5, 5));
+    // One connection is as it always was; two are quicker.
+    let time = |lanes| {
+        let played = rehearse_with(lanes, Mode::Serial, script(&[9], 1), GOOD);
+        played.crew.record.object.summary().max
+    };
+    assert!(time(2) < 0.7 * time(1), "{} {}", time(2), time(1));
+}
+
+/// Nothing hangs and everything is counted once, whatever fails.
+#[test]
+fn several_connections_survive_a_bad_server() {
+    for server in [
+        Server { answers: 2, ..GOOD },
+        Server {
+            answers: 2,
+            says: true,
+            ..GOOD
+        },
+        Server {
+            refuses: true,
+            ..GOOD
+        },
+        Server { silent: true, ..GOOD },
+    ] {
+        for mode in [Mode::Serial, Mode::Pipelined, Mode::EarlyClose] {
+            for lanes in 1..5 {
+                let played = rehearse_with(lanes, mode, script(&[5, 1, 4], 2), server);
+                let record = &played.crew.record;
+                let all = record.files + record.files_failed;
+                assert!(all <= 10, "{mode:?} {lanes}: {all}");
+                assert_eq!(record.objects_begun, 3, "{mode:?} {lanes}");
+                if !server.refuses && !server.silent {
+                    assert_eq!((record.files, record.objects), (10, 3), "{mode:?} {lanes}");
+                } else {
+                    assert_eq!((record.files_failed, record.objects), (10, 0), "{mode:?} {lanes}");
+                }
+            }
+        }
+    }
+}
+
 /// Early close gives the connection back before the OFF time; a session keeps it through its last one.
 #[test]
 fn connections_close_before_or_after_the_off_time() {
@@ -324,7 +431,7 @@ fn connections_close_before_or_after_the_off_time() {
 fn times_begin_where_the_original_looks_at_its_clock() {
     let record = rehearse(Mode::Pipelined, script(&[3], 1), GOOD).crew.record;
     // The base from before connect, the others from the end of the file before them: 2 ms each.
-    let ms = |times: &crate::record::Times| (times.summary().max * 10.0).round() / 10.0;
+    let ms = |times: &crate::times::Times| (times.summary().max * 10.0).round() / 10.0;
     assert_eq!((ms(&record.service), record.service.count()), (2.0, 3));
     assert_eq!(ms(&record.object), 6.0);
     assert_eq!((ms(&record.connect), record.connect.count()), (1.0, 1));
@@ -406,7 +513,7 @@ fn clients_never_sleep() {
 #[test]
 fn arrivals_do_not_wait_for_answers() {
     let open = |lines_max| Model::Open {
-        arrivals: Arrivals::new(Process::Constant, 1000.0, Seed(1), 0, 1),
+        arrivals: Arrivals::new(Process::Constant, &Schedule::constant(1000.0), Seed(1), 0, 1),
         supply: Supply::Turn {
             order: [0].into(),
             next: 0,

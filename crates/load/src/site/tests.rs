@@ -189,7 +189,7 @@ fn webstone_files_have_their_lengths() {
         digests(&site);
         assert_eq!(
             site.manifest(digests(&site), "test").totals.sequence,
-            list.files().iter().map(|f| f.weight).sum()
+            list.files().iter().map(|f| f.weight).sum::<u64>()
         );
     }
 }

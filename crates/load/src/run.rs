@@ -1,0 +1,435 @@
+//! A run as it is written down, and runs of several machines put together.
+//!
+//! What one process did is a [`Run`]: what it was asked, where, and its whole record. Several are parts of one
+//! if they have the same plan, number of machines and agreed start; [`Parts`] is a set of them by rank. To
+//! add is to unite sets, so it is exact, and neither order nor repetition nor grouping matters. A rank that is
+//! missing is named with what it would have carried: every part knows the shares of all.
+
+use crate::record::Record;
+use crate::verdict::{Asked, Bounds, Verdict, judge};
+use measure::Duration;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// The name of the form.
+pub const FORMAT: &str = "weir-load";
+/// Its version: raised when a reader of the old form could misunderstand the new one.
+pub const VERSION: u32 = 2;
+/// How far apart the ranks of one run may begin, in seconds.
+const SPREAD_MAX: f64 = 1.0;
+
+/// What one rank is to do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Share {
+    /// Users, clients or sessions; 0 if objects arrive.
+    pub users: u64,
+    /// Objects that are to begin if answers need no time; none if there is no end to them.
+    pub objects: Option<u64>,
+    /// Their files.
+    pub files: Option<u64>,
+    /// Content of them, as far as lengths are known.
+    pub bytes: Option<u64>,
+}
+
+impl Share {
+    /// A share of nothing that can be added to.
+    pub const NONE: Share = Share {
+        users: 0,
+        objects: Some(0),
+        files: Some(0),
+        bytes: Some(0),
+    };
+
+    /// Adds another.
+    pub fn add(&mut self, other: &Share) {
+        let sum = |a: Option<u64>, b: Option<u64>| Some(a? + b?);
+        *self = Share {
+            users: self.users + other.users,
+            objects: sum(self.objects, other.objects),
+            files: sum(self.files, other.files),
+            bytes: sum(self.bytes, other.bytes),
+        };
+    }
+}
+
+/// What one process did.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Run {
+    /// [`FORMAT`].
+    pub format: String,
+    /// [`VERSION`].
+    pub version: u32,
+    /// The command line.
+    pub command: Vec<String>,
+    /// The program and its version.
+    pub program: String,
+    /// The kernel's release.
+    pub kernel: Option<String>,
+    /// The processor's name.
+    pub processor: Option<String>,
+    /// Which clock times were taken from.
+    pub clock: String,
+    /// All chance.
+    pub seed: u64,
+    /// Digest of everything that decides what is asked for and when, the number of machines aside.
+    pub plan: String,
+    /// Address of the server.
+    pub peer: String,
+    /// `surge`, `webstone`, `each` or `replay`.
+    pub workload: String,
+    /// `users`, `clients`, `sessions`, `poisson`, `constant` or `replay`.
+    pub model: String,
+    /// The protocol mode.
+    pub mode: String,
+    /// Whether contents were held against digests.
+    pub verified: bool,
+    /// Users or clients over all machines.
+    pub users: Option<u32>,
+    /// Arrivals a second over all machines, from when on.
+    pub schedule: Option<String>,
+    /// How long it was to be, in seconds.
+    pub asked_s: f64,
+    /// After how long it was stopped, if it was.
+    pub stopped_after_s: Option<f64>,
+    /// Which machine, from 0.
+    pub rank: u32,
+    /// Of how many.
+    pub size: u32,
+    /// The instant all were to begin at, in seconds since 1970, if they had agreed on one.
+    pub start_at: Option<f64>,
+    /// When this one began.
+    pub started_at: f64,
+    /// What each rank was to do.
+    pub shares: Vec<Share>,
+    /// The largest object of each decile of sizes.
+    pub decile_bytes: Vec<u64>,
+    /// What the run was allowed to fall short of.
+    pub bounds: Bounds,
+    /// Share of a processor that each thread used.
+    pub cpu: Vec<f64>,
+    /// Everything that was measured.
+    pub record: Record,
+}
+
+impl Run {
+    /// What the whole run was asked to be, with so many arrivals.
+    fn asked(&self, arrivals: Option<u64>) -> Asked {
+        Asked {
+            duration: seconds(self.asked_s),
+            arrivals: arrivals.filter(|_| matches!(self.model.as_str(), "poisson" | "constant" | "replay")),
+            paced: self.model != "clients",
+        }
+    }
+
+    /// Whether it can be trusted, for what this process was to do.
+    pub fn verdict(&self) -> Verdict {
+        let share = self.shares.get(self.rank as usize);
+        let asked = self.asked(share.and_then(|share| share.objects));
+        let stopped = self.stopped_after_s.map(seconds);
+        judge(&self.record, &asked, &self.cpu, stopped, &self.bounds)
+    }
+}
+
+fn seconds(seconds: f64) -> Duration {
+    Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)
+}
+
+/// Parts of one run, by rank; at least one.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Parts(BTreeMap<u32, Run>);
+
+impl Parts {
+    /// The parts of one run; the same part may come more than once.
+    ///
+    /// # Errors
+    /// A sentence that names what does not belong together.
+    pub fn of(runs: impl IntoIterator<Item = Run>) -> Result<Parts, String> {
+        let mut parts: BTreeMap<u32, Run> = BTreeMap::new();
+        for run in runs {
+            if run.rank >= run.size || run.shares.len() != run.size as usize {
+                return Err(format!(
+                    "rank {} of {} with {} shares is no part of a run",
+                    run.rank,
+                    run.size,
+                    run.shares.len()
+                ));
+            }
+            if let Some(first) = parts.values().next() {
+                belongs(first, &run)?;
+            }
+            match parts.get(&run.rank) {
+                Some(before) if *before != run => {
+                    return Err(format!(
+                        "there are two different results of rank {}; take those of one run",
+                        run.rank
+                    ));
+                }
+                _ => {
+                    parts.insert(run.rank, run);
+                }
+            }
+        }
+        if parts.is_empty() {
+            return Err("there is no result".to_owned());
+        }
+        Ok(Parts(parts))
+    }
+
+    /// The parts, by rank.
+    pub fn runs(&self) -> impl Iterator<Item = &Run> {
+        self.0.values()
+    }
+
+    /// The first part: what all have in common can be read from it.
+    pub fn first(&self) -> &Run {
+        self.0.values().next().expect("there is at least one part")
+    }
+
+    /// What all measured together.
+    pub fn record(&self) -> Record {
+        let mut sum = Record::default();
+        self.runs().for_each(|run| sum.merge(&run.record));
+        sum
+    }
+
+    /// The ranks that are missing, with what they would have done.
+    pub fn missing(&self) -> Vec<(u32, Share)> {
+        let shares = (0..).zip(&self.first().shares);
+        shares
+            .filter(|(rank, _)| !self.0.contains_key(rank))
+            .map(|(rank, share)| (rank, *share))
+            .collect()
+    }
+
+    /// What all ranks together were to do.
+    pub fn planned(&self) -> Share {
+        let mut sum = Share::NONE;
+        self.first().shares.iter().for_each(|share| sum.add(share));
+        sum
+    }
+
+    /// Whether the whole can be trusted: each part, and that none is missing.
+    pub fn verdict(&self) -> Verdict {
+        let mut reasons = Vec::new();
+        let missing = self.missing();
+        if !missing.is_empty() {
+            let ranks: Vec<String> = missing.iter().map(|(rank, _)| rank.to_string()).collect();
+            let mut lost = Share::NONE;
+            missing.iter().for_each(|(_, share)| lost.add(share));
+            reasons.push(format!(
+                "{} of {} ranks {} missing ({}), and with {} {}",
+                missing.len(),
+                self.first().size,
+                if missing.len() == 1 { "is" } else { "are" },
+                ranks.join(", "),
+                if missing.len() == 1 { "it" } else { "them" },
+                carried(&lost, &self.planned()),
+            ));
+        }
+        let starts = || self.runs().map(|run| run.started_at);
+        let spread = starts().fold(f64::MIN, f64::max) - starts().fold(f64::MAX, f64::min);
+        if spread > SPREAD_MAX {
+            reasons.push(format!(
+                "the ranks began {spread:.1} s apart, {SPREAD_MAX:.1} s are allowed (--start-at)"
+            ));
+        }
+        for run in self.runs() {
+            let of = |reason| match self.first().size {
+                1 => reason,
+                _ => format!("rank {}: {reason}", run.rank),
+            };
+            reasons.extend(run.verdict().reasons.into_iter().map(of));
+        }
+        Verdict {
+            valid: reasons.is_empty(),
+            reasons,
+        }
+    }
+}
+
+/// Whether `run` is of the same run as `first`.
+fn belongs(first: &Run, run: &Run) -> Result<(), String> {
+    let not = |what: &str, a: &dyn std::fmt::Display, b: &dyn std::fmt::Display| {
+        Err(format!(
+            "ranks {} and {} are not of one run: {what} {a} and {b}",
+            first.rank, run.rank
+        ))
+    };
+    if first.plan != run.plan {
+        return not("their plans are", &first.plan, &run.plan);
+    }
+    if first.size != run.size || first.shares != run.shares {
+        return not("they are of so many:", &first.size, &run.size);
+    }
+    if let (Some(a), Some(b)) = (first.start_at, run.start_at)
+        && a != b
+    {
+        return not("they were to begin at", &a, &b);
+    }
+    if first.start_at.is_some() != run.start_at.is_some() {
+        return Err(format!(
+            "ranks {} and {} are not of one run: only one of them had an agreed start",
+            first.rank, run.rank
+        ));
+    }
+    Ok(())
+}
+
+/// What is lost with ranks that are missing.
+fn carried(lost: &Share, all: &Share) -> String {
+    let mut parts = Vec::new();
+    if lost.users > 0 {
+        parts.push(format!("{} of {} users", lost.users, all.users));
+    }
+    for (part, whole, what) in [
+        (lost.objects, all.objects, "objects"),
+        (lost.files, all.files, "files"),
+        (lost.bytes, all.bytes, "bytes"),
+    ] {
+        if let (Some(part), Some(whole)) = (part, whole.filter(|&whole| whole > 0)) {
+            parts.push(format!("{part} of {whole} {what}"));
+        }
+    }
+    parts.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(rank: u32, size: u32, files: u64) -> Run {
+        let record = Record {
+            files,
+            objects_begun: files,
+            ..Record::default()
+        };
+        let share = Share {
+            users: 2,
+            objects: Some(50),
+            files: Some(100),
+            bytes: Some(1000),
+        };
+        Run {
+            format: FORMAT.to_owned(),
+            version: VERSION,
+            command: vec!["weir".to_owned()],
+            program: "weir".to_owned(),
+            kernel: None,
+            processor: None,
+            clock: "test".to_owned(),
+            seed: 1,
+            plan: "p".to_owned(),
+            peer: "h:1".to_owned(),
+            workload: "surge".to_owned(),
+            model: "users".to_owned(),
+            mode: "serial".to_owned(),
+            verified: false,
+            users: Some(6),
+            schedule: None,
+            asked_s: 10.0,
+            stopped_after_s: None,
+            rank,
+            size,
+            start_at: Some(100.0),
+            started_at: 100.0 + f64::from(rank) * 0.1,
+            shares: vec![share; size as usize],
+            decile_bytes: Vec::new(),
+            bounds: Bounds::DEFAULT,
+            cpu: vec![0.1],
+            record,
+        }
+    }
+
+    #[test]
+    fn order_repetition_and_grouping_do_not_matter() {
+        let [a, b, c] = [run(0, 3, 5), run(1, 3, 7), run(2, 3, 11)];
+        let whole = Parts::of([a.clone(), b.clone(), c.clone()]).expect("one run");
+        assert_eq!(whole.record().files, 23);
+        assert!(whole.verdict().valid, "{:?}", whole.verdict());
+        let left = Parts::of([a.clone(), b.clone()]).expect("one run");
+        let right = Parts::of([c.clone(), b.clone()]).expect("one run");
+        for again in [
+            vec![c.clone(), a.clone(), b.clone()],
+            vec![a.clone(), b.clone(), a, c.clone(), b, c],
+            left.runs().chain(right.runs()).cloned().collect(),
+        ] {
+            assert_eq!(Parts::of(again).expect("one run"), whole);
+        }
+    }
+
+    #[test]
+    fn missing_ranks_are_named_with_what_they_would_have_done() {
+        let parts = Parts::of([run(0, 3, 5), run(2, 3, 7)]).expect("one run");
+        assert_eq!(parts.missing().len(), 1);
+        let verdict = parts.verdict();
+        assert!(!verdict.valid);
+        let said = verdict.reasons.concat();
+        assert!(
+            said.contains(
+                "1 of 3 ranks is missing (1), and with it 2 of 6 users, 50 of 150 objects, 100 of 300 files"
+            ),
+            "{said}"
+        );
+    }
+
+    #[test]
+    fn what_is_not_of_one_run_is_refused() {
+        let check = |other: Run, fragment: &str| {
+            let error = Parts::of([run(0, 3, 5), other]).expect_err(fragment);
+            assert!(error.contains(fragment), "{error}");
+        };
+        check(
+            Run {
+                plan: "q".to_owned(),
+                ..run(1, 3, 1)
+            },
+            "their plans",
+        );
+        check(run(1, 4, 1), "so many");
+        check(
+            Run {
+                start_at: Some(7.0),
+                ..run(1, 3, 1)
+            },
+            "to begin at",
+        );
+        check(
+            Run {
+                start_at: None,
+                ..run(1, 3, 1)
+            },
+            "agreed start",
+        );
+        check(run(0, 3, 6), "two different results of rank 0");
+        check(
+            Run {
+                rank: 3,
+                ..run(1, 3, 1)
+            },
+            "no part",
+        );
+        assert!(Parts::of([]).is_err());
+    }
+
+    #[test]
+    fn parts_that_began_apart_are_no_run() {
+        let late = Run {
+            started_at: 105.0,
+            ..run(1, 2, 5)
+        };
+        let parts = Parts::of([run(0, 2, 5), late]).expect("one run");
+        assert!(parts.verdict().reasons.concat().contains("5.0 s apart"));
+        let stopped = Run {
+            stopped_after_s: Some(2.0),
+            ..run(1, 2, 5)
+        };
+        let parts = Parts::of([run(0, 2, 5), stopped]).expect("one run");
+        assert!(
+            parts
+                .verdict()
+                .reasons
+                .concat()
+                .contains("rank 1: it was stopped")
+        );
+    }
+}

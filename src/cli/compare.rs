@@ -1,0 +1,74 @@
+//! The flags of `weir compare`: two results, and how much worse the second may be. Does nothing.
+
+use ::load::compare::Measure;
+use clap::Args;
+use std::path::PathBuf;
+
+const EXAMPLES: &str = "\
+Examples:
+  weir load http://localhost:8080/ --site ./site --out before.json
+  weir load http://localhost:8080/ --site ./site --out after.json
+  weir compare before.json after.json
+  weir compare before.json after.json --worse 2% --measure p99_ms --measure files_per_s
+  cat before-*.json > before.jsonl                   five runs or more on each side say how runs differ
+  weir compare before.jsonl after.jsonl --json
+
+B is worse if a measure is by more than --worse, and both its interval and the rank test say that this is no
+accident.
+
+Exit codes: 0 B is not worse; 1 it is; 2 usage; 3 a run that cannot be trusted is among them.";
+
+/// What is said to `weir compare`.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Flags {
+    /// Results of `weir load --out`, of one run or of several
+    #[arg(value_name = "A")]
+    pub(crate) a: PathBuf,
+
+    /// The results held against them
+    #[arg(value_name = "B")]
+    pub(crate) b: PathBuf,
+
+    /// By how much B may be worse: a share, or percent
+    #[arg(long, value_name = "SHARE", default_value = "5%", value_parser = share)]
+    pub(crate) worse: f64,
+
+    /// What decides the exit code; may be said again [default: all]
+    #[arg(long, value_name = "MEASURE")]
+    pub(crate) measure: Vec<Measure>,
+
+    /// How sure intervals and the rank test are to be
+    #[arg(long, value_name = "SHARE", default_value = "95%", value_parser = share)]
+    pub(crate) confidence: f64,
+
+    /// How often the bootstrap draws
+    #[arg(long, value_name = "N", default_value_t = 2000, value_parser = clap::value_parser!(u32).range(100..=1_000_000))]
+    pub(crate) draws: u32,
+
+    /// All chance of the bootstrap
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) seed: u64,
+
+    /// Compares runs that cannot be trusted too
+    #[arg(long)]
+    pub(crate) invalid: bool,
+}
+
+/// A share as `0.05` or `5%`.
+fn share(text: &str) -> Result<f64, String> {
+    let (number, unit) = match text.strip_suffix('%') {
+        Some(number) => (number, 100.0),
+        None => (text, 1.0),
+    };
+    let value: f64 = number
+        .trim()
+        .parse()
+        .map_err(|_| "no share; one looks like 0.05 or 5%".to_owned())?;
+    let share = value / unit;
+    if (0.0..1.0).contains(&share) {
+        Ok(share)
+    } else {
+        Err("a share lies between 0 and 1, or 0% and 100%".to_owned())
+    }
+}

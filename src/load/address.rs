@@ -1,0 +1,127 @@
+//! Where a server is, and paths on it: URLs and lists of paths as they are typed. Asks the resolver of this
+//! machine and nobody else.
+
+use crate::cli::Failure;
+use ::load::work::Work;
+use std::net::{SocketAddr, ToSocketAddrs};
+
+/// The paths of a file, one a line; empty lines and those that begin with `#` are passed over.
+pub(super) fn paths(file: &std::path::Path) -> Result<Work, Failure> {
+    let name = file.display();
+    let text = std::fs::read_to_string(file)
+        .map_err(|error| Failure::Usage(format!("cannot read the paths in `{name}`: {error}")))?;
+    let mut paths = Vec::new();
+    for (number, line) in text.lines().enumerate() {
+        let line = line.trim();
+        if line.is_empty() || line.starts_with('#') {
+            continue;
+        }
+        if !line.starts_with('/') || line.bytes().any(|byte| !byte.is_ascii_graphic()) {
+            return Err(Failure::Usage(format!(
+                "`{name}` line {}: `{}` is no path; one begins with / and has no space",
+                number + 1,
+                line.escape_debug()
+            )));
+        }
+        paths.push(line.to_owned());
+    }
+    if paths.is_empty() {
+        return Err(Failure::Usage(format!("`{name}` has no path")));
+    }
+    Ok(Work::of_paths(paths))
+}
+
+/// Where the server is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Url {
+    /// As `Host` says it.
+    pub(super) authority: String,
+    pub(super) path: String,
+}
+
+impl Url {
+    pub(super) fn read(text: &str) -> Result<Url, Failure> {
+        let fault = |why: &str| Failure::Usage(format!("`{}`: {why}", text.escape_debug()));
+        let rest = match text.split_once("://") {
+            Some(("http", rest)) => rest,
+            Some(("https", _)) => return Err(fault("this program does not speak TLS; name an http URL")),
+            Some(_) => return Err(fault("is no http URL")),
+            None => text,
+        };
+        let (authority, path) = match rest.find('/') {
+            Some(at) => rest.split_at(at),
+            None => (rest, "/"),
+        };
+        if authority.is_empty() || rest.bytes().any(|byte| !byte.is_ascii_graphic()) {
+            return Err(fault("is no http URL; one looks like http://localhost:8080/"));
+        }
+        let path = path.split('#').next().unwrap_or(path);
+        Ok(Url {
+            authority: authority.to_owned(),
+            path: path.to_owned(),
+        })
+    }
+
+    /// The path up to its last slash.
+    pub(super) fn folder(&self) -> String {
+        let end = self.path.rfind('/').map_or(0, |at| at + 1);
+        self.path[..end].to_owned()
+    }
+
+    /// The first address of the host.
+    pub(super) fn resolve(&self) -> Result<SocketAddr, Failure> {
+        let host = &self.authority;
+        let has_port = host
+            .rsplit_once(':')
+            .is_some_and(|(_, port)| !port.is_empty() && port.bytes().all(|b| b.is_ascii_digit()));
+        let name = if has_port {
+            host.clone()
+        } else {
+            format!("{host}:80")
+        };
+        let mut addresses = name
+            .to_socket_addrs()
+            .map_err(|error| Failure::Usage(format!("cannot find the host `{host}`: {error}")))?;
+        addresses
+            .next()
+            .ok_or_else(|| Failure::Usage(format!("the host `{host}` has no address")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn urls_are_read() {
+        for (text, authority, path, folder) in [
+            ("http://localhost:8080", "localhost:8080", "/", "/"),
+            ("http://h/a/b.html?x=1#y", "h", "/a/b.html?x=1", "/a/"),
+            ("127.0.0.1:80/x", "127.0.0.1:80", "/x", "/"),
+            ("http://[::1]:9/", "[::1]:9", "/", "/"),
+        ] {
+            let url = Url::read(text).expect(text);
+            assert_eq!(
+                (url.authority.as_str(), url.path.as_str(), url.folder().as_str()),
+                (authority, path, folder)
+            );
+        }
+        assert_eq!(
+            Url::read("[::1]")
+                .expect("fine")
+                .resolve()
+                .expect("an address")
+                .port(),
+            80
+        );
+        for (text, fragment) in [
+            ("https://h/", "TLS"),
+            ("ftp://h/", "no http URL"),
+            ("http:///x", "looks like"),
+            ("http://h/a b", "looks like"),
+        ] {
+            let error = Url::read(text).expect_err(text).to_string();
+            assert!(error.contains(fragment), "{error}");
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! Results as files: JSON lines, a page, a table by second, a log of histograms. Replaces what was there.
+
+use super::page::page;
+use super::refused;
+use super::report::Report;
+use crate::cli::Failure;
+use crate::cli::load::OutputFlags;
+use ::load::run::Parts;
+use ::load::times::Times;
+use hdrhistogram::serialization::V2DeflateSerializer;
+use hdrhistogram::serialization::interval_log::{IntervalLogWriterBuilder, Tag};
+use measure::Duration;
+use std::fmt::Write as _;
+use std::fs::OpenOptions;
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use std::time::UNIX_EPOCH;
+
+/// Nanoseconds of a millisecond: the unit in which a log says the longest time of a line.
+const NS_PER_MS: f64 = 1e6;
+
+/// Writes every file that was asked for.
+///
+/// # Errors
+/// `System`, naming the file that could not be written.
+pub(super) fn write(parts: &Parts, report: &Report, to: &OutputFlags) -> Result<(), Failure> {
+    let of_rank = |path: &Path| {
+        let rank = report.run.rank.to_string();
+        PathBuf::from(path.to_string_lossy().replace("{rank}", &rank))
+    };
+    let put = |path: &Option<PathBuf>, content: &dyn Fn() -> io::Result<Vec<u8>>| {
+        let Some(path) = path.as_deref().map(of_rank) else {
+            return Ok(());
+        };
+        content()
+            .and_then(|content| whole(&path, &content))
+            .map_err(|error| refused(&format!("cannot write `{}`", path.display()), &error))
+    };
+    put(&to.out, &|| lines(parts, report))?;
+    put(&to.html, &|| Ok(page(report).into_bytes()))?;
+    put(&to.csv, &|| Ok(table(report).into_bytes()))?;
+    put(&to.hdr, &|| log(report))
+}
+
+/// Writes beside the file and then puts it in its place, so that a reader never sees half of it; what is
+/// no plain file (a pipe, a terminal) is written to as it is.
+fn whole(path: &Path, content: &[u8]) -> io::Result<()> {
+    if path.exists() && !path.is_file() {
+        return put(path, content);
+    }
+    let mut beside = path.as_os_str().to_owned();
+    beside.push(format!(".{}.part", std::process::id()));
+    let beside = PathBuf::from(beside);
+    let written = put(&beside, content).and_then(|()| std::fs::rename(&beside, path));
+    if written.is_err() {
+        // It may never have been made.
+        let _ = std::fs::remove_file(&beside);
+    }
+    written
+}
+
+fn put(path: &Path, content: &[u8]) -> io::Result<()> {
+    let mut options = OpenOptions::new();
+    let mut file = options.write(true).create(true).truncate(true).open(path)?;
+    file.write_all(content)
+}
+
+/// The parts a merge was made from, so that it can be merged again, and then the result.
+fn lines(parts: &Parts, report: &Report) -> io::Result<Vec<u8>> {
+    let mut text = String::new();
+    if !report.is_part() {
+        for run in parts.runs() {
+            let part = Parts::of([run.clone()]).map_err(io::Error::other)?;
+            text += &Report::of_rank(&part).line();
+            text.push('\n');
+        }
+    }
+    text += &report.line();
+    text.push('\n');
+    Ok(text.into_bytes())
+}
+
+/// The run by second, as CSV (RFC 4180, with a line feed as most tools write it).
+fn table(report: &Report) -> String {
+    let mut text = String::from(
+        "second,begun,files,bytes,errors,response_p50_ms,response_p90_ms,response_p99_ms,response_max_ms\n",
+    );
+    for (number, second) in report.run.record.seconds.iter().enumerate() {
+        // Writing to a String cannot fail, here and below.
+        let _ = write!(
+            text,
+            "{number},{},{},{},{}",
+            second.begun, second.files, second.bytes, second.errors
+        );
+        for share in [0.5, 0.9, 0.99, 1.0] {
+            let _ = match second.response.quantile(share) {
+                Some(time) => write!(text, ",{}", time.as_secs_f64() * 1e3),
+                None => write!(text, ","),
+            };
+        }
+        text.push('\n');
+    }
+    text
+}
+
+/// Response times by second and all others over the whole run, in nanoseconds.
+fn log(report: &Report) -> io::Result<Vec<u8>> {
+    let run = &report.run;
+    let record = &run.record;
+    let began = UNIX_EPOCH + Duration::try_from_secs_f64(run.started_at).unwrap_or_default();
+    let mut out = Vec::new();
+    let mut serializer = V2DeflateSerializer::new();
+    let mut log = IntervalLogWriterBuilder::new()
+        .add_comment(&format!("[{}: {}]", run.program, run.command.join(" ")))
+        .add_comment(&format!(
+            "[seed {}, plan {}, times in nanoseconds]",
+            run.seed, run.plan
+        ))
+        .with_start_time(began)
+        .with_base_time(began)
+        .with_max_value_divisor(NS_PER_MS)
+        .begin_log_with(&mut out, &mut serializer)?;
+    let mut add = |tag: &str, start: Duration, long: Duration, times: &Times| {
+        log.write_histogram(times.histogram(), start, long, Tag::new(tag))
+            .map_err(|error| io::Error::other(format!("{error:?}")))
+    };
+    let second = Duration::from_secs(1);
+    for (number, counted) in (0u32..).zip(&record.seconds) {
+        if counted.response.count() > 0 {
+            add("response", second * number, second, &counted.response.times())?;
+        }
+    }
+    let whole = Duration::try_from_secs_f64(report.duration_s).unwrap_or_default();
+    for (tag, times) in [
+        ("service", &record.service),
+        ("object", &record.object),
+        ("connect", &record.connect),
+        ("first-byte", &record.first_byte),
+        ("transfer", &record.transfer),
+        ("lag", &record.lag),
+    ] {
+        if times.count() > 0 {
+            add(tag, Duration::ZERO, whole, times)?;
+        }
+    }
+    Ok(out)
+}

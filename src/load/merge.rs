@@ -1,0 +1,62 @@
+//! `weir load merge`: parts of one run, from files, put together. What belongs together `load` decides.
+
+use super::export;
+use super::report::Report;
+use crate::cli::load::MergeFlags;
+use crate::cli::{Failure, Voice};
+use ::load::run::{FORMAT, Parts, Run, VERSION};
+use serde_json::Value;
+use std::path::Path;
+
+/// Runs the command to its end.
+///
+/// # Errors
+/// `Usage` for files that are no results of one run, `Invalid` if the whole cannot be trusted, `System` for what
+/// cannot be written.
+pub(crate) fn run(flags: &MergeFlags, voice: &Voice) -> Result<(), Failure> {
+    voice.listen();
+    let mut runs = Vec::new();
+    for file in &flags.files {
+        runs.extend(read(file)?);
+    }
+    let parts = Parts::of(runs).map_err(Failure::Usage)?;
+    let report = Report::of_all(&parts);
+    export::write(&parts, &report, &flags.output)?;
+    report.tell(voice);
+    report.judged()
+}
+
+/// The results in a file: a line each. Merges are passed over: the parts they were made from stand beside them.
+///
+/// # Errors
+/// `Usage`, naming file and line.
+pub(crate) fn read(path: &Path) -> Result<Vec<Run>, Failure> {
+    let name = path.display();
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| Failure::Usage(format!("cannot read the results in `{name}`: {error}")))?;
+    let mut runs = Vec::new();
+    for (number, line) in text.lines().enumerate() {
+        if line.trim().is_empty() {
+            continue;
+        }
+        let fault = |why: String| Failure::Usage(format!("`{name}` line {}: {why}", number + 1));
+        let value: Value = serde_json::from_str(line).map_err(|error| fault(format!("no JSON: {error}")))?;
+        match value["event"].as_str() {
+            Some("result") => {}
+            Some("merged" | "failed" | "probe" | "search") => continue,
+            _ => return Err(fault("no result of `weir load`".to_owned())),
+        }
+        if value["format"] != FORMAT || value["version"] != VERSION {
+            return Err(fault(format!(
+                "a result of {} {}; this program reads {FORMAT} {VERSION}",
+                value["format"], value["version"]
+            )));
+        }
+        let run = serde_json::from_value(value).map_err(|error| fault(error.to_string()))?;
+        runs.push(run);
+    }
+    if runs.is_empty() {
+        return Err(Failure::Usage(format!("`{name}` has no result")));
+    }
+    Ok(runs)
+}

@@ -1,0 +1,300 @@
+//! A result as one HTML page: what was asked and achieved, whether to trust it, times with plots. No network and
+//! no script, light and dark, readable on a phone.
+
+use super::plot::{Plot, Scale};
+use super::report::{Report, name};
+use ::load::record::Second;
+use ::load::times::{Summary, Times};
+use measure::Bytes;
+use std::fmt::Write;
+
+const STYLE: &str = "\
+:root{color-scheme:light dark;--ink:#1b2430;--soft:#5b6776;--paper:#fff;--panel:#f4f6f9;--rule:#dde3ea;--a:#0b5fb0;--b:#c2410c;--c:#0f7a53;--good:#1a7f4b;--bad:#b42318}\
+@media(prefers-color-scheme:dark){:root{--ink:#e6ebf1;--soft:#9aa7b6;--paper:#12171e;--panel:#1a212b;--rule:#2c3644;--a:#6cb0f5;--b:#fb923c;--c:#4ccb8b;--good:#4ccb8b;--bad:#ff8a7a}}\
+*{box-sizing:border-box}body{margin:0 auto;max-width:64rem;padding:1.5rem 1rem 4rem;background:var(--paper);color:var(--ink);font:1rem/1.5 system-ui,sans-serif}\
+h1{font-size:1.5rem;margin:0 0 .25rem}h2{font-size:1.15rem;margin:2.5rem 0 .5rem}p{margin:.25rem 0 .75rem}.soft{color:var(--soft)}\
+.wide{overflow-x:auto}table{border-collapse:collapse;width:100%;font-size:.9rem}th,td{text-align:right;padding:.35rem 0 .35rem .9rem;border-bottom:1px solid var(--rule);white-space:nowrap;font-variant-numeric:tabular-nums}\
+th{color:var(--soft);font-weight:600}th:first-child,td:first-child{text-align:left;padding-left:0}.facts th,.facts td{text-align:left;white-space:normal;vertical-align:top;overflow-wrap:anywhere}.facts th{width:9rem}\
+.tiles{display:grid;grid-template-columns:repeat(auto-fit,minmax(8.5rem,1fr));gap:.75rem;margin:1rem 0}.tiles div{background:var(--panel);border-radius:.5rem;padding:.6rem .8rem}\
+.tiles b{display:block;font-size:1.2rem}.tiles span{color:var(--soft);font-size:.85rem}.verdict{border-left:.3rem solid var(--good);background:var(--panel);padding:.6rem .9rem;border-radius:.3rem}\
+.verdict.bad{border-color:var(--bad)}.verdict ul{margin:.25rem 0 0;padding-left:1.2rem}.plots{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,26rem),1fr));gap:1rem;margin-top:.75rem}\
+figure{margin:0;background:var(--panel);border-radius:.6rem;padding:.75rem}figcaption{font-size:.85rem;color:var(--soft)}figcaption span{display:inline-block}svg{width:100%;height:auto;display:block}\
+.grid{stroke:var(--rule)}.mark{fill:var(--soft);font:11px system-ui,sans-serif}.title{fill:var(--ink);font:600 13px system-ui,sans-serif}.line{fill:none;stroke-width:1.8;stroke-linejoin:round}\
+.a{stroke:var(--a)}.b{stroke:var(--b)}.c{stroke:var(--c)}i{display:inline-block;width:1.2rem;height:.2rem;vertical-align:middle;margin:0 .3rem 0 .8rem}i.a{background:var(--a)}i.b{background:var(--b)}i.c{background:var(--c)}";
+
+/// The page.
+pub(super) fn page(report: &Report) -> String {
+    let run = &report.run;
+    let title = format!("Load on {}: {}, {}", escaped(&run.peer), run.model, run.mode);
+    let mut html = format!(
+        "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n<title>{title}</title>\n\
+         <meta name=\"viewport\" content=\"width=device-width\">\n<style>{STYLE}</style>\n<h1>{title}</h1>\n{}",
+        verdict(report)
+    );
+    tiles(&mut html, report);
+    plots(&mut html, report);
+    times(&mut html, report);
+    counts(&mut html, report);
+    facts(&mut html, report);
+    html
+}
+
+fn verdict(report: &Report) -> String {
+    if report.verdict.valid {
+        return "<p class=\"verdict\">This run can be trusted.</p>\n".to_owned();
+    }
+    let reasons = report.verdict.reasons.iter();
+    let reasons: String = reasons.map(|reason| format!("<li>{}", escaped(reason))).collect();
+    format!("<div class=\"verdict bad\">This run cannot be trusted:<ul>{reasons}</ul></div>\n")
+}
+
+fn tiles(html: &mut String, report: &Report) {
+    *html += "<div class=\"tiles\">";
+    for (value, what) in [
+        (format!("{:.1}", report.files_per_s), "files a second"),
+        (format!("{:.1}", report.objects_per_s), "objects begun a second"),
+        (
+            Bytes(report.content_bytes_per_s as u64).to_string(),
+            "content a second",
+        ),
+        (
+            format!("{} ms", number(report.response_ms.p50)),
+            "median response",
+        ),
+        (format!("{} ms", number(report.response_ms.p99)), "p99 response"),
+        (report.errors.values().sum::<u64>().to_string(), "errors"),
+        (format!("{:.1} s", report.duration_s), "long"),
+    ] {
+        let _ = write!(html, "<div><b>{value}</b><span>{what}</span></div>");
+    }
+    *html += "</div>\n";
+}
+
+fn plots(html: &mut String, report: &Report) {
+    let record = &report.run.record;
+    let seconds = &record.seconds;
+    let series = |of: &dyn Fn(&Second) -> Option<f64>| -> Vec<(f64, f64)> {
+        let each = seconds.iter().enumerate();
+        each.filter_map(|(number, second)| Some((number as f64, of(second)?)))
+            .collect()
+    };
+    let quantile = |share| series(&move |second| Some(second.response.quantile(share)?.as_secs_f64() * 1e3));
+    let plots = [
+        (
+            Plot {
+                title: "Files and objects by second",
+                x: ("second", Scale::Linear),
+                y: Scale::Linear,
+                lines: vec![
+                    ("a", series(&|second| Some(second.files as f64))),
+                    ("b", series(&|second| Some(second.begun as f64))),
+                ],
+            },
+            &["files complete", "objects begun"][..],
+        ),
+        (
+            Plot {
+                title: "Response time by second, ms",
+                x: ("second", Scale::Linear),
+                y: Scale::Logarithmic,
+                lines: vec![("a", quantile(0.5)), ("b", quantile(0.99)), ("c", quantile(1.0))],
+            },
+            &["median", "p99", "longest"],
+        ),
+        (
+            Plot {
+                title: "Times by share of files, ms",
+                x: ("percent not above", Scale::Nines),
+                y: Scale::Logarithmic,
+                lines: vec![("a", nines(&record.response)), ("b", nines(&record.service))],
+            },
+            &[
+                "response, from when it was meant",
+                "service, from when it was asked",
+            ],
+        ),
+        (
+            Plot {
+                title: "Object time by object size, ms",
+                x: ("bytes of the object (decile)", Scale::Logarithmic),
+                y: Scale::Logarithmic,
+                lines: vec![
+                    ("a", deciles(report, |times| times.p50)),
+                    ("b", deciles(report, |times| times.p99)),
+                ],
+            },
+            &["median", "p99"],
+        ),
+    ];
+    *html += "<div class=\"plots\">";
+    for (plot, key) in plots {
+        let svg = plot.draw();
+        if svg.is_empty() {
+            continue;
+        }
+        let words = ["a", "b", "c"].iter().zip(key);
+        let words: String = words
+            .map(|(class, word)| format!("<span><i class=\"{class}\"></i>{word}</span> "))
+            .collect();
+        let _ = write!(html, "<figure>{svg}<figcaption>{words}</figcaption></figure>");
+    }
+    *html += "</div>\n";
+}
+
+/// Quantiles at evenly spaced nines, as far as there are values to tell them apart.
+fn nines(times: &Times) -> Vec<(f64, f64)> {
+    if times.count() == 0 {
+        return Vec::new();
+    }
+    let deepest = (times.count() as f64).log10().max(1.0);
+    (0..=100)
+        .map(|step| deepest * f64::from(step) / 100.0)
+        .map(|nines| {
+            let share = 1.0 - 10f64.powf(-nines);
+            (10f64.powf(nines), times.quantile(share).as_secs_f64() * 1e3)
+        })
+        .collect()
+}
+
+fn deciles(report: &Report, of: impl Fn(&Summary) -> f64) -> Vec<(f64, f64)> {
+    let each = report.deciles.iter();
+    each.map(|decile| (decile.bytes_max as f64, of(&decile.object_ms)))
+        .collect()
+}
+
+fn times(html: &mut String, report: &Report) {
+    let head = "<tr><th><th>count<th>mean<th>p50<th>p90<th>p99<th>p99.9<th>max</tr>\n";
+    let _ = write!(
+        html,
+        "<h2>Times, ms</h2>\n<p class=\"soft\">Response counts from when a file was meant to be asked for, service from when it was. \
+         Lag is this client's own lateness.</p>\n<div class=\"wide\"><table>{head}"
+    );
+    for (name, times) in report.times() {
+        row(html, name, times);
+    }
+    *html += "</table></div>\n";
+    if !report.deciles.is_empty() {
+        let _ = write!(
+            html,
+            "<h2>Objects by size, ms</h2>\n<p class=\"soft\">Deciles of the objects asked for; up to so many bytes.</p>\n<div class=\"wide\"><table>{head}"
+        );
+        for decile in &report.deciles {
+            row(html, &Bytes(decile.bytes_max).to_string(), &decile.object_ms);
+        }
+        *html += "</table></div>\n";
+    }
+}
+
+fn row(html: &mut String, name: &str, times: &Summary) {
+    let _ = write!(html, "<tr><td>{name}<td>{}", times.count);
+    for value in [times.mean, times.p50, times.p90, times.p99, times.p999, times.max] {
+        let _ = write!(html, "<td>{}", number(value));
+    }
+    *html += "</tr>\n";
+}
+
+fn counts(html: &mut String, report: &Report) {
+    let table6 = &report.table6;
+    let record = &report.run.record;
+    *html += "<h2>Connections and errors</h2>\n<div class=\"wide\"><table class=\"facts\">";
+    let mut rows = vec![
+        ("connects", table6.total_connects.to_string()),
+        (
+            "established",
+            format!("{} on average", number(table6.average_established)),
+        ),
+        (
+            "duration",
+            format!("{} ms on average", number(table6.average_duration_s * 1e3)),
+        ),
+        ("connect-seconds", number(table6.connect_seconds)),
+        ("closed by server", record.closed_by_server.to_string()),
+        ("sent again", record.resent.to_string()),
+        ("files failed", report.files_failed.to_string()),
+    ];
+    let errors: Vec<String> = report
+        .errors
+        .iter()
+        .map(|(trouble, count)| format!("{count} {}", name(*trouble)))
+        .collect();
+    rows.push((
+        "errors",
+        if errors.is_empty() {
+            "none".to_owned()
+        } else {
+            errors.join(", ")
+        },
+    ));
+    if let Some(metrics) = &report.webstone {
+        rows.push((
+            "WebStone",
+            format!(
+                "{} connections/s, {} Mbit/s, Little's load factor {}, {} ms, error level {} %",
+                number(metrics.connection_rate),
+                number(metrics.server_throughput),
+                number(metrics.littles_load_factor),
+                number(metrics.average_response_time),
+                number(metrics.error_level)
+            ),
+        ));
+    }
+    for (what, value) in rows {
+        let _ = writeln!(html, "<tr><th>{what}<td>{value}</tr>");
+    }
+    *html += "</table></div>\n";
+}
+
+fn facts(html: &mut String, report: &Report) {
+    let run = &report.run;
+    let ranks: Vec<String> = report.ranks.iter().map(u32::to_string).collect();
+    let unknown = || "unknown".to_owned();
+    let cpu: Vec<String> = run
+        .cpu
+        .iter()
+        .map(|share| format!("{:.0} %", share * 100.0))
+        .collect();
+    *html += "<h2>Provenance</h2>\n<div class=\"wide\"><table class=\"facts\">";
+    for (what, value) in [
+        ("command", run.command.join(" ")),
+        ("program", run.program.clone()),
+        ("kernel", run.kernel.clone().unwrap_or_else(unknown)),
+        ("processor", run.processor.clone().unwrap_or_else(unknown)),
+        ("clock", run.clock.clone()),
+        ("seed", run.seed.to_string()),
+        ("plan", run.plan.clone()),
+        ("ranks", format!("{} of {}", ranks.join(", "), run.size)),
+        ("client threads", cpu.join(", ")),
+    ] {
+        let _ = writeln!(html, "<tr><th>{what}<td>{}</tr>", escaped(&value));
+    }
+    for missing in &report.missing {
+        let share = &missing.share;
+        let _ = writeln!(
+            html,
+            "<tr><th>missing<td>rank {}: {} users, {} objects, {} files</tr>",
+            missing.rank,
+            share.users,
+            share.objects.map_or_else(unknown, |objects| objects.to_string()),
+            share.files.map_or_else(unknown, |files| files.to_string())
+        );
+    }
+    *html += "</table></div>\n";
+}
+
+/// Three significant digits.
+fn number(value: f64) -> String {
+    let digits = match value.abs() {
+        size if size == 0.0 || size >= 100.0 => 0,
+        size if size >= 10.0 => 1,
+        size if size >= 1.0 => 2,
+        _ => 3,
+    };
+    format!("{value:.digits$}")
+}
+
+fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;")
+        .replace('<', "&lt;")
+        .replace('>', "&gt;")
+        .replace('"', "&quot;")
+}

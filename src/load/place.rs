@@ -1,0 +1,158 @@
+//! Which machine of how many this is, and when all begin: from flags, or from what Slurm, Open MPI or
+//! Kubernetes tell the processes they start. Knows no load.
+
+use crate::cli::Failure;
+use crate::cli::load::PlaceFlags;
+use ::load::limits::RANKS_MAX;
+
+/// Variables for rank and number of ranks, and what sets them. Kubernetes says only which.
+const TOLD: [(&str, &str, Option<&str>); 3] = [
+    ("Slurm", "SLURM_PROCID", Some("SLURM_STEP_NUM_TASKS")),
+    ("Open MPI", "OMPI_COMM_WORLD_RANK", Some("OMPI_COMM_WORLD_SIZE")),
+    ("Kubernetes", "JOB_COMPLETION_INDEX", None),
+];
+
+/// A place among machines.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Place {
+    pub(super) rank: u32,
+    pub(super) size: u32,
+    /// Who said so.
+    pub(super) told_by: &'static str,
+    /// When all begin, in seconds since 1970.
+    pub(super) start_at: Option<f64>,
+}
+
+impl Place {
+    /// What flags and variables say.
+    pub(super) fn of(
+        flags: &PlaceFlags,
+        variable: impl Fn(&str) -> Option<String>,
+    ) -> Result<Place, Failure> {
+        let usage = |why: String| Failure::Usage(why);
+        let number = |name: &str| -> Result<Option<u32>, Failure> {
+            let Some(text) = variable(name) else {
+                return Ok(None);
+            };
+            let read = text.trim().parse();
+            read.map(Some).map_err(|_| {
+                usage(format!(
+                    "the variable {name} is `{}`, which is no number",
+                    text.escape_debug()
+                ))
+            })
+        };
+        let (mut rank, mut size, mut told_by) = (flags.rank, flags.size, "flags");
+        for (who, rank_name, size_name) in TOLD {
+            if rank.is_some() {
+                break;
+            }
+            let Some(told) = number(rank_name)? else { continue };
+            let told_size = match size_name {
+                Some(name) => number(name)?,
+                None => None,
+            };
+            // Slurm numbers the batch script too, where nobody else runs: only a step has a number of tasks.
+            if size_name.is_some() && told_size.is_none() {
+                continue;
+            }
+            (rank, size, told_by) = (Some(told), size.or(told_size), who);
+            if size.is_none() {
+                return Err(usage(format!(
+                    "{who} says that this is rank {told} ({rank_name}), but not of how many: say --size"
+                )));
+            }
+        }
+        let (rank, size) = match (rank, size) {
+            (None, None) => (0, 1),
+            (Some(rank), Some(size)) => (rank, size),
+            (Some(_), None) => {
+                return Err(usage("`--rank` needs `--size`: of how many machines?".to_owned()));
+            }
+            (None, Some(1)) => (0, 1),
+            (None, Some(_)) => {
+                return Err(usage(
+                    "`--size` needs `--rank`: which of them is this?".to_owned(),
+                ));
+            }
+        };
+        if size == 0 || size > RANKS_MAX {
+            return Err(usage(format!("{size} ranks; there may be 1 to {RANKS_MAX}")));
+        }
+        if rank >= size {
+            return Err(usage(format!(
+                "rank {rank} of {size}; ranks are 0 to {}",
+                size - 1
+            )));
+        }
+        Ok(Place {
+            rank,
+            size,
+            told_by,
+            start_at: flags.start_at,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(
+        rank: Option<u32>,
+        size: Option<u32>,
+        variables: &[(&str, &str)],
+        want: Result<(u32, u32), &str>,
+    ) {
+        let flags = PlaceFlags {
+            rank,
+            size,
+            start_at: None,
+        };
+        let variable = |name: &str| {
+            let found = variables.iter().find(|(key, _)| *key == name);
+            found.map(|(_, value)| (*value).to_owned())
+        };
+        match (Place::of(&flags, variable), want) {
+            (Ok(place), Ok(want)) => assert_eq!((place.rank, place.size), want, "{variables:?}"),
+            (Err(error), Err(fragment)) => assert!(error.to_string().contains(fragment), "{error}"),
+            (got, want) => panic!("{variables:?}: {got:?} instead of {want:?}"),
+        }
+    }
+
+    #[test]
+    fn places_come_from_flags_then_from_who_started_it() {
+        check(None, None, &[], Ok((0, 1)));
+        check(
+            Some(1),
+            Some(3),
+            &[("SLURM_PROCID", "2"), ("SLURM_STEP_NUM_TASKS", "3")],
+            Ok((1, 3)),
+        );
+        check(
+            None,
+            None,
+            &[("SLURM_PROCID", "2"), ("SLURM_STEP_NUM_TASKS", "3")],
+            Ok((2, 3)),
+        );
+        check(
+            None,
+            None,
+            &[("SLURM_PROCID", "0"), ("SLURM_NTASKS", "3")],
+            Ok((0, 1)),
+        );
+        check(
+            None,
+            None,
+            &[("OMPI_COMM_WORLD_RANK", "4"), ("OMPI_COMM_WORLD_SIZE", "8")],
+            Ok((4, 8)),
+        );
+        check(None, Some(5), &[("JOB_COMPLETION_INDEX", "3")], Ok((3, 5)));
+        check(None, None, &[("JOB_COMPLETION_INDEX", "3")], Err("say --size"));
+        check(Some(3), Some(3), &[], Err("ranks are 0 to 2"));
+        check(Some(3), None, &[], Err("needs `--size`"));
+        check(None, Some(3), &[], Err("needs `--rank`"));
+        check(Some(0), Some(9999), &[], Err("1 to 4096"));
+        check(None, None, &[("SLURM_PROCID", "x")], Err("SLURM_PROCID"));
+    }
+}

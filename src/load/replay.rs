@@ -1,0 +1,103 @@
+//! An access log as a list of arrivals: what was asked for and when, in the log's own timing.
+//!
+//! Clocks of logs tick in seconds, so the requests of one second are spread over it evenly, in their order; a log
+//! with finer times keeps them. Lines out of order are put in order, as logs are written when an answer ends.
+
+use super::log;
+use crate::cli::Failure;
+use ::load::work::Work;
+use measure::Duration;
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Requests of a log at the most: 20 bytes each.
+const REQUESTS_MAX: usize = 50_000_000;
+const SECOND: i128 = 1_000_000_000;
+
+/// What a log says.
+#[derive(Clone, Debug)]
+pub(super) struct Replay {
+    /// When each request came, from the first one, at the speed asked for.
+    pub(super) times: Arc<[Duration]>,
+    /// Which object each of them was for.
+    pub(super) order: Arc<[u32]>,
+}
+
+/// Reads a log.
+///
+/// # Errors
+/// `Usage` if it is not there or has nothing to replay, `System` if it cannot be read.
+pub(super) fn read(path: &Path, speed: f64) -> Result<(Work, Replay), Failure> {
+    let name = path.display();
+    if !(speed > 0.0 && speed.is_finite()) {
+        return Err(Failure::Usage(format!(
+            "`--speed` is {speed}; it must be more than 0"
+        )));
+    }
+    let mut numbers: HashMap<String, u32> = HashMap::new();
+    let mut requests: Vec<(i128, u32)> = Vec::new();
+    let passed_over = log::each(path, |get| {
+        if requests.len() >= REQUESTS_MAX {
+            return Err(Failure::Usage(format!(
+                "`{name}` has more than {REQUESTS_MAX} requests; replay a part of it"
+            )));
+        }
+        let next = numbers.len() as u32;
+        requests.push((get.at_ns, *numbers.entry(get.target.to_owned()).or_insert(next)));
+        Ok(())
+    })?;
+    if requests.is_empty() {
+        return Err(Failure::Usage(format!(
+            "`{name}` has no GET of a path to replay ({passed_over} lines are something else)"
+        )));
+    }
+    if passed_over > 0 {
+        tracing::warn!("{passed_over} lines of {name} are no GET of a path and are not replayed");
+    }
+    let mut paths = vec![String::new(); numbers.len()];
+    for (path, number) in numbers {
+        paths[number as usize] = path;
+    }
+    let replay = Replay {
+        times: spread(&mut requests, speed),
+        order: requests.iter().map(|&(_, object)| object).collect(),
+    };
+    Ok((Work::of_paths(paths), replay))
+}
+
+/// Puts requests in order and spreads those of whole seconds evenly; times from the first one.
+fn spread(requests: &mut [(i128, u32)], speed: f64) -> Arc<[Duration]> {
+    requests.sort_by_key(|&(at, _)| at);
+    let whole = requests.iter().all(|&(at, _)| at % SECOND == 0);
+    if whole {
+        for second in requests.chunk_by_mut(|a, b| a.0 == b.0) {
+            let count = second.len() as i128;
+            for (position, request) in (0..).zip(second) {
+                request.0 += position * SECOND / count;
+            }
+        }
+    }
+    let first = requests.first().map_or(0, |&(at, _)| at);
+    let after = |&(at, _): &(i128, u32)| Duration::from_secs_f64((at - first) as f64 / 1e9 / speed);
+    requests.iter().map(after).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_of_a_second_are_spread_over_it() {
+        let mut requests = [(7, 0), (5, 1), (5, 2), (5, 3), (5, 4)].map(|(at, object)| (at * SECOND, object));
+        let times: Vec<u128> = spread(&mut requests, 2.0)
+            .iter()
+            .map(Duration::as_millis)
+            .collect();
+        assert_eq!(times, [0, 125, 250, 375, 1000]);
+        assert_eq!(requests.map(|(_, object)| object), [1, 2, 3, 4, 0]);
+        let mut fine = [(5 * SECOND + 1_000_000, 0), (5 * SECOND, 1), (5 * SECOND, 2)];
+        let times: Vec<u128> = spread(&mut fine, 1.0).iter().map(Duration::as_millis).collect();
+        assert_eq!(times, [0, 0, 1]);
+    }
+}

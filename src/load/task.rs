@@ -1,0 +1,426 @@
+//! What a run is to do: who asks for what, which part of that is this machine's, and what each thread gets.
+//! Decides nothing about how requests are made, and sends none.
+
+use super::address::{Url, paths};
+use super::place::Place;
+use super::replay::{self, Replay};
+use crate::cli::Failure;
+use crate::cli::load::RunFlags;
+use crate::plan;
+use ::load::arrivals::{Arrivals, Process, Schedule};
+use ::load::connections::Mode;
+use ::load::crew::{Model, Setup, Step, Supply};
+use ::load::limits::USERS_MAX;
+use ::load::manifest::{Digesting, Kind, Manifest};
+use ::load::plan::{Layout, Population};
+use ::load::run::Share;
+use ::load::surge::Surge;
+use ::load::webstone::List;
+use ::load::work::Work;
+use client::session::{Ending, Version};
+use measure::{Duration, Seed};
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::sync::Arc;
+
+/// Descriptors that are not connections, for each thread and for all.
+const OWN_DESCRIPTORS: u64 = 16;
+/// Requests that the scripts of all users may hold together: 24 bytes each.
+const STEPS_MAX: usize = 40_000_000;
+/// What requests say they are from.
+const USER_AGENT: &str = concat!("weir/", env!("CARGO_PKG_VERSION"));
+
+/// Who asks.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Who {
+    Users(u32),
+    Clients(u32),
+    Sessions(Schedule, Process),
+    Rate(Schedule, Process),
+    /// Whoever asked when the log was written.
+    Replay,
+}
+
+/// What objects come from.
+#[derive(Debug)]
+pub(super) enum What {
+    Surge(Box<Surge>),
+    Webstone(List),
+    /// All objects in turn.
+    Each,
+    /// What a log says, when it says so.
+    Log(Replay),
+}
+
+/// A run before it begins.
+#[derive(Debug)]
+pub(super) struct Task {
+    pub(super) url: Url,
+    pub(super) work: Arc<Work>,
+    pub(super) what: What,
+    pub(super) who: Who,
+    pub(super) mode: Mode,
+    pub(super) seed: Seed,
+}
+
+/// What one machine's threads do, and what every machine is to do.
+#[derive(Debug)]
+pub(super) struct Split {
+    pub(super) models: Vec<Model>,
+    pub(super) shares: Vec<Share>,
+}
+
+impl Task {
+    pub(super) fn of(flags: &RunFlags) -> Result<Task, Failure> {
+        let url = Url::read(flags.url.as_deref().unwrap_or_default())?;
+        let site = flags.site.as_deref().map(plan::manifest).transpose()?;
+        let (work, what) = match (&site, &flags.urls, &flags.replay) {
+            (Some((name, manifest)), ..) => (
+                Work::of_manifest(manifest, &url.folder()),
+                What::of_manifest(name, manifest)?,
+            ),
+            (None, Some(file), _) => (paths(file)?, What::Each),
+            (None, None, Some(log)) => {
+                let (work, replay) = replay::read(log, flags.speed)?;
+                (work, What::Log(replay))
+            }
+            (None, None, None) => (Work::of_paths([url.path.clone()]), What::Each),
+        };
+        let process = flags.arrivals.unwrap_or(Process::Poisson);
+        let who = match (flags.users, flags.clients, &flags.sessions, &flags.rate) {
+            _ if matches!(what, What::Log(_)) => Who::Replay,
+            (Some(users), ..) => Who::Users(users),
+            (_, Some(clients), ..) => Who::Clients(clients),
+            (.., Some(sessions), _) => Who::Sessions(sessions.clone(), process),
+            (.., Some(rate)) => Who::Rate(rate.clone(), process),
+            _ if matches!(what, What::Surge(_)) => Who::Users(40),
+            _ => Who::Clients(10),
+        };
+        let usage = |why: String| Err(Failure::Usage(why));
+        match who {
+            Who::Users(n) | Who::Clients(n) if n == 0 || n > USERS_MAX => {
+                return usage(format!("{n} users or clients; there may be 1 to {USERS_MAX}"));
+            }
+            Who::Users(_) | Who::Sessions(..) if !matches!(what, What::Surge(_)) => {
+                return usage(
+                    "`--users` and those of `--sessions` sleep as the models of a Surge say; name the --site of one"
+                        .to_owned(),
+                );
+            }
+            _ => {}
+        }
+        let mode = flags.mode.unwrap_or(match what {
+            What::Webstone(_) => Mode::Http10,
+            What::Surge(_) | What::Each | What::Log(_) => Mode::Serial,
+        });
+        let seed = site.as_ref().map_or(Seed(1), |(_, manifest)| manifest.seed);
+        Ok(Task {
+            url,
+            work: Arc::new(work),
+            what,
+            who,
+            mode,
+            seed: flags.seed.map_or(seed, Seed),
+        })
+    }
+
+    /// Users or clients of a machine that is given `size` parts.
+    pub(super) fn lines(&self, size: u32) -> u32 {
+        match self.who {
+            Who::Users(n) | Who::Clients(n) => n.div_ceil(size),
+            Who::Sessions(..) | Who::Rate(..) | Who::Replay => u32::MAX,
+        }
+    }
+
+    /// Whether there are descriptors for those who keep a connection.
+    pub(super) fn fits(
+        &self,
+        size: u32,
+        lanes: u32,
+        descriptors: u64,
+        threads: usize,
+    ) -> Result<(), Failure> {
+        let room = descriptors.saturating_sub(OWN_DESCRIPTORS * (threads as u64 + 1));
+        let keeps =
+            matches!(self.mode, Mode::Serial | Mode::Pipelined) || matches!(self.who, Who::Clients(_));
+        let lines = self.lines(size).saturating_mul(lanes);
+        match self.who {
+            Who::Users(n) | Who::Clients(n) if n < size => Err(Failure::Usage(format!(
+                "{n} users or clients cannot be spread over {size} machines"
+            ))),
+            Who::Sessions(..) | Who::Rate(..) | Who::Replay if lanes > 1 && !matches!(self.who, Who::Sessions(..)) => {
+                Err(Failure::Usage(
+                    "`--connections-per-user` is for --users, --sessions and --clients; arrivals share --connections".to_owned(),
+                ))
+            }
+            Who::Users(_) | Who::Clients(_) if keeps && u64::from(lines) > room => {
+                Err(Failure::Usage(format!(
+                    "they keep {lines} connections in mode {}, and this process may have {descriptors} descriptors: \
+                     raise `ulimit -n`, use fewer, more machines (--size), or early-close or http10 for users who sleep",
+                    self.mode.name()
+                )))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    pub(super) fn setup(&self, flags: &RunFlags) -> Setup {
+        let version = match self.mode {
+            Mode::Http10 => Version::Http10,
+            Mode::Serial | Mode::Pipelined | Mode::EarlyClose => Version::Http11,
+        };
+        Setup {
+            work: Arc::clone(&self.work),
+            mode: self.mode,
+            ending: Arc::new(Ending::new(version, &self.url.authority, USER_AGENT)),
+            duration: flags.duration,
+            grace: flags.grace,
+            timeout: flags.timeout,
+            verify: flags.verify,
+            lanes: flags.connections_per_user,
+        }
+    }
+
+    /// What is asked for, in a word.
+    pub(super) fn workload(&self) -> &'static str {
+        match self.what {
+            What::Surge(_) => "surge",
+            What::Webstone(_) => "webstone",
+            What::Each => "each",
+            What::Log(_) => "replay",
+        }
+    }
+
+    /// Who asks, in a word.
+    pub(super) fn model(&self) -> &'static str {
+        match self.who {
+            Who::Users(_) => "users",
+            Who::Clients(_) => "clients",
+            Who::Sessions(..) => "sessions",
+            Who::Rate(_, Process::Poisson) => "poisson",
+            Who::Rate(_, Process::Constant) => "constant",
+            Who::Replay => "replay",
+        }
+    }
+
+    /// Digest of everything that decides what is asked for and when, over all machines.
+    pub(super) fn digest(&self, flags: &RunFlags) -> String {
+        let mut out = Digesting::new(std::io::sink());
+        let said = (|| {
+            writeln!(
+                out,
+                "{} {} {:?} {} {} {} {} {}",
+                self.workload(),
+                self.mode.name(),
+                self.who,
+                self.seed.0,
+                flags.duration.as_nanos(),
+                flags.stagger.as_nanos(),
+                flags.verify,
+                flags.connections_per_user
+            )?;
+            for file in &self.work.files {
+                writeln!(out, "{} {:?} {:?}", file.path, file.bytes, file.xxh3)?;
+            }
+            for object in &self.work.objects {
+                writeln!(out, "{object:?}")?;
+            }
+            match &self.what {
+                What::Surge(surge) => writeln!(out, "{}", ::load::site::sequence_digest(surge)),
+                What::Log(replay) => writeln!(out, "{:?} {:?}", replay.times, replay.order),
+                What::Webstone(list) => writeln!(out, "{list:?}"),
+                What::Each => Ok(()),
+            }
+        })();
+        debug_assert!(said.is_ok(), "a sink takes everything");
+        out.finish().1
+    }
+
+    /// The order in which objects are taken in turn: one pass.
+    fn order(&self) -> Arc<[u32]> {
+        match &self.what {
+            What::Surge(surge) => surge.sequence().collect(),
+            What::Log(replay) => Arc::clone(&replay.order),
+            What::Webstone(_) | What::Each => (0..self.work.objects.len() as u32).collect(),
+        }
+    }
+
+    /// What each thread of this machine does, and what every machine is to do.
+    pub(super) fn split(&self, flags: &RunFlags, place: &Place, threads: usize) -> Result<Split, Failure> {
+        let whom = |number, stagger| Population::Users { number, stagger };
+        match (&self.who, &self.what) {
+            (Who::Users(users), What::Surge(surge)) => {
+                self.scripts(surge, whom(*users, flags.stagger), flags, place, threads)
+            }
+            (Who::Sessions(schedule, process), What::Surge(surge)) => {
+                let who = Population::Sessions {
+                    schedule: schedule.clone(),
+                    process: *process,
+                };
+                self.scripts(surge, who, flags, place, threads)
+            }
+            (Who::Users(clients) | Who::Clients(clients), _) => Ok(self.clients(*clients, place, threads)),
+            (Who::Sessions(schedule, process) | Who::Rate(schedule, process), _) => {
+                let arrivals = |shard, shards| Arrivals::new(*process, schedule, self.seed, shard, shards);
+                Ok(self.arrivals(arrivals, flags, place, threads))
+            }
+            (Who::Replay, what) => {
+                let times = match what {
+                    What::Log(replay) => Arc::clone(&replay.times),
+                    _ => Arc::default(),
+                };
+                let arrivals = |shard, shards| Arrivals::given(Arc::clone(&times), shard, shards);
+                Ok(self.arrivals(arrivals, flags, place, threads))
+            }
+        }
+    }
+
+    fn clients(&self, clients: u32, place: &Place, threads: usize) -> Split {
+        let order = self.order();
+        let supply = |client: u32| match &self.what {
+            What::Webstone(list) => Supply::Weighted(list.choices(self.seed, client)),
+            What::Surge(_) | What::Each | What::Log(_) => Supply::Turn {
+                next: client as usize % order.len(),
+                stride: clients as usize % order.len(),
+                order: Arc::clone(&order),
+            },
+        };
+        let of_thread = |thread: u32| {
+            (place.rank + place.size * thread..clients)
+                .step_by(place.size as usize * threads)
+                .map(|client| (Duration::ZERO, supply(client)))
+        };
+        let share = |rank| Share {
+            users: u64::from((clients + place.size - 1 - rank) / place.size),
+            objects: None,
+            files: None,
+            bytes: None,
+        };
+        Split {
+            models: (0..threads as u32)
+                .map(|thread| Model::Closed(of_thread(thread).collect()))
+                .collect(),
+            shares: (0..place.size).map(share).collect(),
+        }
+    }
+
+    fn arrivals(
+        &self,
+        arrivals: impl Fn(u64, u64) -> Arrivals,
+        flags: &RunFlags,
+        place: &Place,
+        threads: usize,
+    ) -> Split {
+        let order = self.order();
+        let (rank, size) = (u64::from(place.rank), u64::from(place.size));
+        let supply = || match &self.what {
+            What::Webstone(list) => Supply::Weighted(list.choices(self.seed, 0)),
+            What::Surge(_) | What::Each | What::Log(_) => Supply::Turn {
+                order: Arc::clone(&order),
+                next: 0,
+                stride: 1,
+            },
+        };
+        // Each rank has every size-th arrival, and of these each thread every threads-th.
+        let model = |thread: u64| Model::Open {
+            arrivals: arrivals(rank + size * thread, size * threads as u64),
+            supply: supply(),
+            lines_max: flags.connections.div_ceil(threads as u32),
+        };
+        let mut shares = vec![Share::NONE; place.size as usize];
+        let mut weighted = match &self.what {
+            What::Webstone(list) => Some(list.choices(self.seed, 0)),
+            _ => None,
+        };
+        for (number, _) in arrivals(0, 1).take_while(|&(_, at)| at < flags.duration) {
+            let object = match &mut weighted {
+                Some(choices) => choices.next().unwrap_or(0) as u32,
+                None => order[(number % order.len() as u64) as usize],
+            };
+            let files = &self.work.objects[object as usize];
+            let bytes = files.iter().map(|&file| self.work.files[file as usize].bytes);
+            shares[(number % size) as usize].add(&Share {
+                users: 0,
+                objects: Some(1),
+                files: Some(files.len() as u64),
+                bytes: bytes.sum(),
+            });
+        }
+        Split {
+            models: (0..threads as u64).map(model).collect(),
+            shares,
+        }
+    }
+
+    /// Surge users with what the plan gives each of them.
+    fn scripts(
+        &self,
+        surge: &Surge,
+        who: Population,
+        flags: &RunFlags,
+        place: &Place,
+        threads: usize,
+    ) -> Result<Split, Failure> {
+        let layout = Layout {
+            who,
+            duration: flags.duration,
+            nominal: Duration::ZERO,
+            size: place.size,
+        };
+        let plan = ::load::plan::plan(surge, layout);
+        let mut shares = vec![Share::NONE; place.size as usize];
+        for user in 0..plan.users() {
+            shares[(user % place.size) as usize].users += 1;
+        }
+        let mut scripts: BTreeMap<u32, (Duration, Vec<Step>)> = BTreeMap::new();
+        let mut steps = 0;
+        for request in plan {
+            shares[request.rank as usize].add(&Share {
+                users: 0,
+                objects: Some(u64::from(request.intended_ns.is_some())),
+                files: Some(1),
+                bytes: Some(request.size),
+            });
+            if request.rank != place.rank {
+                continue;
+            }
+            steps += 1;
+            if steps > STEPS_MAX {
+                return Err(Failure::Usage(format!(
+                    "the users of one machine ask for more than {STEPS_MAX} files in {} s; use fewer, a shorter run, or more machines",
+                    flags.duration.as_secs()
+                )));
+            }
+            let start = Duration::from_nanos(request.intended_ns.unwrap_or(0));
+            let script = scripts.entry(request.user).or_insert((start, Vec::new()));
+            script.1.push(Step {
+                file: request.file,
+                begins: request.intended_ns.is_some(),
+                last: request.last,
+                off: Duration::from_nanos(request.off_ns),
+            });
+        }
+        let mut models: Vec<Vec<(Duration, Supply)>> = (0..threads).map(|_| Vec::new()).collect();
+        for (number, (start, steps)) in scripts.into_values().enumerate() {
+            let steps = steps.into();
+            models[number % threads].push((start, Supply::Script { steps, next: 0 }));
+        }
+        Ok(Split {
+            models: models.into_iter().map(Model::Closed).collect(),
+            shares,
+        })
+    }
+}
+
+impl What {
+    fn of_manifest(name: &str, manifest: &Manifest) -> Result<What, Failure> {
+        Ok(match manifest.kind {
+            Kind::Surge => What::Surge(Box::new(plan::surge(name, manifest)?)),
+            Kind::Webstone => {
+                let list = manifest.set.parse();
+                What::Webstone(list.map_err(|why: String| Failure::Usage(format!("`{name}`: {why}")))?)
+            }
+            Kind::Microscape => What::Each,
+        })
+    }
+}

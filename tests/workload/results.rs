@@ -1,0 +1,533 @@
+//! What results are written as, how those of several machines are put together, and how two are compared.
+
+use crate::run::{Served, served};
+use crate::{conforms, lines, printed, refused, weir};
+use serde_json::Value;
+use std::fs;
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use tempfile::TempDir;
+
+const PATIENT: [&str; 3] = ["--quiet", "--lag-max", "60s"];
+
+fn folder() -> TempDir {
+    TempDir::new().expect("a folder")
+}
+
+fn file(dir: &TempDir, name: &str) -> String {
+    dir.path().join(name).to_str().expect("text").to_owned()
+}
+
+fn read(path: &str) -> String {
+    fs::read_to_string(path).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+/// The last line of a file of results.
+fn last(path: &str) -> Value {
+    lines(&read(path)).pop().expect("a result")
+}
+
+fn number(result: &Value, name: &str) -> u64 {
+    result[name]
+        .as_u64()
+        .unwrap_or_else(|| panic!("{name}: {result}"))
+}
+
+/// Runs a load that must end well.
+fn load(arguments: &[&str]) {
+    printed(&[&["load"], arguments, &PATIENT].concat());
+}
+
+/// Ranks of one load, all started at once with an agreed start.
+fn ranks(site: &Served, dir: &TempDir, more: &[&str], ranks: u32) -> Vec<String> {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970");
+    let start = (now.as_secs_f64() + 3.0).to_string();
+    let start_rank = |rank: u32| -> Child {
+        Command::new(env!("CARGO_BIN_EXE_weir"))
+            .args(["load", &site.url, "--site", site.path()])
+            .args(more)
+            .args(PATIENT)
+            .args(["--rank", &rank.to_string(), "--size", &ranks.to_string()])
+            .args(["--start-at", &start, "--out", &file(dir, "rank-{rank}.json")])
+            .stdout(Stdio::null())
+            .spawn()
+            .expect("a rank")
+    };
+    let started: Vec<Child> = (0..ranks).map(start_rank).collect();
+    for mut rank in started {
+        let status = rank.wait().expect("an end");
+        assert!(status.success(), "{status}");
+    }
+    (0..ranks)
+        .map(|rank| file(dir, &format!("rank-{rank}.json")))
+        .collect()
+}
+
+#[test]
+fn merges_are_exact_in_any_order_and_grouping() {
+    let site = served(&["surge", "--files", "80", "--size-max", "50000"]);
+    let dir = folder();
+    let users = ["--users", "30", "--stagger", "10ms", "--duration", "2s"];
+    let parts = ranks(&site, &dir, &users, 3);
+    let merge = |files: &[&String], out: &str, code: i32| -> Value {
+        let out = file(&dir, out);
+        let mut arguments = vec!["load", "merge", "--quiet", "--out", &out];
+        arguments.extend(files.iter().map(|file| file.as_str()));
+        let output = weir(&arguments);
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{errors}");
+        let all = lines(&read(&out));
+        conforms("load-result.schema.json", &all);
+        last(&out)
+    };
+    let whole = merge(&parts.iter().collect::<Vec<_>>(), "whole.json", 0);
+    assert_eq!(whole["missing"], serde_json::json!([]));
+    for name in ["objects", "files", "content_bytes", "connections"] {
+        let sum: u64 = parts.iter().map(|part| number(&last(part), name)).sum();
+        assert_eq!(number(&whole, name), sum, "{name}");
+    }
+    assert_eq!(
+        number(&whole["response_ms"], "count"),
+        number(&whole, "files"),
+        "every time is in the histogram of all"
+    );
+    let backwards: Vec<&String> = parts.iter().rev().chain([&parts[1]]).collect();
+    assert_eq!(merge(&backwards, "backwards.json", 0), whole);
+    let part = merge(&[&parts[2], &parts[0]], "part.json", 3);
+    assert_eq!(part["missing"][0]["rank"], 1);
+    assert_eq!(part["missing"][0]["users"], 10);
+    assert_eq!(part["missing"][0]["objects"], part["shares"][1]["objects"]);
+    let again = merge(&[&file(&dir, "part.json"), &parts[1], &parts[2]], "again.json", 0);
+    assert_eq!(again, whole);
+    assert_eq!(read(&file(&dir, "again.json")), read(&file(&dir, "whole.json")));
+
+    // What is of another run is refused.
+    let other = file(&dir, "other.json");
+    load(&[
+        &site.url,
+        "--site",
+        site.path(),
+        "--users",
+        "31",
+        "--duration",
+        "1s",
+        "--rank",
+        "1",
+        "--size",
+        "3",
+        "--out",
+        &other,
+    ]);
+    let error = refused(&["load", "merge", &parts[0], &other], 2);
+    assert!(error.contains("not of one run"), "{error}");
+    let error = refused(
+        &[
+            "load",
+            "merge",
+            &site.dir.path().join("manifest.json").to_string_lossy(),
+        ],
+        2,
+    );
+    assert!(error.contains("line 1"), "{error}");
+}
+
+/// A rank that comes too late for the agreed start does not begin.
+#[test]
+fn a_late_rank_does_not_begin() {
+    let error = refused(
+        &[
+            "load",
+            "http://127.0.0.1:1/",
+            "--rank",
+            "0",
+            "--size",
+            "2",
+            "--start-at",
+            "1000",
+        ],
+        3,
+    );
+    assert!(error.contains("late for the agreed start"), "{error}");
+}
+
+#[test]
+fn a_result_is_a_table_a_log_and_a_page_too() {
+    let site = served(&["surge", "--files", "80", "--size-max", "50000"]);
+    let dir = folder();
+    let names = ["r.json", "r.csv", "r.hdr", "r.html"].map(|name| file(&dir, name));
+    let [json, csv, hdr, html] = &names;
+    load(&[
+        &site.url,
+        "--site",
+        site.path(),
+        "--users",
+        "20",
+        "--stagger",
+        "10ms",
+        "--duration",
+        "2s",
+        "--mode",
+        "http10",
+        "--out",
+        json,
+        "--csv",
+        csv,
+        "--hdr",
+        hdr,
+        "--html",
+        html,
+    ]);
+    let result = last(json);
+    conforms("load-result.schema.json", std::slice::from_ref(&result));
+    assert_eq!(result["plan"].as_str().map(str::len), Some(32));
+    assert_eq!(
+        number(&result["table6"], "total_connects"),
+        number(&result, "connections")
+    );
+    let deciles = result["deciles"].as_array().expect("a list");
+    let counted: u64 = deciles
+        .iter()
+        .map(|decile| number(&decile["object_ms"], "count"))
+        .sum();
+    assert_eq!(counted, number(&result, "objects"));
+
+    let table = read(csv);
+    let mut rows = table.lines();
+    let head: Vec<&str> = rows.next().expect("a head").split(',').collect();
+    assert_eq!(head[..5], ["second", "begun", "files", "bytes", "errors"]);
+    let files: u64 = rows
+        .map(|row| {
+            let cells: Vec<&str> = row.split(',').collect();
+            assert_eq!(cells.len(), head.len(), "{row}");
+            cells[2].parse::<u64>().expect("a number")
+        })
+        .sum();
+    assert_eq!(files, number(&result, "files"));
+
+    let log = read(hdr);
+    assert!(log.starts_with("#[weir"), "{log}");
+    for tag in [
+        "response",
+        "service",
+        "object",
+        "connect",
+        "first-byte",
+        "transfer",
+        "lag",
+    ] {
+        let line = log.lines().find(|line| line.starts_with(&format!("Tag={tag},")));
+        let written = line
+            .and_then(|line| line.rsplit(',').next())
+            .unwrap_or_else(|| panic!("{tag}: {log}"));
+        assert!(written.starts_with("HISTF"), "{written}");
+    }
+
+    let page = read(html);
+    assert_eq!(page.matches("<svg").count(), 4);
+    assert!(page.contains("prefers-color-scheme:dark") && page.contains("width=device-width"));
+    for fetched in ["src=", "href=", "url(", "@import", "<script"] {
+        assert!(!page.contains(fetched), "a page needs no network: {fetched}");
+    }
+    assert!(!page.contains("NaN"), "{page}");
+}
+
+#[test]
+fn rates_change_when_they_were_to() {
+    let site = served(&["webstone"]);
+    let dir = folder();
+    let json = file(&dir, "r.json");
+    load(&[
+        &site.url,
+        "--site",
+        site.path(),
+        "--rate",
+        "20,100@1s,0@2s",
+        "--arrivals",
+        "constant",
+        "--duration",
+        "3s",
+        "--out",
+        &json,
+    ]);
+    let result = last(&json);
+    assert_eq!(
+        number(&result, "objects_begun"),
+        120 + 1,
+        "one more at the end of the second"
+    );
+    assert_eq!(result["schedule"], "20,100@1s,0@2s");
+}
+
+#[test]
+fn sessions_come_and_go() {
+    let site = served(&[
+        "surge",
+        "--files",
+        "80",
+        "--size-max",
+        "50000",
+        "--off-time",
+        "constant(0.05)",
+    ]);
+    let dir = folder();
+    let json = file(&dir, "r.json");
+    load(&[
+        &site.url,
+        "--site",
+        site.path(),
+        "--sessions",
+        "20",
+        "--duration",
+        "3s",
+        "--out",
+        &json,
+    ]);
+    let result = last(&json);
+    let sessions = result["shares"][0]["users"].as_u64().expect("a number");
+    assert!(
+        (29..=91).contains(&sessions),
+        "four standard deviations about 60: {sessions}"
+    );
+    // One connection for each session, and a session is over soon.
+    assert!(number(&result, "connections") <= sessions, "{sessions}");
+    assert_eq!(result["model"], "sessions");
+}
+
+#[test]
+fn a_log_is_replayed_in_its_own_time() {
+    let site = served(&["webstone"]);
+    let dir = folder();
+    let (log, json) = (file(&dir, "access.log"), file(&dir, "r.json"));
+    let line = |second: u32, request: &str| {
+        format!("127.0.0.1 - - [10/Oct/2020:13:55:{second} +0000] \"{request} HTTP/1.1\" 200 500\n")
+    };
+    let text = [
+        line(30, "GET /file500.html"),
+        line(30, "GET /file500.html"),
+        line(34, "GET /file500.html"),
+        line(34, "POST /file500.html"),
+        "nonsense\n".to_owned(),
+    ];
+    fs::write(&log, text.concat()).expect("written");
+    let run = [
+        site.url.as_str(),
+        "--replay",
+        &log,
+        "--duration",
+        "3s",
+        "--out",
+        &json,
+        "--json",
+        "--lag-max",
+        "60s",
+    ];
+    let output = weir(&[&["load"], &run[..], &["--speed", "2"]].concat());
+    assert_eq!(
+        output.status.code(),
+        Some(0),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    assert!(String::from_utf8_lossy(&output.stderr).contains("2 lines"));
+    let result = last(&json);
+    assert_eq!(number(&result, "files"), 3);
+    // Four seconds of the log are two at twice its speed.
+    let begun = |second: usize| result["record"]["seconds"][second]["begun"].as_u64();
+    assert_eq!(
+        (begun(0), begun(1), begun(2)),
+        (Some(2), Some(0), Some(1)),
+        "{result}"
+    );
+    fs::write(&log, "nonsense\n").expect("written");
+    let error = refused(&["load", &site.url, "--replay", &log], 2);
+    assert!(error.contains("no GET"), "{error}");
+}
+
+/// A server on one thread whose every answer takes so long.
+fn slow(each: Duration) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("an address");
+    std::thread::spawn(move || {
+        let (_nobody, news) = std::sync::mpsc::channel::<()>();
+        for mut stream in listener.incoming().flatten() {
+            let mut piece = [0; 4096];
+            while matches!(stream.read(&mut piece), Ok(1..)) {
+                let _ = news.recv_timeout(each);
+                if stream
+                    .write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi")
+                    .is_err()
+                {
+                    break;
+                }
+            }
+        }
+    });
+    format!("http://{address}/")
+}
+
+#[test]
+fn a_slower_server_is_worse_and_an_equal_one_is_not() {
+    let dir = folder();
+    let run = |milliseconds: u64, name: &str| -> String {
+        let json = file(&dir, name);
+        let url = slow(Duration::from_millis(milliseconds));
+        load(&[&url, "--clients", "1", "--duration", "8s", "--out", &json]);
+        json
+    };
+    let (a, b) = (run(20, "a.json"), run(40, "b.json"));
+    let compared = |a: &str, b: &str, code: i32| -> Value {
+        let output = weir(&[
+            "compare",
+            a,
+            b,
+            "--json",
+            "--measure",
+            "p50_ms",
+            "--measure",
+            "files_per_s",
+        ]);
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert_eq!(output.status.code(), Some(code), "{said}");
+        let first = lines(&said).remove(0);
+        conforms("compare-result.schema.json", std::slice::from_ref(&first));
+        first
+    };
+    let worse = compared(&a, &b, 1);
+    assert_eq!(worse["worse"], serde_json::json!(["files_per_s", "p50_ms"]));
+    let p50 = worse["measures"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .find(|row| row["measure"] == "p50_ms");
+    let change = p50.and_then(|row| row["change"].as_f64()).expect("a change");
+    assert!((0.3..3.0).contains(&change), "about twice: {change}");
+    assert_eq!(worse["unit"], "piece");
+    compared(&b, &a, 0);
+    let same = compared(&a, &a, 0);
+    assert_eq!(same["measures"][0]["change"], 0.0);
+    assert_eq!(compared(&a, &b, 1), worse, "the same seed, the same intervals");
+    let words = weir(&["compare", &a, &b]);
+    assert!(
+        String::from_utf8_lossy(&words.stdout).contains("worse"),
+        "{words:?}"
+    );
+
+    let error = refused(&["compare", &a, "/nonexistent"], 2);
+    assert!(error.contains("/nonexistent"), "{error}");
+    let error = refused(&["compare", &a, &b, "--measure", "p98_ms"], 2);
+    assert!(error.contains("no measure"), "{error}");
+}
+
+#[test]
+fn the_highest_rate_that_meets_an_objective_is_found() {
+    let url = slow(Duration::from_millis(10));
+    let base = [
+        "load",
+        &url,
+        "--rate",
+        "20",
+        "--arrivals",
+        "constant",
+        "--connections",
+        "1",
+        "--threads",
+        "1",
+    ];
+    let search = [
+        "--duration",
+        "1s",
+        "--grace",
+        "1s",
+        "--lag-max",
+        "60s",
+        "--json",
+        "--failures-max",
+        "1",
+    ];
+    let said = printed(&[&base[..], &search, &["--slo", "p50<100ms"]].concat());
+    let found = lines(&said).pop().expect("an end");
+    assert_eq!(found["event"], "search");
+    // It answers a hundred a second at best; at twice that, half of a second's arrivals wait for long.
+    let load = found["load"].as_f64().expect("a load");
+    assert!((20.0..160.0).contains(&load), "{said}");
+    let output = weir(&[&base[..], &search, &["--slo", "p50<1ms"]].concat());
+    assert_eq!(
+        output.status.code(),
+        Some(1),
+        "{}",
+        String::from_utf8_lossy(&output.stdout)
+    );
+}
+
+/// A log of a plan says what the plan was drawn from.
+#[test]
+fn a_log_tells_the_habits_of_those_who_wrote_it() {
+    let dir = folder();
+    let log = file(&dir, "access.jsonl");
+    let plan = printed(&[
+        "load",
+        "plan",
+        "--users",
+        "60",
+        "--duration",
+        "1000s",
+        "--nominal",
+        "1ms",
+    ]);
+    let (mut text, mut at) = (String::new(), 0);
+    for request in lines(&plan) {
+        at = request["intended_ns"].as_u64().unwrap_or(at + 1_000_000);
+        text += &format!(
+            "10.0.0.{} - - [10/Oct/2020:{:02}:{:02}:{:02} +0000] \"GET {} HTTP/1.1\" 200 {}\n",
+            request["user"],
+            13 + at / 3_600_000_000_000,
+            at / 60_000_000_000 % 60,
+            at / 1_000_000_000 % 60,
+            request["path"].as_str().expect("a path"),
+            request["size"]
+        );
+    }
+    text += "10.0.0.1 - - [10/Oct/2020:13:00:00 +0000] \"POST / HTTP/1.1\" 200 5\n";
+    fs::write(&log, text).expect("written");
+    let found = lines(&printed(&["load", "fit", &log, "--json"])).remove(0);
+    conforms("load-fit.schema.json", std::slice::from_ref(&found));
+    assert_eq!(number(&found, "passed_over"), 1);
+    assert_eq!(found["whole_seconds"], true);
+    assert_eq!(number(&found["estimates"], "clients"), 60);
+    let exponent = found["estimates"]["zipf_exponent"]
+        .as_f64()
+        .expect("enough files");
+    assert!((0.6..1.4).contains(&exponent), "{exponent}");
+    let words = printed(&["load", "fit", &log]);
+    for fragment in [
+        "--zipf-exponent",
+        "--off-time '",
+        "--request-size '",
+        "whole seconds only",
+    ] {
+        assert!(words.contains(fragment), "{fragment}: {words}");
+    }
+    // What is printed is what `weir site surge` takes.
+    let best = |stream: &str| {
+        let streams = found["estimates"]["streams"].as_array().expect("a list");
+        let found = streams.iter().find(|estimate| estimate["flag"] == stream);
+        found
+            .and_then(|estimate| estimate["candidates"][0]["model"].as_str())
+            .expect(stream)
+            .to_owned()
+    };
+    printed(&[
+        "load",
+        "plan",
+        "--duration",
+        "5s",
+        "--off-time",
+        &best("off-time"),
+        "--stack-distance",
+        &best("stack-distance"),
+    ]);
+    fs::write(&log, "").expect("written");
+    assert!(refused(&["load", "fit", &log], 2).contains("no GET"));
+}
