@@ -4,6 +4,7 @@
 mod cache;
 mod cli;
 mod demo;
+mod fetch;
 mod load;
 mod model;
 mod plan;
@@ -19,6 +20,7 @@ fn main() -> ExitCode {
         cli::Command::Serve(flags) => serve::run(&flags, &voice),
         cli::Command::Ctl(flags) => cli::ctl::run(&flags, &voice),
         cli::Command::Cache { what } => cache::run(&what, &voice),
+        cli::Command::Fetch(flags) => fetch::run(&flags, &voice),
         cli::Command::Completions(flags) => cli::manual::complete(&flags),
         cli::Command::Man(flags) => cli::manual::write(&flags),
         cli::Command::Model(flags) => model::run(&flags, &voice),

@@ -6,6 +6,7 @@ pub(crate) mod cache;
 pub(crate) mod ctl;
 mod environment;
 mod failure;
+pub(crate) mod fetch;
 pub(crate) mod load;
 pub(crate) mod manual;
 pub(crate) mod model;
@@ -78,6 +79,9 @@ pub(crate) enum Command {
         #[command(subcommand)]
         what: cache::Command,
     },
+
+    /// Fetches a page with all it embeds, as a browser would, and says where the time went
+    Fetch(Box<fetch::Flags>),
 
     /// Prints what a shell needs to complete commands and flags
     Completions(manual::Completions),

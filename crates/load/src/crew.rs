@@ -834,6 +834,8 @@ impl dial::Crew for Crew {
         match (line, happened) {
             (BELL, _) => self.end(port, now),
             (CLOCK, _) => self.arrive(port, now),
+            // Never asked for.
+            (_, Happened::Inspected(_)) => {}
             (line, Happened::Woken(at)) => self.woken(line, at, port, now),
             (line, Happened::Connected) => {
                 if let Phase::Fetching(fetch) = &mut self.users[(line - FIRST) as usize].phase

@@ -22,4 +22,4 @@ pub(crate) use files::cached_pages;
 pub(crate) use memory::SharedWords;
 pub(crate) use process::{block, fork, next_signal, unblock};
 pub(crate) use ring::{Completion, Ring, Sizes, Ticket};
-pub(crate) use sockets::{path_of, set_tcp_defer_accept};
+pub(crate) use sockets::{path_of, set_tcp_defer_accept, tcp_of};
