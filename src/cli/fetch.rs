@@ -32,7 +32,13 @@ pub(crate) struct Flags {
     pub(crate) mode: Manner,
 
     /// Fetches in each of these modes, commas between them, and compares
-    #[arg(long, value_name = "MODES", value_delimiter = ',', conflicts_with = "mode", help_heading = "How")]
+    #[arg(
+        long,
+        value_name = "MODES",
+        value_delimiter = ',',
+        conflicts_with = "mode",
+        help_heading = "How"
+    )]
     pub(crate) compare: Vec<Manner>,
 
     /// Connections at once [default: 4 for http10, otherwise 1]

@@ -109,7 +109,11 @@ pub(super) fn tcp_bytes(timeline: &Timeline) -> Option<u64> {
 
 /// All fetches of one mode.
 pub(super) fn spread(page: &Url, manner: Manner, runs: &[Run]) -> Value {
-    let of_mode = || runs.iter().filter(|run| run.manner == manner).map(|run| &run.timeline);
+    let of_mode = || {
+        runs.iter()
+            .filter(|run| run.manner == manner)
+            .map(|run| &run.timeline)
+    };
     let value = |of: &dyn Fn(&Timeline) -> Option<f64>| {
         let values: Option<Vec<f64>> = of_mode().map(of).collect();
         values.and_then(Spread::of).map(|spread| {

@@ -91,8 +91,12 @@ fn page(text: &str) -> Result<Url, Failure> {
     let url = url.map_err(|error| fault(format!("is no URL: {error}")))?;
     match url.scheme() {
         "http" if url.username().is_empty() && url.password().is_none() => Ok(url),
-        "http" => Err(fault("names and passwords in a URL are not sent; leave them out".to_owned())),
-        "https" => Err(fault("this program does not speak TLS; name an http URL".to_owned())),
+        "http" => Err(fault(
+            "names and passwords in a URL are not sent; leave them out".to_owned(),
+        )),
+        "https" => Err(fault(
+            "this program does not speak TLS; name an http URL".to_owned(),
+        )),
         other => Err(fault(format!("`{other}` is not spoken; name an http URL"))),
     }
 }
@@ -111,7 +115,10 @@ fn opened(dir: &Path) -> Result<(Store, Entries), Failure> {
     let store = Store::open(dir).map_err(refused)?;
     let (entries, damaged) = store.load().map_err(refused)?;
     if damaged > 0 {
-        tracing::warn!("{damaged} files in the cache `{}` are not whole and were passed over", dir.display());
+        tracing::warn!(
+            "{damaged} files in the cache `{}` are not whole and were passed over",
+            dir.display()
+        );
     }
     Ok((store, entries))
 }
@@ -184,7 +191,11 @@ fn say(flags: &Flags, page: &Url, manners: &[Manner], runs: &[Run], voice: &Voic
 }
 
 fn written(path: &Path, text: &str) -> Result<(), Failure> {
-    let file = OpenOptions::new().write(true).create(true).truncate(true).open(path);
+    let file = OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .open(path);
     file.and_then(|mut file| file.write_all(text.as_bytes()))
         .map_err(|error| Failure::System(format!("cannot write `{}`: {error}", path.display())))
 }
@@ -203,7 +214,10 @@ fn judged(runs: &[Run]) -> Result<(), Failure> {
                 1 => String::new(),
                 more => format!("; {} more are missing", more - 1),
             };
-            return Err(Failure::Failed(format!("{} `{}`: {why}{more}", run.manner, object.url)));
+            return Err(Failure::Failed(format!(
+                "{} `{}`: {why}{more}",
+                run.manner, object.url
+            )));
         }
     }
     Ok(())
@@ -215,7 +229,10 @@ mod tests {
 
     #[test]
     fn only_http_is_spoken() {
-        assert_eq!(page("localhost:8080/x").expect("fine").as_str(), "http://localhost:8080/x");
+        assert_eq!(
+            page("localhost:8080/x").expect("fine").as_str(),
+            "http://localhost:8080/x"
+        );
         for (text, fragment) in [
             ("https://h/", "TLS"),
             ("ftp://h/", "not spoken"),

@@ -44,19 +44,35 @@ pub(super) fn waterfall(page: &Url, run: &Run) -> String {
         },
     );
     for object in &timeline.objects {
-        let name = object.url.strip_prefix(&page[..url::Position::BeforePath]).unwrap_or(&object.url);
+        let name = object
+            .url
+            .strip_prefix(&page[..url::Position::BeforePath])
+            .unwrap_or(&object.url);
         let name: String = name.chars().filter(|c| !c.is_control()).collect();
         let since = |at: Instant| milliseconds(at.since(timeline.began));
         let or_dash = |at: Option<Instant>| at.map_or("-".to_owned(), since);
         let one = object.tries.last();
-        let (first, last) = (object.tries.iter().find_map(|one| one.first), one.and_then(|one| one.last));
+        let (first, last) = (
+            object.tries.iter().find_map(|one| one.first),
+            one.and_then(|one| one.last),
+        );
         let status = match &object.fate {
             Fate::Done(Source::Cache) => "cache".to_owned(),
-            Fate::Failed(_) => object.status.map_or("failed".to_owned(), |status| format!("{status}!")),
+            Fate::Failed(_) => object
+                .status
+                .map_or("failed".to_owned(), |status| format!("{status}!")),
             _ => object.status.map_or("-".to_owned(), |status| status.to_string()),
         };
-        let bytes: u64 = object.tries.iter().map(|one| one.head_bytes + one.body_bytes).sum();
-        let shown = if is_terminal { shortened(&name, names) } else { String::new() };
+        let bytes: u64 = object
+            .tries
+            .iter()
+            .map(|one| one.head_bytes + one.body_bytes)
+            .sum();
+        let shown = if is_terminal {
+            shortened(&name, names)
+        } else {
+            String::new()
+        };
         let _ = writeln!(
             text,
             "{shown:<names$} {status:>6} {bytes:>9} {:>8} {:>8} {:>8} {:>4}  {}",
@@ -78,7 +94,9 @@ pub(super) fn waterfall(page: &Url, run: &Run) -> String {
         totals.requests,
         Bytes(totals.bytes_in),
         Bytes(totals.bytes_out),
-        totals.packets.map_or(String::new(), |packets| format!(", {packets} packets")),
+        totals
+            .packets
+            .map_or(String::new(), |packets| format!(", {packets} packets")),
     );
     if totals.repeated > 0 {
         let _ = writeln!(
@@ -92,7 +110,11 @@ pub(super) fn waterfall(page: &Url, run: &Run) -> String {
     }
     let skipped = timeline.skipped.len() as u64 + timeline.skipped_more;
     if let Some((url, why)) = timeline.skipped.first() {
-        let _ = writeln!(text, "{skipped} references were not followed, such as {} ({why})", url.escape_debug());
+        let _ = writeln!(
+            text,
+            "{skipped} references were not followed, such as {} ({why})",
+            url.escape_debug()
+        );
     }
     text
 }
@@ -135,7 +157,12 @@ pub(super) fn explained(timeline: &Timeline) -> String {
     let mut text = String::from("\ncritical path          ms  share\n");
     for (cause, took) in sums(&spans) {
         let share = took.as_secs_f64() / elapsed.as_secs_f64().max(1e-9) * 100.0;
-        let _ = writeln!(text, "{:<20} {:>6} {share:>5.1}%", cause.name(), milliseconds(took));
+        let _ = writeln!(
+            text,
+            "{:<20} {:>6} {share:>5.1}%",
+            cause.name(),
+            milliseconds(took)
+        );
     }
     let _ = writeln!(text, "{:<20} {:>6} 100.0%", "total", milliseconds(elapsed));
     text
@@ -145,14 +172,30 @@ pub(super) fn explained(timeline: &Timeline) -> String {
 pub(super) fn comparison(manners: &[Manner], runs: &[Run], with_causes: bool) -> String {
     let mut text = format!(
         "{:<20} {:>4} {:>9} {:>9} {:>9} {:>9} {:>5} {:>5} {:>8} {:>9} {:>9} {:>6}\n",
-        "mode", "runs", "mean s", "min s", "max s", "dev s", "conn", "req", "packets", "bytes", "tcp bytes", "ov %"
+        "mode",
+        "runs",
+        "mean s",
+        "min s",
+        "max s",
+        "dev s",
+        "conn",
+        "req",
+        "packets",
+        "bytes",
+        "tcp bytes",
+        "ov %"
     );
     for &manner in manners {
-        let timelines: Vec<&Timeline> =
-            runs.iter().filter(|run| run.manner == manner).map(|run| &run.timeline).collect();
+        let timelines: Vec<&Timeline> = runs
+            .iter()
+            .filter(|run| run.manner == manner)
+            .map(|run| &run.timeline)
+            .collect();
         let mean = |of: &dyn Fn(&Timeline) -> Option<u64>| {
-            let values: Option<Vec<f64>> =
-                timelines.iter().map(|one| of(one).map(|value| value as f64)).collect();
+            let values: Option<Vec<f64>> = timelines
+                .iter()
+                .map(|one| of(one).map(|value| value as f64))
+                .collect();
             values.and_then(Spread::of).map(|spread| spread.mean)
         };
         let shown = |value: Option<f64>| value.map_or("-".to_owned(), |value| format!("{value:.0}"));
@@ -163,7 +206,9 @@ pub(super) fn comparison(manners: &[Manner], runs: &[Run], with_causes: bool) ->
         let packets = mean(&|one| one.sums().packets);
         let all = mean(&|one| tcp_bytes(one));
         // Overhead as the NOTE defines it: headers of 40 bytes in all bytes.
-        let overhead = packets.zip(all).map(|(packets, all)| 4000.0 * packets / all.max(1.0));
+        let overhead = packets
+            .zip(all)
+            .map(|(packets, all)| 4000.0 * packets / all.max(1.0));
         let _ = writeln!(
             text,
             "{:<20} {:>4} {:>9.4} {:>9.4} {:>9.4} {:>9.4} {:>5} {:>5} {:>8} {:>9} {:>9} {:>6}",

@@ -42,9 +42,15 @@ mod tests {
     #[test]
     fn a_few_numbers() {
         let spread = Spread::of([4.0, 2.0, 6.0, 8.0]).expect("some");
-        assert_eq!((spread.mean, spread.least, spread.median, spread.most), (5.0, 2.0, 5.0, 8.0));
+        assert_eq!(
+            (spread.mean, spread.least, spread.median, spread.most),
+            (5.0, 2.0, 5.0, 8.0)
+        );
         assert!((spread.deviation - (20.0_f64 / 3.0).sqrt()).abs() < 1e-12);
-        assert_eq!(Spread::of([3.0]).map(|spread| (spread.median, spread.deviation)), Some((3.0, 0.0)));
+        assert_eq!(
+            Spread::of([3.0]).map(|spread| (spread.median, spread.deviation)),
+            Some((3.0, 0.0))
+        );
         assert_eq!(Spread::of([]), None);
     }
 }

@@ -118,8 +118,7 @@ fn name_of(url: &str) -> String {
 fn serialize(entry: &Entry) -> io::Result<Vec<u8>> {
     let head = serde_json::to_vec(&entry.kept)?;
     let digest = digest_of(&head, &entry.body);
-    let mut bytes =
-        format!("{MAGIC} {} {} {digest:032x}\n", head.len(), entry.body.len()).into_bytes();
+    let mut bytes = format!("{MAGIC} {} {} {digest:032x}\n", head.len(), entry.body.len()).into_bytes();
     bytes.extend_from_slice(&head);
     bytes.extend_from_slice(&entry.body);
     Ok(bytes)
@@ -162,7 +161,8 @@ mod tests {
 
     fn entry(url: &str, body: &[u8]) -> Entry {
         let fields = vec![("etag".to_owned(), "\"a\"".to_owned())];
-        let kept = client::cache::keep(url, &[], 200, fields, UnixTime::from_secs(1_000_000)).expect("may be kept");
+        let kept =
+            client::cache::keep(url, &[], 200, fields, UnixTime::from_secs(1_000_000)).expect("may be kept");
         Entry {
             kept,
             body: body.to_vec(),
@@ -171,7 +171,10 @@ mod tests {
 
     fn stored(dir: &Path, all: &[(&str, &[u8])]) -> Store {
         let store = Store::open(dir).expect("a folder");
-        let entries: Entries = all.iter().map(|(url, body)| ((*url).to_owned(), entry(url, body))).collect();
+        let entries: Entries = all
+            .iter()
+            .map(|(url, body)| ((*url).to_owned(), entry(url, body)))
+            .collect();
         store
             .save(&entries, &entries.keys().cloned().collect())
             .expect("room");
@@ -216,10 +219,20 @@ mod tests {
         let store = stored(dir.path(), &[("http://h/a", b"one")]);
         let whole = serialize(&entry("http://h/b", b"two")).expect("JSON");
         let torn = dir.path().join(name_of("http://h/b"));
-        let mut file = OpenOptions::new().write(true).create(true).truncate(true).open(&torn).expect("a file");
+        let mut file = OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .open(&torn)
+            .expect("a file");
         file.write_all(&whole[..whole.len() - 1]).expect("room");
         let part = dir.path().join("x.entry.1.part");
-        OpenOptions::new().write(true).create(true).truncate(true).open(&part).expect("a file");
+        OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .open(&part)
+            .expect("a file");
         let (entries, damaged) = store.load().expect("readable");
         assert_eq!((entries.len(), damaged), (1, 1));
         assert!(!part.exists());

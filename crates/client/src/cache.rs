@@ -240,7 +240,10 @@ mod tests {
     fn what_may_not_be_kept_is_not() {
         assert!(kept(&[("Cache-Control", "no-store"), ("ETag", "\"a\"")]).is_err());
         assert!(kept(&[]).is_err(), "neither fresh nor to be validated");
-        assert!(kept(&[("Cache-Control", "private, max-age=9")]).is_ok(), "one user");
+        assert!(
+            kept(&[("Cache-Control", "private, max-age=9")]).is_ok(),
+            "one user"
+        );
         assert!(
             kept(&[("Vary", "*"), ("ETag", "\"a\"")])
                 .map(|kept| kept.usable(&[], false, UnixTime::from_secs(1_000_000)))

@@ -129,7 +129,9 @@ impl Decoder {
 
 impl std::fmt::Debug for Decoder {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Decoder").field("left", &self.left).finish_non_exhaustive()
+        f.debug_struct("Decoder")
+            .field("left", &self.left)
+            .finish_non_exhaustive()
     }
 }
 
@@ -180,7 +182,9 @@ mod tests {
 
     #[test]
     fn every_coding_in_pieces_of_any_size() {
-        let text: Vec<u8> = (0..20_000_u32).flat_map(|n| (n / 7).to_string().into_bytes()).collect();
+        let text: Vec<u8> = (0..20_000_u32)
+            .flat_map(|n| (n / 7).to_string().into_bytes())
+            .collect();
         for (coding, bare) in [
             (Coding::Identity, false),
             (Coding::Gzip, false),
@@ -196,7 +200,11 @@ mod tests {
                 for piece in sent.chunks(size) {
                     got.extend(decoder.push(piece).expect("sound"));
                 }
-                assert!(got == text, "{coding:?} {bare} in pieces of {size}: {}", got.len());
+                assert!(
+                    got == text,
+                    "{coding:?} {bare} in pieces of {size}: {}",
+                    got.len()
+                );
             }
             let mut decoder = Decoder::new(coding, 100).expect("a decoder");
             assert!(

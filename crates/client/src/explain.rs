@@ -140,7 +140,12 @@ impl Walk<'_> {
 
     fn back(&mut self) {
         let mut next = self.last_complete(self.at, |_| false);
-        let tries: usize = self.timeline.objects.iter().map(|object| object.tries.len()).sum();
+        let tries: usize = self
+            .timeline
+            .objects
+            .iter()
+            .map(|object| object.tries.len())
+            .sum();
         // Each step goes on to an earlier try, or to what made it known.
         for _ in 0..=2 * tries + self.timeline.objects.len() {
             let Some(place) = next else { break };
@@ -153,12 +158,21 @@ impl Walk<'_> {
             }
         }
         // What is before the first request, or under one that was never answered.
-        let cause = if self.timeline.connections.iter().any(|one| one.connected.is_some()) {
+        let cause = if self
+            .timeline
+            .connections
+            .iter()
+            .any(|one| one.connected.is_some())
+        {
             Cause::ServerWait
         } else {
             Cause::Connect
         };
-        let first = self.timeline.objects.iter().flat_map(|object| object.tries.first());
+        let first = self
+            .timeline
+            .objects
+            .iter()
+            .flat_map(|object| object.tries.first());
         let asked = first.map(|one| one.asked).min().unwrap_or(self.at);
         self.spend(asked, cause, 0);
         self.spend(self.timeline.began, Cause::ClientIdle, 0);
@@ -191,22 +205,25 @@ impl Walk<'_> {
         self.spend(reached, Cause::ServerWait, place.0);
         self.spend(sent, Cause::RoundTrip, place.0);
         if connection.opened >= one.asked.min(sent) {
-            self.connect(place.0, connection, &path);
+            self.connect(place.0, connection, &path, one.sent.unwrap_or(one.asked));
         }
         self.spend(one.asked, Cause::ClientIdle, place.0);
         self.before_asking(place, one.asked)
     }
 
-    fn connect(&mut self, object: usize, connection: &Connection, path: &Path) {
+    /// Explains how long a connection was waited for. That it stands is known when the first request leaves, so
+    /// that what passed before that was the request's.
+    fn connect(&mut self, object: usize, connection: &Connection, path: &Path, sent: Instant) {
+        let opened = connection.opened.max(sent);
         // A handshake that took a second longer than a round trip lost its SYN (RFC 6298 section 2).
         let lost = connection.tcp.is_some_and(|tcp| tcp.retransmitted > 0);
         if let (true, Some(rtt)) = (lost, path.rtt_kernel) {
             let from = connection.connected.unwrap_or(self.at);
             let fair = Instant::from_nanos(from.as_nanos().saturating_sub(rtt.as_nanos() as u64));
-            self.spend(fair.max(connection.opened), Cause::Connect, object);
-            self.spend(connection.opened, Cause::LossRecovery, object);
+            self.spend(fair.max(opened), Cause::Connect, object);
+            self.spend(opened, Cause::LossRecovery, object);
         }
-        self.spend(connection.opened, Cause::Connect, object);
+        self.spend(opened, Cause::Connect, object);
     }
 
     /// Why a request was not made earlier: its name was not known, or it had to wait for another.
@@ -239,7 +256,9 @@ impl Walk<'_> {
 
     /// Explains the time since `from`, in which a connection received.
     fn receive(&mut self, object: usize, connection: &Connection, path: &Path, from: Instant) {
-        let end = connection.arrivals.partition_point(|arrival| arrival.at <= self.at);
+        let end = connection
+            .arrivals
+            .partition_point(|arrival| arrival.at <= self.at);
         let late = connection.arrivals[..end].last();
         if let Some(late) = late
             && late.at >= from
@@ -291,7 +310,9 @@ const PAUSE_MIN: Duration = Duration::from_millis(1);
 
 impl Path {
     fn of(connection: &Connection) -> Path {
-        let shaken = connection.connected.map(|connected| connected - connection.opened);
+        let shaken = connection
+            .connected
+            .map(|connected| connected - connection.opened);
         let kernel = connection.tcp.and_then(|tcp| tcp.rtt_min);
         let runs = connection.arrivals.windows(RUN + 1).filter_map(|run| {
             let bytes: u64 = run[1..].iter().map(|arrival| arrival.bytes).sum();
@@ -315,7 +336,9 @@ impl Path {
     /// How long so many bytes take at the best rate; without one, forever.
     fn time_of(&self, bytes: u64) -> Duration {
         match self.best {
-            Some(best) if best > 0.0 => Duration::try_from_secs_f64(bytes as f64 / best).unwrap_or(Duration::MAX),
+            Some(best) if best > 0.0 => {
+                Duration::try_from_secs_f64(bytes as f64 / best).unwrap_or(Duration::MAX)
+            }
             _ => Duration::MAX,
         }
     }
@@ -336,7 +359,11 @@ impl Path {
             let beyond = pause.saturating_sub(rtt);
             pause >= wait.mul_f64(0.75) && beyond <= wait.mul_f64(1.25)
         });
-        Some(if is_held { Cause::DelayedAck } else { Cause::ServerWait })
+        Some(if is_held {
+            Cause::DelayedAck
+        } else {
+            Cause::ServerWait
+        })
     }
 }
 

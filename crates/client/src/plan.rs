@@ -178,7 +178,13 @@ mod tests {
 
     #[test]
     fn manners_are_read_as_they_are_written() {
-        for text in ["http10", "serial", "pipelined+deflate", "early-close+br", "serial+zstd"] {
+        for text in [
+            "http10",
+            "serial",
+            "pipelined+deflate",
+            "early-close+br",
+            "serial+zstd",
+        ] {
             assert_eq!(text.parse::<Manner>().expect(text).to_string(), text);
         }
         assert_eq!("http/1.1".parse::<Manner>().expect("an alias").mode, Mode::Serial);

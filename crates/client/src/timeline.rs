@@ -231,16 +231,23 @@ impl Timeline {
         for connection in &self.connections {
             sums.requests += u64::from(connection.requests);
             sums.bytes_out += connection.bytes_out;
-            sums.bytes_in += connection.arrivals.iter().map(|arrival| arrival.bytes).sum::<u64>();
-            sums.packets = sums.packets.zip(connection.tcp).map(|(packets, tcp)| {
-                packets + u64::from(tcp.segments_in) + u64::from(tcp.segments_out)
-            });
+            sums.bytes_in += connection
+                .arrivals
+                .iter()
+                .map(|arrival| arrival.bytes)
+                .sum::<u64>();
+            sums.packets = sums
+                .packets
+                .zip(connection.tcp)
+                .map(|(packets, tcp)| packets + u64::from(tcp.segments_in) + u64::from(tcp.segments_out));
         }
         for object in &self.objects {
             sums.repeated += object.tries.iter().filter(|one| one.is_repeated).count() as u64;
             sums.failed += u64::from(matches!(object.fate, Fate::Failed(_)));
-            sums.from_cache +=
-                u64::from(matches!(object.fate, Fate::Done(Source::Cache | Source::Validated)));
+            sums.from_cache += u64::from(matches!(
+                object.fate,
+                Fate::Done(Source::Cache | Source::Validated)
+            ));
         }
         sums
     }

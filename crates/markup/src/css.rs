@@ -122,7 +122,12 @@ impl Cursor<'_> {
             return;
         }
         self.advance(1);
-        let digits = self.0.iter().take(6).take_while(|b| b.is_ascii_hexdigit()).count();
+        let digits = self
+            .0
+            .iter()
+            .take(6)
+            .take_while(|b| b.is_ascii_hexdigit())
+            .count();
         if digits == 0 {
             out.extend(self.first());
             self.advance(1);
@@ -218,7 +223,10 @@ mod tests {
         scan(sheet.as_bytes(), |kind, text| {
             got.push((kind, String::from_utf8_lossy(text).into_owned()));
         });
-        let want: Vec<(Kind, String)> = want.iter().map(|(kind, text)| (*kind, (*text).to_owned())).collect();
+        let want: Vec<(Kind, String)> = want
+            .iter()
+            .map(|(kind, text)| (*kind, (*text).to_owned()))
+            .collect();
         assert_eq!(got, want, "{sheet}");
     }
 
@@ -234,7 +242,10 @@ mod tests {
             "@font-face{src:url(a.woff2) format('woff2'),url(a.woff)}",
             &[(Kind::Other, "a.woff2"), (Kind::Other, "a.woff")],
         );
-        check("a{b:url(\"a.png\" mod)}c{d:url(e)}", &[(Kind::Other, "a.png"), (Kind::Other, "e")]);
+        check(
+            "a{b:url(\"a.png\" mod)}c{d:url(e)}",
+            &[(Kind::Other, "a.png"), (Kind::Other, "e")],
+        );
     }
 
     #[test]

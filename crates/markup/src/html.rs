@@ -388,11 +388,9 @@ fn linked(rel: &[u8], purpose: &Text) -> Option<Kind> {
         (b"manifest", Kind::Other),
         (b"preload", Kind::Other),
     ];
-    let (name, kind) = rel.split(u8::is_ascii_whitespace).find_map(|relation| {
-        known
-            .iter()
-            .find(|(name, _)| relation.eq_ignore_ascii_case(name))
-    })?;
+    let (name, kind) = rel
+        .split(u8::is_ascii_whitespace)
+        .find_map(|relation| known.iter().find(|(name, _)| relation.eq_ignore_ascii_case(name)))?;
     Some(match purpose.get() {
         b"style" if *name == b"preload" => Kind::Style,
         b"script" if *name == b"preload" => Kind::Script,
@@ -410,9 +408,7 @@ impl<S: Sink> Emitter for Collector<'_, S> {
 
     fn set_last_start_tag(&mut self, name: Option<&[u8]>) {
         self.place.last_start_tag.clear();
-        self.place
-            .last_start_tag
-            .push(name.unwrap_or_default(), NAME_MAX);
+        self.place.last_start_tag.push(name.unwrap_or_default(), NAME_MAX);
     }
 
     fn init_start_tag(&mut self) {
@@ -509,8 +505,10 @@ mod tests {
                 .into_iter()
                 .filter_map(|(kind, text)| Some((kind?, String::from_utf8_lossy(&text).into_owned())))
                 .collect();
-            let want: Vec<(Kind, String)> =
-                want.iter().map(|(kind, text)| (*kind, (*text).to_owned())).collect();
+            let want: Vec<(Kind, String)> = want
+                .iter()
+                .map(|(kind, text)| (*kind, (*text).to_owned()))
+                .collect();
             assert_eq!(got, want, "{page} in pieces of {size}");
         }
     }

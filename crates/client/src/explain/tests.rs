@@ -79,7 +79,10 @@ fn timeline(ended: u64, objects: Vec<Object>, connections: Vec<Connection>) -> T
 fn partitions(timeline: &Timeline) -> Vec<Span> {
     let spans = explain(timeline);
     let elapsed = timeline.ended - timeline.began;
-    assert_eq!(sums(&spans).iter().map(|(_, took)| *took).sum::<Duration>(), elapsed);
+    assert_eq!(
+        sums(&spans).iter().map(|(_, took)| *took).sum::<Duration>(),
+        elapsed
+    );
     assert!(spans.windows(2).all(|pair| pair[0].to == pair[1].from));
     assert!(spans.iter().all(|span| span.from < span.to));
     if !elapsed.is_zero() {
@@ -137,7 +140,11 @@ fn segments_out_of_order_are_recovery_however_long_it_takes() {
     let mut line = connection(0, &[40, 41, 42, 43, 341, 342]);
     line.arrivals[4].out_of_order = 2;
     line.arrivals[5].out_of_order = 2;
-    let timeline = timeline(342, vec![object(None, 0, vec![one(0, [0, 0, 40, 342])])], vec![line]);
+    let timeline = timeline(
+        342,
+        vec![object(None, 0, vec![one(0, [0, 0, 40, 342])])],
+        vec![line],
+    );
     let spans = partitions(&timeline);
     assert_eq!(sums(&spans)[6], (Cause::LossRecovery, Duration::from_millis(297)));
 }
@@ -167,7 +174,11 @@ fn a_request_held_in_the_buffer_is_the_clients_own_fault() {
 
 #[test]
 fn a_fetch_that_never_connected() {
-    let mut timeline = timeline(500, vec![object(None, 0, vec![one(0, [0, 0, 0, 0])])], vec![connection(0, &[])]);
+    let mut timeline = timeline(
+        500,
+        vec![object(None, 0, vec![one(0, [0, 0, 0, 0])])],
+        vec![connection(0, &[])],
+    );
     timeline.connections[0].connected = None;
     let never = &mut timeline.objects[0].tries[0];
     (never.first, never.last) = (None, None);

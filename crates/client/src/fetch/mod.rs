@@ -169,7 +169,9 @@ impl Fetch {
             }
             let list = &mut self.timeline.skipped;
             if list.iter().any(|(known, _)| known == url.as_str()) {
-            } else if list.len() < SKIPPED_MAX {
+                return None;
+            }
+            if list.len() < SKIPPED_MAX {
                 list.push((url.into(), why));
             } else {
                 self.timeline.skipped_more += 1;
@@ -267,8 +269,7 @@ impl Fetch {
             self.queue.pop_front();
             self.ask(line, job, is_last, port, now);
         }
-        let is_done =
-            self.queue.is_empty() && self.lines.iter().all(|line| line.waiting.is_empty());
+        let is_done = self.queue.is_empty() && self.lines.iter().all(|line| line.waiting.is_empty());
         if is_done {
             self.finish(port, now);
         }
@@ -276,7 +277,11 @@ impl Fetch {
 
     /// A connection that takes one more request; a new one if there may be more.
     fn room(&mut self, now: Instant, port: &mut Port) -> Option<usize> {
-        let live = self.lines.iter().filter(|line| line.phase != Phase::Closed).count();
+        let live = self
+            .lines
+            .iter()
+            .filter(|line| line.phase != Phase::Closed)
+            .count();
         let may_open = live < self.plan.connections;
         let depth = match self.plan.manner.mode {
             Mode::Http10 => 0,
@@ -367,8 +372,9 @@ impl Fetch {
         let written = if is_buffered {
             let full = line.outbox.append(&bytes, now);
             // What is repeated, what is last and what nothing follows need not wait for more.
-            let flushed =
-                (is_page && self.plan.buffering.flush_page) || is_last || (is_repeated && self.queue.is_empty());
+            let flushed = (is_page && self.plan.buffering.flush_page)
+                || is_last
+                || (is_repeated && self.queue.is_empty());
             match full {
                 None if flushed => line.outbox.flush(),
                 full => full,
@@ -503,8 +509,12 @@ impl Fetch {
         let is_fruitless = self.lines[number].answered == 0 || was_answering;
         self.timeline.connections[number].is_cut = !waiting.is_empty();
         self.close(number, port, now);
-        let is_hopeless =
-            is_opening && self.timeline.connections.iter().all(|one| one.connected.is_none());
+        let is_hopeless = is_opening
+            && self
+                .timeline
+                .connections
+                .iter()
+                .all(|one| one.connected.is_none());
         if is_hopeless {
             self.abort(why, port, now);
             return;
@@ -596,7 +606,9 @@ impl Crew for Fetch {
                 let (why, is_opening) = match failing {
                     Failing::Here(errno) => (format!("no connection: {}", said_by_system(errno)), true),
                     Failing::Opening(errno) => (format!("no connection: {}", said_by_system(errno)), true),
-                    Failing::Open(errno) => (format!("the connection failed: {}", said_by_system(errno)), false),
+                    Failing::Open(errno) => {
+                        (format!("the connection failed: {}", said_by_system(errno)), false)
+                    }
                 };
                 self.lost(number, &why, is_opening, port, now);
             }

@@ -143,7 +143,10 @@ fn content_range(fields: &[(String, String)]) -> Option<(u64, u64)> {
     let (range, whole) = cache::field(fields, "content-range")?
         .strip_prefix("bytes ")?
         .split_once('/')?;
-    Some((range.split_once('-')?.0.trim().parse().ok()?, whole.trim().parse().ok()?))
+    Some((
+        range.split_once('-')?.0.trim().parse().ok()?,
+        whole.trim().parse().ok()?,
+    ))
 }
 
 impl Fetch {
@@ -182,7 +185,9 @@ impl Fetch {
             Text::None
         };
         self.lines[line].reply = Some(Reply {
-            broken: decoder.is_none().then(|| "its content coding is unknown".to_owned()),
+            broken: decoder
+                .is_none()
+                .then(|| "its content coding is unknown".to_owned()),
             // A part of a coded whole cannot be decoded alone.
             decoder: decoder.filter(|_| head.status != 206),
             text,
@@ -344,7 +349,11 @@ impl Fetch {
         };
         object.fate = Fate::Done(source);
         object.status.get_or_insert(entry.kept.status);
-        object.media = entry.kept.field("content-type").unwrap_or_default().to_ascii_lowercase();
+        object.media = entry
+            .kept
+            .field("content-type")
+            .unwrap_or_default()
+            .to_ascii_lowercase();
         object.content_bytes = entry.body.len() as u64;
         if !self.plan.embedded {
             return;
@@ -381,9 +390,10 @@ impl Fetch {
         let fate = match target {
             None => Fate::Failed(format!("status {status} without a Location")),
             Some(Err(error)) => Fate::Failed(format!("status {status} to nowhere: {error}")),
-            Some(Ok(_)) if redirects > self.plan.limits.redirects_max => {
-                Fate::Failed(format!("more than {} redirections", self.plan.limits.redirects_max))
-            }
+            Some(Ok(_)) if redirects > self.plan.limits.redirects_max => Fate::Failed(format!(
+                "more than {} redirections",
+                self.plan.limits.redirects_max
+            )),
             Some(Ok(to)) => {
                 let role = self.timeline.objects[number].role;
                 let before = self.timeline.objects.len();
@@ -437,14 +447,7 @@ impl Fetch {
         }
     }
 
-    fn rest(
-        &mut self,
-        number: usize,
-        from: u64,
-        reply: Reply,
-        fields: &[(String, String)],
-        _now: Instant,
-    ) {
+    fn rest(&mut self, number: usize, from: u64, reply: Reply, fields: &[(String, String)], _now: Instant) {
         match (content_range(fields), self.items[number].front.take()) {
             (Some((start, whole)), Some((mut body, first)))
                 if start == from && strong_validator(&first) == strong_validator(fields) =>
