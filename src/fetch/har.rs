@@ -4,8 +4,7 @@
 //! the first byte; `connect` stands with the first request of a connection. -1: does not apply.
 
 use super::Run;
-use client::timeline::Fate;
-use client::timeline::{Object, Role, Source, Timeline, Try};
+use client::timeline::{Fate, Object, Role, Source, Timeline, Try};
 use measure::{Duration, UnixTime};
 use serde_json::{Value, json};
 use url::Url;

@@ -204,12 +204,12 @@ fn written(path: &Path, text: &str) -> Result<(), Failure> {
 fn judged(runs: &[Run]) -> Result<(), Failure> {
     for run in runs {
         let objects = &run.timeline.objects;
-        let failed = objects.iter().filter_map(|object| match &object.fate {
+        let mut failed = objects.iter().filter_map(|object| match &object.fate {
             Fate::Failed(why) => Some((object, why)),
             _ => None,
         });
         let count = failed.clone().count();
-        if let Some((object, why)) = failed.into_iter().next() {
+        if let Some((object, why)) = failed.next() {
             let more = match count {
                 1 => String::new(),
                 more => format!("; {} more are missing", more - 1),
@@ -223,6 +223,8 @@ fn judged(runs: &[Run]) -> Result<(), Failure> {
     Ok(())
 }
 
+#[cfg(test)]
+mod simulated;
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -214,7 +214,7 @@ mod tests {
     #[test]
     fn fresh_stale_and_forced() {
         let kept = kept(&[("Cache-Control", "max-age=60"), ("ETag", "\"a\"")]).expect("may be kept");
-        let at = |secs| UnixTime::from_secs(1_000_000 + secs);
+        let at = |secs: i64| UnixTime::from_secs(1_000_000 + secs);
         assert_eq!(kept.usable(&[], false, at(59)), Use::Fresh);
         let ask = Use::Validate(owned(&[("if-none-match", "\"a\"")]));
         assert_eq!(kept.usable(&[], false, at(61)), ask);
@@ -224,7 +224,7 @@ mod tests {
     #[test]
     fn a_304_makes_it_fresh_again() {
         let mut kept = kept(&[("Cache-Control", "max-age=60"), ("ETag", "\"a\"")]).expect("may be kept");
-        let at = |secs| UnixTime::from_secs(1_000_000 + secs);
+        let at = |secs: i64| UnixTime::from_secs(1_000_000 + secs);
         let sent = owned(&[("if-none-match", "\"a\"")]);
         assert!(kept.validated(
             &sent,

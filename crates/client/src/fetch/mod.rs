@@ -133,6 +133,11 @@ impl Fetch {
         }
     }
 
+    /// What has happened up to now.
+    pub fn timeline(&self) -> &Timeline {
+        &self.timeline
+    }
+
     /// What it has left.
     pub fn into_outcome(self) -> Outcome {
         Outcome {
