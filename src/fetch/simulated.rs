@@ -17,7 +17,9 @@ use tcp::{Setup, Stack};
 /// As large and as many as the Microscape page: 42 KB of HTML, 42 pictures of some 3 KB.
 static FILES: LazyLock<Vec<(&'static str, &'static [u8])>> = LazyLock::new(|| {
     let text = "A weir regulates a flow. ".repeat(40);
-    let page: String = (0..42).map(|n| format!("<p>{text}<img src=\"{n}.gif\">\n")).collect();
+    let page: String = (0..42)
+        .map(|n| format!("<p>{text}<img src=\"{n}.gif\">\n"))
+        .collect();
     let mut files: Vec<(&str, &[u8])> = vec![("/index.html", page.leak().as_bytes())];
     for n in 0..42_usize {
         let picture = vec![b'G'; 200 + n * 140].leak();
@@ -64,7 +66,10 @@ fn visit(network: &str, manner: &str) -> Seen {
     let mut world = World::new(
         &profile.expect("a preset"),
         (host(), Box::new(Dialing::new(Rc::clone(&fetch), Duration::ZERO))),
-        (host(), Box::new(Hosted::new(server, Duration::from_millis(1), wall))),
+        (
+            host(),
+            Box::new(Hosted::new(server, Duration::from_millis(1), wall)),
+        ),
         Seed(4),
         WorldLimits::default(),
     );
@@ -81,7 +86,11 @@ fn the_modes_of_the_note_over_its_networks() {
             ["http10", "serial", "pipelined", "pipelined+deflate"].map(|manner| visit(network, manner));
         for seen in [&old, &serial, &pipelined, &deflated] {
             let timeline = &seen.outcome;
-            assert_eq!((timeline.objects.len(), timeline.sums().failed), (43, 0), "{network}");
+            assert_eq!(
+                (timeline.objects.len(), timeline.sums().failed),
+                (43, 0),
+                "{network}"
+            );
             let sum: Duration = sums(&explain(timeline)).iter().map(|(_, took)| *took).sum();
             assert_eq!(sum, timeline.ended - timeline.began);
         }
@@ -94,7 +103,12 @@ fn the_modes_of_the_note_over_its_networks() {
             pipelined.segments,
             old.segments
         );
-        assert!(took(&pipelined) < took(&old), "{network}: {:?} {:?}", took(&pipelined), took(&old));
+        assert!(
+            took(&pipelined) < took(&old),
+            "{network}: {:?} {:?}",
+            took(&pipelined),
+            took(&old)
+        );
         assert!(took(&pipelined) < took(&serial), "{network}");
         assert!(took(&deflated) < took(&pipelined), "{network}");
         assert!(deflated.segments < pipelined.segments, "{network}");
