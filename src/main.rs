@@ -7,6 +7,7 @@ mod chart;
 mod cli;
 mod compare;
 mod demo;
+mod fetch;
 mod lab;
 mod link;
 mod load;
@@ -28,6 +29,7 @@ fn main() -> ExitCode {
         // The one command that may end as another program ended.
         cli::Command::Link(flags) => return code(&voice, link::run(&flags, &voice)),
         cli::Command::Cache { what } => cache::run(&what, &voice),
+        cli::Command::Fetch(flags) => fetch::run(&flags, &voice),
         cli::Command::Completions(flags) => cli::manual::complete(&flags),
         cli::Command::Man(flags) => cli::manual::write(&flags),
         cli::Command::Lab { what } => lab::run(&what, &voice),

@@ -20,8 +20,9 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("trace", &["measure"]),
     ("model", &["measure"]),
     ("runtime", &["link", "tcp", "measure"]),
-    ("server", &["http1", "runtime", "measure"]),
-    ("client", &["http1", "runtime", "measure"]),
+    ("markup", &[]),
+    ("server", &["http1", "markup", "runtime", "measure"]),
+    ("client", &["http1", "markup", "runtime", "measure"]),
     ("load", &["accesslog", "client", "runtime", "measure"]),
     ("lab", &["trace", "model", "measure"]),
 ];

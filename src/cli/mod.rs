@@ -8,6 +8,7 @@ pub(crate) mod compare;
 pub(crate) mod ctl;
 mod environment;
 mod failure;
+pub(crate) mod fetch;
 pub(crate) mod lab;
 pub(crate) mod link;
 pub(crate) mod load;
@@ -103,6 +104,9 @@ pub(crate) enum Command {
 
     /// Runs a command behind an emulated link: lan, wan, ppp, other presets, or as you describe it
     Link(Box<link::Flags>),
+
+    /// Fetches a page with all it embeds, as a browser would, and says where the time went
+    Fetch(Box<fetch::Flags>),
 
     /// Prints what a shell needs to complete commands and flags
     Completions(manual::Completions),

@@ -7,6 +7,7 @@
 use http1::client::{Connection, Ended, Step};
 use http1::field::Slots;
 use http1::framing::Framing;
+use http1::head::Response;
 use http1::method::Method;
 use http1::{Fault, Limits, Misuse};
 
@@ -56,6 +57,17 @@ pub enum Heard<'a> {
     End,
 }
 
+/// What was heard, with the field lines, and how many bytes of the stream it took.
+#[derive(Debug)]
+pub enum Said<'a, 'b, 's> {
+    /// The head of a final reply.
+    Head(&'a Response<'b, 's>, usize),
+    /// Content; never empty.
+    Body(&'b [u8], usize),
+    /// The reply is complete.
+    End(usize),
+}
+
 /// What a closing server leaves behind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Left {
@@ -92,11 +104,33 @@ impl Session {
         self.http.end_request()
     }
 
+    /// Remembers a request without content whose head the caller writes; `persist`: whether it leaves the
+    /// connection open.
+    ///
+    /// # Errors
+    /// If it may not be sent now: [`OUTSTANDING_MAX`] are, or the last one was.
+    pub fn ask(&mut self, method: Method, persist: bool) -> Result<(), Misuse> {
+        self.http.begin_request(method, persist, &Limits::DEFAULT)?;
+        self.http.end_request()
+    }
+
     /// Takes in what arrived and says what it is.
     ///
     /// # Errors
     /// What the server did wrong; the connection is of no more use.
     pub fn receive(&mut self, bytes: &[u8], mut hear: impl FnMut(Heard<'_>)) -> Result<(), Fault> {
+        self.listen(bytes, |said| match said {
+            Said::Head(head, _) => hear(Heard::Head(head.status)),
+            Said::Body(data, _) => hear(Heard::Body(data)),
+            Said::End(_) => hear(Heard::End),
+        })
+    }
+
+    /// The same with all that heads say.
+    ///
+    /// # Errors
+    /// What the server did wrong; the connection is of no more use.
+    pub fn listen(&mut self, bytes: &[u8], mut hear: impl FnMut(Said<'_, '_, '_>)) -> Result<(), Fault> {
         let joined;
         let mut input = bytes;
         if !self.kept.is_empty() {
@@ -114,18 +148,18 @@ impl Session {
                 Step::Closed => return Ok(()),
                 Step::Interim { used, .. } => used,
                 Step::Response { head, used } => {
-                    hear(Heard::Head(head.status));
+                    hear(Said::Head(&head, used));
                     if head.framing == Framing::Empty {
-                        hear(Heard::End);
+                        hear(Said::End(0));
                     }
                     used
                 }
                 Step::Body { data, used } => {
-                    hear(Heard::Body(data));
+                    hear(Said::Body(data, used));
                     used
                 }
                 Step::End { used, .. } => {
-                    hear(Heard::End);
+                    hear(Said::End(used));
                     used
                 }
             };
@@ -156,6 +190,11 @@ impl Session {
     /// Requests whose replies have not begun.
     pub fn outstanding(&self) -> usize {
         usize::from(self.http.outstanding())
+    }
+
+    /// Whether the beginning of a head has come and its end has not.
+    pub fn is_within_head(&self) -> bool {
+        !self.kept.is_empty()
     }
 
     /// Whether another request may follow.

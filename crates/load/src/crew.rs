@@ -998,6 +998,8 @@ impl dial::Crew for Crew {
         match (line, happened) {
             (BELL, _) => self.end(port, now),
             (CLOCK, _) => self.arrive(port, now),
+            // Never asked for.
+            (_, Happened::Inspected(_)) => {}
             (line, Happened::Woken(at)) => self.woken(line, at, port, now),
             (line, Happened::Connected) => {
                 self.record.established += 1;

@@ -56,6 +56,34 @@ pub enum Happened<'a> {
     Lost(Failing),
     /// Its alarm rang. The instant it was set to is handed over, so that lateness can be measured.
     Woken(Instant),
+    /// What was asked for with [`Port::inspect`]; told only where there is a kernel that counts.
+    Inspected(Tcp),
+}
+
+/// What the kernel has counted on a connection since it began (`TCP_INFO`, tcp(7)). Segments that follow its
+/// closing are not among them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tcp {
+    /// Smoothed round-trip time (RFC 6298), of the handshake and of what this end sent.
+    pub rtt: Duration,
+    /// The least round-trip time, if there is a sample.
+    pub rtt_min: Option<Duration>,
+    /// How long this end waits before it acknowledges alone.
+    pub delayed_ack: Duration,
+    /// Data bytes of the segments that come.
+    pub mss: u32,
+    /// Segments that came, acknowledgments included.
+    pub segments_in: u32,
+    /// Segments that left, acknowledgments included.
+    pub segments_out: u32,
+    /// Data bytes that came in order.
+    pub bytes_in: u64,
+    /// Data bytes that left and were acknowledged, the SYN counted as one.
+    pub bytes_out: u64,
+    /// Segments this end sent again.
+    pub retransmitted: u32,
+    /// Segments that came before an earlier one had (Linux 5.4; zero where it is not counted).
+    pub out_of_order: u32,
 }
 
 /// Why a connection is gone.
@@ -99,6 +127,8 @@ pub enum Wish {
     Close(u32),
     /// Set its alarm.
     Wake(u32, Instant),
+    /// Say what was counted on its connection.
+    Inspect(u32),
 }
 
 impl Port {
@@ -123,6 +153,11 @@ impl Port {
     /// Sets a line's alarm; an earlier one is forgotten.
     pub fn wake(&mut self, line: u32, at: Instant) {
         self.wishes.push(Wish::Wake(line, at));
+    }
+
+    /// Asks what the kernel has counted on a line's connection, as it is when earlier wishes are carried out.
+    pub fn inspect(&mut self, line: u32) {
+        self.wishes.push(Wish::Inspect(line));
     }
 
     /// Closes everything and ends the run of this crew.
@@ -279,6 +314,8 @@ struct Driver<C> {
     ready: VecDeque<Done>,
     /// Lines whose connection could not be opened, told once the crew's wishes are carried out.
     failed: Vec<(u32, Failing)>,
+    /// Lines whose counters were asked for, told likewise.
+    inspected: Vec<(u32, Tcp)>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -304,6 +341,7 @@ impl<C: Crew> Driver<C> {
             spare: Vec::new(),
             ready: VecDeque::new(),
             failed: Vec::new(),
+            inspected: Vec::new(),
         })
     }
 
@@ -410,11 +448,20 @@ impl<C: Crew> Driver<C> {
                         self.wheel.disarm(line);
                         self.set(line, at, clock::now());
                     }
+                    Wish::Inspect(line) => {
+                        let id = self.line(line).link.id();
+                        let tcp = id.and_then(|id| self.backend.tcp(id));
+                        self.inspected.extend(tcp.map(|tcp| (line, tcp)));
+                    }
                 }
             }
             bytes.clear();
             self.port.wishes = wishes;
             self.port.bytes = bytes;
+            for (line, tcp) in std::mem::take(&mut self.inspected) {
+                let told = Happened::Inspected(tcp);
+                self.crew.handle(line, told, &mut self.port, clock::now());
+            }
             for (line, failing) in std::mem::take(&mut self.failed) {
                 let lost = Happened::Lost(failing);
                 self.crew.handle(line, lost, &mut self.port, clock::now());

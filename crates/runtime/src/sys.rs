@@ -37,4 +37,4 @@ pub(crate) use packets::{
 };
 pub(crate) use process::{block, fork, next_signal, unblock};
 pub(crate) use ring::{Completion, Ring, Sizes, Ticket};
-pub(crate) use sockets::{drop_syns, path_of, set_tcp_defer_accept};
+pub(crate) use sockets::{drop_syns, path_of, set_tcp_defer_accept, tcp_of};

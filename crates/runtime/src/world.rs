@@ -7,10 +7,12 @@
 //! A host has one processor, shared by its connections. Work takes time on it ([`Work::run`]), a read takes
 //! time, and an ACK that depends on reading therefore waits for the processor.
 
+mod dialing;
 mod host;
 mod hosted;
 
 use core::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
+pub use dialing::Dialing;
 use host::Host;
 pub use host::{Application, Conn, Happened, HostSetup, Work};
 pub use hosted::Hosted;

@@ -93,6 +93,7 @@ impl Rehearsal {
                             self.closed.push((self.now.as_nanos() / 1_000_000, number));
                         }
                     }
+                    Wish::Inspect(_) => {}
                     Wish::Wake(line, at) => {
                         self.alarms.insert(line, at);
                         self.at(at.max(self.now), Later::Alarm(line));

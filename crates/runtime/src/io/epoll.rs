@@ -154,6 +154,11 @@ impl Epoll {
         })
     }
 
+    /// What the kernel has counted on a connection.
+    pub(crate) fn tcp(&mut self, id: Id) -> Option<crate::dial::Tcp> {
+        sys::tcp_of(self.sockets.get_mut(id)?.fd.as_fd())
+    }
+
     /// As it is, but it never receives: a connection with input is reported as ready.
     pub(crate) fn telling_only(self) -> Epoll {
         Epoll {

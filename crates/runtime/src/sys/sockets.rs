@@ -1,5 +1,6 @@
 //! Socket options without a safe wrapper elsewhere.
 
+use crate::dial::Tcp;
 use crate::session::Path;
 use measure::Duration;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -89,5 +90,50 @@ pub(crate) fn path_of(fd: BorrowedFd<'_>) -> Option<Path> {
         rtt: Duration::from_micros(info.tcpi_rtt.into()),
         cwnd: info.tcpi_snd_cwnd,
         retransmitted: info.tcpi_total_retrans,
+    })
+}
+
+/// `struct tcp_info` as far as Linux 5.4 has it, which is farther than libc's goes (`linux/tcp.h`).
+#[repr(C)]
+struct LongInfo {
+    known: libc::tcp_info,
+    bytes_sent: u64,
+    bytes_retransmitted: u64,
+    dsack_dups: u32,
+    reorderings_seen: u32,
+    received_out_of_order: u32,
+    send_window: u32,
+}
+
+/// `TCP_INFO`: what the kernel has counted on a connection; `None` for a descriptor that is no connection of TCP.
+pub(crate) fn tcp_of(fd: BorrowedFd<'_>) -> Option<Tcp> {
+    // SAFETY: `LongInfo` is made of integers only, for which zero is a value.
+    let mut info: LongInfo = unsafe { std::mem::zeroed() };
+    let mut len = size_of::<LongInfo>() as libc::socklen_t;
+    // SAFETY: the pointers describe `info` and its length, which outlive the call and are written within that
+    // length; an older kernel writes less and leaves zeros. The descriptor is open for as long as it is borrowed.
+    let result = unsafe {
+        libc::getsockopt(
+            fd.as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_INFO,
+            (&raw mut info).cast(),
+            &raw mut len,
+        )
+    };
+    let known = &info.known;
+    let micros = |value: u32| Duration::from_micros(value.into());
+    (result == 0).then(|| Tcp {
+        rtt: micros(known.tcpi_rtt),
+        // All ones until there is a sample.
+        rtt_min: (known.tcpi_min_rtt != u32::MAX).then(|| micros(known.tcpi_min_rtt)),
+        delayed_ack: micros(known.tcpi_ato),
+        mss: known.tcpi_rcv_mss,
+        segments_in: known.tcpi_segs_in,
+        segments_out: known.tcpi_segs_out,
+        bytes_in: known.tcpi_bytes_received,
+        bytes_out: known.tcpi_bytes_acked,
+        retransmitted: known.tcpi_total_retrans,
+        out_of_order: info.received_out_of_order,
     })
 }

@@ -1,187 +1,39 @@
-//! The streaming filter that sees what a page embeds. It reads bytes as they come, holds one tag of
-//! bounded size at a time, and stops when it has seen enough.
+//! What a page embeds, resolved against its base, each path once, up to bounds.
 //!
-//! Tokenizing is `html5gum`'s work (WHATWG HTML section 13.2.5); no tree is built. What follows a
-//! start tag `script`, `style`, `noscript`, `textarea` and the like is text, as it is for a browser
-//! that runs scripts. Counted as embedded: images with all their sources, style sheets, scripts, icons,
-//! preloads, posters, embedded documents that are no pages. Not seen: what a style sheet or a script
-//! asks for.
+//! Finding references is `markup`'s work. Not seen: what a style sheet or a script asks for.
 
 use super::{Base, Limits};
-use html5gum::{Emitter, Error, IoReader, State, Tokenizer, emitters::naive_next_state};
+use markup::html::{self, Bounds};
+use markup::{Kind, Sink};
 use std::io::Read;
-
-/// No name of an element or attribute that matters is longer.
-const NAME_MAX: usize = 24;
 
 /// A value that lists several references may have this many times the bytes of one.
 const LIST_MAX: usize = 8;
 
-/// One read takes at most this much.
-const CHUNK: usize = 4 << 10;
-
 /// The paths a page embeds, each once, in the order in which it names them. A page that cannot be
 /// read to its end gives what was found so far.
 pub fn scan(page: impl Read, base: Base, limits: &Limits) -> Vec<Box<[u8]>> {
-    let page = Chunks(page.take(limits.page_bytes_max));
-    let mut found = Vec::new();
-    let collector = Collector::new(base, *limits, &mut found);
-    // A token comes when there is room for nothing more.
-    let _ = Tokenizer::new_with_emitter(IoReader::new(page), collector).next();
-    found
+    let mut paths = Paths {
+        base,
+        limits: *limits,
+        found: Vec::new(),
+    };
+    let bounds = Bounds {
+        value_bytes_max: limits.reference_bytes_max * LIST_MAX,
+        ..Bounds::DEFAULT
+    };
+    html::read(page.take(limits.page_bytes_max), bounds, &mut paths);
+    paths.found
 }
 
-/// Reads that leave room in the tokenizer's buffer.
-struct Chunks<R>(R);
-
-impl<R: Read> Read for Chunks<R> {
-    fn read(&mut self, buf: &mut [u8]) -> std::io::Result<usize> {
-        let most = buf.len().min(CHUNK);
-        self.0.read(&mut buf[..most])
-    }
-}
-
-/// Bytes up to a bound.
-#[derive(Debug, Default)]
-struct Text {
-    bytes: Vec<u8>,
-    is_whole: bool,
-}
-
-impl Text {
-    fn clear(&mut self) {
-        self.bytes.clear();
-        self.is_whole = true;
-    }
-
-    fn push(&mut self, more: &[u8], max: usize) {
-        if self.bytes.len() + more.len() <= max {
-            self.bytes.extend_from_slice(more);
-        } else {
-            self.is_whole = false;
-        }
-    }
-
-    /// All of it, or nothing.
-    fn get(&self) -> &[u8] {
-        if self.is_whole { &self.bytes } else { b"" }
-    }
-
-    fn is(&self, name: &[u8]) -> bool {
-        self.get().eq_ignore_ascii_case(name)
-    }
-}
-
-/// The attributes of one tag that can matter.
-#[derive(Debug, Default)]
-struct Attributes {
-    /// `src`, `href` of an SVG image, `data`, `poster`, `background`.
-    source: Text,
-    poster: Text,
-    srcset: Text,
-    href: Text,
-    rel: Text,
-    kind: Text,
-}
-
-#[derive(Debug)]
-struct Collector<'f> {
-    limits: Limits,
+struct Paths {
     base: Base,
-    is_based: bool,
-    found: &'f mut Vec<Box<[u8]>>,
-    tag: Text,
-    is_end: bool,
-    last_start_tag: Text,
-    attribute: Text,
-    value: Text,
-    attributes: Attributes,
+    limits: Limits,
+    found: Vec<Box<[u8]>>,
 }
 
-impl<'f> Collector<'f> {
-    fn new(base: Base, limits: Limits, found: &'f mut Vec<Box<[u8]>>) -> Collector<'f> {
-        Collector {
-            limits,
-            base,
-            is_based: false,
-            found,
-            tag: Text::default(),
-            is_end: false,
-            last_start_tag: Text::default(),
-            attribute: Text::default(),
-            value: Text::default(),
-            attributes: Attributes::default(),
-        }
-    }
-
-    fn begin_tag(&mut self, is_end: bool) {
-        self.is_end = is_end;
-        self.tag.clear();
-        self.attribute.clear();
-        self.value.clear();
-        let all = &mut self.attributes;
-        for text in [
-            &mut all.source,
-            &mut all.poster,
-            &mut all.srcset,
-            &mut all.href,
-            &mut all.rel,
-            &mut all.kind,
-        ] {
-            text.clear();
-        }
-    }
-
-    /// Puts the attribute just read where its tag's end will find it; the first of a name counts.
-    fn end_attribute(&mut self) {
-        let all = &mut self.attributes;
-        let place = match self.attribute.get() {
-            b"src" | b"data" | b"background" => &mut all.source,
-            b"poster" => &mut all.poster,
-            b"srcset" | b"imagesrcset" => &mut all.srcset,
-            b"href" | b"xlink:href" => &mut all.href,
-            b"rel" => &mut all.rel,
-            b"type" => &mut all.kind,
-            _ => return,
-        };
-        if place.bytes.is_empty() {
-            std::mem::swap(place, &mut self.value);
-        }
-    }
-
-    fn end_tag(&mut self) {
-        let all = std::mem::take(&mut self.attributes);
-        match self.tag.get() {
-            b"base" if !self.is_based && !all.href.get().is_empty() => {
-                self.is_based = true;
-                self.base.rebase(all.href.get());
-            }
-            b"img" | b"source" => {
-                // What a `source` of sound or video names is not fetched to show the page.
-                if self.tag.is(b"img") {
-                    self.add(all.source.get());
-                }
-                self.add_list(all.srcset.get());
-            }
-            b"script" | b"embed" => self.add(all.source.get()),
-            b"object" if !all.kind.get().starts_with(b"text/html") => self.add(all.source.get()),
-            b"input" if all.kind.is(b"image") => self.add(all.source.get()),
-            b"video" => self.add(all.poster.get()),
-            b"image" => self.add(all.href.get()),
-            b"link" if is_embedded(all.rel.get()) => {
-                self.add(all.href.get());
-                self.add_list(all.srcset.get());
-            }
-            b"body" | b"table" | b"tr" | b"td" | b"th" => self.add(all.source.get()),
-            _ => {}
-        }
-        self.attributes = all;
-    }
-
-    fn add(&mut self, reference: &[u8]) {
-        if self.is_full() {
-            return;
-        }
+impl Sink for Paths {
+    fn embed(&mut self, _: Kind, reference: &[u8]) {
         if let Some(path) = self.base.resolve(reference, &self.limits)
             && !self.found.contains(&path)
         {
@@ -189,126 +41,13 @@ impl<'f> Collector<'f> {
         }
     }
 
-    /// The candidates of a `srcset` (WHATWG HTML section 4.8.4.2.1), without their descriptors.
-    fn add_list(&mut self, mut list: &[u8]) {
-        loop {
-            let begin = list.iter().position(|b| !b.is_ascii_whitespace() && *b != b',');
-            list = match begin {
-                Some(begin) => &list[begin..],
-                None => return,
-            };
-            let end = list
-                .iter()
-                .position(u8::is_ascii_whitespace)
-                .unwrap_or(list.len());
-            let (candidate, rest) = list.split_at(end);
-            // A comma at its end says that no descriptor follows.
-            let trimmed = candidate
-                .iter()
-                .rposition(|&b| b != b',')
-                .map_or(0, |last| last + 1);
-            self.add(&candidate[..trimmed]);
-            list = rest;
-            if trimmed == candidate.len() {
-                let comma = list.iter().position(|&b| b == b',').unwrap_or(list.len());
-                list = &list[comma..];
-            }
-        }
+    fn base(&mut self, href: &[u8]) {
+        self.base.rebase(href);
     }
 
     fn is_full(&self) -> bool {
         self.found.len() >= self.limits.references_max
     }
-}
-
-/// Whether what a link of this relation names is fetched to show the page.
-fn is_embedded(rel: &[u8]) -> bool {
-    rel.split(u8::is_ascii_whitespace).any(|relation| {
-        [
-            "stylesheet",
-            "icon",
-            "preload",
-            "modulepreload",
-            "apple-touch-icon",
-            "manifest",
-        ]
-        .iter()
-        .any(|known| relation.eq_ignore_ascii_case(known.as_bytes()))
-    })
-}
-
-impl Emitter for Collector<'_> {
-    type Token = ();
-
-    fn pop_token(&mut self) -> Option<()> {
-        self.is_full().then_some(())
-    }
-
-    fn set_last_start_tag(&mut self, name: Option<&[u8]>) {
-        self.last_start_tag.clear();
-        self.last_start_tag.push(name.unwrap_or_default(), NAME_MAX);
-    }
-
-    fn init_start_tag(&mut self) {
-        self.begin_tag(false);
-    }
-
-    fn init_end_tag(&mut self) {
-        self.begin_tag(true);
-    }
-
-    fn push_tag_name(&mut self, name: &[u8]) {
-        self.tag.push(name, NAME_MAX);
-    }
-
-    fn init_attribute(&mut self) {
-        self.end_attribute();
-        self.attribute.clear();
-        self.value.clear();
-    }
-
-    fn push_attribute_name(&mut self, name: &[u8]) {
-        self.attribute.push(name, NAME_MAX);
-    }
-
-    fn push_attribute_value(&mut self, value: &[u8]) {
-        self.value.push(value, self.limits.reference_bytes_max * LIST_MAX);
-    }
-
-    fn emit_current_tag(&mut self) -> Option<State> {
-        self.end_attribute();
-        if self.is_end {
-            return None;
-        }
-        self.end_tag();
-        self.last_start_tag.clear();
-        self.last_start_tag.push(self.tag.get(), NAME_MAX);
-        naive_next_state(self.tag.get())
-    }
-
-    fn current_is_appropriate_end_tag_token(&mut self) -> bool {
-        self.is_end && !self.tag.get().is_empty() && self.tag.get() == self.last_start_tag.get()
-    }
-
-    fn should_emit_errors(&mut self) -> bool {
-        false
-    }
-
-    fn emit_eof(&mut self) {}
-    fn emit_error(&mut self, _: Error) {}
-    fn emit_string(&mut self, _: &[u8]) {}
-    fn emit_current_comment(&mut self) {}
-    fn emit_current_doctype(&mut self) {}
-    fn init_comment(&mut self) {}
-    fn init_doctype(&mut self) {}
-    fn push_comment(&mut self, _: &[u8]) {}
-    fn push_doctype_name(&mut self, _: &[u8]) {}
-    fn push_doctype_public_identifier(&mut self, _: &[u8]) {}
-    fn push_doctype_system_identifier(&mut self, _: &[u8]) {}
-    fn set_doctype_public_identifier(&mut self, _: &[u8]) {}
-    fn set_doctype_system_identifier(&mut self, _: &[u8]) {}
-    fn set_force_quirks(&mut self) {}
-    fn set_self_closing(&mut self) {}
 }
 
 #[cfg(test)]

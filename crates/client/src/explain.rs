@@ -1,0 +1,371 @@
+//! Where the time of a fetch went: every instant of the critical path given to one cause.
+//!
+//! From the end backward: the answer that ended last was received over some stretch; before it the client waited
+//! for its first byte; before that the request was held, or waited for a connection, or its name was not yet
+//! known, and then whatever made it known is next. Each step covers the stretch between two instants, the next
+//! step begins where it ended, and so the stretches are a partition: their sum is the elapsed time by
+//! construction, whatever is wrong about a cause.
+//!
+//! What a stretch was spent on is inferred from this end alone: the times at which bytes came, and the kernel's
+//! `TCP_INFO`. Refuses to know packets; a capture knows more, and whoever has one can give [`Span`]s other causes.
+
+use crate::timeline::{Arrival, Connection, Timeline, Try};
+use measure::{Duration, Instant};
+
+/// What an instant was spent on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Cause {
+    /// A connection was being made.
+    Connect,
+    /// A request and the first byte of its answer were on their way: one round trip, whoever answers.
+    RoundTrip,
+    /// The server was silent for longer than that, before an answer or within one.
+    ServerWait,
+    /// The server had sent what its window allowed, and waited for acknowledgments.
+    SlowStart,
+    /// The server waited for an acknowledgment that this end delays.
+    DelayedAck,
+    /// Bytes came as fast as they came at the best.
+    Bandwidth,
+    /// A segment was missing.
+    LossRecovery,
+    /// Nothing was asked: a request was held in the output buffer, or made later than it could have been.
+    ClientIdle,
+}
+
+impl Cause {
+    /// All of them, in the order of a table.
+    pub const ALL: [Cause; 8] = [
+        Cause::Connect,
+        Cause::RoundTrip,
+        Cause::ServerWait,
+        Cause::SlowStart,
+        Cause::DelayedAck,
+        Cause::Bandwidth,
+        Cause::LossRecovery,
+        Cause::ClientIdle,
+    ];
+
+    /// The name flags and results use.
+    pub fn name(self) -> &'static str {
+        match self {
+            Cause::Connect => "connect",
+            Cause::RoundTrip => "round trip",
+            Cause::ServerWait => "server wait",
+            Cause::SlowStart => "slow start",
+            Cause::DelayedAck => "delayed ACK or Nagle",
+            Cause::Bandwidth => "bandwidth",
+            Cause::LossRecovery => "loss recovery",
+            Cause::ClientIdle => "client idle",
+        }
+    }
+}
+
+/// A stretch of the critical path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Span {
+    /// Its beginning.
+    pub from: Instant,
+    /// Its end; later than the beginning.
+    pub to: Instant,
+    /// What it was spent on.
+    pub cause: Cause,
+    /// Which object was waited for.
+    pub object: usize,
+}
+
+/// The critical path of a fetch, in order. Spans touch, the first begins with the fetch and the last ends with it;
+/// none are of no length. Empty if it took no time.
+pub fn explain(timeline: &Timeline) -> Vec<Span> {
+    let mut walk = Walk {
+        timeline,
+        at: timeline.ended,
+        spans: Vec::new(),
+    };
+    walk.back();
+    let mut spans = walk.spans;
+    spans.reverse();
+    spans
+}
+
+/// How much time each cause took, in the order of [`Cause::ALL`]; the sum is the elapsed time.
+pub fn sums(spans: &[Span]) -> [(Cause, Duration); 8] {
+    Cause::ALL.map(|cause| {
+        let of_cause = spans.iter().filter(|span| span.cause == cause);
+        (cause, of_cause.map(|span| span.to - span.from).sum())
+    })
+}
+
+/// A try by its object and its place among the object's tries.
+type Place = (usize, usize);
+
+struct Walk<'t> {
+    timeline: &'t Timeline,
+    /// Everything from here on is explained.
+    at: Instant,
+    spans: Vec<Span>,
+}
+
+impl Walk<'_> {
+    /// Gives the time since `from` to a cause.
+    fn spend(&mut self, from: Instant, cause: Cause, object: usize) {
+        let from = from.max(self.timeline.began);
+        if from < self.at {
+            match self.spans.last_mut() {
+                Some(last) if last.cause == cause && last.object == object => last.from = from,
+                _ => self.spans.push(Span {
+                    from,
+                    to: self.at,
+                    cause,
+                    object,
+                }),
+            }
+            self.at = from;
+        }
+    }
+
+    fn try_at(&self, place: Place) -> &Try {
+        &self.timeline.objects[place.0].tries[place.1]
+    }
+
+    /// The answer that was complete last, of those complete by `at`; `but` is none of them.
+    fn last_complete(&self, at: Instant, but: impl Fn(Place) -> bool) -> Option<Place> {
+        let all = self.timeline.objects.iter().enumerate();
+        all.flat_map(|(object, record)| (0..record.tries.len()).map(move |one| (object, one)))
+            .filter(|&place| !but(place))
+            .filter_map(|place| Some((self.try_at(place).last.filter(|&last| last <= at)?, place)))
+            .max_by_key(|(last, _)| *last)
+            .map(|(_, place)| place)
+    }
+
+    fn back(&mut self) {
+        let mut next = self.last_complete(self.at, |_| false);
+        let tries: usize = self
+            .timeline
+            .objects
+            .iter()
+            .map(|object| object.tries.len())
+            .sum();
+        // Each step goes on to an earlier try, or to what made it known.
+        for _ in 0..=2 * tries + self.timeline.objects.len() {
+            let Some(place) = next else { break };
+            if let Some(last) = self.try_at(place).last {
+                self.spend(last, Cause::ClientIdle, place.0);
+            }
+            next = self.step(place);
+            if self.at <= self.timeline.began {
+                return;
+            }
+        }
+        // What is before the first request, or under one that was never answered.
+        let cause = if self
+            .timeline
+            .connections
+            .iter()
+            .any(|one| one.connected.is_some())
+        {
+            Cause::ServerWait
+        } else {
+            Cause::Connect
+        };
+        let first = self
+            .timeline
+            .objects
+            .iter()
+            .flat_map(|object| object.tries.first());
+        let asked = first.map(|one| one.asked).min().unwrap_or(self.at);
+        self.spend(asked, cause, 0);
+        self.spend(self.timeline.began, Cause::ClientIdle, 0);
+    }
+
+    /// Explains one answer up to where it was waited for; what was waited for before.
+    fn step(&mut self, place: Place) -> Option<Place> {
+        let one = self.try_at(place).clone();
+        let connection = &self.timeline.connections[one.connection];
+        let path = Path::of(connection);
+        // Not yet begun at the instant in question: then it cannot have been waited for.
+        let first = one.first.filter(|&first| first <= self.at).unwrap_or(self.at);
+        self.receive(place.0, connection, &path, first);
+        let stands = connection.connected.unwrap_or(connection.opened);
+        let sent = one.sent.unwrap_or(one.asked).max(stands);
+        // Answers that came before it on its connection kept it waiting, if they were complete after it was sent.
+        let before = self.last_complete(first, |other| {
+            other == place
+                || self.try_at(other).connection != one.connection
+                || self.try_at(other).asked > one.asked
+        });
+        if let Some(before) = before
+            && let Some(last) = self.try_at(before).last
+            && last > sent
+        {
+            self.receive(place.0, connection, &path, last);
+            return Some(before);
+        }
+        let reached = (sent + path.rtt.unwrap_or(Duration::ZERO)).min(self.at);
+        self.spend(reached, Cause::ServerWait, place.0);
+        self.spend(sent, Cause::RoundTrip, place.0);
+        if connection.opened >= one.asked.min(sent) {
+            self.connect(place.0, connection, &path, one.sent.unwrap_or(one.asked));
+        }
+        self.spend(one.asked, Cause::ClientIdle, place.0);
+        self.before_asking(place, one.asked)
+    }
+
+    /// Explains how long a connection was waited for. That it stands is known when the first request leaves, so
+    /// that what passed before that was the request's.
+    fn connect(&mut self, object: usize, connection: &Connection, path: &Path, sent: Instant) {
+        let opened = connection.opened.max(sent);
+        // A handshake that took a second longer than a round trip lost its SYN (RFC 6298 section 2).
+        let lost = connection.tcp.is_some_and(|tcp| tcp.retransmitted > 0);
+        if let (true, Some(rtt)) = (lost, path.rtt_kernel) {
+            let from = connection.connected.unwrap_or(self.at);
+            let fair = Instant::from_nanos(from.as_nanos().saturating_sub(rtt.as_nanos() as u64));
+            self.spend(fair.max(opened), Cause::Connect, object);
+            self.spend(opened, Cause::LossRecovery, object);
+        }
+        self.spend(opened, Cause::Connect, object);
+    }
+
+    /// Why a request was not made earlier: its name was not known, or it had to wait for another.
+    fn before_asking(&mut self, place: Place, asked: Instant) -> Option<Place> {
+        let object = &self.timeline.objects[place.0];
+        let earlier_try = (0..place.1)
+            .map(|one| (place.0, one))
+            .rev()
+            .find(|&other| self.try_at(other).last.is_some_and(|last| last <= asked));
+        if earlier_try.is_some() {
+            return earlier_try;
+        }
+        if object.found < asked {
+            let waited_for = self.last_complete(asked, |other| other.0 == place.0);
+            if let Some(other) = waited_for
+                && self.try_at(other).last.is_some_and(|last| last > object.found)
+            {
+                return Some(other);
+            }
+            self.spend(object.found, Cause::ClientIdle, place.0);
+        }
+        // What named it was being received then.
+        let parent = object.parent?;
+        let tries = &self.timeline.objects[parent].tries;
+        let one = tries
+            .iter()
+            .rposition(|one| one.first.is_some_and(|first| first <= object.found))?;
+        Some((parent, one))
+    }
+
+    /// Explains the time since `from`, in which a connection received.
+    fn receive(&mut self, object: usize, connection: &Connection, path: &Path, from: Instant) {
+        let end = connection
+            .arrivals
+            .partition_point(|arrival| arrival.at <= self.at);
+        let late = connection.arrivals[..end].last();
+        if let Some(late) = late
+            && late.at >= from
+        {
+            // Between the last bytes and what they led to, this end was at work.
+            self.spend(late.at, Cause::ClientIdle, object);
+        }
+        for number in (1..end).rev() {
+            let (before, arrival) = (connection.arrivals[number - 1], connection.arrivals[number]);
+            if arrival.at <= from {
+                break;
+            }
+            self.gap(object, path, before, arrival, from);
+        }
+        self.spend(from, Cause::ServerWait, object);
+    }
+
+    /// Explains the time between two receipts: as much as the bytes take at the best rate, and the rest.
+    fn gap(&mut self, object: usize, path: &Path, before: Arrival, arrival: Arrival, from: Instant) {
+        let began = before.at.max(from);
+        let gap = arrival.at - before.at;
+        let fair = path.time_of(arrival.bytes).min(gap);
+        let excess = gap - fair;
+        if let Some(cause) = path.cause_of(excess, before, arrival) {
+            let paused = (before.at + excess).max(began);
+            self.spend(paused, Cause::Bandwidth, object);
+            self.spend(began, cause, object);
+        } else {
+            self.spend(began, Cause::Bandwidth, object);
+        }
+    }
+}
+
+/// What is known of a path from one end.
+#[derive(Clone, Copy, Debug, Default)]
+struct Path {
+    /// The least round trip: the kernel's, or what the handshake took.
+    rtt: Option<Duration>,
+    rtt_kernel: Option<Duration>,
+    delayed_ack: Option<Duration>,
+    /// Bytes a second, the best that three receipts in a row show.
+    best: Option<f64>,
+}
+
+/// Receipts that make up one sample of the rate.
+const RUN: usize = 3;
+/// A pause shorter than this is no pause: a process is not always run at once.
+const PAUSE_MIN: Duration = Duration::from_millis(1);
+
+impl Path {
+    fn of(connection: &Connection) -> Path {
+        let shaken = connection
+            .connected
+            .map(|connected| connected - connection.opened);
+        let kernel = connection.tcp.and_then(|tcp| tcp.rtt_min);
+        let runs = connection.arrivals.windows(RUN + 1).filter_map(|run| {
+            let bytes: u64 = run[1..].iter().map(|arrival| arrival.bytes).sum();
+            let took = run[RUN].at - run[0].at;
+            (!took.is_zero()).then(|| bytes as f64 / took.as_secs_f64())
+        });
+        Path {
+            rtt: match (kernel, shaken) {
+                (Some(kernel), Some(shaken)) => Some(kernel.min(shaken)),
+                (kernel, shaken) => kernel.or(shaken),
+            },
+            rtt_kernel: kernel,
+            delayed_ack: connection
+                .tcp
+                .map(|tcp| tcp.delayed_ack)
+                .filter(|wait| !wait.is_zero()),
+            best: runs.max_by(f64::total_cmp),
+        }
+    }
+
+    /// How long so many bytes take at the best rate; without one, forever.
+    fn time_of(&self, bytes: u64) -> Duration {
+        match self.best {
+            Some(best) if best > 0.0 => {
+                Duration::try_from_secs_f64(bytes as f64 / best).unwrap_or(Duration::MAX)
+            }
+            _ => Duration::MAX,
+        }
+    }
+
+    /// What a pause between two receipts was, if it was one.
+    fn cause_of(&self, pause: Duration, before: Arrival, arrival: Arrival) -> Option<Cause> {
+        let rtt = self.rtt.unwrap_or(Duration::ZERO);
+        if arrival.out_of_order > before.out_of_order && pause > PAUSE_MIN {
+            return Some(Cause::LossRecovery);
+        }
+        if pause < PAUSE_MIN.max(rtt / 4) {
+            return None;
+        }
+        if pause <= rtt.mul_f64(1.75) {
+            return Some(Cause::SlowStart);
+        }
+        let is_held = self.delayed_ack.is_some_and(|wait| {
+            let beyond = pause.saturating_sub(rtt);
+            pause >= wait.mul_f64(0.75) && beyond <= wait.mul_f64(1.25)
+        });
+        Some(if is_held {
+            Cause::DelayedAck
+        } else {
+            Cause::ServerWait
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

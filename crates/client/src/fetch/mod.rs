@@ -1,0 +1,635 @@
+//! A page with all it embeds, fetched: the robot of W3C NOTE-pipelining-970624, as a machine over many connections.
+//!
+//! ```text
+//!   found ──▶ queue ──▶ waiting on a connection ──▶ answered ──▶ done, moved, failed
+//!               ▲                    │                  │
+//!               └── connection cut ──┘                  └──▶ found: what it embeds
+//! ```
+//! Holds no socket and no clock: what happens comes in through [`Crew`], what is wanted goes out on the [`Port`],
+//! so that real and simulated networks drive the same client. Decides what is asked, over which connection, and
+//! when it leaves; [`reply`] decides what an answer means. Line 0 of the crew is a clock; connection n is
+//! line n + 1 and never comes back.
+
+mod reply;
+mod request;
+
+use crate::cache::{Entries, Use};
+use crate::outbox::Outbox;
+use crate::plan::{Mode, Plan, may_repeat};
+use crate::session::{Left, OUTSTANDING_MAX, Session};
+use crate::timeline::{Arrival, Connection, Fate, Object, Part, Role, Skipped, Source, Timeline, Try};
+use http1::method::Method;
+use measure::{Instant, UnixTime};
+use reply::Reply;
+use runtime::dial::{Crew, Failing, Happened, Port};
+use std::collections::{BTreeSet, HashMap, VecDeque};
+use url::Url;
+
+/// The line whose alarm bounds everything.
+const CLOCK: u32 = 0;
+/// Skipped references that are named; more are counted.
+const SKIPPED_MAX: usize = 100;
+
+/// The fetch of one page.
+#[derive(Debug)]
+pub struct Fetch {
+    plan: Plan,
+    page: Url,
+    entries: Entries,
+    changed: BTreeSet<String>,
+    /// Civil time when it was made; the rules of caching need no more.
+    wall: UnixTime,
+    timeline: Timeline,
+    items: Vec<Item>,
+    known: HashMap<String, usize>,
+    queue: VecDeque<Job>,
+    /// What is asked for when nothing else is to be: the rest of what was begun.
+    later: VecDeque<Job>,
+    lines: Vec<Line>,
+    received: u64,
+    decoded: u64,
+    is_over: bool,
+    /// Why it must be given up, noticed where that could not be done.
+    trouble: Option<String>,
+}
+
+/// What is known of an object beyond its record.
+#[derive(Debug)]
+struct Item {
+    url: Url,
+    /// Redirections that led here.
+    redirects: u32,
+    /// Connections that ended under it.
+    strikes: u32,
+    /// Whether its next request is one that was sent before.
+    is_repeat: bool,
+    /// Field lines that make its request conditional.
+    conditions: Vec<(String, String)>,
+    /// Its first bytes and the head they came with, while the rest is not here.
+    front: Option<(Vec<u8>, Vec<(String, String)>)>,
+}
+
+/// A request to be made.
+#[derive(Clone, Copy, Debug)]
+struct Job {
+    object: usize,
+    part: Part,
+}
+
+/// One connection.
+#[derive(Debug)]
+struct Line {
+    session: Session,
+    phase: Phase,
+    /// Requests that are not completely answered: object, try, part.
+    waiting: VecDeque<(usize, usize, Part)>,
+    outbox: Outbox,
+    reply: Option<Reply>,
+    answered: u32,
+    /// The last request said that it is.
+    is_last_said: bool,
+    /// When something was last sent or heard.
+    stirred: Instant,
+    alarm: Option<Instant>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Opening,
+    Open,
+    Closed,
+}
+
+/// What a fetch leaves.
+#[derive(Debug)]
+pub struct Outcome {
+    /// What happened when.
+    pub timeline: Timeline,
+    /// The cache as it is now.
+    pub entries: Entries,
+    /// The addresses of entries that are new or have changed.
+    pub changed: BTreeSet<String>,
+}
+
+impl Fetch {
+    /// Of `page`, with what the cache holds, at `wall`.
+    pub fn new(page: Url, plan: Plan, entries: Entries, wall: UnixTime) -> Fetch {
+        Fetch {
+            plan,
+            page,
+            entries,
+            changed: BTreeSet::new(),
+            wall,
+            timeline: Timeline::default(),
+            items: Vec::new(),
+            known: HashMap::new(),
+            queue: VecDeque::new(),
+            later: VecDeque::new(),
+            lines: Vec::new(),
+            received: 0,
+            decoded: 0,
+            is_over: false,
+            trouble: None,
+        }
+    }
+
+    /// What has happened up to now.
+    pub fn timeline(&self) -> &Timeline {
+        &self.timeline
+    }
+
+    /// What it has left.
+    pub fn into_outcome(self) -> Outcome {
+        Outcome {
+            timeline: self.timeline,
+            entries: self.entries,
+            changed: self.changed,
+        }
+    }
+
+    /// Takes note of an object, unless it is known, elsewhere or too many; its number.
+    fn note(
+        &mut self,
+        role: Role,
+        mut url: Url,
+        parent: Option<usize>,
+        redirects: u32,
+        now: Instant,
+    ) -> Option<usize> {
+        url.set_fragment(None);
+        if let Some(&number) = self.known.get(url.as_str()) {
+            return Some(number);
+        }
+        let skipped = if url.origin() != self.page.origin() {
+            Some(Skipped::Elsewhere)
+        } else if self.timeline.objects.len() >= self.plan.limits.objects_max {
+            Some(Skipped::TooMany)
+        } else {
+            None
+        };
+        if let Some(why) = skipped {
+            // What lies in the page itself is not fetched from anywhere.
+            if url.scheme() == "data" {
+                return None;
+            }
+            let list = &mut self.timeline.skipped;
+            if list.iter().any(|(known, _)| known == url.as_str()) {
+                return None;
+            }
+            if list.len() < SKIPPED_MAX {
+                list.push((url.into(), why));
+            } else {
+                self.timeline.skipped_more += 1;
+            }
+            return None;
+        }
+        let number = self.timeline.objects.len();
+        self.known.insert(url.to_string(), number);
+        self.timeline.objects.push(Object {
+            url: url.to_string(),
+            role,
+            parent,
+            found: now,
+            tries: Vec::new(),
+            fate: Fate::Pending,
+            status: None,
+            media: String::new(),
+            content_bytes: 0,
+        });
+        self.items.push(Item {
+            url,
+            redirects,
+            strikes: 0,
+            is_repeat: false,
+            conditions: Vec::new(),
+            front: None,
+        });
+        self.plan_object(number, now);
+        Some(number)
+    }
+
+    /// Decides how an object is asked for, if it is.
+    fn plan_object(&mut self, number: usize, now: Instant) {
+        let object = &self.timeline.objects[number];
+        let role = object.role;
+        let mut part = match self.plan.first_bytes {
+            Some(bytes) if role == Role::Image => Part::First(bytes),
+            _ => Part::Whole,
+        };
+        if let Some(entry) = self.entries.get(&object.url) {
+            let fields = self.varying_fields(role);
+            match entry.kept.usable(&fields, self.plan.revalidate, self.wall) {
+                Use::Fresh => {
+                    self.take_from_cache(number, Source::Cache, now);
+                    return;
+                }
+                // The robot's HTTP/1.0: GET for the page, HEAD for the rest, compared here.
+                Use::Validate(_) if self.plan.manner.mode == Mode::Http10 && self.plan.revalidate => {
+                    if role != Role::Page {
+                        part = Part::Head;
+                    }
+                }
+                Use::Validate(conditions) => self.items[number].conditions = conditions,
+                Use::None => {}
+            }
+        }
+        self.queue.push_back(Job { object: number, part });
+    }
+
+    /// Whether something is under way that may name more objects.
+    fn is_discovering(&self) -> bool {
+        self.timeline
+            .objects
+            .iter()
+            .any(|object| object.fate == Fate::Pending && matches!(object.role, Role::Page | Role::Style))
+    }
+
+    /// Makes requests as long as there are some and room for them.
+    fn dispatch(&mut self, port: &mut Port, now: Instant) {
+        if self.is_over {
+            return;
+        }
+        if let Some(why) = self.trouble.take() {
+            self.abort(&why, port, now);
+            return;
+        }
+        loop {
+            if self.queue.is_empty() {
+                self.queue.extend(self.later.pop_front());
+            }
+            let Some(&job) = self.queue.front() else { break };
+            let is_early = self.plan.manner.mode == Mode::EarlyClose;
+            let role = self.timeline.objects[job.object].role;
+            let names_more = matches!(role, Role::Page | Role::Style) || matches!(job.part, Part::First(_));
+            // The last request must be known to be the last before it leaves.
+            let is_last = is_early
+                && self.queue.len() == 1
+                && self.later.is_empty()
+                && !names_more
+                && !self.is_discovering();
+            if is_early && self.queue.len() == 1 && !is_last && !names_more && self.is_discovering() {
+                break;
+            }
+            let Some(line) = self.room(now, port) else { break };
+            self.queue.pop_front();
+            self.ask(line, job, is_last, port, now);
+        }
+        let is_done = self.queue.is_empty() && self.lines.iter().all(|line| line.waiting.is_empty());
+        if is_done {
+            self.finish(port, now);
+        }
+    }
+
+    /// A connection that takes one more request; a new one if there may be more.
+    fn room(&mut self, now: Instant, port: &mut Port) -> Option<usize> {
+        let live = self
+            .lines
+            .iter()
+            .filter(|line| line.phase != Phase::Closed)
+            .count();
+        let may_open = live < self.plan.connections;
+        let depth = match self.plan.manner.mode {
+            Mode::Http10 => 0,
+            Mode::Serial => 1,
+            Mode::Pipelined | Mode::EarlyClose => OUTSTANDING_MAX,
+        };
+        let best = (0..self.lines.len())
+            .filter(|&number| {
+                let line = &self.lines[number];
+                line.phase != Phase::Closed
+                    && line.waiting.len() < depth
+                    && line.session.outstanding() < OUTSTANDING_MAX
+                    && line.session.is_persistent()
+                    && !line.is_last_said
+            })
+            .min_by_key(|&number| self.lines[number].waiting.len());
+        match best {
+            Some(number) if self.lines[number].waiting.is_empty() || !may_open => Some(number),
+            _ if may_open => Some(self.open(port, now)),
+            best => best,
+        }
+    }
+
+    fn open(&mut self, port: &mut Port, now: Instant) -> usize {
+        let number = self.lines.len();
+        port.connect(number as u32 + 1);
+        let buffering = self.plan.buffering;
+        self.lines.push(Line {
+            session: Session::new(),
+            phase: Phase::Opening,
+            waiting: VecDeque::new(),
+            outbox: Outbox::new(buffering.bytes_max, buffering.timer),
+            reply: None,
+            answered: 0,
+            is_last_said: false,
+            stirred: now,
+            alarm: None,
+        });
+        self.timeline.connections.push(Connection {
+            opened: now,
+            connected: None,
+            closed: None,
+            is_cut: false,
+            arrivals: Vec::new(),
+            tcp: None,
+            bytes_out: 0,
+            requests: 0,
+        });
+        number
+    }
+
+    /// Puts a request on a connection.
+    fn ask(&mut self, number: usize, job: Job, is_last: bool, port: &mut Port, now: Instant) {
+        let request = self.request(job, is_last);
+        let method = match job.part {
+            Part::Head => Method::Head,
+            _ => Method::Get,
+        };
+        let persist = self.plan.manner.mode != Mode::Http10 && !is_last;
+        let line = &mut self.lines[number];
+        if line.session.ask(method, persist).is_err() {
+            // There was room, so that this is a fault of this program; the object is given up, not the fetch.
+            self.timeline.objects[job.object].fate = Fate::Failed("the request could not be made".to_owned());
+            return;
+        }
+        line.is_last_said |= is_last;
+        let object = &mut self.timeline.objects[job.object];
+        line.waiting.push_back((job.object, object.tries.len(), job.part));
+        let is_repeated = std::mem::take(&mut self.items[job.object].is_repeat);
+        let bytes = request.clone().into_bytes();
+        object.tries.push(Try {
+            connection: number,
+            part: job.part,
+            request,
+            asked: now,
+            sent: None,
+            first: None,
+            last: None,
+            status: 0,
+            fields: Vec::new(),
+            head_bytes: 0,
+            body_bytes: 0,
+            is_repeated,
+        });
+        self.timeline.connections[number].requests += 1;
+        let is_page = object.role == Role::Page;
+        let is_buffered = matches!(self.plan.manner.mode, Mode::Pipelined | Mode::EarlyClose);
+        let written = if is_buffered {
+            let full = line.outbox.append(&bytes, now);
+            // What is repeated, what is last and what nothing follows need not wait for more.
+            let flushed = (is_page && self.plan.buffering.flush_page)
+                || is_last
+                || (is_repeated && self.queue.is_empty());
+            match full {
+                None if flushed => line.outbox.flush(),
+                full => full,
+            }
+        } else {
+            Some(bytes)
+        };
+        self.write(number, written, port, now);
+        self.arm(number, port);
+    }
+
+    /// Hands requests to the driver.
+    fn write(&mut self, number: usize, bytes: Option<Vec<u8>>, port: &mut Port, now: Instant) {
+        let Some(bytes) = bytes else { return };
+        let line = &mut self.lines[number];
+        line.stirred = now;
+        self.timeline.connections[number].bytes_out += bytes.len() as u64;
+        port.send(number as u32 + 1, |out| out.extend_from_slice(&bytes));
+        for &(object, one, _) in &line.waiting {
+            let one = &mut self.timeline.objects[object].tries[one];
+            one.sent.get_or_insert(now);
+        }
+    }
+
+    /// When a connection is to be looked at though nothing happens.
+    fn due(&self, number: usize) -> Option<Instant> {
+        let line = &self.lines[number];
+        let limits = &self.plan.limits;
+        let patience = match line.phase {
+            Phase::Closed => return None,
+            Phase::Opening => Some(line.stirred + limits.connect_timeout),
+            Phase::Open if line.waiting.is_empty() => None,
+            Phase::Open => Some(line.stirred + limits.stall_timeout),
+        };
+        match (patience, line.outbox.due()) {
+            (Some(one), Some(other)) => Some(one.min(other)),
+            (one, other) => one.or(other),
+        }
+    }
+
+    fn arm(&mut self, number: usize, port: &mut Port) {
+        let due = self.due(number);
+        let line = &mut self.lines[number];
+        if let Some(due) = due
+            && line.alarm.is_none_or(|alarm| due < alarm)
+        {
+            line.alarm = Some(due);
+            port.wake(number as u32 + 1, due);
+        }
+    }
+
+    fn woken(&mut self, number: usize, port: &mut Port, now: Instant) {
+        self.lines[number].alarm = None;
+        let written = self.lines[number].outbox.expire(now);
+        self.write(number, written, port, now);
+        let line = &self.lines[number];
+        let limits = &self.plan.limits;
+        match line.phase {
+            Phase::Opening if now >= line.stirred + limits.connect_timeout => {
+                let why = format!("no connection within {:?}", limits.connect_timeout);
+                self.lost(number, &why, true, port, now);
+            }
+            Phase::Open if !line.waiting.is_empty() && now >= line.stirred + limits.stall_timeout => {
+                let why = format!("the server sent nothing for {:?}", limits.stall_timeout);
+                // Asking again would wait again.
+                if let Some(&(object, ..)) = line.waiting.front() {
+                    self.items[object].strikes = limits.repeats_max;
+                    self.lines[number].answered = 0;
+                }
+                self.lost(number, &why, false, port, now);
+            }
+            _ => self.arm(number, port),
+        }
+    }
+
+    /// Bytes came.
+    fn heard(&mut self, number: usize, bytes: &[u8], port: &mut Port, now: Instant) {
+        if self.lines[number].phase == Phase::Closed {
+            return;
+        }
+        let record = &mut self.timeline.connections[number];
+        record.arrivals.push(Arrival {
+            at: now,
+            bytes: bytes.len() as u64,
+            out_of_order: record.arrivals.last().map_or(0, |last| last.out_of_order),
+        });
+        port.inspect(number as u32 + 1);
+        self.lines[number].stirred = now;
+        self.received += bytes.len() as u64;
+        if self.received > self.plan.limits.bytes_max {
+            self.trouble = Some(format!("more than {} bytes", self.plan.limits.bytes_max));
+        }
+        let mut session = std::mem::take(&mut self.lines[number].session);
+        let heard = session.listen(bytes, |said| self.said(number, &said, now));
+        let is_within_head = session.is_within_head();
+        self.lines[number].session = session;
+        if let Err(fault) = heard {
+            let why = format!("the server's answer is unsound: {fault}");
+            return self.lost(number, &why, false, port, now);
+        }
+        if is_within_head && let Some(&(object, one, _)) = self.lines[number].waiting.front() {
+            let one = &mut self.timeline.objects[object].tries[one];
+            one.first.get_or_insert(now);
+        }
+        let line = &self.lines[number];
+        if line.waiting.is_empty() && !line.session.is_persistent() {
+            self.close(number, port, now);
+        } else {
+            self.arm(number, port);
+        }
+    }
+
+    /// The server closed.
+    fn eof(&mut self, number: usize, port: &mut Port, now: Instant) {
+        if self.lines[number].phase == Phase::Closed {
+            return;
+        }
+        let mut session = std::mem::take(&mut self.lines[number].session);
+        let ended = session.eof(|_| self.complete(number, 0, now));
+        self.lines[number].session = session;
+        let why = match ended {
+            Ok(Left::Nothing | Left::Unanswered(_)) => "the server closed the connection before it answered",
+            Err(_) => "the server closed the connection within its answer",
+        };
+        self.lost(number, why, false, port, now);
+    }
+
+    /// A connection is of no more use: what it owes is asked for again.
+    fn lost(&mut self, number: usize, why: &str, is_opening: bool, port: &mut Port, now: Instant) {
+        let waiting = std::mem::take(&mut self.lines[number].waiting);
+        let was_answering = self.lines[number].reply.take().is_some();
+        let is_fruitless = self.lines[number].answered == 0 || was_answering;
+        self.timeline.connections[number].is_cut = !waiting.is_empty();
+        self.close(number, port, now);
+        let is_hopeless = is_opening
+            && self
+                .timeline
+                .connections
+                .iter()
+                .all(|one| one.connected.is_none());
+        if is_hopeless {
+            self.abort(why, port, now);
+            return;
+        }
+        for (place, (object, _, part)) in waiting.into_iter().enumerate().rev() {
+            let item = &mut self.items[object];
+            if place == 0 && is_fruitless {
+                item.strikes += 1;
+            }
+            let method = match part {
+                Part::Head => Method::Head,
+                _ => Method::Get,
+            };
+            if item.strikes > self.plan.limits.repeats_max || !may_repeat(method) {
+                self.timeline.objects[object].fate = Fate::Failed(why.to_owned());
+                continue;
+            }
+            item.is_repeat = true;
+            self.queue.push_front(Job { object, part });
+        }
+    }
+
+    fn close(&mut self, number: usize, port: &mut Port, now: Instant) {
+        let line = &mut self.lines[number];
+        if line.phase != Phase::Closed {
+            line.phase = Phase::Closed;
+            port.inspect(number as u32 + 1);
+            port.close(number as u32 + 1);
+            self.timeline.connections[number].closed = Some(now);
+        }
+    }
+
+    /// Gives up whatever is not here.
+    fn abort(&mut self, why: &str, port: &mut Port, now: Instant) {
+        for object in &mut self.timeline.objects {
+            if object.fate == Fate::Pending {
+                object.fate = Fate::Failed(why.to_owned());
+            }
+        }
+        self.finish(port, now);
+    }
+
+    fn finish(&mut self, port: &mut Port, now: Instant) {
+        if !self.is_over {
+            self.is_over = true;
+            self.timeline.ended = now;
+            (0..self.lines.len()).for_each(|number| self.close(number, port, now));
+            port.end();
+        }
+    }
+}
+
+impl Crew for Fetch {
+    fn start(&mut self, port: &mut Port, now: Instant) {
+        self.timeline.began = now;
+        self.timeline.ended = now;
+        port.wake(CLOCK, now + self.plan.limits.timeout);
+        self.note(Role::Page, self.page.clone(), None, 0, now);
+        self.dispatch(port, now);
+    }
+
+    fn handle(&mut self, line: u32, happened: Happened<'_>, port: &mut Port, now: Instant) {
+        let Some(number) = line.checked_sub(1).map(|number| number as usize) else {
+            let why = format!("not complete within {:?}", self.plan.limits.timeout);
+            return self.abort(&why, port, now);
+        };
+        if let Happened::Inspected(tcp) = happened {
+            let record = &mut self.timeline.connections[number];
+            record.tcp = Some(tcp);
+            if let Some(last) = record.arrivals.last_mut() {
+                last.out_of_order = tcp.out_of_order;
+            }
+            return;
+        }
+        if self.is_over {
+            return;
+        }
+        match happened {
+            Happened::Connected => {
+                self.lines[number].phase = Phase::Open;
+                self.lines[number].stirred = now;
+                self.timeline.connections[number].connected = Some(now);
+                self.arm(number, port);
+            }
+            Happened::Bytes(bytes) => self.heard(number, bytes, port, now),
+            Happened::Eof => self.eof(number, port, now),
+            Happened::Woken(_) => self.woken(number, port, now),
+            Happened::Lost(failing) => {
+                let (why, is_opening) = match failing {
+                    Failing::Here(errno) => (format!("no connection: {}", said_by_system(errno)), true),
+                    Failing::Opening(errno) => (format!("no connection: {}", said_by_system(errno)), true),
+                    Failing::Open(errno) => {
+                        (format!("the connection failed: {}", said_by_system(errno)), false)
+                    }
+                };
+                self.lost(number, &why, is_opening, port, now);
+            }
+            Happened::Inspected(_) => {}
+        }
+        self.dispatch(port, now);
+    }
+
+    fn stop(&mut self, port: &mut Port, now: Instant) {
+        self.abort("stopped", port, now);
+    }
+}
+
+fn said_by_system(errno: i32) -> String {
+    std::io::Error::from_raw_os_error(errno).to_string()
+}
+
+#[cfg(test)]
+mod tests;

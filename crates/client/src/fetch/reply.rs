@@ -1,0 +1,477 @@
+//! What an answer means: content with references in it, a copy that is still true, a part, a move, a failure.
+//!
+//! References are followed as soon as their tag is whole; those of a style sheet when it is.
+
+use super::request::strong_validator;
+use super::{Fetch, Job};
+use crate::cache::{self, Entry};
+use crate::decode::{self, Decoder};
+use crate::session::Said;
+use crate::timeline::{Fate, Part, Role, Source};
+use http1::coding::Coding;
+use http1::field::Name;
+use http1::head::Response;
+use markup::html::{Bounds, Scan};
+use markup::{Kind, Sink, css};
+use measure::Instant;
+use url::Url;
+
+/// A body that is larger is not kept.
+const KEPT_BYTES_MAX: usize = 64 << 20;
+
+/// The answer under way.
+#[derive(Debug)]
+pub(super) struct Reply {
+    decoder: Option<Decoder>,
+    text: Text,
+    body: Vec<u8>,
+    is_kept: bool,
+    /// Why its content is of no use.
+    broken: Option<String>,
+}
+
+/// Content that may name objects.
+#[derive(Debug)]
+enum Text {
+    None,
+    Page(Box<(Scan, Base)>),
+    Sheet(Vec<u8>),
+}
+
+/// What references are relative to.
+#[derive(Debug)]
+struct Base {
+    url: Url,
+    found: Vec<(Role, Url)>,
+}
+
+impl Base {
+    fn of(url: &Url) -> Base {
+        Base {
+            url: url.clone(),
+            found: Vec::new(),
+        }
+    }
+
+    fn sheet(&mut self, sheet: &[u8]) {
+        css::scan(sheet, |kind, reference| self.embed(kind, reference));
+    }
+}
+
+impl Sink for Base {
+    fn embed(&mut self, kind: Kind, reference: &[u8]) {
+        let role = match kind {
+            Kind::Image => Role::Image,
+            Kind::Style => Role::Style,
+            Kind::Script => Role::Script,
+            Kind::Other => Role::Other,
+        };
+        if let Ok(url) = self.url.join(&String::from_utf8_lossy(reference)) {
+            self.found.push((role, url));
+        }
+    }
+
+    fn base(&mut self, href: &[u8]) {
+        if let Ok(url) = self.url.join(&String::from_utf8_lossy(href)) {
+            self.url = url;
+        }
+    }
+
+    fn style(&mut self, sheet: &[u8]) {
+        self.sheet(sheet);
+    }
+
+    fn wants_styles(&self) -> bool {
+        true
+    }
+}
+
+impl Text {
+    fn of(role: Role, media: &str, url: &Url) -> Text {
+        let media = media.split(';').next().unwrap_or_default().trim();
+        if role == Role::Page && matches!(media, "text/html" | "application/xhtml+xml" | "") {
+            Text::Page(Box::new((Scan::new(Bounds::DEFAULT), Base::of(url))))
+        } else if role == Role::Style || media == "text/css" {
+            Text::Sheet(Vec::new())
+        } else {
+            Text::None
+        }
+    }
+
+    fn push(&mut self, piece: &[u8]) -> Vec<(Role, Url)> {
+        match self {
+            Text::None => Vec::new(),
+            Text::Page(page) => {
+                let (scan, base) = page.as_mut();
+                scan.push(piece, base);
+                std::mem::take(&mut base.found)
+            }
+            Text::Sheet(sheet) => {
+                sheet.extend_from_slice(piece);
+                Vec::new()
+            }
+        }
+    }
+
+    fn finish(self, url: &Url) -> Vec<(Role, Url)> {
+        match self {
+            Text::None => Vec::new(),
+            Text::Page(page) => {
+                let (mut scan, mut base) = *page;
+                scan.finish(&mut base);
+                base.found
+            }
+            Text::Sheet(sheet) => {
+                let mut base = Base::of(url);
+                base.sheet(&sheet);
+                base.found
+            }
+        }
+    }
+}
+
+/// The field lines of a head as text; what is no text is left out.
+fn lines_of(head: &Response<'_, '_>) -> Vec<(String, String)> {
+    head.fields
+        .iter()
+        .filter_map(|(name, value)| Some((name.to_owned(), str::from_utf8(value).ok()?.to_owned())))
+        .collect()
+}
+
+/// First byte and length of the whole, as `Content-Range` says (RFC 9110 section 14.4).
+fn content_range(fields: &[(String, String)]) -> Option<(u64, u64)> {
+    let (range, whole) = cache::field(fields, "content-range")?
+        .strip_prefix("bytes ")?
+        .split_once('/')?;
+    Some((
+        range.split_once('-')?.0.trim().parse().ok()?,
+        whole.trim().parse().ok()?,
+    ))
+}
+
+impl Fetch {
+    /// A piece of an answer came on a connection.
+    pub(super) fn said(&mut self, line: usize, said: &Said<'_, '_, '_>, now: Instant) {
+        match said {
+            Said::Head(head, bytes) => self.head(line, head, *bytes as u64, now),
+            Said::Body(data, bytes) => self.body(line, data, *bytes as u64, now),
+            Said::End(bytes) => self.complete(line, *bytes as u64, now),
+        }
+    }
+
+    fn head(&mut self, line: usize, head: &Response<'_, '_>, bytes: u64, now: Instant) {
+        let Some(&(number, one, part)) = self.lines[line].waiting.front() else {
+            return;
+        };
+        let object = &mut self.timeline.objects[number];
+        let media = head.fields.get(Name::ContentType).unwrap_or_default();
+        object.media = String::from_utf8_lossy(media).to_ascii_lowercase();
+        object.status = Some(head.status);
+        if !matches!(part, Part::Rest(_)) || head.status != 206 {
+            object.content_bytes = 0;
+        }
+        let one = &mut object.tries[one];
+        one.first.get_or_insert(now);
+        one.status = head.status;
+        one.fields = lines_of(head);
+        one.head_bytes = bytes;
+        let is_content = head.status == 200;
+        let coding = decode::coding_of(head.fields.get(Name::ContentEncoding));
+        let left = self.plan.limits.bytes_max.saturating_sub(self.decoded);
+        let decoder = coding.and_then(|coding| Decoder::new(coding, left).ok());
+        let text = if is_content && self.plan.embedded {
+            Text::of(object.role, &object.media, &self.items[number].url)
+        } else {
+            Text::None
+        };
+        self.lines[line].reply = Some(Reply {
+            broken: decoder
+                .is_none()
+                .then(|| "its content coding is unknown".to_owned()),
+            // A part of a coded whole cannot be decoded alone.
+            decoder: decoder.filter(|_| head.status != 206),
+            text,
+            body: Vec::new(),
+            is_kept: is_content || head.status == 206,
+        });
+    }
+
+    fn body(&mut self, line: usize, data: &[u8], bytes: u64, now: Instant) {
+        let Some(&(number, one, _)) = self.lines[line].waiting.front() else {
+            return;
+        };
+        self.timeline.objects[number].tries[one].body_bytes += bytes;
+        let Some(reply) = &mut self.lines[line].reply else {
+            return;
+        };
+        if reply.is_kept && reply.body.len() + data.len() <= KEPT_BYTES_MAX {
+            reply.body.extend_from_slice(data);
+        } else {
+            reply.is_kept = false;
+            reply.body = Vec::new();
+        }
+        let decoded;
+        let content = match &mut reply.decoder {
+            None => data,
+            Some(decoder) => match decoder.push(data) {
+                Ok(bytes) => {
+                    decoded = bytes;
+                    &decoded[..]
+                }
+                Err(error) => {
+                    reply.decoder = None;
+                    reply.text = Text::None;
+                    reply.broken = Some(format!("its content cannot be decoded: {error}"));
+                    return;
+                }
+            },
+        };
+        self.decoded += content.len() as u64;
+        self.timeline.objects[number].content_bytes += content.len() as u64;
+        let found = reply.text.push(content);
+        self.follow(found, number, now);
+    }
+
+    fn follow(&mut self, found: Vec<(Role, Url)>, parent: usize, now: Instant) {
+        for (role, url) in found {
+            self.note(role, url, Some(parent), 0, now);
+        }
+    }
+
+    /// The answer under way is complete.
+    pub(super) fn complete(&mut self, line: usize, bytes: u64, now: Instant) {
+        let Some((number, one, part)) = self.lines[line].waiting.pop_front() else {
+            return;
+        };
+        self.lines[line].answered += 1;
+        let Some(reply) = self.lines[line].reply.take() else {
+            return;
+        };
+        let record = &mut self.timeline.objects[number].tries[one];
+        record.body_bytes += bytes;
+        record.last = Some(now);
+        let (status, fields) = (record.status, record.fields.clone());
+        match (status, part) {
+            (304, _) => self.not_modified(number, &fields, now),
+            (301 | 302 | 303 | 307 | 308, _) => self.moved(number, status, &fields, now),
+            (200, Part::Head) => {
+                let kept = self.entries.get(&self.timeline.objects[number].url);
+                if kept.is_some_and(|entry| entry.kept.is_same(&fields)) {
+                    self.take_from_cache(number, Source::Validated, now);
+                } else {
+                    self.again_whole(number);
+                }
+            }
+            (206, Part::First(_)) => self.first_part(number, reply, fields),
+            (206, Part::Rest(from)) => self.rest(number, from, reply, &fields, now),
+            (416, Part::First(_) | Part::Rest(_)) => self.again_whole(number),
+            (200..=299, _) => self.done(number, reply, status, fields, now),
+            _ => self.timeline.objects[number].fate = Fate::Failed(format!("status {status}")),
+        }
+    }
+
+    fn again_whole(&mut self, number: usize) {
+        let item = &mut self.items[number];
+        item.conditions.clear();
+        item.front = None;
+        self.queue.push_back(Job {
+            object: number,
+            part: Part::Whole,
+        });
+    }
+
+    fn done(
+        &mut self,
+        number: usize,
+        reply: Reply,
+        status: u16,
+        fields: Vec<(String, String)>,
+        now: Instant,
+    ) {
+        if let Some(why) = reply.broken {
+            self.timeline.objects[number].fate = Fate::Failed(why);
+            return;
+        }
+        self.timeline.objects[number].fate = Fate::Done(Source::Network);
+        self.items[number].front = None;
+        let found = reply.text.finish(&self.items[number].url);
+        self.follow(found, number, now);
+        if reply.is_kept {
+            self.keep(number, status, fields, reply.body);
+        }
+    }
+
+    /// Puts an answer into the cache, if the rules let it.
+    fn keep(&mut self, number: usize, status: u16, fields: Vec<(String, String)>, body: Vec<u8>) {
+        let object = &self.timeline.objects[number];
+        let sent = self.varying_fields(object.role);
+        let url = object.url.clone();
+        match cache::keep(&url, &sent, status, fields, self.wall) {
+            Ok(kept) => {
+                self.entries.insert(url.clone(), Entry { kept, body });
+                self.changed.insert(url);
+            }
+            Err(cache::NotKept) => {
+                // What the cache has is no longer what the server would say.
+                if self.entries.remove(&url).is_some() {
+                    self.changed.insert(url);
+                }
+            }
+        }
+    }
+
+    fn not_modified(&mut self, number: usize, fields: &[(String, String)], now: Instant) {
+        let object = &self.timeline.objects[number];
+        let mut sent = self.varying_fields(object.role);
+        sent.extend(self.items[number].conditions.iter().cloned());
+        let wall = self.wall;
+        let is_ours = match self.entries.get_mut(&object.url) {
+            Some(entry) => entry.kept.validated(&sent, 304, fields, wall),
+            None => false,
+        };
+        if is_ours {
+            self.changed.insert(object.url.clone());
+            self.take_from_cache(number, Source::Validated, now);
+        } else if self.items[number].conditions.is_empty() {
+            self.timeline.objects[number].fate =
+                Fate::Failed("not modified, though nobody asked whether it was".to_owned());
+        } else {
+            self.again_whole(number);
+        }
+    }
+
+    /// The object is what the cache has.
+    pub(super) fn take_from_cache(&mut self, number: usize, source: Source, now: Instant) {
+        let object = &mut self.timeline.objects[number];
+        let Some(entry) = self.entries.get(&object.url) else {
+            object.fate = Fate::Failed("it is no longer in the cache".to_owned());
+            return;
+        };
+        object.fate = Fate::Done(source);
+        object.status.get_or_insert(entry.kept.status);
+        object.media = entry
+            .kept
+            .field("content-type")
+            .unwrap_or_default()
+            .to_ascii_lowercase();
+        object.content_bytes = entry.body.len() as u64;
+        if !self.plan.embedded {
+            return;
+        }
+        let url = &self.items[number].url;
+        let mut text = Text::of(object.role, &object.media, url);
+        if matches!(text, Text::None) {
+            return;
+        }
+        let coding = decode::coding_of(entry.kept.field("content-encoding").map(str::as_bytes));
+        let left = self.plan.limits.bytes_max.saturating_sub(self.decoded);
+        let decoder = coding.filter(|coding| *coding != Coding::Identity);
+        let content = match decoder.map(|coding| Decoder::new(coding, left)) {
+            None => entry.body.clone(),
+            Some(decoder) => match decoder.and_then(|mut decoder| decoder.push(&entry.body)) {
+                Ok(content) => content,
+                Err(error) => {
+                    object.fate = Fate::Failed(format!("its content cannot be decoded: {error}"));
+                    return;
+                }
+            },
+        };
+        object.content_bytes = content.len() as u64;
+        self.decoded += content.len() as u64;
+        let mut found = text.push(&content);
+        found.extend(text.finish(url));
+        self.follow(found, number, now);
+    }
+
+    fn moved(&mut self, number: usize, status: u16, fields: &[(String, String)], now: Instant) {
+        let item = &self.items[number];
+        let redirects = item.redirects + 1;
+        let target = cache::field(fields, "location").map(|to| item.url.join(to));
+        let fate = match target {
+            None => Fate::Failed(format!("status {status} without a Location")),
+            Some(Err(error)) => Fate::Failed(format!("status {status} to nowhere: {error}")),
+            Some(Ok(_)) if redirects > self.plan.limits.redirects_max => Fate::Failed(format!(
+                "more than {} redirections",
+                self.plan.limits.redirects_max
+            )),
+            Some(Ok(to)) => {
+                let role = self.timeline.objects[number].role;
+                let before = self.timeline.objects.len();
+                match self.note(role, to.clone(), Some(number), redirects, now) {
+                    // A known one that leads here would wait for itself.
+                    Some(other) if other < before && self.leads_to(other, number) => {
+                        Fate::Failed("redirected in a circle".to_owned())
+                    }
+                    Some(other) => Fate::Moved(other),
+                    None => Fate::Failed(format!("moved to {to}, which is not followed")),
+                }
+            }
+        };
+        self.timeline.objects[number].fate = fate;
+    }
+
+    /// Whether redirections lead from one object to the other.
+    fn leads_to(&self, from: usize, to: usize) -> bool {
+        let mut at = from;
+        // No chain is longer than there are objects.
+        for _ in 0..=self.timeline.objects.len() {
+            if at == to {
+                return true;
+            }
+            match self.timeline.objects[at].fate {
+                Fate::Moved(next) => at = next,
+                _ => return false,
+            }
+        }
+        true
+    }
+
+    fn first_part(&mut self, number: usize, reply: Reply, fields: Vec<(String, String)>) {
+        match content_range(&fields) {
+            Some((0, whole)) if reply.is_kept => {
+                let have = reply.body.len() as u64;
+                if have >= whole {
+                    self.whole_of_parts(number, reply.body, fields);
+                } else if have == 0 || strong_validator(&fields).is_none() {
+                    // Parts that cannot be proven to belong together are not put together.
+                    self.again_whole(number);
+                } else {
+                    self.items[number].front = Some((reply.body, fields));
+                    self.later.push_back(Job {
+                        object: number,
+                        part: Part::Rest(have),
+                    });
+                }
+            }
+            _ => self.again_whole(number),
+        }
+    }
+
+    fn rest(&mut self, number: usize, from: u64, reply: Reply, fields: &[(String, String)], _now: Instant) {
+        match (content_range(fields), self.items[number].front.take()) {
+            (Some((start, whole)), Some((mut body, first)))
+                if start == from && strong_validator(&first) == strong_validator(fields) =>
+            {
+                body.extend_from_slice(&reply.body);
+                if body.len() as u64 == whole {
+                    self.whole_of_parts(number, body, first);
+                } else {
+                    self.again_whole(number);
+                }
+            }
+            _ => self.again_whole(number),
+        }
+    }
+
+    /// All parts are here: it is as if it had come whole (RFC 9111 section 3.4).
+    fn whole_of_parts(&mut self, number: usize, body: Vec<u8>, mut fields: Vec<(String, String)>) {
+        fields.retain(|(name, _)| {
+            !name.eq_ignore_ascii_case("content-range") && !name.eq_ignore_ascii_case("content-length")
+        });
+        fields.push(("Content-Length".to_owned(), body.len().to_string()));
+        let object = &mut self.timeline.objects[number];
+        object.fate = Fate::Done(Source::Network);
+        object.content_bytes = body.len() as u64;
+        self.keep(number, 200, fields, body);
+    }
+}

@@ -1,0 +1,89 @@
+//! The text of a request: what it says and nothing more, so that its size is the robot's.
+//!
+//! Ranges are asked for with If-Range (RFC 9110 section 13.1.5), so that a changed object comes whole.
+
+use super::{Fetch, Job};
+use crate::cache::field;
+use crate::plan::Mode;
+use crate::timeline::{Part, Role};
+use core::fmt::Write;
+use url::{Position, Url};
+
+impl Fetch {
+    /// What requests for such an object say that answers may vary by.
+    pub(super) fn varying_fields(&self, role: Role) -> Vec<(String, String)> {
+        let mut fields = vec![("user-agent".to_owned(), self.plan.user_agent.clone())];
+        // Pictures are compressed already; the NOTE compressed the page alone.
+        let is_text = matches!(role, Role::Page | Role::Style | Role::Script);
+        if let Some(coding) = self.plan.manner.coding.filter(|_| is_text) {
+            fields.push(("accept-encoding".to_owned(), coding.name().to_owned()));
+        }
+        fields
+    }
+
+    /// The whole text of a request.
+    pub(super) fn request(&self, job: Job, is_last: bool) -> String {
+        let (item, role) = (&self.items[job.object], self.timeline.objects[job.object].role);
+        let method = match job.part {
+            Part::Head => "HEAD",
+            _ => "GET",
+        };
+        let version = match self.plan.manner.mode {
+            Mode::Http10 => "1.0",
+            _ => "1.1",
+        };
+        let target = &item.url[Position::BeforePath..Position::AfterQuery];
+        let mut text = format!(
+            "{method} {target} HTTP/{version}\r\nHost: {}\r\nUser-Agent: {}\r\nAccept: */*\r\n",
+            authority(&item.url),
+            self.plan.user_agent
+        );
+        let mut line = |name: &str, value: &str| {
+            let _ = write!(text, "{name}: {value}\r\n");
+        };
+        for (name, value) in self.varying_fields(role) {
+            if name == "accept-encoding" {
+                line("Accept-Encoding", &value);
+            }
+        }
+        if !matches!(job.part, Part::Rest(_)) {
+            for (name, value) in &item.conditions {
+                let name = match name.as_str() {
+                    "if-none-match" => "If-None-Match",
+                    _ => "If-Modified-Since",
+                };
+                line(name, value);
+            }
+        }
+        match job.part {
+            Part::First(bytes) => line("Range", &format!("bytes=0-{}", bytes.max(1) - 1)),
+            Part::Rest(from) => {
+                line("Range", &format!("bytes={from}-"));
+                let fields = item.front.as_ref().map(|(_, fields)| fields.as_slice());
+                if let Some(validator) = fields.and_then(strong_validator) {
+                    line("If-Range", validator);
+                }
+            }
+            Part::Whole | Part::Head => {}
+        }
+        if is_last {
+            line("Connection", "close");
+        }
+        text.push_str("\r\n");
+        text
+    }
+}
+
+/// What makes sure that a later part belongs to an earlier one; weak tags do not (RFC 9110 section 13.1.5).
+pub(super) fn strong_validator(fields: &[(String, String)]) -> Option<&str> {
+    match field(fields, "etag") {
+        Some(tag) if !tag.starts_with("W/") => Some(tag),
+        Some(_) => None,
+        None => field(fields, "last-modified"),
+    }
+}
+
+/// What `Host` says.
+fn authority(url: &Url) -> &str {
+    &url[Position::BeforeHost..Position::AfterPort]
+}

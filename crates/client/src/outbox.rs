@@ -1,0 +1,122 @@
+//! The output buffer of a client that pipelines (W3C NOTE-pipelining-970624, section on buffer tuning).
+//!
+//! ```text
+//!            append, less than the bound in all: (re)arm
+//!          ┌───────────────────────────────┐
+//!   Empty ─┴────────▶ Holding(due) ◀───────┘
+//!     ▲                   │ append beyond the bound, expiry, flush: write all
+//!     └───────────────────┘
+//! ```
+//! Decides when requests leave; knows nothing of what they are.
+
+use measure::{Duration, Instant};
+
+/// Requests on their way out.
+#[derive(Debug)]
+pub struct Outbox {
+    bytes_max: usize,
+    wait: Duration,
+    held: Vec<u8>,
+    due: Option<Instant>,
+}
+
+impl Outbox {
+    /// One that writes at `bytes_max` bytes, or `wait` after the last request came.
+    pub fn new(bytes_max: usize, wait: Duration) -> Outbox {
+        Outbox {
+            bytes_max,
+            wait,
+            held: Vec::new(),
+            due: None,
+        }
+    }
+
+    /// Takes a request; what is to be written now, if anything is.
+    pub fn append(&mut self, request: &[u8], now: Instant) -> Option<Vec<u8>> {
+        self.held.extend_from_slice(request);
+        if self.held.len() >= self.bytes_max {
+            return self.flush();
+        }
+        self.due = Some(now + self.wait);
+        None
+    }
+
+    /// What is to be written if the timer has run off.
+    pub fn expire(&mut self, now: Instant) -> Option<Vec<u8>> {
+        if self.due.is_some_and(|due| due <= now) {
+            self.flush()
+        } else {
+            None
+        }
+    }
+
+    /// Everything that is held.
+    pub fn flush(&mut self) -> Option<Vec<u8>> {
+        self.due = None;
+        let held = std::mem::take(&mut self.held);
+        (!held.is_empty()).then_some(held)
+    }
+
+    /// When the timer runs off.
+    pub fn due(&self) -> Option<Instant> {
+        self.due
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn at(ms: u64) -> Instant {
+        Instant::ZERO + Duration::from_millis(ms)
+    }
+
+    #[test]
+    fn the_machine_of_the_note() {
+        let mut out = Outbox::new(1024, Duration::from_millis(50));
+        assert_eq!(out.append(&[b'a'; 190], at(0)), None);
+        assert_eq!(out.append(&[b'b'; 190], at(30)), None);
+        // Armed anew by the second request.
+        assert_eq!(out.expire(at(50)), None);
+        assert_eq!(out.due(), Some(at(80)));
+        assert_eq!(out.expire(at(80)).map(|bytes| bytes.len()), Some(380));
+        assert_eq!((out.due(), out.flush()), (None, None));
+        // The sixth request of 190 bytes fills 1,024: all six leave together.
+        for n in 0..5 {
+            assert_eq!(out.append(&[b'c'; 190], at(100 + n)), None);
+        }
+        assert_eq!(
+            out.append(&[b'c'; 190], at(106)).map(|bytes| bytes.len()),
+            Some(1140)
+        );
+        assert_eq!(out.append(b"last", at(200)), None);
+        assert_eq!(out.flush().as_deref(), Some(&b"last"[..]));
+    }
+
+    proptest! {
+        /// Nothing is lost, doubled or put out of order, and nothing is held beyond the bound or the timer.
+        #[test]
+        fn what_goes_in_comes_out(steps in proptest::collection::vec((0_u8..4, 1_usize..700), 0..60)) {
+            let mut out = Outbox::new(1024, Duration::from_millis(50));
+            let (mut put, mut got, mut now) = (Vec::new(), Vec::new(), 0_u64);
+            for (number, (what, size)) in steps.into_iter().enumerate() {
+                now += size as u64 / 10;
+                got.extend(out.expire(at(now)).unwrap_or_default());
+                match what {
+                    0 => got.extend(out.flush().unwrap_or_default()),
+                    _ => {
+                        let piece = vec![number as u8; size];
+                        put.extend_from_slice(&piece);
+                        got.extend(out.append(&piece, at(now)).unwrap_or_default());
+                    }
+                }
+                prop_assert!(put.len() - got.len() < 1024);
+                prop_assert_eq!(out.due().is_some(), put.len() > got.len());
+                prop_assert!(out.due().is_none_or(|due| due <= at(now + 50)));
+            }
+            got.extend(out.flush().unwrap_or_default());
+            prop_assert_eq!(put, got);
+        }
+    }
+}

@@ -1,0 +1,270 @@
+//! What a style sheet asks for: `@import` and every `url()` (CSS Syntax Level 3, sections 4.3.4 to 4.3.7).
+//!
+//! Only as much of the syntax as decides where a URL begins and ends: comments, strings, escapes, names.
+//! Whether a rule applies is not known, so that all images and fonts are found, those of rules that never
+//! match included. `@namespace` names no file.
+
+use crate::Kind;
+
+/// Says every reference in the order in which it stands in the sheet; never an empty one.
+pub fn scan(sheet: &[u8], mut found: impl FnMut(Kind, &[u8])) {
+    let mut rest = Cursor(sheet);
+    // What the last rule with an at-sign was, until its first value or its end.
+    let mut at = At::None;
+    while let Some(byte) = rest.first() {
+        match byte {
+            b'/' if rest.0.starts_with(b"/*") => rest.skip_comment(),
+            b'"' | b'\'' => {
+                let text = rest.string();
+                if at == At::Import
+                    && let Some(text) = text
+                {
+                    tell(&mut found, Kind::Style, &text);
+                }
+                at = At::None;
+            }
+            b'@' => {
+                rest.advance(1);
+                let name = rest.name();
+                at = if name.eq_ignore_ascii_case(b"import") {
+                    At::Import
+                } else if name.eq_ignore_ascii_case(b"namespace") {
+                    At::Namespace
+                } else {
+                    At::None
+                };
+            }
+            _ if rest.is_at_name() => {
+                let name = rest.name();
+                let is_function = rest.first() == Some(b'(');
+                if is_function && name.eq_ignore_ascii_case(b"url") {
+                    rest.advance(1);
+                    if let Some(text) = rest.url() {
+                        match at {
+                            At::Import => tell(&mut found, Kind::Style, &text),
+                            At::Namespace => {}
+                            At::None => tell(&mut found, Kind::Other, &text),
+                        }
+                    }
+                    at = At::None;
+                }
+            }
+            b';' | b'{' | b'}' => {
+                rest.advance(1);
+                at = At::None;
+            }
+            _ => rest.advance(1),
+        }
+    }
+}
+
+fn tell(found: &mut impl FnMut(Kind, &[u8]), kind: Kind, text: &[u8]) {
+    let text = text.trim_ascii();
+    if !text.is_empty() {
+        found(kind, text);
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum At {
+    None,
+    Import,
+    Namespace,
+}
+
+/// What is left of a sheet.
+struct Cursor<'s>(&'s [u8]);
+
+impl Cursor<'_> {
+    fn first(&self) -> Option<u8> {
+        self.0.first().copied()
+    }
+
+    fn advance(&mut self, bytes: usize) {
+        self.0 = &self.0[bytes.min(self.0.len())..];
+    }
+
+    fn skip_comment(&mut self) {
+        let end = self.0[2..].windows(2).position(|pair| pair == b"*/");
+        self.advance(end.map_or(self.0.len(), |end| end + 4));
+    }
+
+    fn skip_space(&mut self) {
+        while self.first().is_some_and(|byte| byte.is_ascii_whitespace()) {
+            self.advance(1);
+        }
+    }
+
+    fn is_escape(&self) -> bool {
+        matches!(self.0, [b'\\', next, ..] if !matches!(next, b'\n' | b'\r' | 0x0c))
+    }
+
+    fn is_at_name(&self) -> bool {
+        self.is_escape()
+            || self
+                .first()
+                .is_some_and(|byte| byte.is_ascii_alphanumeric() || byte >= 0x80 || b"-_".contains(&byte))
+    }
+
+    fn name(&mut self) -> Vec<u8> {
+        let mut name = Vec::new();
+        while self.is_at_name() {
+            self.take(&mut name);
+        }
+        name
+    }
+
+    /// Takes one byte, or what an escape stands for.
+    fn take(&mut self, out: &mut Vec<u8>) {
+        if !self.is_escape() {
+            out.extend(self.first());
+            self.advance(1);
+            return;
+        }
+        self.advance(1);
+        let digits = self
+            .0
+            .iter()
+            .take(6)
+            .take_while(|b| b.is_ascii_hexdigit())
+            .count();
+        if digits == 0 {
+            out.extend(self.first());
+            self.advance(1);
+            return;
+        }
+        let code = self.0[..digits].iter().fold(0, |code, digit| {
+            // A byte that is a digit of base 16.
+            code * 16 + char::from(*digit).to_digit(16).unwrap_or(0)
+        });
+        self.advance(digits);
+        if self.0.starts_with(b"\r\n") {
+            self.advance(2);
+        } else if self.first().is_some_and(|byte| byte.is_ascii_whitespace()) {
+            self.advance(1);
+        }
+        let character = char::from_u32(code)
+            .filter(|_| code != 0)
+            .unwrap_or(char::REPLACEMENT_CHARACTER);
+        out.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes());
+    }
+
+    /// A string from its quote on; none if a line end breaks it off.
+    fn string(&mut self) -> Option<Vec<u8>> {
+        let quote = self.first()?;
+        self.advance(1);
+        let mut text = Vec::new();
+        while let Some(byte) = self.first() {
+            match byte {
+                _ if byte == quote => {
+                    self.advance(1);
+                    return Some(text);
+                }
+                b'\n' | b'\r' | 0x0c => return None,
+                b'\\' if !self.is_escape() => {
+                    // A line end after a backslash goes on; the end of the sheet ends.
+                    self.advance(if self.0.starts_with(b"\\\r\n") { 3 } else { 2 });
+                }
+                _ => self.take(&mut text),
+            }
+        }
+        Some(text)
+    }
+
+    /// What follows `url(`, its parenthesis included; none if it is none.
+    fn url(&mut self) -> Option<Vec<u8>> {
+        self.skip_space();
+        if matches!(self.first(), Some(b'"' | b'\'')) {
+            let text = self.string();
+            // Modifiers may follow.
+            while self.first().is_some_and(|byte| !b")};".contains(&byte)) {
+                self.advance(1);
+            }
+            if self.first() == Some(b')') {
+                self.advance(1);
+            }
+            return text;
+        }
+        let mut text = Vec::new();
+        let mut is_sound = true;
+        loop {
+            match self.first() {
+                None => break,
+                Some(b')') => {
+                    self.advance(1);
+                    break;
+                }
+                Some(byte) if byte.is_ascii_whitespace() => {
+                    self.skip_space();
+                    is_sound &= matches!(self.first(), None | Some(b')'));
+                }
+                Some(b'"' | b'\'' | b'(' | 0..=8 | 0x0b | 0x0e..=0x1f | 0x7f) => {
+                    is_sound = false;
+                    self.advance(1);
+                }
+                Some(b'\\') if !self.is_escape() => {
+                    is_sound = false;
+                    self.advance(1);
+                }
+                Some(_) => self.take(&mut text),
+            }
+        }
+        is_sound.then_some(text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(sheet: &str, want: &[(Kind, &str)]) {
+        let mut got = Vec::new();
+        scan(sheet.as_bytes(), |kind, text| {
+            got.push((kind, String::from_utf8_lossy(text).into_owned()));
+        });
+        let want: Vec<(Kind, String)> = want
+            .iter()
+            .map(|(kind, text)| (*kind, (*text).to_owned()))
+            .collect();
+        assert_eq!(got, want, "{sheet}");
+    }
+
+    #[test]
+    fn urls_in_every_spelling() {
+        check("a{background:url(a.png)}", &[(Kind::Other, "a.png")]);
+        check("a{b:URL( 'a b.png' )}", &[(Kind::Other, "a b.png")]);
+        check("a{b:url(  a.png\n)}", &[(Kind::Other, "a.png")]);
+        check(r"a{b:url(a\)b.png)}", &[(Kind::Other, "a)b.png")]);
+        check(r"a{b:\75 rl(a.png)}", &[(Kind::Other, "a.png")]);
+        check(r#"a{b:url("\41 .png")}"#, &[(Kind::Other, "A.png")]);
+        check(
+            "@font-face{src:url(a.woff2) format('woff2'),url(a.woff)}",
+            &[(Kind::Other, "a.woff2"), (Kind::Other, "a.woff")],
+        );
+        check(
+            "a{b:url(\"a.png\" mod)}c{d:url(e)}",
+            &[(Kind::Other, "a.png"), (Kind::Other, "e")],
+        );
+    }
+
+    #[test]
+    fn imports_are_style_sheets() {
+        check("@import 'a.css';", &[(Kind::Style, "a.css")]);
+        check("@IMPORT url(b.css) screen;", &[(Kind::Style, "b.css")]);
+        check("@import/**/\"c.css\"layer(x);a{b:'d'}", &[(Kind::Style, "c.css")]);
+        check("@namespace url(http://www.w3.org/1999/xhtml);", &[]);
+    }
+
+    #[test]
+    fn what_is_no_reference_is_left_out() {
+        check("/* url(a.png) */ a{content:'url(b.png)'}", &[]);
+        check("a{b:url()}c{d:url( )}", &[]);
+        check("a{b:url(a b.png)}", &[]);
+        check("a{b:url(a\"b.png)}", &[]);
+        check("a{b:curl(a.png) url-prefix(x)}", &[]);
+        check("a{b:'broken\n} c{d:url(e.png)}", &[(Kind::Other, "e.png")]);
+        check("/* never closed url(a)", &[]);
+        check("a{b:url(end", &[(Kind::Other, "end")]);
+    }
+}

@@ -1,0 +1,598 @@
+//! The streaming filter that sees what a page embeds. It reads bytes as they come and holds one tag of
+//! bounded size at a time.
+//!
+//! Tokenizing is `html5gum`'s work (WHATWG HTML section 13.2.5); no tree is built. What follows a
+//! start tag `script`, `style`, `noscript`, `textarea` and the like is text, as it is for a browser
+//! that runs scripts. Counted as embedded: images with all their sources, style sheets, scripts, icons,
+//! preloads, posters, embedded documents that are no pages. Not seen: what a script asks for.
+//!
+//! The tokenizer pulls; a network pushes. [`Scan`] joins them: after every tag it remembers where the tag
+//! ended and in which state, and begins there again when more has come. So only what follows the last
+//! whole tag is read twice.
+
+use crate::{Kind, Sink};
+use core::cell::Cell;
+use core::convert::Infallible;
+use html5gum::{Emitter, Error, IoReader, Reader, State, Tokenizer, emitters::naive_next_state};
+use std::io::Read;
+
+/// No name of an element or attribute that matters is longer.
+const NAME_MAX: usize = 24;
+
+/// One read takes at most this much.
+const CHUNK: usize = 4 << 10;
+
+/// A style sheet that stands in a page is held up to this size.
+const STYLE_BYTES_MAX: usize = 256 << 10;
+
+/// What can grow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bounds {
+    /// Bytes of one attribute that are held.
+    pub value_bytes_max: usize,
+    /// Bytes after the last whole tag that [`Scan`] holds; beyond, the rest of the page is not looked at.
+    pub pending_bytes_max: usize,
+}
+
+impl Bounds {
+    /// Enough for the pages there are.
+    pub const DEFAULT: Bounds = Bounds {
+        value_bytes_max: 16 << 10,
+        pending_bytes_max: 1 << 20,
+    };
+}
+
+/// Looks through a page that can be read. One that cannot be read to its end gives what was found so far.
+pub fn read(page: impl Read, bounds: Bounds, sink: &mut impl Sink) {
+    let mut place = Place::default();
+    let never = Cell::new(0);
+    let collector = Collector::new(bounds, &mut place, sink, &never);
+    // A token comes when the sink has enough.
+    let _ = Tokenizer::new_with_emitter(IoReader::new(Chunks(page)), collector).next();
+}
+
+/// A page that comes in pieces.
+#[derive(Debug)]
+pub struct Scan {
+    bounds: Bounds,
+    /// What follows the last whole tag.
+    pending: Vec<u8>,
+    /// How much of it was read in vain.
+    read: usize,
+    place: Place,
+    is_over: bool,
+}
+
+impl Scan {
+    /// Nothing has come yet.
+    pub fn new(bounds: Bounds) -> Scan {
+        Scan {
+            bounds,
+            pending: Vec::new(),
+            read: 0,
+            place: Place::default(),
+            is_over: false,
+        }
+    }
+
+    /// Takes the next piece and says what its tags embed.
+    pub fn push(&mut self, piece: &[u8], sink: &mut impl Sink) {
+        if self.is_over {
+            return;
+        }
+        self.pending.extend_from_slice(piece);
+        // Nothing but this byte ends a tag; and what is long is not read again for every piece.
+        let is_promising = piece.contains(&b'>') && self.pending.len() >= self.read + self.read / 8;
+        if is_promising {
+            self.go_on(sink);
+        }
+        if self.pending.len() > self.bounds.pending_bytes_max {
+            self.is_over = true;
+            self.pending = Vec::new();
+        }
+    }
+
+    /// The page has ended.
+    pub fn finish(&mut self, sink: &mut impl Sink) {
+        if !self.is_over {
+            self.go_on(sink);
+            self.is_over = true;
+            self.pending = Vec::new();
+        }
+    }
+
+    fn go_on(&mut self, sink: &mut impl Sink) {
+        let at = Cell::new(0);
+        let state = self.place.state.unwrap_or(State::Data);
+        self.place.end = 0;
+        let collector = Collector::new(self.bounds, &mut self.place, sink, &at);
+        let reader = Counted {
+            input: &self.pending,
+            at: &at,
+        };
+        let mut tokenizer = Tokenizer::new_with_emitter(reader, collector);
+        tokenizer.set_state(state);
+        let _ = tokenizer.next();
+        self.pending.drain(..self.place.end);
+        self.read = self.pending.len();
+    }
+}
+
+/// Where the last whole tag ended, and what follows it.
+#[derive(Debug, Default)]
+struct Place {
+    end: usize,
+    state: Option<State>,
+    last_start_tag: Text,
+    is_based: bool,
+}
+
+/// A slice of which it is known how far it was read.
+struct Counted<'a> {
+    input: &'a [u8],
+    at: &'a Cell<usize>,
+}
+
+impl Counted<'_> {
+    fn rest(&self) -> &[u8] {
+        &self.input[self.at.get()..]
+    }
+}
+
+impl Reader for Counted<'_> {
+    type Error = Infallible;
+
+    fn read_byte(&mut self) -> Result<Option<u8>, Infallible> {
+        let byte = self.rest().first().copied();
+        self.at.set(self.at.get() + usize::from(byte.is_some()));
+        Ok(byte)
+    }
+
+    fn try_read_string(&mut self, s: &[u8], case_sensitive: bool) -> Result<bool, Infallible> {
+        let is_here = self.rest().get(..s.len()).is_some_and(|here| {
+            if case_sensitive {
+                here == s
+            } else {
+                here.eq_ignore_ascii_case(s)
+            }
+        });
+        if is_here {
+            self.at.set(self.at.get() + s.len());
+        }
+        Ok(is_here)
+    }
+
+    fn read_until<'b>(
+        &'b mut self,
+        needle: &[u8],
+        _: &'b mut [u8; 4],
+    ) -> Result<Option<&'b [u8]>, Infallible> {
+        let rest = &self.input[self.at.get()..];
+        let len = match rest.iter().position(|byte| needle.contains(byte)) {
+            _ if rest.is_empty() => return Ok(None),
+            Some(0) => 1,
+            Some(before) => before,
+            None => rest.len(),
+        };
+        self.at.set(self.at.get() + len);
+        Ok(Some(&rest[..len]))
+    }
+}
+
+/// Reads that leave room in the tokenizer's buffer.
+struct Chunks<R>(R);
+
+impl<R: Read> Read for Chunks<R> {
+    fn read(&mut self, buf: &mut [u8]) -> std::io::Result<usize> {
+        let most = buf.len().min(CHUNK);
+        self.0.read(&mut buf[..most])
+    }
+}
+
+/// Bytes up to a bound.
+#[derive(Debug, Default)]
+struct Text {
+    bytes: Vec<u8>,
+    is_broken: bool,
+}
+
+impl Text {
+    fn clear(&mut self) {
+        self.bytes.clear();
+        self.is_broken = false;
+    }
+
+    fn push(&mut self, more: &[u8], max: usize) {
+        if self.bytes.len() + more.len() <= max {
+            self.bytes.extend_from_slice(more);
+        } else {
+            self.is_broken = true;
+        }
+    }
+
+    /// All of it, or nothing.
+    fn get(&self) -> &[u8] {
+        if self.is_broken { b"" } else { &self.bytes }
+    }
+
+    fn is(&self, name: &[u8]) -> bool {
+        self.get().eq_ignore_ascii_case(name)
+    }
+}
+
+/// The attributes of one tag that can matter.
+#[derive(Debug, Default)]
+struct Attributes {
+    /// `src`, `href` of an SVG image, `data`, `poster`, `background`.
+    source: Text,
+    poster: Text,
+    srcset: Text,
+    href: Text,
+    rel: Text,
+    kind: Text,
+    /// What a preload is for.
+    purpose: Text,
+    style: Text,
+}
+
+struct Collector<'p, S> {
+    bounds: Bounds,
+    place: &'p mut Place,
+    sink: &'p mut S,
+    at: &'p Cell<usize>,
+    tag: Text,
+    is_end: bool,
+    attribute: Text,
+    value: Text,
+    attributes: Attributes,
+    /// What an element `style` holds.
+    sheet: Text,
+}
+
+impl<'p, S: Sink> Collector<'p, S> {
+    fn new(bounds: Bounds, place: &'p mut Place, sink: &'p mut S, at: &'p Cell<usize>) -> Self {
+        Collector {
+            bounds,
+            place,
+            sink,
+            at,
+            tag: Text::default(),
+            is_end: false,
+            attribute: Text::default(),
+            value: Text::default(),
+            attributes: Attributes::default(),
+            sheet: Text::default(),
+        }
+    }
+
+    fn begin_tag(&mut self, is_end: bool) {
+        self.is_end = is_end;
+        self.tag.clear();
+        self.attribute.clear();
+        self.value.clear();
+        let all = &mut self.attributes;
+        for text in [
+            &mut all.source,
+            &mut all.poster,
+            &mut all.srcset,
+            &mut all.href,
+            &mut all.rel,
+            &mut all.kind,
+            &mut all.purpose,
+            &mut all.style,
+        ] {
+            text.clear();
+        }
+    }
+
+    /// Puts the attribute just read where its tag's end will find it; the first of a name counts.
+    fn end_attribute(&mut self) {
+        let all = &mut self.attributes;
+        let place = match self.attribute.get() {
+            b"src" | b"data" | b"background" => &mut all.source,
+            b"poster" => &mut all.poster,
+            b"srcset" | b"imagesrcset" => &mut all.srcset,
+            b"href" | b"xlink:href" => &mut all.href,
+            b"rel" => &mut all.rel,
+            b"type" => &mut all.kind,
+            b"as" => &mut all.purpose,
+            b"style" => &mut all.style,
+            _ => return,
+        };
+        if place.bytes.is_empty() {
+            std::mem::swap(place, &mut self.value);
+        }
+    }
+
+    fn end_tag(&mut self) {
+        let all = std::mem::take(&mut self.attributes);
+        match self.tag.get() {
+            b"base" if !self.place.is_based && !all.href.get().is_empty() => {
+                self.place.is_based = true;
+                self.sink.base(all.href.get());
+            }
+            b"img" | b"source" => {
+                // What a `source` of sound or video names is not fetched to show the page.
+                if self.tag.is(b"img") {
+                    self.add(Kind::Image, all.source.get());
+                }
+                self.add_list(all.srcset.get());
+            }
+            b"script" => self.add(Kind::Script, all.source.get()),
+            b"embed" => self.add(Kind::Other, all.source.get()),
+            b"object" if !all.kind.get().starts_with(b"text/html") => {
+                self.add(Kind::Other, all.source.get());
+            }
+            b"input" if all.kind.is(b"image") => self.add(Kind::Image, all.source.get()),
+            b"video" => self.add(Kind::Image, all.poster.get()),
+            b"image" => self.add(Kind::Image, all.href.get()),
+            b"link" => {
+                if let Some(kind) = linked(all.rel.get(), &all.purpose) {
+                    self.add(kind, all.href.get());
+                    self.add_list(all.srcset.get());
+                }
+            }
+            b"body" | b"table" | b"tr" | b"td" | b"th" => self.add(Kind::Image, all.source.get()),
+            _ => {}
+        }
+        if !all.style.get().is_empty() && self.sink.wants_styles() && !self.sink.is_full() {
+            self.sink.style(all.style.get());
+        }
+        self.attributes = all;
+    }
+
+    fn add(&mut self, kind: Kind, reference: &[u8]) {
+        if !reference.is_empty() && !self.sink.is_full() {
+            self.sink.embed(kind, reference);
+        }
+    }
+
+    /// Adds each URL of a `srcset` (WHATWG HTML section 4.8.4.2): a client fetches one of them.
+    fn add_list(&mut self, mut list: &[u8]) {
+        while !self.sink.is_full() {
+            let start = list
+                .iter()
+                .position(|b| !b.is_ascii_whitespace() && *b != b',')
+                .unwrap_or(list.len());
+            list = &list[start..];
+            let end = list
+                .iter()
+                .position(u8::is_ascii_whitespace)
+                .unwrap_or(list.len());
+            if end == 0 {
+                return;
+            }
+            let (candidate, rest) = list.split_at(end);
+            // A comma at its end says that no descriptor follows.
+            let trimmed = candidate
+                .iter()
+                .rposition(|&b| b != b',')
+                .map_or(0, |last| last + 1);
+            self.add(Kind::Image, &candidate[..trimmed]);
+            list = rest;
+            if trimmed == candidate.len() {
+                let comma = list.iter().position(|&b| b == b',').unwrap_or(list.len());
+                list = &list[comma..];
+            }
+        }
+    }
+}
+
+/// What a link of this relation names, if it is fetched to show the page.
+fn linked(rel: &[u8], purpose: &Text) -> Option<Kind> {
+    let known: [(&[u8], Kind); 6] = [
+        (b"stylesheet", Kind::Style),
+        (b"icon", Kind::Image),
+        (b"apple-touch-icon", Kind::Image),
+        (b"modulepreload", Kind::Script),
+        (b"manifest", Kind::Other),
+        (b"preload", Kind::Other),
+    ];
+    let (name, kind) = rel
+        .split(u8::is_ascii_whitespace)
+        .find_map(|relation| known.iter().find(|(name, _)| relation.eq_ignore_ascii_case(name)))?;
+    Some(match purpose.get() {
+        b"style" if *name == b"preload" => Kind::Style,
+        b"script" if *name == b"preload" => Kind::Script,
+        b"image" if *name == b"preload" => Kind::Image,
+        _ => *kind,
+    })
+}
+
+impl<S: Sink> Emitter for Collector<'_, S> {
+    type Token = ();
+
+    fn pop_token(&mut self) -> Option<()> {
+        self.sink.is_full().then_some(())
+    }
+
+    fn set_last_start_tag(&mut self, name: Option<&[u8]>) {
+        self.place.last_start_tag.clear();
+        self.place.last_start_tag.push(name.unwrap_or_default(), NAME_MAX);
+    }
+
+    fn init_start_tag(&mut self) {
+        self.begin_tag(false);
+    }
+
+    fn init_end_tag(&mut self) {
+        self.begin_tag(true);
+    }
+
+    fn push_tag_name(&mut self, name: &[u8]) {
+        self.tag.push(name, NAME_MAX);
+    }
+
+    fn init_attribute(&mut self) {
+        self.end_attribute();
+        self.attribute.clear();
+        self.value.clear();
+    }
+
+    fn push_attribute_name(&mut self, name: &[u8]) {
+        self.attribute.push(name, NAME_MAX);
+    }
+
+    fn push_attribute_value(&mut self, value: &[u8]) {
+        self.value.push(value, self.bounds.value_bytes_max);
+    }
+
+    fn emit_current_tag(&mut self) -> Option<State> {
+        self.end_attribute();
+        let state = if self.is_end {
+            if self.tag.is(b"style") && !self.sheet.get().is_empty() && !self.sink.is_full() {
+                self.sink.style(self.sheet.get());
+            }
+            None
+        } else {
+            self.end_tag();
+            self.place.last_start_tag.clear();
+            self.place.last_start_tag.push(self.tag.get(), NAME_MAX);
+            naive_next_state(self.tag.get())
+        };
+        self.sheet.clear();
+        self.place.end = self.at.get();
+        self.place.state = state;
+        state
+    }
+
+    fn emit_string(&mut self, text: &[u8]) {
+        if self.place.last_start_tag.is(b"style") && self.sink.wants_styles() {
+            self.sheet.push(text, STYLE_BYTES_MAX);
+        }
+    }
+
+    fn current_is_appropriate_end_tag_token(&mut self) -> bool {
+        self.is_end && !self.tag.get().is_empty() && self.tag.get() == self.place.last_start_tag.get()
+    }
+
+    fn should_emit_errors(&mut self) -> bool {
+        false
+    }
+
+    fn emit_eof(&mut self) {}
+    fn emit_error(&mut self, _: Error) {}
+    fn emit_current_comment(&mut self) {}
+    fn emit_current_doctype(&mut self) {}
+    fn init_comment(&mut self) {}
+    fn init_doctype(&mut self) {}
+    fn push_comment(&mut self, _: &[u8]) {}
+    fn push_doctype_name(&mut self, _: &[u8]) {}
+    fn push_doctype_public_identifier(&mut self, _: &[u8]) {}
+    fn push_doctype_system_identifier(&mut self, _: &[u8]) {}
+    fn set_doctype_public_identifier(&mut self, _: &[u8]) {}
+    fn set_doctype_system_identifier(&mut self, _: &[u8]) {}
+    fn set_force_quirks(&mut self) {}
+    fn set_self_closing(&mut self) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Heard;
+    use proptest::prelude::*;
+
+    #[track_caller]
+    fn check(page: &str, want: &[(Kind, &str)]) {
+        for size in 1..=page.len().max(1) {
+            let (mut heard, mut scan) = (Heard::default(), Scan::new(Bounds::DEFAULT));
+            for piece in page.as_bytes().chunks(size) {
+                scan.push(piece, &mut heard);
+            }
+            scan.finish(&mut heard);
+            let got: Vec<(Kind, String)> = heard
+                .0
+                .into_iter()
+                .filter_map(|(kind, text)| Some((kind?, String::from_utf8_lossy(&text).into_owned())))
+                .collect();
+            let want: Vec<(Kind, String)> = want
+                .iter()
+                .map(|(kind, text)| (*kind, (*text).to_owned()))
+                .collect();
+            assert_eq!(got, want, "{page} in pieces of {size}");
+        }
+    }
+
+    #[test]
+    fn kinds_are_told_apart_however_the_page_is_cut() {
+        check(
+            "<link rel=stylesheet href=s.css><script src='a.js'>if (a > b) '<img src=no.png>'</script>\
+             <IMG SRC=\"a&amp;b.png\" srcset='c.png 2x'><link rel=preload as=font href=f.woff2>\
+             <link rel=preload as=style href=t.css><link rel=icon href=/f.ico>",
+            &[
+                (Kind::Style, "s.css"),
+                (Kind::Script, "a.js"),
+                (Kind::Image, "a&b.png"),
+                (Kind::Image, "c.png"),
+                (Kind::Other, "f.woff2"),
+                (Kind::Style, "t.css"),
+                (Kind::Image, "/f.ico"),
+            ],
+        );
+    }
+
+    #[test]
+    fn style_sheets_in_the_page_are_heard_whole() {
+        check(
+            "<style>b { background: url(a.png) } /* </p> */</style><p style=\"background:url('b.png')\">\
+             <style>@import 'c.css';</style>\r\n<title><img src=no.png></title><!-- <img src=no2.png> -->",
+            &[
+                (Kind::Other, "a.png"),
+                (Kind::Other, "b.png"),
+                (Kind::Style, "c.css"),
+            ],
+        );
+    }
+
+    #[test]
+    fn a_reference_is_known_when_its_tag_is_whole() {
+        let (mut heard, mut scan) = (Heard::default(), Scan::new(Bounds::DEFAULT));
+        scan.push(b"<p>text <img src=a.png", &mut heard);
+        assert!(heard.0.is_empty());
+        scan.push(b"><img", &mut heard);
+        assert_eq!(heard.0.len(), 1);
+        assert_eq!(scan.pending, b"<img");
+    }
+
+    #[test]
+    fn what_never_ends_is_given_up() {
+        let (mut heard, mut scan) = (
+            Heard::default(),
+            Scan::new(Bounds {
+                pending_bytes_max: 100,
+                ..Bounds::DEFAULT
+            }),
+        );
+        for _ in 0..200 {
+            scan.push(b"<!-- > ", &mut heard);
+            assert!(scan.pending.len() <= 100);
+        }
+        scan.push(b"--><img src=late.png>", &mut heard);
+        scan.finish(&mut heard);
+        assert!(heard.0.is_empty());
+    }
+
+    proptest! {
+        #[test]
+        fn cuts_change_nothing(
+            pieces in proptest::collection::vec(
+                prop_oneof![
+                    Just("<img src="), Just("<link rel=icon href='"), Just("'"), Just(">"), Just("<script>"),
+                    Just("</script>"), Just("<!--"), Just("-->"), Just("a.png"), Just("../b"), Just(" srcset=\""),
+                    Just("x 1x, y"), Just("\""), Just("&amp;"), Just("<base href=/q/>"), Just("\r\n"), Just("<"),
+                    Just("\u{e9}"), Just("<![CDATA["), Just("</"), Just("<style>"), Just("</style>"), Just("url("),
+                    Just(")"), Just("<title>"), Just("</title>"), Just("\r"), Just("@import '")
+                ],
+                0..40,
+            ),
+            size in any::<u8>(),
+        ) {
+            crate::fuzz(&[&[size % 24], pieces.concat().as_bytes()].concat());
+        }
+
+        #[test]
+        fn any_bytes_do(page in proptest::collection::vec(any::<u8>(), 0..400)) {
+            crate::fuzz(&page);
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! A fetch as an HTTP archive (HAR 1.2, <http://www.softwareishard.com/blog/har-12-spec/>). Bodies are left out.
+//!
+//! An entry for each request that was answered. `blocked` is the time it was known and not sent, `wait` the time to
+//! the first byte; `connect` stands with the first request of a connection. -1: does not apply.
+
+use super::Run;
+use client::timeline::{Fate, Object, Role, Source, Timeline, Try};
+use measure::{Duration, UnixTime};
+use serde_json::{Value, json};
+use url::Url;
+
+/// The archive.
+pub(super) fn of(page: &Url, run: &Run) -> Value {
+    let timeline = &run.timeline;
+    let entries: Vec<Value> = timeline
+        .objects
+        .iter()
+        .flat_map(|object| object.tries.iter().map(move |one| (object, one)))
+        .filter(|(_, one)| one.first.is_some())
+        .map(|(object, one)| entry(run, object, one))
+        .collect();
+    let elapsed = milliseconds(timeline.ended - timeline.began);
+    let content = timeline
+        .objects
+        .iter()
+        .find(|object| object.role == Role::Page && matches!(object.fate, Fate::Done(_)))
+        .and_then(|object| object.tries.last()?.last)
+        .map(|last| milliseconds(last - timeline.began));
+    json!({ "log": {
+        "version": "1.2",
+        "creator": { "name": "weir", "version": env!("CARGO_PKG_VERSION") },
+        "pages": [{
+            "startedDateTime": date(run.began, Duration::ZERO),
+            "id": "page_1",
+            "title": page.as_str(),
+            "pageTimings": { "onContentLoad": content.unwrap_or(-1.0), "onLoad": elapsed },
+            "comment": format!("mode {}; onContentLoad: the page itself was complete", run.manner),
+        }],
+        "entries": entries,
+    } })
+}
+
+fn milliseconds(duration: Duration) -> f64 {
+    duration.as_secs_f64() * 1e3
+}
+
+fn entry(run: &Run, object: &Object, one: &Try) -> Value {
+    let timeline: &Timeline = &run.timeline;
+    let connection = &timeline.connections[one.connection];
+    let first = one.first.unwrap_or(one.asked);
+    let last = one.last.unwrap_or(first);
+    let sent = one.sent.unwrap_or(one.asked);
+    let is_opening = connection.opened == one.asked;
+    let stands = connection.connected.unwrap_or(connection.opened).min(first);
+    let (connect, left) = if is_opening {
+        (milliseconds(stands - connection.opened), sent.max(stands))
+    } else {
+        (-1.0, sent.min(first))
+    };
+    let began = object.found.min(one.asked);
+    let until = if is_opening { connection.opened } else { left };
+    let blocked = milliseconds(until - began);
+    let (wait, receive) = (milliseconds(first - left), milliseconds(last - first));
+    let mut head = one.request.split("\r\n");
+    let line: Vec<&str> = head.next().unwrap_or_default().split(' ').collect();
+    let sent_fields: Vec<Value> = head
+        .filter_map(|line| line.split_once(": "))
+        .map(|(name, value)| json!({ "name": name, "value": value }))
+        .collect();
+    let fields: Vec<Value> = one
+        .fields
+        .iter()
+        .map(|(name, value)| json!({ "name": name, "value": value }))
+        .collect();
+    let to = client::cache::field(&one.fields, "location").unwrap_or_default();
+    let is_validated = object.fate == Fate::Done(Source::Validated) && one.status != 200;
+    let query: Vec<Value> = Url::parse(&object.url).map_or(Vec::new(), |url| {
+        url.query_pairs()
+            .map(|(name, value)| json!({ "name": name, "value": value }))
+            .collect()
+    });
+    json!({
+        "pageref": "page_1",
+        "startedDateTime": date(run.began, began - timeline.began),
+        "time": blocked + connect.max(0.0) + wait + receive,
+        "request": {
+            "method": line.first(), "url": object.url, "httpVersion": line.get(2), "cookies": [],
+            "headers": sent_fields, "queryString": query, "headersSize": one.request.len(), "bodySize": 0,
+        },
+        "response": {
+            "status": one.status, "statusText": "", "httpVersion": "HTTP/1.1", "cookies": [], "headers": fields,
+            "content": { "size": object.content_bytes, "mimeType": object.media },
+            "redirectURL": to, "headersSize": one.head_bytes, "bodySize": one.body_bytes,
+        },
+        "cache": if is_validated { json!({ "comment": "validated" }) } else { json!({}) },
+        "timings": {
+            "blocked": blocked, "dns": -1, "connect": connect, "send": 0, "wait": wait, "receive": receive, "ssl": -1,
+        },
+        "connection": one.connection.to_string(),
+    })
+}
+
+/// ISO 8601, to the millisecond. The day is found by the civil calendar's 400-year cycle.
+fn date(began: UnixTime, after: Duration) -> String {
+    let nanos = u128::from(began.nanos) + after.as_nanos();
+    let secs = began.secs + i64::try_from(nanos / 1_000_000_000).unwrap_or(0);
+    let (days, of_day) = (secs.div_euclid(86_400), secs.rem_euclid(86_400));
+    // Days since 0000-03-01, so that a leap day is the last of its year.
+    let shifted = days + 719_468;
+    let (cycle, of_cycle) = (shifted.div_euclid(146_097), shifted.rem_euclid(146_097));
+    let year_of_cycle = (of_cycle - of_cycle / 1_460 + of_cycle / 36_524 - of_cycle / 146_096) / 365;
+    let of_year = of_cycle - (365 * year_of_cycle + year_of_cycle / 4 - year_of_cycle / 100);
+    let from_march = (5 * of_year + 2) / 153;
+    let day = of_year - (153 * from_march + 2) / 5 + 1;
+    let month = if from_march < 10 {
+        from_march + 3
+    } else {
+        from_march - 9
+    };
+    let year = cycle * 400 + year_of_cycle + i64::from(month <= 2);
+    format!(
+        "{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}.{:03}Z",
+        of_day / 3_600,
+        of_day / 60 % 60,
+        of_day % 60,
+        nanos % 1_000_000_000 / 1_000_000
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dates_are_civil() {
+        for (secs, want) in [
+            (0, "1970-01-01T00:00:00.000Z"),
+            (951_782_400, "2000-02-29T00:00:00.000Z"),
+            (867_110_400, "1997-06-24T00:00:00.000Z"),
+            (4_107_542_399, "2100-02-28T23:59:59.000Z"),
+        ] {
+            assert_eq!(date(UnixTime::from_secs(secs), Duration::ZERO), want);
+        }
+        assert_eq!(
+            date(
+                UnixTime {
+                    secs: 0,
+                    nanos: 999_000_000
+                },
+                Duration::from_millis(2)
+            ),
+            "1970-01-01T00:00:01.001Z"
+        );
+    }
+}

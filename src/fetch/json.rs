@@ -1,0 +1,134 @@
+//! A fetch as a line of JSON: times in seconds since its beginning, sizes in bytes.
+
+use super::Run;
+use super::spread::Spread;
+use client::explain::{explain, sums};
+use client::plan::Manner;
+use client::timeline::{Fate, Part, Timeline};
+use measure::Instant;
+use serde_json::{Value, json};
+use url::Url;
+
+/// One fetch.
+pub(super) fn of(page: &Url, manner: Manner, timeline: &Timeline, with_causes: bool) -> Value {
+    let at = |instant: Instant| instant.since(timeline.began).as_secs_f64();
+    let maybe = |instant: Option<Instant>| instant.map(at);
+    let totals = timeline.sums();
+    let objects: Vec<Value> = timeline
+        .objects
+        .iter()
+        .map(|object| {
+            let (fate, why) = match &object.fate {
+                Fate::Pending => ("pending", None),
+                Fate::Done(source) => (source.name(), None),
+                Fate::Moved(_) => ("moved", None),
+                Fate::Failed(why) => ("failed", Some(why)),
+            };
+            let requests: Vec<Value> = object
+                .tries
+                .iter()
+                .map(|one| {
+                    let (part, bytes) = match one.part {
+                        Part::Whole => ("whole", None),
+                        Part::First(bytes) => ("first", Some(bytes)),
+                        Part::Rest(from) => ("rest", Some(from)),
+                        Part::Head => ("head", None),
+                    };
+                    json!({
+                        "connection": one.connection, "part": part, "part_bytes": bytes, "status": one.status,
+                        "asked": at(one.asked), "sent": maybe(one.sent), "first_byte": maybe(one.first),
+                        "last_byte": maybe(one.last), "head_bytes": one.head_bytes, "body_bytes": one.body_bytes,
+                        "repeated": one.is_repeated,
+                    })
+                })
+                .collect();
+            json!({
+                "url": object.url, "role": object.role.name(), "parent": object.parent, "found": at(object.found),
+                "status": object.status, "fate": fate, "why": why, "content_bytes": object.content_bytes,
+                "requests": requests,
+            })
+        })
+        .collect();
+    let connections: Vec<Value> = timeline
+        .connections
+        .iter()
+        .map(|connection| {
+            let tcp = connection.tcp.map(|tcp| {
+                json!({
+                    "rtt": tcp.rtt.as_secs_f64(), "rtt_min": tcp.rtt_min.map(|rtt| rtt.as_secs_f64()),
+                    "delayed_ack": tcp.delayed_ack.as_secs_f64(), "mss": tcp.mss, "packets_in": tcp.segments_in,
+                    "packets_out": tcp.segments_out, "retransmitted": tcp.retransmitted,
+                    "out_of_order": tcp.out_of_order,
+                })
+            });
+            json!({
+                "opened": at(connection.opened), "connected": maybe(connection.connected),
+                "closed": maybe(connection.closed), "cut": connection.is_cut, "requests": connection.requests,
+                "bytes_out": connection.bytes_out,
+                "bytes_in": connection.arrivals.iter().map(|arrival| arrival.bytes).sum::<u64>(), "tcp": tcp,
+            })
+        })
+        .collect();
+    let skipped: Vec<Value> = timeline
+        .skipped
+        .iter()
+        .map(|(url, why)| json!({ "url": url, "why": why.to_string() }))
+        .collect();
+    let mut line = json!({
+        "event": "fetch", "url": page.as_str(), "mode": manner.to_string(),
+        "seconds": at(timeline.ended), "connections": totals.connections, "requests": totals.requests,
+        "repeated": totals.repeated, "bytes_in": totals.bytes_in, "bytes_out": totals.bytes_out,
+        "packets": totals.packets, "tcp_bytes": tcp_bytes(timeline), "failed": totals.failed,
+        "from_cache": totals.from_cache, "objects": objects, "opened": connections, "skipped": skipped,
+        "skipped_more": timeline.skipped_more,
+    });
+    if with_causes {
+        let spans = explain(timeline);
+        let causes: Vec<Value> = sums(&spans)
+            .iter()
+            .map(|(cause, took)| json!({ "cause": cause.name(), "seconds": took.as_secs_f64() }))
+            .collect();
+        let path: Vec<Value> = spans
+            .iter()
+            .map(|span| {
+                json!({ "from": at(span.from), "to": at(span.to), "cause": span.cause.name(),
+                    "object": span.object })
+            })
+            .collect();
+        line["explain"] = json!({ "causes": causes, "path": path });
+    }
+    line
+}
+
+/// Data bytes and 40 for each packet, as tables of the W3C NOTE count them; none if the kernel does not say.
+pub(super) fn tcp_bytes(timeline: &Timeline) -> Option<u64> {
+    let totals = timeline.sums();
+    let packets = totals.packets?;
+    Some(totals.bytes_in + totals.bytes_out + 40 * packets)
+}
+
+/// All fetches of one mode.
+pub(super) fn spread(page: &Url, manner: Manner, runs: &[Run]) -> Value {
+    let of_mode = || {
+        runs.iter()
+            .filter(|run| run.manner == manner)
+            .map(|run| &run.timeline)
+    };
+    let value = |of: &dyn Fn(&Timeline) -> Option<f64>| {
+        let values: Option<Vec<f64>> = of_mode().map(of).collect();
+        values.and_then(Spread::of).map(|spread| {
+            json!({ "mean": spread.mean, "min": spread.least, "median": spread.median, "max": spread.most,
+                "deviation": spread.deviation })
+        })
+    };
+    json!({
+        "event": "spread", "url": page.as_str(), "mode": manner.to_string(), "runs": of_mode().count(),
+        "seconds": value(&|one| Some((one.ended - one.began).as_secs_f64())),
+        "connections": value(&|one| Some(one.sums().connections as f64)),
+        "requests": value(&|one| Some(one.sums().requests as f64)),
+        "bytes_in": value(&|one| Some(one.sums().bytes_in as f64)),
+        "bytes_out": value(&|one| Some(one.sums().bytes_out as f64)),
+        "packets": value(&|one| one.sums().packets.map(|packets| packets as f64)),
+        "tcp_bytes": value(&|one| tcp_bytes(one).map(|bytes| bytes as f64)),
+    })
+}

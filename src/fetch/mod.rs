@@ -1,0 +1,248 @@
+//! `weir fetch`: a page over real connections, once or often, in one mode or several, and what came of it.
+//!
+//! What is asked when `client` decides; here are flags, the name of the host, the folder of the cache, and words.
+
+mod har;
+mod json;
+mod report;
+mod spread;
+mod store;
+mod svg;
+
+use crate::cli::fetch::Flags;
+use crate::cli::{Failure, Voice};
+use client::cache::Entries;
+use client::fetch::{Fetch, Outcome};
+use client::plan::{Buffering, Limits, Manner, Plan};
+use client::timeline::{Fate, Timeline};
+use measure::UnixTime;
+use runtime::{clock, dial};
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::net::SocketAddr;
+use std::path::Path;
+use store::Store;
+use url::Url;
+
+/// What requests say they are from.
+const USER_AGENT: &str = concat!("weir/", env!("CARGO_PKG_VERSION"));
+
+/// One fetch and how it was made.
+struct Run {
+    manner: Manner,
+    began: UnixTime,
+    timeline: Timeline,
+}
+
+/// Runs the command to its end.
+///
+/// # Errors
+/// `Usage` for what cannot be, `Failed` if an object is not here, `System` for what the system refuses.
+pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<(), Failure> {
+    voice.listen();
+    let page = page(&flags.url)?;
+    let peer = resolve(&page)?;
+    let store = flags.cache.as_deref().map(opened).transpose()?;
+    let before = match &store {
+        Some((_, entries)) => entries.clone(),
+        None => Entries::new(),
+    };
+    let manners = match flags.compare.as_slice() {
+        [] => vec![flags.mode],
+        several => several.to_vec(),
+    };
+    let mut runs: Vec<Run> = Vec::new();
+    let mut last = None;
+    for _ in 0..flags.repeat {
+        // Each round has every mode once, so that what changes with time meets all alike; and each run sees
+        // the same cache.
+        for &manner in &manners {
+            let began = clock::wall();
+            let fetch = Fetch::new(page.clone(), plan(flags, manner), before.clone(), began);
+            let outcome = driven(fetch, peer)?;
+            if voice.json {
+                let line = json::of(&page, manner, &outcome.timeline, flags.explain);
+                println!("{line}");
+            }
+            runs.push(Run {
+                manner,
+                began,
+                timeline: outcome.timeline.clone(),
+            });
+            last = Some(outcome);
+        }
+    }
+    let Some(last) = last else { return Ok(()) };
+    if let Some((store, _)) = &store {
+        let saved = store.save(&last.entries, &last.changed);
+        saved.map_err(|error| Failure::System(format!("cannot keep what was fetched: {error}")))?;
+    }
+    say(flags, &page, &manners, &runs, voice)?;
+    judged(&runs)
+}
+
+fn page(text: &str) -> Result<Url, Failure> {
+    let fault = |why: String| Failure::Usage(format!("`{}`: {why}", text.escape_debug()));
+    let url = if text.contains("://") {
+        Url::parse(text)
+    } else {
+        Url::parse(&format!("http://{text}"))
+    };
+    let url = url.map_err(|error| fault(format!("is no URL: {error}")))?;
+    match url.scheme() {
+        "http" if url.username().is_empty() && url.password().is_none() => Ok(url),
+        "http" => Err(fault(
+            "names and passwords in a URL are not sent; leave them out".to_owned(),
+        )),
+        "https" => Err(fault(
+            "this program does not speak TLS; name an http URL".to_owned(),
+        )),
+        other => Err(fault(format!("`{other}` is not spoken; name an http URL"))),
+    }
+}
+
+fn resolve(page: &Url) -> Result<SocketAddr, Failure> {
+    let host = page.host_str().unwrap_or_default();
+    let addresses = page
+        .socket_addrs(|| Some(80))
+        .map_err(|error| Failure::Usage(format!("cannot find the host `{host}`: {error}")))?;
+    let first = addresses.first().copied();
+    first.ok_or_else(|| Failure::Usage(format!("the host `{host}` has no address")))
+}
+
+fn opened(dir: &Path) -> Result<(Store, Entries), Failure> {
+    let refused = |error: std::io::Error| Failure::System(format!("the cache `{}`: {error}", dir.display()));
+    let store = Store::open(dir).map_err(refused)?;
+    let (entries, damaged) = store.load().map_err(refused)?;
+    if damaged > 0 {
+        tracing::warn!(
+            "{damaged} files in the cache `{}` are not whole and were passed over",
+            dir.display()
+        );
+    }
+    Ok((store, entries))
+}
+
+fn plan(flags: &Flags, manner: Manner) -> Plan {
+    Plan {
+        manner,
+        connections: flags.connections.map_or(manner.mode.connections(), usize::from),
+        buffering: Buffering {
+            bytes_max: usize::try_from(flags.buffer.0).unwrap_or(usize::MAX),
+            timer: flags.flush_timer,
+            flush_page: !flags.no_explicit_flush,
+        },
+        user_agent: USER_AGENT.to_owned(),
+        revalidate: flags.revalidate,
+        first_bytes: flags.first_bytes.map(|bytes| bytes.0.max(1)),
+        embedded: !flags.no_embedded,
+        limits: Limits {
+            objects_max: flags.objects_max,
+            bytes_max: flags.bytes_max.0,
+            redirects_max: flags.redirects_max,
+            repeats_max: flags.repeats_max,
+            connect_timeout: flags.connect_timeout,
+            stall_timeout: flags.stall_timeout,
+            timeout: flags.timeout,
+        },
+    }
+}
+
+/// Over real connections.
+fn driven(fetch: Fetch, peer: SocketAddr) -> Result<Outcome, Failure> {
+    let refused = |error: std::io::Error| Failure::System(format!("a thread: {error}"));
+    let running = dial::start(vec![fetch], peer).map_err(refused)?;
+    let mut ended = running.join().map_err(refused)?;
+    match ended.pop() {
+        Some((fetch, _)) => Ok(fetch.into_outcome()),
+        None => Err(Failure::System("no thread was started".to_owned())),
+    }
+}
+
+fn say(flags: &Flags, page: &Url, manners: &[Manner], runs: &[Run], voice: &Voice) -> Result<(), Failure> {
+    let Some(last) = runs.last() else { return Ok(()) };
+    if let Some(path) = &flags.har {
+        let archive = har::of(page, last);
+        written(path, &format!("{archive:#}\n"))?;
+    }
+    if let Some(path) = &flags.svg {
+        written(path, &svg::draw(page, last))?;
+    }
+    if voice.json {
+        if flags.repeat > 1 || manners.len() > 1 {
+            for &manner in manners {
+                println!("{}", json::spread(page, manner, runs));
+            }
+        }
+        return Ok(());
+    }
+    if !voice.reports() {
+        return Ok(());
+    }
+    if manners.len() == 1 {
+        print!("{}", report::waterfall(page, last));
+    }
+    if manners.len() > 1 || flags.repeat > 1 {
+        print!("{}", report::comparison(manners, runs, flags.explain));
+    } else if flags.explain {
+        print!("{}", report::explained(&last.timeline));
+    }
+    Ok(())
+}
+
+fn written(path: &Path, text: &str) -> Result<(), Failure> {
+    let file = OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .open(path);
+    file.and_then(|mut file| file.write_all(text.as_bytes()))
+        .map_err(|error| Failure::System(format!("cannot write `{}`: {error}", path.display())))
+}
+
+/// Whether everything is here.
+fn judged(runs: &[Run]) -> Result<(), Failure> {
+    for run in runs {
+        let objects = &run.timeline.objects;
+        let mut failed = objects.iter().filter_map(|object| match &object.fate {
+            Fate::Failed(why) => Some((object, why)),
+            _ => None,
+        });
+        let count = failed.clone().count();
+        if let Some((object, why)) = failed.next() {
+            let more = match count {
+                1 => String::new(),
+                more => format!("; {} more are missing", more - 1),
+            };
+            return Err(Failure::Failed(format!(
+                "{} `{}`: {why}{more}",
+                run.manner, object.url
+            )));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod simulated;
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_http_is_spoken() {
+        assert_eq!(
+            page("localhost:8080/x").expect("fine").as_str(),
+            "http://localhost:8080/x"
+        );
+        for (text, fragment) in [
+            ("https://h/", "TLS"),
+            ("ftp://h/", "not spoken"),
+            ("http://", "no URL"),
+            ("http://a:b@h/", "passwords"),
+        ] {
+            let error = page(text).expect_err(text).to_string();
+            assert!(error.contains(fragment), "{error}");
+        }
+    }
+}

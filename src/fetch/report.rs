@@ -1,0 +1,259 @@
+//! A fetch for people: bars on a terminal, a plain table elsewhere, one line a mode where modes are compared.
+
+use super::Run;
+use super::json::tcp_bytes;
+use super::spread::Spread;
+use client::explain::{Cause, explain, sums};
+use client::plan::Manner;
+use client::timeline::{Fate, Object, Source, Timeline};
+use measure::{Bytes, Duration, Instant};
+use std::fmt::Write;
+use std::io::IsTerminal;
+use url::Url;
+
+/// Columns of the bars.
+const BARS: usize = 40;
+/// Columns of a name.
+const NAME: usize = 34;
+
+pub(super) fn milliseconds(duration: Duration) -> String {
+    format!("{:.1}", duration.as_secs_f64() * 1e3)
+}
+
+/// Every object with its times.
+pub(super) fn waterfall(page: &Url, run: &Run) -> String {
+    let timeline = &run.timeline;
+    let is_terminal = std::io::stdout().is_terminal();
+    let elapsed = timeline.ended - timeline.began;
+    let mut text = String::new();
+    let names = if is_terminal { NAME } else { 0 };
+    let _ = writeln!(
+        text,
+        "{:<names$} {:>6} {:>9} {:>8} {:>8} {:>8} {:>4}{}",
+        if is_terminal { "object" } else { "" },
+        "status",
+        "bytes",
+        "asked",
+        "first",
+        "last",
+        "conn",
+        if is_terminal {
+            format!("  0 ms{:>width$} ms", milliseconds(elapsed), width = BARS - 8)
+        } else {
+            "  url".to_owned()
+        },
+    );
+    for object in &timeline.objects {
+        let name = object
+            .url
+            .strip_prefix(&page[..url::Position::BeforePath])
+            .unwrap_or(&object.url);
+        let name: String = name.chars().filter(|c| !c.is_control()).collect();
+        let since = |at: Instant| milliseconds(at.since(timeline.began));
+        let or_dash = |at: Option<Instant>| at.map_or("-".to_owned(), since);
+        let one = object.tries.last();
+        let (first, last) = (
+            object.tries.iter().find_map(|one| one.first),
+            one.and_then(|one| one.last),
+        );
+        let status = match &object.fate {
+            Fate::Done(Source::Cache) => "cache".to_owned(),
+            Fate::Failed(_) => object
+                .status
+                .map_or("failed".to_owned(), |status| format!("{status}!")),
+            _ => object.status.map_or("-".to_owned(), |status| status.to_string()),
+        };
+        let bytes: u64 = object
+            .tries
+            .iter()
+            .map(|one| one.head_bytes + one.body_bytes)
+            .sum();
+        let shown = if is_terminal {
+            shortened(&name, names)
+        } else {
+            String::new()
+        };
+        let _ = writeln!(
+            text,
+            "{shown:<names$} {status:>6} {bytes:>9} {:>8} {:>8} {:>8} {:>4}  {}",
+            or_dash(object.tries.first().map(|one| one.asked)),
+            or_dash(first),
+            or_dash(last),
+            one.map_or("-".to_owned(), |one| one.connection.to_string()),
+            if is_terminal { bar(object, timeline) } else { name },
+        );
+    }
+    let totals = timeline.sums();
+    let _ = writeln!(
+        text,
+        "\n{}: {} ms, {} objects, {} connections, {} requests, {} in, {} out{}",
+        run.manner,
+        milliseconds(elapsed),
+        timeline.objects.len(),
+        totals.connections,
+        totals.requests,
+        Bytes(totals.bytes_in),
+        Bytes(totals.bytes_out),
+        totals
+            .packets
+            .map_or(String::new(), |packets| format!(", {packets} packets")),
+    );
+    if totals.repeated > 0 {
+        let _ = writeln!(
+            text,
+            "{} requests were repeated: the server closed before it answered them",
+            totals.repeated
+        );
+    }
+    if totals.from_cache > 0 {
+        let _ = writeln!(text, "{} objects are from the cache", totals.from_cache);
+    }
+    let skipped = timeline.skipped.len() as u64 + timeline.skipped_more;
+    if let Some((url, why)) = timeline.skipped.first() {
+        let _ = writeln!(
+            text,
+            "{skipped} references were not followed, such as {} ({why})",
+            url.escape_debug()
+        );
+    }
+    text
+}
+
+fn shortened(name: &str, most: usize) -> String {
+    let count = name.chars().count();
+    if count <= most {
+        return name.to_owned();
+    }
+    let tail: String = name.chars().skip(count + 1 - most).collect();
+    format!("…{tail}")
+}
+
+/// Dots until it is asked for, light while it is waited for, dark while it comes.
+fn bar(object: &Object, timeline: &Timeline) -> String {
+    let elapsed = (timeline.ended - timeline.began).as_secs_f64().max(1e-9);
+    let column = |at: Instant| {
+        let share = at.since(timeline.began).as_secs_f64() / elapsed;
+        ((share * BARS as f64) as usize).min(BARS - 1)
+    };
+    let mut cells = [' '; BARS];
+    let mut paint = |from: Instant, to: Instant, with: char| {
+        cells[column(from)..=column(to)].fill(with);
+    };
+    for one in &object.tries {
+        let end = one.last.or(one.first).unwrap_or(timeline.ended);
+        paint(object.found.min(one.asked), one.asked, '·');
+        paint(one.asked, one.first.unwrap_or(end), '░');
+        if let Some(first) = one.first {
+            paint(first, end, '█');
+        }
+    }
+    cells.iter().collect::<String>().trim_end().to_owned()
+}
+
+/// Where the time of one fetch went.
+pub(super) fn explained(timeline: &Timeline) -> String {
+    let spans = explain(timeline);
+    let elapsed = timeline.ended - timeline.began;
+    let mut text = String::from("\ncritical path          ms  share\n");
+    for (cause, took) in sums(&spans) {
+        let share = took.as_secs_f64() / elapsed.as_secs_f64().max(1e-9) * 100.0;
+        let _ = writeln!(
+            text,
+            "{:<20} {:>6} {share:>5.1}%",
+            cause.name(),
+            milliseconds(took)
+        );
+    }
+    let _ = writeln!(text, "{:<20} {:>6} 100.0%", "total", milliseconds(elapsed));
+    text
+}
+
+/// One line a mode: what the tables of the W3C NOTE have, and the spread of the time.
+pub(super) fn comparison(manners: &[Manner], runs: &[Run], with_causes: bool) -> String {
+    let mut text = format!(
+        "{:<20} {:>4} {:>9} {:>9} {:>9} {:>9} {:>5} {:>5} {:>8} {:>9} {:>9} {:>6}\n",
+        "mode",
+        "runs",
+        "mean s",
+        "min s",
+        "max s",
+        "dev s",
+        "conn",
+        "req",
+        "packets",
+        "bytes",
+        "tcp bytes",
+        "ov %"
+    );
+    for &manner in manners {
+        let timelines: Vec<&Timeline> = runs
+            .iter()
+            .filter(|run| run.manner == manner)
+            .map(|run| &run.timeline)
+            .collect();
+        let mean = |of: &dyn Fn(&Timeline) -> Option<u64>| {
+            let values: Option<Vec<f64>> = timelines
+                .iter()
+                .map(|one| of(one).map(|value| value as f64))
+                .collect();
+            values.and_then(Spread::of).map(|spread| spread.mean)
+        };
+        let shown = |value: Option<f64>| value.map_or("-".to_owned(), |value| format!("{value:.0}"));
+        let Some(seconds) = Spread::of(timelines.iter().map(|one| (one.ended - one.began).as_secs_f64()))
+        else {
+            continue;
+        };
+        let packets = mean(&|one| one.sums().packets);
+        let all = mean(&|one| tcp_bytes(one));
+        // Overhead as the NOTE defines it: headers of 40 bytes in all bytes.
+        let overhead = packets
+            .zip(all)
+            .map(|(packets, all)| 4000.0 * packets / all.max(1.0));
+        let _ = writeln!(
+            text,
+            "{:<20} {:>4} {:>9.4} {:>9.4} {:>9.4} {:>9.4} {:>5} {:>5} {:>8} {:>9} {:>9} {:>6}",
+            manner.to_string(),
+            timelines.len(),
+            seconds.mean,
+            seconds.least,
+            seconds.most,
+            seconds.deviation,
+            shown(mean(&|one| Some(one.sums().connections))),
+            shown(mean(&|one| Some(one.sums().requests))),
+            shown(packets),
+            shown(mean(&|one| Some(one.sums().bytes_in + one.sums().bytes_out))),
+            shown(all),
+            overhead.map_or("-".to_owned(), |share| format!("{share:.1}")),
+        );
+    }
+    if with_causes {
+        text.push_str(&causes(manners, runs));
+    }
+    text
+}
+
+/// Mean milliseconds by cause, a line a mode.
+fn causes(manners: &[Manner], runs: &[Run]) -> String {
+    let mut text = format!("\n{:<20}", "mean ms");
+    for cause in Cause::ALL {
+        let _ = write!(text, " {:>w$}", cause.name(), w = cause.name().len().max(8));
+    }
+    let _ = writeln!(text, " {:>9}", "total");
+    for &manner in manners {
+        let _ = write!(text, "{:<20}", manner.to_string());
+        let all: Vec<_> = runs
+            .iter()
+            .filter(|run| run.manner == manner)
+            .map(|run| sums(&explain(&run.timeline)))
+            .collect();
+        let mut total = 0.0;
+        for (place, cause) in Cause::ALL.iter().enumerate() {
+            let mean = Spread::of(all.iter().map(|one| one[place].1.as_secs_f64() * 1e3));
+            let mean = mean.map_or(0.0, |spread| spread.mean);
+            total += mean;
+            let _ = write!(text, " {mean:>w$.1}", w = cause.name().len().max(8));
+        }
+        let _ = writeln!(text, " {total:>9.1}");
+    }
+    text
+}

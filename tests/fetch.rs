@@ -1,0 +1,384 @@
+//! The black box of `weir fetch`: the built binary against the built server, and against a scripted one that
+//! misbehaves. Looks only at what is printed, written and asked for.
+
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "a black-box test is the outside world: it starts programs and reads files"
+)]
+
+use serde_json::Value;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::mpsc;
+use tempfile::TempDir;
+
+fn weir(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_weir"))
+        .args(arguments)
+        .output()
+        .expect("the binary starts")
+}
+
+/// The lines of JSON of a fetch that ended with this code, and its standard error.
+fn fetched(arguments: &[&str], code: i32) -> (Vec<Value>, String) {
+    let output = weir(&[&["fetch", "--json"], arguments].concat());
+    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(code), "{arguments:?}: {errors}");
+    let text = String::from_utf8(output.stdout).expect("text");
+    let lines = text
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}")));
+    (lines.collect(), errors)
+}
+
+fn number(value: &Value, name: &str) -> u64 {
+    value[name].as_u64().unwrap_or_else(|| panic!("{name}: {value}"))
+}
+
+/// The Microscape site of W3C NOTE-pipelining-970624 and a server for it, gone when dropped.
+struct Served {
+    _dir: TempDir,
+    server: Child,
+    url: String,
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        let _ = self.server.kill();
+        let _ = self.server.wait();
+    }
+}
+
+fn microscape() -> Served {
+    let dir = TempDir::new().expect("a folder");
+    let path = dir.path().to_str().expect("text");
+    assert!(weir(&["site", "microscape", path]).status.success());
+    let mut server = Command::new(env!("CARGO_BIN_EXE_weir"))
+        .args(["serve", path, "--listen", "127.0.0.1:0", "--json"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("the server starts");
+    let mut line = String::new();
+    let output = server.stdout.take().expect("a pipe");
+    BufReader::new(output)
+        .read_line(&mut line)
+        .expect("its first line");
+    let started: Value = serde_json::from_str(&line).expect("JSON");
+    let address = started["listeners"][0]["address"].as_str().expect("an address");
+    Served {
+        url: format!("http://{address}/"),
+        _dir: dir,
+        server,
+    }
+}
+
+/// A server that does with each connection what the script says, one connection after another, until the
+/// script ends; then it is gone. What was asked for comes out of the channel.
+fn scripted(mut script: impl FnMut(usize, &mut Talk) + Send + 'static) -> (String, mpsc::Receiver<String>) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let url = format!("http://{}/", listener.local_addr().expect("bound"));
+    let (said, heard) = mpsc::channel();
+    std::thread::Builder::new()
+        .spawn(move || {
+            for (number, stream) in listener.incoming().enumerate() {
+                let stream = BufReader::new(stream.expect("a connection"));
+                script(
+                    number,
+                    &mut Talk {
+                        stream,
+                        said: said.clone(),
+                    },
+                );
+            }
+        })
+        .expect("a thread");
+    (url, heard)
+}
+
+struct Talk {
+    stream: BufReader<TcpStream>,
+    said: mpsc::Sender<String>,
+}
+
+impl Talk {
+    /// The target of the next request; none at the end.
+    fn next(&mut self) -> Option<String> {
+        let mut target = None;
+        loop {
+            let mut line = String::new();
+            if self.stream.read_line(&mut line).unwrap_or(0) == 0 {
+                return None;
+            }
+            if line == "\r\n" {
+                let target = target?;
+                let _ = self.said.send(String::clone(&target));
+                return Some(target);
+            }
+            target = target.or_else(|| line.split(' ').nth(1).map(str::to_owned));
+        }
+    }
+
+    fn say(&mut self, head: &str, body: &str) {
+        let _ = write!(self.stream.get_mut(), "HTTP/1.1 {head}\r\n\r\n{body}");
+    }
+
+    fn ok(&mut self, body: &str) {
+        let head = format!(
+            "200 OK\r\nContent-Type: text/html\r\nContent-Length: {}",
+            body.len()
+        );
+        self.say(&head, body);
+    }
+}
+
+#[test]
+fn every_mode_fetches_microscape_over_the_connections_the_note_says() {
+    let site = microscape();
+    let modes =
+        "http10,serial,pipelined,pipelined+deflate,pipelined+gzip,pipelined+br,pipelined+zstd,early-close";
+    let (lines, _) = fetched(&[&site.url, "--compare", modes, "--repeat", "2", "--explain"], 0);
+    let (runs, spreads): (Vec<_>, Vec<_>) = lines.iter().partition(|line| line["event"] == "fetch");
+    assert_eq!((runs.len(), spreads.len()), (16, 8));
+    let mut bytes = std::collections::BTreeMap::new();
+    for run in runs {
+        let mode = run["mode"].as_str().expect("a mode").to_owned();
+        assert_eq!(number(run, "requests"), 43, "{mode}");
+        let connections = if mode == "http10" { 43 } else { 1 };
+        assert_eq!(number(run, "connections"), connections, "{mode}");
+        assert_eq!(number(run, "failed"), 0, "{mode}");
+        let causes = run["explain"]["causes"].as_array().expect("causes");
+        let sum: f64 = causes
+            .iter()
+            .map(|cause| cause["seconds"].as_f64().expect("a number"))
+            .sum();
+        let seconds = run["seconds"].as_f64().expect("a number");
+        assert!((sum - seconds).abs() < 1e-6, "{mode}: {sum} of {seconds}");
+        // The handshake alone is three packets, and every request and answer needs more.
+        assert!(number(run, "packets") >= 3 * connections, "{mode}");
+        bytes.insert(mode, number(run, "bytes_in"));
+    }
+    for coded in ["deflate", "gzip", "br", "zstd"] {
+        let coded = bytes[&format!("pipelined+{coded}")];
+        assert!(coded + 20_000 < bytes["pipelined"], "{bytes:?}");
+    }
+}
+
+#[test]
+fn a_second_visit_transfers_no_content() {
+    let site = microscape();
+    let cache = TempDir::new().expect("a folder");
+    let cache = cache.path().to_str().expect("text");
+    let visit = |more: &[&str]| {
+        let (lines, _) = fetched(&[&[site.url.as_str(), "--cache", cache], more].concat(), 0);
+        lines[0].clone()
+    };
+    let first = visit(&["--mode", "pipelined"]);
+    assert_eq!(number(&first, "from_cache"), 0);
+    let second = visit(&["--mode", "pipelined", "--revalidate"]);
+    assert_eq!(
+        (number(&second, "from_cache"), number(&second, "requests")),
+        (43, 43)
+    );
+    assert!(number(&second, "bytes_in") * 5 < number(&first, "bytes_in"));
+    // 1 GET and 42 HEADs: the page comes whole.
+    let old = visit(&["--mode", "http10", "--revalidate"]);
+    assert_eq!((number(&old, "from_cache"), number(&old, "requests")), (42, 43));
+    // In parts, joined, and still the same to the cache.
+    let parts = visit(&["--mode", "pipelined", "--first-bytes", "256", "--revalidate"]);
+    assert_eq!(number(&parts, "from_cache"), 43);
+}
+
+#[test]
+fn pictures_come_in_two_parts_and_are_whole() {
+    let site = microscape();
+    let (whole, _) = fetched(&[&site.url, "--mode", "pipelined"], 0);
+    let (parts, _) = fetched(&[&site.url, "--mode", "pipelined", "--first-bytes", "200"], 0);
+    let contents = |line: &Value| -> Vec<u64> {
+        let objects = line["objects"].as_array().expect("objects");
+        objects
+            .iter()
+            .map(|object| number(object, "content_bytes"))
+            .collect()
+    };
+    assert_eq!(contents(&whole[0]), contents(&parts[0]));
+    assert!(number(&parts[0], "requests") > 43);
+}
+
+#[test]
+fn archive_picture_and_tables_are_written() {
+    let site = microscape();
+    let dir = TempDir::new().expect("a folder");
+    let path = |name: &str| dir.path().join(name).to_str().expect("text").to_owned();
+    let (har, svg) = (path("a.har"), path("a.svg"));
+    let output = weir(&["fetch", &site.url, "--har", &har, "--svg", &svg, "--explain"]);
+    let text = String::from_utf8(output.stdout).expect("text");
+    assert!(
+        text.contains("43 objects") && text.contains("slow start") && text.contains("100.0%"),
+        "{text}"
+    );
+    let har: Value = serde_json::from_str(&std::fs::read_to_string(har).expect("a file")).expect("JSON");
+    let entries = har["log"]["entries"].as_array().expect("entries");
+    assert_eq!(entries.len(), 43);
+    for entry in entries {
+        let timings = entry["timings"].as_object().expect("timings");
+        let sum: f64 = timings
+            .values()
+            .filter_map(Value::as_f64)
+            .filter(|one| *one > 0.0)
+            .sum();
+        assert!(
+            (sum - entry["time"].as_f64().expect("a time")).abs() < 0.001,
+            "{entry}"
+        );
+    }
+    let svg = std::fs::read_to_string(svg).expect("a file");
+    assert!(svg.starts_with("<svg") && svg.ends_with("</svg>\n"));
+    let table = weir(&["fetch", &site.url, "--compare", "http10,pipelined"]);
+    let table = String::from_utf8(table.stdout).expect("text");
+    assert_eq!(table.lines().count(), 3, "{table}");
+}
+
+#[test]
+fn a_server_that_closes_within_a_pipeline_is_asked_again() {
+    let (url, heard) = scripted(|number, talk| {
+        let mut served = 0;
+        while let Some(target) = talk.next() {
+            if target == "/" {
+                let tags: String = (0..12).map(|n| format!("<img src={n}>")).collect();
+                talk.ok(&tags);
+            } else {
+                talk.ok("picture");
+            }
+            served += 1;
+            if served == 5 && number < 2 {
+                // Both halves, with requests in flight: the reset may destroy answers.
+                return;
+            }
+        }
+    });
+    let (lines, _) = fetched(&[&url, "--mode", "pipelined"], 0);
+    assert!(number(&lines[0], "connections") >= 3);
+    assert!(number(&lines[0], "repeated") > 0);
+    let mut targets: Vec<String> = heard.try_iter().collect();
+    targets.sort();
+    targets.dedup();
+    assert_eq!(targets.len(), 13);
+}
+
+#[test]
+fn wrong_lengths_are_told() {
+    let (url, _heard) = scripted(|_, talk| {
+        if talk.next().is_some() {
+            talk.say("200 OK\r\nContent-Length: 1000", "too short");
+        }
+    });
+    let (lines, errors) = fetched(&[&url, "--repeats-max", "1"], 1);
+    assert_eq!(number(&lines[0], "requests"), 2);
+    assert!(errors.contains("within its answer"), "{errors}");
+}
+
+#[test]
+fn redirections_end() {
+    let (url, heard) = scripted(|_, talk| {
+        let mut count = 0;
+        while talk.next().is_some() {
+            count += 1;
+            talk.say(
+                &format!("302 Found\r\nLocation: /{count}\r\nContent-Length: 0"),
+                "",
+            );
+        }
+    });
+    let (_, errors) = fetched(&[&url, "--redirects-max", "4"], 1);
+    assert!(errors.contains("more than 4 redirections"), "{errors}");
+    assert_eq!(heard.try_iter().count(), 5);
+    let (url, _heard) = scripted(|_, talk| {
+        while talk.next().is_some() {
+            talk.say("302 Found\r\nLocation: /\r\nContent-Length: 0", "");
+        }
+    });
+    let (_, errors) = fetched(&[&url], 1);
+    assert!(errors.contains("circle"), "{errors}");
+}
+
+#[test]
+fn a_hanging_server_is_given_up() {
+    let (url, _heard) = scripted(|_, talk| {
+        talk.next();
+        let _ = talk.stream.read_to_end(&mut Vec::new());
+    });
+    let (lines, errors) = fetched(&[&url, "--stall-timeout", "200ms"], 1);
+    assert!(errors.contains("sent nothing"), "{errors}");
+    assert!(lines[0]["seconds"].as_f64().expect("a number") < 20.0);
+    let (_, errors) = fetched(&[&url, "--timeout", "200ms"], 1);
+    assert!(errors.contains("not complete"), "{errors}");
+}
+
+#[test]
+fn what_cannot_be_is_said() {
+    let refused = |arguments: &[&str], code: i32, fragment: &str| {
+        let (_, errors) = fetched(arguments, code);
+        assert!(errors.contains(fragment), "{arguments:?}: {errors}");
+    };
+    refused(&["https://localhost/"], 2, "TLS");
+    refused(&["ftp://localhost/"], 2, "not spoken");
+    let free = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let gone = format!("http://{}/", free.local_addr().expect("bound"));
+    drop(free);
+    refused(&[&gone], 1, "no connection");
+    let output = weir(&["fetch", "http://localhost/", "--mode", "spdy"]);
+    assert_eq!(output.status.code(), Some(2));
+}
+
+#[test]
+fn a_kill_at_any_moment_leaves_a_cache_that_is_whole() {
+    let site = microscape();
+    let dir = TempDir::new().expect("a folder");
+    let cache = dir.path().to_str().expect("text");
+    let entries = || -> usize {
+        let all = std::fs::read_dir(cache)
+            .map(Iterator::collect::<Vec<_>>)
+            .unwrap_or_default();
+        all.iter()
+            .flatten()
+            .filter(|file| Path::new(&file.file_name()).extension() == Some("entry".as_ref()))
+            .count()
+    };
+    let mut was_within = false;
+    for round in 0..12 {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_weir"))
+            .args(["fetch", &site.url, "--cache", cache, "--mode", "pipelined"])
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("the binary starts");
+        let before = entries();
+        // Killed as soon as so many entries are there, or when it has ended.
+        while child.try_wait().expect("a child").is_none() {
+            if entries() > before + round {
+                let _ = child.kill();
+                break;
+            }
+        }
+        let _ = child.wait();
+        was_within |= (1..43).contains(&entries());
+        if entries() >= 43 {
+            let _ = std::fs::remove_dir_all(cache);
+        }
+        let output = weir(&["fetch", &site.url, "--cache", cache, "--no-embedded"]);
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(
+            output.status.success() && !errors.contains("not whole"),
+            "{errors}"
+        );
+    }
+    if !was_within {
+        println!("skipped: this machine was too busy to kill one while it wrote");
+    }
+    let (lines, _) = fetched(&[&site.url, "--cache", cache, "--revalidate"], 0);
+    assert_eq!(number(&lines[0], "failed"), 0);
+}
