@@ -112,7 +112,7 @@ impl<V: Service, B: Backend> Worker<V, B> {
         self.tell_aside(id, event);
     }
 
-    fn for_each(&mut self, mut act: impl FnMut(&mut Self, Id)) {
+    pub(super) fn for_each(&mut self, mut act: impl FnMut(&mut Self, Id)) {
         for index in 0..self.conns.slots() {
             if let Some(id) = self.conns.id_at(index) {
                 act(self, id);
