@@ -3,13 +3,17 @@
 
 mod adapt;
 mod cache;
+mod chart;
 mod cli;
 mod demo;
+mod lab;
+mod link;
 mod load;
 mod model;
 mod plan;
 mod serve;
 mod site;
+mod trace;
 
 use std::process::ExitCode;
 
@@ -20,21 +24,27 @@ fn main() -> ExitCode {
         cli::Command::Serve(flags) => serve::run(&flags, &voice),
         cli::Command::Ctl(flags) => cli::ctl::run(&flags, &voice),
         cli::Command::Adapt { what } => adapt::run(&what, &voice),
+        // The one command that may end as another program ended.
+        cli::Command::Link(flags) => return code(&voice, link::run(&flags, &voice)),
         cli::Command::Cache { what } => cache::run(&what, &voice),
         cli::Command::Completions(flags) => cli::manual::complete(&flags),
         cli::Command::Man(flags) => cli::manual::write(&flags),
+        cli::Command::Lab { what } => lab::run(&what, &voice),
         cli::Command::Model(flags) => model::run(&flags, &voice),
         cli::Command::Site { what } => site::run(&what, &voice),
+        cli::Command::Trace(flags) => trace::run(&flags, &voice),
         cli::Command::Load(flags) => match &flags.what {
             Some(cli::load::Command::Plan(plan)) => plan::run(plan, &voice),
             None => load::run(&flags.run, &voice),
         },
     };
-    match outcome {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => {
-            voice.failure(&failure);
-            failure.exit_code()
-        }
-    }
+    code(&voice, outcome.map(|()| ExitCode::SUCCESS))
+}
+
+/// Says what failed, if something did.
+fn code(voice: &cli::Voice, outcome: Result<ExitCode, cli::Failure>) -> ExitCode {
+    outcome.unwrap_or_else(|failure| {
+        voice.failure(&failure);
+        failure.exit_code()
+    })
 }

@@ -7,12 +7,15 @@ pub(crate) mod cache;
 pub(crate) mod ctl;
 mod environment;
 mod failure;
+pub(crate) mod lab;
+pub(crate) mod link;
 pub(crate) mod load;
 pub(crate) mod manual;
 pub(crate) mod model;
 pub(crate) mod serve;
 pub(crate) mod site;
 mod tilde;
+pub(crate) mod trace;
 mod voice;
 
 pub(crate) use failure::Failure;
@@ -89,6 +92,17 @@ pub(crate) enum Command {
         what: cache::Command,
     },
 
+    /// Says what this machine allows
+    #[command(arg_required_else_help = true)]
+    Lab {
+        /// What to do
+        #[command(subcommand)]
+        what: lab::Command,
+    },
+
+    /// Runs a command behind an emulated link: lan, wan, ppp, other presets, or as you describe it
+    Link(Box<link::Flags>),
+
     /// Prints what a shell needs to complete commands and flags
     Completions(manual::Completions),
 
@@ -108,6 +122,9 @@ pub(crate) enum Command {
 
     /// Asks a server for files as users, clients or a rate of arrivals would, and says how long it took
     Load(Box<load::Flags>),
+
+    /// Reads a packet capture, or makes one, and says what happened and what cost time
+    Trace(Box<trace::Flags>),
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! Document 004's own tables and its Figure 3, from its formulas, with what it printed beside them.
 
-use super::chart::{Axis, Chart, Series, Stroke};
 use super::grid::{Cell, Grid};
 use super::report::Report;
+use crate::chart::{Axis, Chart, Series, Stroke};
 use crate::cli::Failure;
 use crate::cli::model::{SavingsFlags, TablesFlags};
 use ::model::paper::{GROUPS, Table, Verdict, figure_three};

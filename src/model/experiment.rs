@@ -1,10 +1,10 @@
 //! Document 004's experiment, section 3: what it published, what its equations and today's windows say, and
 //! what simulated TCP does, for each file and number of users. Nothing here is measured on a real network.
 
-use super::chart::{Axis, Chart, Series, Stroke};
 use super::grid::{Cell, Grid};
 use super::report::Report;
 use super::simulate::{Scene, Simulated, sender, stack};
+use crate::chart::{Axis, Chart, Series, Stroke};
 use crate::cli::Failure;
 use crate::cli::model::ExperimentFlags;
 use ::model::dimension::{Basis, Question};

@@ -1,7 +1,6 @@
 //! `weir model`: takes a question apart, asks the crate that knows the formulas, and prints the answer in
 //! the form asked for. Computes nothing itself but the grids and curves that are many answers side by side.
 
-mod chart;
 mod document;
 mod experiment;
 mod fit;

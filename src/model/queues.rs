@@ -1,9 +1,9 @@
 //! Queues: an open one under every discipline, a closed network between its bounds, SRPT against sharing.
 
 use super::Measured;
-use super::chart::{Axis, Chart, Series, Stroke};
 use super::grid::{Cell, Grid};
 use super::report::Report;
+use crate::chart::{Axis, Chart, Series, Stroke};
 use crate::cli::Failure;
 use crate::cli::model::{ClosedFlags, QueueFlags, SrptFlags};
 use ::model::closed::{Brackets, Network};

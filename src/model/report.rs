@@ -1,8 +1,8 @@
 //! An answer in the form that was asked for: a table for people, JSON, CSV or SVG. Decides the form,
 //! never a number.
 
-use super::chart::{Chart, document};
 use super::grid::Grid;
+use crate::chart::{Chart, document};
 use crate::cli::Failure;
 use crate::cli::model::Format;
 use ::model::explain::{Bound, Region, Step};

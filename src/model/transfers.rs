@@ -1,9 +1,9 @@
 //! One user alone: a transaction by the document's terms, a transfer by today's TCP, a page with its objects.
 
 use super::Measured;
-use super::chart::{Axis, Chart, Series, Stroke};
 use super::grid::Grid;
 use super::report::Report;
+use crate::chart::{Axis, Chart, Series, Stroke};
 use crate::cli::Failure;
 use crate::cli::model::{PageFlags, TransactionFlags, TransferFlags};
 use ::model::page::{Access, Fetch, Page, page_time};

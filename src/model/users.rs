@@ -1,9 +1,9 @@
 //! Many users: what they wait for, how much bandwidth they need, over how many lines they are spread.
 
 use super::Measured;
-use super::chart::{Axis, Chart, Series, Stroke};
 use super::grid::{Cell, Grid};
 use super::report::Report;
+use crate::chart::{Axis, Chart, Series, Stroke};
 use crate::cli::Failure;
 use crate::cli::model::{
     BasisFlags, DimensionFlags, DistributeFlags, LineOffer, Protocol, ServersFlags, WaitingFlags, mode,

@@ -1,11 +1,11 @@
 //! Predictions against simulation, cell by cell: users who think, on servers with a line each. The flow-level
 //! simulation shares as the formulas assume; the packet-level one does what TCP does.
 
-use super::chart::{Axis, Chart, Series, Stroke};
 use super::flow::predicted;
 use super::grid::{Cell, Grid};
 use super::report::Report;
 use super::simulate::{Scene, Simulated, sender, stack};
+use crate::chart::{Axis, Chart, Series, Stroke};
 use crate::cli::Failure;
 use crate::cli::model::ValidateFlags;
 use ::model::closed::{Network, Station};

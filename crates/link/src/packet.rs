@@ -68,7 +68,13 @@ impl Packet for Datagram {
     }
 
     fn tcp(&self) -> Option<TcpView> {
-        let b = self.0.as_slice();
+        TcpView::of(&self.0)
+    }
+}
+
+impl TcpView {
+    /// What the IP packet in `b` acknowledges, if it is an unfragmented TCP segment with an ACK.
+    pub fn of(b: &[u8]) -> Option<TcpView> {
         let (source, destination, tcp) = match b.first()? >> 4 {
             4 => {
                 let header = usize::from(b[0] & 15) * 4;

@@ -20,6 +20,12 @@ pub fn wall() -> UnixTime {
     }
 }
 
+/// Civil time in nanoseconds since 1970, exact: what the kernel stamps packets with.
+pub(crate) fn civil_nanos() -> u64 {
+    let t = clock_gettime(ClockId::Realtime);
+    t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
+}
+
 /// Processor time that the calling thread has used.
 pub(crate) fn thread_cpu() -> measure::Duration {
     let t = clock_gettime(ClockId::ThreadCPUTime);

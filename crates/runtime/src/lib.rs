@@ -4,11 +4,13 @@
 //! drives sessions, so that a *strategy* (how connections are spread over threads, how bytes are
 //! moved) is only a driver: small, swappable, measurable. `runtime` knows no HTTP.
 
+pub mod ability;
 pub mod aside;
 pub mod clock;
 mod concurrency;
 pub mod control;
 pub mod dial;
+pub mod ferry;
 pub mod fs;
 pub mod herd;
 pub mod inherit;
@@ -19,6 +21,7 @@ pub mod logfile;
 pub mod logins;
 pub mod machine;
 pub mod notify;
+pub mod packets;
 pub mod privilege;
 pub mod sensors;
 pub mod session;

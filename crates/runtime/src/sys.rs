@@ -8,9 +8,12 @@
 )]
 
 mod accounts;
+mod capture;
 mod descriptors;
 mod files;
 mod memory;
+mod namespaces;
+mod packets;
 mod process;
 mod provided;
 mod ring;
@@ -19,9 +22,19 @@ mod sockets;
 pub(crate) use accounts::{
     Person, become_user, each_user, find_group, find_user, groups_of, set_effective_user,
 };
+pub(crate) use capture::{
+    Arrived, bind_packet_socket, capture_socket, make_promiscuous, packet_statistics, prepare_packet_socket,
+    receive_packets,
+};
 pub(crate) use descriptors::take_descriptor;
 pub(crate) use files::cached_pages;
 pub(crate) use memory::SharedWords;
+pub(crate) use namespaces::{
+    dies_with_its_parent, landlock_version, next_signal_and_sender, run_first, unshare,
+};
+pub(crate) use packets::{
+    BATCH, Batch, offloads_off, overflowed, packet_socket, receive_stamped, send_batch, stamp_arrivals, tun,
+};
 pub(crate) use process::{block, fork, next_signal, unblock};
 pub(crate) use ring::{Completion, Ring, Sizes, Ticket};
 pub(crate) use sockets::{drop_syns, path_of, set_tcp_defer_accept};

@@ -3,7 +3,7 @@
 //! `throughput FILE` analyzes a capture file; `throughput --write FILE MIB` first writes one with
 //! web traffic of many connections; without a file the capture stays in memory. What is timed is
 //! reading the chunks (memory or page cache), decoding, flows, HTTP and findings; compare with `tcptrace FILE`
-//! and `tshark -r FILE -q -z conv,tcp`; `beside` in this directory does all three in one run.
+//! and `tshark -r FILE -q -z conv,tcp`; `benches/trace` does all three in one run.
 
 #![allow(clippy::disallowed_methods, reason = "a benchmark reads clocks and files")]
 

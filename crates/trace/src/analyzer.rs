@@ -9,6 +9,7 @@
 
 use crate::capture::{Frame, ReadError, Reader};
 use crate::exchange::Transaction;
+use crate::filter::Filter;
 use crate::finding::Finding;
 use crate::flow::{Budget, Connection, ConnectionId, Context, End, Flow};
 use crate::packet::{Packet, Segment};
@@ -105,6 +106,7 @@ pub struct Analyzer {
 #[derive(Debug)]
 struct Engine {
     options: Options,
+    filter: Filter,
     table: Table,
     budget: Budget,
     meter: Meter,
@@ -118,10 +120,16 @@ struct Engine {
 impl Analyzer {
     /// An analyzer at the beginning of a capture.
     pub fn new(options: Options) -> Analyzer {
+        Analyzer::with_filter(options, Filter::default())
+    }
+
+    /// The same for the segments that pass `filter`; the others are counted as turned away.
+    pub fn with_filter(options: Options, filter: Filter) -> Analyzer {
         Analyzer {
             reader: Reader::new(),
             engine: Engine {
                 options,
+                filter,
                 table: Table::new(),
                 budget: Budget {
                     segments: options.limits.segments,
@@ -145,12 +153,15 @@ impl Analyzer {
     /// The file is damaged here; what came before has been analyzed.
     pub fn feed(&mut self, chunk: &[u8]) -> Result<(), ReadError> {
         let engine = &mut self.engine;
-        self.reader.feed(chunk, |frame| engine.frame(&frame))
+        self.reader.feed(chunk, |frame| {
+            engine.frame(&frame);
+        })
     }
 
     /// Takes one frame from elsewhere: a live capture, a simulator. Frames are numbered by the caller.
-    pub fn frame(&mut self, frame: &Frame<'_>) {
-        self.engine.frame(frame);
+    /// Returns whether it passed the filter, as everything does where there is none.
+    pub fn frame(&mut self, frame: &Frame<'_>) -> bool {
+        self.engine.frame(frame)
     }
 
     /// The next complete result.
@@ -189,7 +200,7 @@ impl Analyzer {
 }
 
 impl Engine {
-    fn frame(&mut self, frame: &Frame<'_>) {
+    fn frame(&mut self, frame: &Frame<'_>) -> bool {
         self.start = self.meter.frame(frame.at, frame.wire_len);
         if self.meter.frames.total == 1 {
             self.recorder.begin(self.start);
@@ -201,7 +212,13 @@ impl Engine {
         match Packet::decode(frame) {
             Packet::Tcp(segment) => {
                 frames.tcp += 1;
-                self.segment(&segment, frame.at);
+                let passes = self.filter.is_empty() || self.filter.passes(&segment);
+                if passes {
+                    self.segment(&segment, frame.at);
+                } else {
+                    frames.turned_away += 1;
+                }
+                return passes;
             }
             Packet::OtherIp(_) => frames.other_ip += 1,
             Packet::Fragment => frames.fragments += 1,
@@ -212,6 +229,8 @@ impl Engine {
                 frames.unknown_link_type = Some(link.0);
             }
         }
+        // What has no ports has none of those asked for.
+        self.filter.is_empty()
     }
 
     fn segment(&mut self, segment: &Segment<'_>, at: Instant) {

@@ -423,3 +423,62 @@ impl Order {
         }
     }
 }
+
+/// Reads any bytes as a capture, whole and in pieces cut where they themselves say, and analyzes them; a fuzz target
+/// and a property test.
+///
+/// # Panics
+/// If how the bytes are cut changes a frame or an error, or what is counted does not add up.
+pub fn fuzz(data: &[u8]) {
+    use crate::{Analyzer, Limits, Options};
+    type Owned = (u64, Instant, u32, Vec<u8>);
+    fn read(pieces: &[&[u8]]) -> (Vec<Owned>, Result<(), ReadError>) {
+        let mut reader = Reader::new();
+        let mut frames = Vec::new();
+        let mut outcome = Ok(());
+        for piece in pieces {
+            outcome = reader.feed(piece, |frame| {
+                assert!(frame.wire_len as usize >= frame.data.len());
+                frames.push((frame.number, frame.at, frame.wire_len, frame.data.to_vec()));
+            });
+            if outcome.is_err() {
+                break;
+            }
+        }
+        let outcome = outcome.and_then(|()| reader.finish());
+        assert_eq!(reader.frames(), frames.len() as u64);
+        (frames, outcome)
+    }
+    let whole = read(&[data]);
+    if let Err(error) = whole.1 {
+        assert!(error.offset <= data.len() as u64 && error.frames == whole.0.len() as u64);
+    }
+    let step = 1 + usize::from(data.first().copied().unwrap_or(0)) % 61;
+    assert_eq!(read(&data.chunks(step).collect::<Vec<_>>()), whole);
+    // Bounds so narrow that they are met.
+    let limits = Limits {
+        connections: 2,
+        segments: 3,
+        reassembly: 64,
+        points: 4,
+        ..Limits::default()
+    };
+    for limits in [limits, Limits::default()] {
+        let mut analyzer = Analyzer::new(Options {
+            limits,
+            record: Some(crate::ConnectionId(1)),
+            ..Options::default()
+        });
+        let _ = analyzer.feed(data);
+        let _ = analyzer.finish();
+        let summary = analyzer.summary();
+        let frames = summary.frames;
+        let others =
+            frames.other_ip + frames.fragments + frames.not_ip + frames.malformed + frames.unknown_link;
+        assert_eq!(frames.total, frames.tcp + others);
+        assert_eq!(summary.volume.packets, frames.tcp);
+        assert_eq!(analyzer.connections(), 0);
+        assert!(analyzer.take_series().points.len() <= limits.points);
+        while analyzer.next_event().is_some() {}
+    }
+}

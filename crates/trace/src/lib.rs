@@ -22,6 +22,7 @@
 mod analyzer;
 mod capture;
 mod exchange;
+mod filter;
 mod finding;
 mod flow;
 mod http;
@@ -33,8 +34,9 @@ mod summary;
 mod table;
 
 pub use analyzer::{Analyzer, Event, Limits, Options, Thresholds};
-pub use capture::{Fault, Frame, LinkType, PcapngWriter, ReadError, Reader};
+pub use capture::{Fault, Frame, LinkType, PcapngWriter, ReadError, Reader, fuzz};
 pub use exchange::{HttpCounts, Transaction};
+pub use filter::{Filter, Network, ParseNetworkError};
 pub use finding::{AckTimer, Finding, Kind};
 pub use flow::{
     Connection, ConnectionId, Direction, End, Kinds, Level, Retransmissions, Side, Spread, Vantage, Volume,

@@ -26,6 +26,8 @@ pub struct Frames {
     pub wire_bytes: u64,
     /// TCP segments.
     pub tcp: u64,
+    /// Of those, what the filter turned away.
+    pub turned_away: u64,
     /// IP with other protocols.
     pub other_ip: u64,
     /// Fragments of IP datagrams, not reassembled.
@@ -59,8 +61,13 @@ pub struct DirectionTotals {
     pub duplicate_acks: u64,
     /// Zero windows offered.
     pub zero_windows: u64,
+    /// Round trips.
+    pub rtt: Spread,
     /// Largest flight in bytes.
     pub flight_max: u64,
+    /// Longest pause between two packets of one connection.
+    #[serde(rename = "idle_max_ms", serialize_with = "quantity::ms")]
+    pub idle_max: Duration,
 }
 
 impl DirectionTotals {
@@ -79,7 +86,9 @@ impl DirectionTotals {
         self.out_of_order += d.out_of_order;
         self.duplicate_acks += d.duplicate_acks;
         self.zero_windows += d.zero_windows;
+        self.rtt.merge(&d.rtt);
         self.flight_max = self.flight_max.max(d.flight.max);
+        self.idle_max = self.idle_max.max(d.idle_max);
     }
 }
 
@@ -147,6 +156,11 @@ pub struct FindingTotals {
     /// Their cost added up; findings on parallel connections overlap.
     #[serde(rename = "cost_ms", serialize_with = "quantity::ms")]
     pub cost: Duration,
+    /// The largest single cost.
+    #[serde(rename = "cost_max_ms", serialize_with = "quantity::ms")]
+    pub cost_max: Duration,
+    /// What helps.
+    pub remedy: &'static str,
 }
 
 /// The whole capture.
@@ -416,6 +430,8 @@ impl Meter {
         let totals = self.findings.entry(finding.kind.title()).or_default();
         totals.count += 1;
         totals.cost += finding.cost;
+        totals.cost_max = totals.cost_max.max(finding.cost);
+        totals.remedy = finding.kind.remedy();
     }
 
     pub(crate) fn transaction(&mut self, t: &Transaction) {

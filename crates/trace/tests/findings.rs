@@ -342,6 +342,20 @@ fn zero_window() {
     );
     assert_eq!(finding.kind, Kind::ZeroWindow { probes: 1 });
     assert_eq!(outcome.connections[0].from_client.zero_windows, 2);
+    // A window that is small, but open.
+    let mut open = Talk::default();
+    open.handshake(0, 100, 100).data(300, true, GET);
+    open.data(500, false, &[b'.'; MSS]).data(510, false, &[b'.'; MSS]);
+    open.push(600, Seg { window: 1, ..shut });
+    open.push(
+        301_000,
+        Seg {
+            window: 16_384,
+            ..shut
+        },
+    );
+    open.data(301_100, false, &[b'.'; MSS]).ack_all(301_200, true);
+    assert!(!open.analyze().titles().contains(&"zero window"));
 }
 
 #[test]
@@ -566,6 +580,10 @@ fn handshake_retransmission() {
         outcome.connections[0].handshake,
         Some(Duration::from_micros(1_000_200))
     );
+    // A slow answer is no second attempt.
+    let mut slow = Talk::default();
+    slow.handshake(0, 1_000_000, 100);
+    assert!(slow.analyze().titles().is_empty());
 }
 
 #[test]

@@ -412,3 +412,23 @@ proptest! {
         prop_assert_eq!(read(&file.chunks(5).collect::<Vec<_>>()), whole);
     }
 }
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+    /// What the fuzz target asserts, on conversations with bytes changed and on noise.
+    #[test]
+    fn any_bytes_keep_what_the_fuzz_target_asserts(
+        changes in proptest::collection::vec((any::<proptest::sample::Index>(), any::<u8>()), 0..12),
+        noise in proptest::collection::vec(any::<u8>(), 0..200),
+    ) {
+        let mut talk = Talk::default();
+        talk.handshake(0, 100, 100).data(300, true, GET).data(500, false, &reply(3000));
+        let mut file = talk.pcapng();
+        for (at, byte) in changes {
+            let at = at.index(file.len());
+            file[at] = byte;
+        }
+        trace::fuzz(&file);
+        trace::fuzz(&noise);
+    }
+}

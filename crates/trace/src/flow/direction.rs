@@ -119,6 +119,24 @@ impl Spread {
         self.square_ns += delta * (ns - self.mean_ns);
     }
 
+    /// Takes the samples of another stream in; the update of Chan, Golub and LeVeque (1979).
+    pub(crate) fn merge(&mut self, other: &Spread) {
+        if other.count == 0 {
+            return;
+        }
+        if self.count == 0 {
+            *self = *other;
+            return;
+        }
+        let (a, b) = (self.count as f64, other.count as f64);
+        let delta = other.mean_ns - self.mean_ns;
+        self.mean_ns += delta * b / (a + b);
+        self.square_ns += other.square_ns + delta * delta * a * b / (a + b);
+        self.count += other.count;
+        self.min = self.min.min(other.min);
+        self.max = self.max.max(other.max);
+    }
+
     /// The arithmetic mean.
     pub fn mean(&self) -> Duration {
         Duration::from_nanos(self.mean_ns as u64)
@@ -296,5 +314,34 @@ mod tests {
         );
         assert_eq!(s.mean(), Duration::from_millis(5));
         assert!((s.deviation().as_secs_f64() - 0.002_138).abs() < 1e-6);
+    }
+
+    #[test]
+    fn spreads_merge_as_if_they_had_been_one() {
+        let samples: Vec<Duration> = (1..40u64)
+            .map(|n| Duration::from_micros(n * n % 977 + n))
+            .collect();
+        let spread = |samples: &[Duration]| {
+            let mut spread = Spread::default();
+            samples.iter().for_each(|sample| spread.record(*sample));
+            spread
+        };
+        let whole = spread(&samples);
+        for cut in [0, 1, 7, 38, 39] {
+            let mut merged = spread(&samples[..cut]);
+            merged.merge(&spread(&samples[cut..]));
+            assert_eq!(
+                (merged.count, merged.min, merged.max),
+                (whole.count, whole.min, whole.max)
+            );
+            assert!(
+                merged.mean().abs_diff(whole.mean()) <= Duration::from_nanos(1),
+                "{cut}"
+            );
+            assert!(
+                merged.deviation().abs_diff(whole.deviation()) <= Duration::from_nanos(1),
+                "{cut}"
+            );
+        }
     }
 }

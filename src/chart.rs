@@ -1,7 +1,10 @@
-//! Line charts as SVG: linear or logarithmic axes, lines and dots, a legend. Knows points and axes,
+//! Charts as SVG: linear or logarithmic axes, lines, steps and dots, bars in groups, a legend. Knows points and axes,
 //! nothing of what they mean; follows the reader's light or dark preference, needs no network and no script.
 
+mod bars;
+
 use ::model::explain::significant;
+pub(crate) use bars::Bars;
 use std::fmt::Write;
 
 const WIDTH: f64 = 760.0;
@@ -24,7 +27,7 @@ const COLORS: [(&str, &str); 7] = [
 
 /// How an axis is divided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Scale {
+pub(crate) enum Scale {
     /// Evenly, from zero.
     Linear,
     /// By powers of ten; only what is above zero can be shown.
@@ -33,16 +36,16 @@ pub(super) enum Scale {
 
 /// An axis.
 #[derive(Clone, Debug)]
-pub(super) struct Axis {
+pub(crate) struct Axis {
     /// What is counted, with its unit.
-    pub(super) label: String,
+    pub(crate) label: String,
     /// How it is divided.
-    pub(super) scale: Scale,
+    pub(crate) scale: Scale,
 }
 
 impl Axis {
     /// A linear axis.
-    pub(super) fn linear(label: &str) -> Axis {
+    pub(crate) fn linear(label: &str) -> Axis {
         Axis {
             label: label.to_owned(),
             scale: Scale::Linear,
@@ -50,7 +53,7 @@ impl Axis {
     }
 
     /// A logarithmic axis.
-    pub(super) fn logarithmic(label: &str) -> Axis {
+    pub(crate) fn logarithmic(label: &str) -> Axis {
         Axis {
             label: label.to_owned(),
             scale: Scale::Logarithmic,
@@ -60,42 +63,52 @@ impl Axis {
 
 /// How a series is drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stroke {
+pub(crate) enum Stroke {
     /// A line.
     Solid,
     /// A line with gaps: bounds, and what is compared with.
     Dashed,
     /// Points: what was measured or simulated.
     Dots,
+    /// A staircase: each value holds until the next one.
+    Steps,
+    /// Upright strokes; the points are pairs, the two ends of each.
+    Spans,
 }
 
 /// Points of one kind.
 #[derive(Clone, Debug)]
-pub(super) struct Series {
+pub(crate) struct Series {
     /// Its words in the legend.
-    pub(super) name: String,
+    pub(crate) name: String,
     /// How it is drawn.
-    pub(super) stroke: Stroke,
+    pub(crate) stroke: Stroke,
     /// The points, in order of x.
-    pub(super) points: Vec<(f64, f64)>,
+    pub(crate) points: Vec<(f64, f64)>,
 }
 
 /// A chart.
 #[derive(Clone, Debug)]
-pub(super) struct Chart {
+pub(crate) struct Chart {
     /// What is shown, in one line.
-    pub(super) title: String,
+    pub(crate) title: String,
     /// Across.
-    pub(super) x: Axis,
+    pub(crate) x: Axis,
     /// Up.
-    pub(super) y: Axis,
+    pub(crate) y: Axis,
     /// What is drawn, the first below the others.
-    pub(super) series: Vec<Series>,
+    pub(crate) series: Vec<Series>,
 }
 
 /// One document with the charts below each other.
-pub(super) fn document(charts: &[Chart]) -> String {
-    let height = HEIGHT * charts.len() as f64;
+pub(crate) fn document(charts: &[Chart]) -> String {
+    let bodies: Vec<String> = charts.iter().map(Chart::body).collect();
+    page(&bodies)
+}
+
+/// One document with what [`Chart::body`] and [`Bars::body`] drew, below each other.
+pub(crate) fn page(bodies: &[String]) -> String {
+    let height = HEIGHT * bodies.len() as f64;
     let mut style = String::from(
         "text{font:13px system-ui,sans-serif;fill:var(--ink)}.title{font-weight:600;font-size:15px}\
          .axis{stroke:var(--ink);fill:none}.grid{stroke:var(--grid);fill:none}.small{font-size:12px}\
@@ -117,12 +130,11 @@ pub(super) fn document(charts: &[Chart]) -> String {
          @media(prefers-color-scheme:dark){{svg{{--ink:#e6e6e6;--grid:#3a3a3a;--ground:#16181c;{dark}}}}}\
          {style}</style>\n<rect class=\"ground\" width=\"{WIDTH}\" height=\"{height}\"/>\n"
     );
-    for (place, chart) in charts.iter().enumerate() {
+    for (place, body) in bodies.iter().enumerate() {
         let _ = writeln!(
             svg,
-            "<g transform=\"translate(0 {})\">{}</g>",
-            HEIGHT * place as f64,
-            chart.body()
+            "<g transform=\"translate(0 {})\">{body}</g>",
+            HEIGHT * place as f64
         );
     }
     svg.push_str("</svg>\n");
@@ -221,7 +233,8 @@ fn round_up(value: f64) -> f64 {
 }
 
 impl Chart {
-    fn body(&self) -> String {
+    /// The chart alone, for [`page`].
+    pub(crate) fn body(&self) -> String {
         let all = || {
             self.series
                 .iter()
@@ -268,7 +281,7 @@ impl Chart {
     }
 
     fn frame(&self, svg: &mut String, x: &Ruler, y: &Ruler) {
-        let (right, bottom) = (WIDTH - RIGHT, HEIGHT - BOTTOM);
+        let bottom = HEIGHT - BOTTOM;
         for mark in x.marks() {
             let Some(at) = x.place(mark) else { continue };
             let _ = write!(
@@ -279,6 +292,12 @@ impl Chart {
                 number(mark)
             );
         }
+        self.upright(svg, y);
+    }
+
+    /// The marks of the upright axis, both axes' lines and labels.
+    fn upright(&self, svg: &mut String, y: &Ruler) {
+        let (right, bottom) = (WIDTH - RIGHT, HEIGHT - BOTTOM);
         for mark in y.marks() {
             let Some(at) = y.place(mark) else { continue };
             let _ = write!(
@@ -316,7 +335,13 @@ fn legend(svg: &mut String, curves: &[(&Series, Vec<&str>)]) {
                 "<circle class=\"s{class}\" fill=\"currentColor\" cx=\"{}\" cy=\"{middle}\" r=\"3.5\"/>",
                 left + 11.0
             ),
-            Stroke::Solid | Stroke::Dashed => write!(
+            Stroke::Spans => write!(
+                svg,
+                "<path class=\"line s{class}\" d=\"M{} {}v12\"/>",
+                left + 11.0,
+                middle - 6.0
+            ),
+            Stroke::Solid | Stroke::Dashed | Stroke::Steps => write!(
                 svg,
                 "<path class=\"line s{class}\"{} d=\"M{left} {middle}h22\"/>",
                 dashes(series.stroke)
@@ -359,6 +384,17 @@ fn curve(svg: &mut String, series: &Series, class: usize, x: &Ruler, y: &Ruler) 
         return;
     }
     let mut path = String::new();
+    if series.stroke == Stroke::Spans {
+        let places: Vec<_> = places.collect();
+        for pair in places.chunks_exact(2) {
+            if let [Some((at, from)), Some((_, to))] = pair {
+                let _ = write!(path, "M{at:.2} {from:.1}V{to:.1}");
+            }
+        }
+        let _ = write!(svg, "<path class=\"line s{class}\" d=\"{path}\"/>");
+        return;
+    }
+    let is_staircase = series.stroke == Stroke::Steps;
     let mut pen = 'M';
     for place in places {
         // What cannot be shown leaves a gap.
@@ -366,7 +402,10 @@ fn curve(svg: &mut String, series: &Series, class: usize, x: &Ruler, y: &Ruler) 
             pen = 'M';
             continue;
         };
-        let _ = write!(path, "{pen}{a:.1} {b:.1}");
+        let _ = match pen {
+            'L' if is_staircase => write!(path, "H{a:.2}V{b:.1}"),
+            _ => write!(path, "{pen}{a:.1} {b:.1}"),
+        };
         pen = 'L';
     }
     let _ = write!(
@@ -459,6 +498,27 @@ mod tests {
             !svg.contains("<path class=\"line s1\"") && svg.contains(">twin<"),
             "{svg}"
         );
+    }
+
+    #[test]
+    fn steps_go_along_before_they_go_up_and_spans_stand_upright() {
+        let mut two = chart(vec![(0.0, 1.0), (1.0, 2.0), (2.0, 0.0)], Scale::Linear);
+        two.series[0].stroke = Stroke::Steps;
+        two.series.push(Series {
+            name: "spans".to_owned(),
+            stroke: Stroke::Spans,
+            points: vec![(1.0, 0.0), (1.0, 2.0), (2.0, 1.0), (2.0, 2.0)],
+        });
+        let svg = document(&[two]);
+        let path = |class: &str| {
+            let start = svg
+                .find(&format!("<path class=\"line {class}\" d=\""))
+                .expect("a path");
+            svg[start..].split('"').nth(3).expect("its data").to_owned()
+        };
+        assert_eq!(path("s0").matches(['H', 'V']).count(), 4, "{svg}");
+        assert!(!path("s0").contains('L'), "{svg}");
+        assert_eq!(path("s1").matches('M').count(), 2, "{svg}");
     }
 
     #[test]

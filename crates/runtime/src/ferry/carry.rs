@@ -1,0 +1,297 @@
+//! The ferry: one thread that carries packets between two ports through a [`link::Path`], on time.
+//!
+//! It decides when to wake, nothing else. A packet enters the path at the instant the kernel saw it, not when this
+//! thread got round to it, and every part of a path works with the instants at which things were due; so what is late
+//! is only the last step, the departure. To be punctual there it sleeps until shortly before and then spins, for at
+//! most a quarter of the time, so that a fast link leaves the processor to those it serves.
+
+use super::port::{Frame, Port};
+use super::relay::Door;
+use super::{Notice, Tally};
+use crate::clock;
+use link::{Direction, Path};
+use measure::{Duration, Instant};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError};
+use std::sync::{Arc, Mutex};
+
+/// How long before a departure the thread wakes: what a timer of a virtual machine is late by, at most.
+const EARLY: Duration = Duration::from_micros(100);
+/// So close to a departure nothing else is looked at.
+const CLOSE: Duration = Duration::from_micros(15);
+/// One part in this many of the time may be spent spinning.
+const SPIN_SHARE: u32 = 4;
+/// Most spinning that can be saved up.
+const SPIN_SAVED: Duration = Duration::from_millis(5);
+
+/// Wakes a thread that sleeps in `poll`.
+#[derive(Debug)]
+pub(super) struct Bell(OwnedFd);
+
+impl Bell {
+    pub(super) fn new() -> io::Result<Bell> {
+        Ok(Bell(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?))
+    }
+
+    pub(super) fn ring(&self) {
+        // Refused only when it has been rung 2^64 times.
+        let _ = rustix::io::write(&self.0, &1u64.to_ne_bytes());
+    }
+
+    pub(super) fn silence(&self) {
+        let _ = rustix::io::read(&self.0, &mut [0u8; 8]);
+    }
+
+    pub(super) fn fd(&self) -> &OwnedFd {
+        &self.0
+    }
+}
+
+/// What others may do to a running ferry.
+#[derive(Debug)]
+pub(super) struct Reins {
+    pub(super) bell: Bell,
+    pub(super) stop: AtomicBool,
+    /// What has passed, as of a moment ago.
+    pub(super) tally: Mutex<Tally>,
+}
+
+/// Where what passes is told, and how often the counters.
+pub(super) struct Watch {
+    pub(super) to: SyncSender<Notice>,
+    /// Every packet, too.
+    pub(super) frames: bool,
+    pub(super) every: Duration,
+}
+
+/// Everything the thread needs.
+pub(super) struct Ferry {
+    /// The command's end, then the other.
+    pub(super) ports: [Port; 2],
+    pub(super) path: Path<Frame>,
+    /// Where new connections are announced before they arrive, if somebody relays them.
+    pub(super) door: Option<(Door, Receiver<Frame>)>,
+    pub(super) watch: Option<Watch>,
+    pub(super) reins: Arc<Reins>,
+}
+
+/// Allowance for spinning.
+struct Thrift {
+    saved: Duration,
+    at: Instant,
+}
+
+impl Thrift {
+    fn earn(&mut self, now: Instant) {
+        self.saved = (self.saved + now.since(self.at) / SPIN_SHARE).min(SPIN_SAVED);
+        self.at = now;
+    }
+
+    fn spend(&mut self, spent: Duration) {
+        self.saved = self.saved.saturating_sub(spent);
+    }
+}
+
+impl Ferry {
+    /// Carries until told to stop.
+    ///
+    /// # Errors
+    /// What the system says of a port that has become unusable.
+    pub(super) fn run(mut self) -> io::Result<()> {
+        if let Some(slack) = std::num::NonZeroU64::new(1) {
+            // Without it timers are late by 50 microseconds on purpose.
+            let _ = rustix::thread::set_current_timer_slack(Some(slack));
+        }
+        // Before those it serves, where that is allowed: a real link is no slower because its users are busy. It never
+        // takes a processor for itself, see below.
+        let _ = crate::sys::run_first();
+        let mut last = clock::now();
+        let mut thrift = Thrift {
+            saved: SPIN_SAVED,
+            at: last,
+        };
+        let mut incoming: Vec<(Instant, Direction, Frame)> = Vec::new();
+        let mut outgoing: [Vec<Frame>; 2] = [Vec::new(), Vec::new()];
+        let mut tally = Tally::default();
+        let mut report_at = last;
+        let outcome = loop {
+            let now = clock::now();
+            thrift.earn(now);
+            let moved = match self.take_in(now, &mut incoming, &mut tally) {
+                Ok(moved) => moved,
+                Err(error) => break Err(error),
+            };
+            for (at, direction, frame) in incoming.drain(..) {
+                last = last.max(at);
+                self.path.send(direction, frame, last);
+            }
+            last = last.max(clock::now());
+            self.let_out(last, &mut outgoing, &mut tally);
+            if last >= report_at || self.reins.stop.load(Ordering::Acquire) {
+                self.report(last, &mut tally);
+                report_at = last
+                    + self
+                        .watch
+                        .as_ref()
+                        .map_or(Duration::from_millis(100), |watch| watch.every);
+            }
+            if self.reins.stop.load(Ordering::Acquire) {
+                break Ok(());
+            }
+            if moved > 0 {
+                // What comes often comes in a row.
+                continue;
+            }
+            self.wait(&mut thrift, report_at);
+        };
+        self.report(last, &mut tally);
+        outcome
+    }
+
+    fn take_in(
+        &mut self,
+        now: Instant,
+        incoming: &mut Vec<(Instant, Direction, Frame)>,
+        tally: &mut Tally,
+    ) -> io::Result<usize> {
+        let civil = clock::civil_nanos();
+        let mut moved = 0;
+        for direction in [Direction::Up, Direction::Down] {
+            let watch = &self.watch;
+            moved += self.ports[direction as usize].receive(now, civil, |frame, at| {
+                tally.bytes_in[direction as usize] += frame.ip().len() as u64;
+                if direction == Direction::Up {
+                    let age = now.since(at).as_nanos() as u64;
+                    tell_frame(
+                        watch,
+                        &mut tally.untold,
+                        &frame,
+                        direction,
+                        civil.saturating_sub(age),
+                    );
+                }
+                incoming.push((at, direction, frame));
+            })?;
+        }
+        // Each batch is in order; together they must be as well, one medium may be shared.
+        incoming.sort_by_key(|(at, _, _)| *at);
+        Ok(moved)
+    }
+
+    fn let_out(&mut self, now: Instant, outgoing: &mut [Vec<Frame>; 2], tally: &mut Tally) {
+        if let Some((_, back)) = &self.door {
+            outgoing[0].extend(back.try_iter());
+        }
+        for direction in [Direction::Up, Direction::Down] {
+            let out = &mut outgoing[direction as usize];
+            while let Some(frame) = self.path.receive(direction, now) {
+                tally.bytes_out[direction as usize] += frame.ip().len() as u64;
+                if direction == Direction::Down {
+                    tell_frame(
+                        &self.watch,
+                        &mut tally.untold,
+                        &frame,
+                        direction,
+                        clock::civil_nanos(),
+                    );
+                }
+                match &self.door {
+                    Some((door, _)) if direction == Direction::Up => {
+                        if let Some(frame) = door.announce(frame) {
+                            out.push(frame);
+                        }
+                    }
+                    _ => out.push(frame),
+                }
+            }
+            if !out.is_empty() {
+                // What goes up leaves at the far port, and the other way round.
+                self.ports[direction.reverse() as usize].send(out);
+                out.clear();
+            }
+        }
+    }
+
+    fn report(&mut self, now: Instant, tally: &mut Tally) {
+        tally.at = now;
+        tally.cpu = clock::thread_cpu();
+        tally.ways = [
+            self.path.counters(Direction::Up),
+            self.path.counters(Direction::Down),
+        ];
+        tally.refused = self.ports[0].refused + self.ports[1].refused;
+        tally.overflowed = self.ports[0].overflowed() + self.ports[1].overflowed();
+        if let Some(watch) = &self.watch
+            && watch.to.try_send(Notice::Tally(tally.clone())).is_err()
+        {
+            tally.untold += 1;
+        }
+        if let Ok(mut shared) = self.reins.tally.lock() {
+            shared.clone_from(tally);
+        }
+    }
+
+    /// Sleeps until something comes, or shortly before something is due, then spins.
+    fn wait(&self, thrift: &mut Thrift, report_at: Instant) {
+        let due = self.path.next_departure();
+        let now = clock::now();
+        let mut until = self.watch.as_ref().map(|_| report_at);
+        if let Some(due) = due {
+            let gap = due.since(now);
+            let early = if thrift.saved > EARLY {
+                EARLY
+            } else {
+                Duration::ZERO
+            };
+            if gap <= CLOSE {
+                while clock::now() < due {
+                    std::hint::spin_loop();
+                }
+                thrift.spend(gap);
+                return;
+            }
+            if gap <= early {
+                // Near enough to stay awake, far enough to look at the ports again.
+                thrift.spend(gap.min(Duration::from_micros(2)));
+                return;
+            }
+            let wake = now + (gap - early);
+            until = Some(until.map_or(wake, |until| until.min(wake)));
+        }
+        let timeout = until.map(|until| {
+            let span = until.since(now);
+            Timespec {
+                tv_sec: span.as_secs() as i64,
+                tv_nsec: i64::from(span.subsec_nanos()),
+            }
+        });
+        let (near, far) = (self.ports[0].fd(), self.ports[1].fd());
+        let mut waiting = [
+            PollFd::from_borrowed_fd(near, PollFlags::IN),
+            PollFd::from_borrowed_fd(far, PollFlags::IN),
+            PollFd::new(self.reins.bell.fd(), PollFlags::IN),
+        ];
+        // Interrupted or not: the loop looks at everything anyway.
+        let _ = poll(&mut waiting, timeout.as_ref());
+        if waiting[2].revents().contains(PollFlags::IN) {
+            self.reins.bell.silence();
+        }
+    }
+}
+
+fn tell_frame(watch: &Option<Watch>, untold: &mut u64, frame: &Frame, direction: Direction, civil: u64) {
+    let Some(watch) = watch.as_ref().filter(|watch| watch.frames) else {
+        return;
+    };
+    let notice = Notice::Frame {
+        civil,
+        direction,
+        ip: frame.ip().to_vec(),
+    };
+    if let Err(TrySendError::Full(_)) = watch.to.try_send(notice) {
+        *untold += 1;
+    }
+}

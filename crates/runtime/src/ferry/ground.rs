@@ -1,0 +1,459 @@
+//! The ground a link stands on: namespaces, two ends with their addresses and routes, ports for the ferry, the relay.
+//!
+//! Decides which back end and whether a user namespace is needed, and says why. Addresses are the same for every link:
+//! each has namespaces of its own, so that none can see another's.
+
+use super::carry::{Bell, Ferry, Reins, Watch};
+use super::netlink::{Mac, Metrics, Netlink};
+use super::port::Port;
+use super::relay::{Door, Relay};
+use super::room::Room;
+use super::{ADDRESS, Backend, Fault, GATEWAY, HostSettings, INTERFACE, Plan, Tally, is_nested};
+use crate::sys;
+use link::{LossModel, Path, Profile, Way};
+use measure::Bytes;
+use rustix::thread::CapabilitySet;
+use std::io;
+use std::net::Ipv4Addr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+
+/// Locally administered; there is nobody else on the cable.
+const NEAR_MAC: Mac = [2, 0, 0, 0, 0, 2];
+const FAR_MAC: Mac = [2, 0, 0, 0, 0, 1];
+const FAR_INTERFACE: &str = "far0";
+/// What Ethernet carries, and what a link without an MTU of its own has.
+const USUAL_MTU: u32 = 1_500;
+/// The smallest MTU with which Linux keeps IPv4 on an interface.
+const LEAST_MTU: u32 = 68;
+
+/// Everything but the ferry, which starts with the command.
+pub(super) struct Ground {
+    pub(super) near: Room,
+    pub(super) far: Room,
+    pub(super) backend: Backend,
+    pub(super) reasons: Vec<String>,
+    ports: Option<[Port; 2]>,
+    /// Whether segments pass that are longer than a packet of a wire.
+    offload: bool,
+}
+
+/// A thread at work until it is told to stop.
+type Worker = JoinHandle<io::Result<()>>;
+
+/// A ferry and a relay at work.
+pub(super) struct Running {
+    pub(super) reins: Arc<Reins>,
+    ferry: Worker,
+    relay: Option<(Worker, Arc<Bell>, Arc<AtomicBool>)>,
+}
+
+impl Ground {
+    pub(super) fn make(plan: &Plan) -> Result<Ground, Fault> {
+        let mut reasons = vec![enter_user_namespace()?];
+        let mtu = mtu_of(&plan.profile);
+        let offload = mtu.is_none() && is_unshaped(&plan.profile);
+        let near = Room::new("near").map_err(no_namespace)?;
+        let far = Room::new("far").map_err(no_namespace)?;
+        let mut mtu = mtu.unwrap_or(USUAL_MTU).clamp(LEAST_MTU, 65_535);
+        if plan.backend == Some(Backend::Tun) {
+            mtu = mtu.min(65_535 - 14);
+        }
+        let try_veth = || veth(&near, &far, mtu, offload, &plan.hosts);
+        let try_tun = || tun(&near, &far, mtu, &plan.hosts);
+        let (ports, backend) = match plan.backend {
+            Some(Backend::Tun) => {
+                reasons.push("TUN was asked for".to_owned());
+                (try_tun()?, Backend::Tun)
+            }
+            Some(Backend::Veth) => {
+                reasons.push("veth was asked for".to_owned());
+                (try_veth()?, Backend::Veth)
+            }
+            None => match try_veth() {
+                Ok(ports) => {
+                    reasons.push("veth + AF_PACKET works here and needs no device file".to_owned());
+                    (ports, Backend::Veth)
+                }
+                Err(fault @ Fault::Refused { .. }) if !fault.is_of_hosts() => {
+                    reasons.push(format!("TUN, because veth was refused ({fault})"));
+                    (
+                        try_tun().map_err(|second| first_and(fault, &second))?,
+                        Backend::Tun,
+                    )
+                }
+                Err(fault) => return Err(fault),
+            },
+        };
+        let offload = offload && backend == Backend::Veth;
+        if offload {
+            reasons.push(
+                "nothing of the profile counts packets, so segments of up to 64 KiB pass whole".to_owned(),
+            );
+        }
+        Ok(Ground {
+            near,
+            far,
+            backend,
+            reasons,
+            ports: Some(ports),
+            offload,
+        })
+    }
+
+    /// Sets ferry and, if asked for, relay to work.
+    pub(super) fn start(
+        &mut self,
+        plan: &Plan,
+        watch: Option<Watch>,
+        relays: bool,
+    ) -> Result<Running, Fault> {
+        let mut profile = plan.profile.clone();
+        if self.offload {
+            profile.up.mtu = None;
+            profile.down.mtu = None;
+        }
+        let bell = || Bell::new().map_err(Fault::at("eventfd"));
+        let reins = Arc::new(Reins {
+            bell: bell()?,
+            stop: AtomicBool::new(false),
+            tally: Mutex::new(Tally::default()),
+        });
+        let mut door = None;
+        let mut relay = None;
+        if relays {
+            let (to, news) = channel();
+            let (back, returned) = channel();
+            let bell = Arc::new(bell()?);
+            let stop = Arc::new(AtomicBool::new(false));
+            let host = if is_nested() { GATEWAY } else { Ipv4Addr::LOCALHOST };
+            let relaying = Relay::new(
+                self.far.clone(),
+                GATEWAY,
+                host,
+                news,
+                Arc::clone(&bell),
+                back,
+                Arc::clone(&reins),
+                Arc::clone(&stop),
+            );
+            let thread = thread("relay", move || relaying.run())?;
+            door = Some((
+                Door {
+                    to,
+                    bell: Arc::clone(&bell),
+                },
+                returned,
+            ));
+            relay = Some((thread, bell, stop));
+        }
+        let ports = self.ports.take().ok_or_else(|| Fault::Refused {
+            step: "starting a ferry a second time".to_owned(),
+            error: io::Error::from(io::ErrorKind::AlreadyExists),
+        })?;
+        let ferry = Ferry {
+            ports,
+            path: Path::new(&profile, plan.seed, &plan.limits),
+            door,
+            watch,
+            reins: Arc::clone(&reins),
+        };
+        Ok(Running {
+            reins,
+            ferry: thread("ferry", move || ferry.run())?,
+            relay,
+        })
+    }
+}
+
+impl Running {
+    /// Ends both; what passed.
+    pub(super) fn stop(self) -> Tally {
+        if let Some((thread, bell, stop)) = self.relay {
+            stop.store(true, Ordering::Release);
+            bell.ring();
+            report(thread, "the relay");
+        }
+        self.reins.stop.store(true, Ordering::Release);
+        self.reins.bell.ring();
+        report(self.ferry, "the ferry");
+        let tally = self.reins.tally.lock();
+        tally.map_or_else(|poisoned| poisoned.into_inner().clone(), |tally| tally.clone())
+    }
+}
+
+fn report(thread: Worker, who: &str) {
+    match thread.join() {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => tracing::warn!("{who} stopped early: {error}"),
+        Err(_) => tracing::warn!("{who} panicked"),
+    }
+}
+
+fn thread(name: &str, work: impl FnOnce() -> io::Result<()> + Send + 'static) -> Result<Worker, Fault> {
+    std::thread::Builder::new()
+        .name(name.to_owned())
+        .spawn(work)
+        .map_err(Fault::at("starting a thread"))
+}
+
+/// Gets the right to make network namespaces; says how.
+fn enter_user_namespace() -> Result<String, Fault> {
+    let capabilities =
+        rustix::thread::capabilities(None).map_err(|error| Fault::at("capget")(error.into()))?;
+    let wanted = CapabilitySet::SYS_ADMIN | CapabilitySet::NET_ADMIN;
+    if capabilities.effective.contains(wanted) {
+        return Ok("no user namespace: this process may make network namespaces".to_owned());
+    }
+    let (uid, gid) = (
+        rustix::process::geteuid().as_raw(),
+        rustix::process::getegid().as_raw(),
+    );
+    sys::unshare(true, false).map_err(Fault::at(
+        "entering a user namespace (`weir lab doctor` says what to do)",
+    ))?;
+    let write =
+        |file: &str, text: String| std::fs::write(file, text).map_err(Fault::at(format!("writing {file}")));
+    // Not there before Linux 3.19, and not needed then.
+    let _ = write("/proc/self/setgroups", "deny".to_owned());
+    write("/proc/self/uid_map", format!("{uid} {uid} 1"))?;
+    write("/proc/self/gid_map", format!("{gid} {gid} 1"))?;
+    Ok("a user namespace, because this process may not make network namespaces otherwise".to_owned())
+}
+
+fn no_namespace(error: io::Error) -> Fault {
+    Fault::Refused {
+        step: "making a network namespace (`weir lab doctor` says what to do)".to_owned(),
+        error,
+    }
+}
+
+impl Fault {
+    /// Whether it lies in a setting the user asked for, which no other back end would change.
+    fn is_of_hosts(&self) -> bool {
+        matches!(self, Fault::Refused { step, .. } if step.contains("sysctl"))
+    }
+}
+
+fn first_and(first: Fault, second: &Fault) -> Fault {
+    match first {
+        Fault::Refused { step, error } => Fault::Refused {
+            step: format!("{step}, and then {second}"),
+            error,
+        },
+        other => other,
+    }
+}
+
+/// The larger of both directions' MTUs, if one is set: hosts must be able to send what the link carries.
+fn mtu_of(profile: &Profile) -> Option<u32> {
+    let both = [profile.up.mtu, profile.down.mtu];
+    both.iter()
+        .flatten()
+        .max()
+        .map(|Bytes(mtu)| u32::try_from(*mtu).unwrap_or(u32::MAX))
+}
+
+/// Whether nothing in the profile looks at single packets.
+fn is_unshaped(profile: &Profile) -> bool {
+    let plain = |way: &Way| {
+        let is_lossless = match way.loss {
+            None => true,
+            Some(LossModel::Independent(p)) => p == 0.0,
+            Some(LossModel::GilbertElliott { .. }) => false,
+        };
+        way.server.is_none() && is_lossless && way.hold_acks.is_none() && way.jitter == link::Jitter::None
+    };
+    plain(&profile.up) && plain(&profile.down)
+}
+
+/// Both ends as veth pairs, their other halves in a namespace of the ferry's.
+fn veth(near: &Room, far: &Room, mtu: u32, offload: bool, hosts: &HostSettings) -> Result<[Port; 2], Fault> {
+    let middle = Room::new("middle").map_err(no_namespace)?;
+    let middle_namespace = Arc::new(middle.namespace().map_err(Fault::at("opening a namespace"))?);
+    middle.call(no_ipv6).map_err(Fault::at("a thread"))?;
+    let ends = [
+        (
+            near,
+            End {
+                name: INTERFACE,
+                cable: "near",
+                own: ADDRESS,
+                peer: GATEWAY,
+                mac: NEAR_MAC,
+                peer_mac: FAR_MAC,
+            },
+        ),
+        (
+            far,
+            End {
+                name: FAR_INTERFACE,
+                cable: "far",
+                own: GATEWAY,
+                peer: ADDRESS,
+                mac: FAR_MAC,
+                peer_mac: NEAR_MAC,
+            },
+        ),
+    ];
+    let mut ports = Vec::new();
+    for (room, end) in ends {
+        let namespace = Arc::clone(&middle_namespace);
+        let hosts = hosts.clone();
+        room.call(move || {
+            prepare(&hosts, end.own == GATEWAY)?;
+            let kernel = Netlink::open().map_err(Fault::at("opening rtnetlink"))?;
+            kernel
+                .add_pair((end.name, end.mac), (end.cable, namespace.fd()), mtu)
+                .map_err(Fault::at("making a veth pair"))?;
+            if !offload {
+                let socket = any_socket()?;
+                sys::offloads_off(std::os::fd::AsFd::as_fd(&socket), end.name)
+                    .map_err(Fault::at("switching offloads off"))?;
+            }
+            settle(&kernel, &end, true, &hosts)
+        })
+        .map_err(Fault::at("a thread"))??;
+        let socket = middle
+            .call(move || {
+                let kernel = Netlink::open()?;
+                let index = kernel.index(end.cable)?;
+                let socket = sys::packet_socket(index, offload)?;
+                kernel.up(index)?;
+                io::Result::Ok(socket)
+            })
+            .and_then(|socket| socket)
+            .map_err(Fault::at("opening a packet socket"))?;
+        ports.push(Port::packets(socket, offload, mtu));
+    }
+    <[Port; 2]>::try_from(ports).map_err(|_| no_namespace(io::Error::other("two ports were made")))
+}
+
+/// Both ends as TUN devices.
+fn tun(near: &Room, far: &Room, mtu: u32, hosts: &HostSettings) -> Result<[Port; 2], Fault> {
+    let mut ports = Vec::new();
+    let ends = [
+        (
+            near,
+            End {
+                name: INTERFACE,
+                cable: "",
+                own: ADDRESS,
+                peer: GATEWAY,
+                mac: NEAR_MAC,
+                peer_mac: FAR_MAC,
+            },
+        ),
+        (
+            far,
+            End {
+                name: FAR_INTERFACE,
+                cable: "",
+                own: GATEWAY,
+                peer: ADDRESS,
+                mac: FAR_MAC,
+                peer_mac: NEAR_MAC,
+            },
+        ),
+    ];
+    for (room, end) in ends {
+        let hosts = hosts.clone();
+        let device = room
+            .call(move || {
+                prepare(&hosts, end.own == GATEWAY)?;
+                let device = sys::tun(end.name).map_err(Fault::at("opening /dev/net/tun"))?;
+                let kernel = Netlink::open().map_err(Fault::at("opening rtnetlink"))?;
+                kernel
+                    .index(end.name)
+                    .and_then(|index| kernel.mtu(index, mtu))
+                    .map_err(Fault::at("setting the MTU"))?;
+                settle(&kernel, &end, false, &hosts)?;
+                Ok(device)
+            })
+            .map_err(Fault::at("a thread"))??;
+        ports.push(Port::tun(device, mtu));
+    }
+    <[Port; 2]>::try_from(ports).map_err(|_| no_namespace(io::Error::other("two ports were made")))
+}
+
+/// One end of the link.
+#[derive(Clone, Copy)]
+struct End {
+    name: &'static str,
+    /// What the other half of the pair is called.
+    cable: &'static str,
+    own: Ipv4Addr,
+    peer: Ipv4Addr,
+    mac: Mac,
+    peer_mac: Mac,
+}
+
+/// Gives an end its address and its routes. With Ethernet the neighbor is named, so that nobody asks over the link.
+fn settle(kernel: &Netlink, end: &End, ethernet: bool, hosts: &HostSettings) -> Result<(), Fault> {
+    let step = |what: &str| Fault::at(format!("{what} of {}", end.name));
+    let index = kernel.index(end.name).map_err(step("looking up the index"))?;
+    let loopback = kernel.index("lo").map_err(step("looking up the loopback"))?;
+    kernel.up(loopback).map_err(step("switching on the loopback"))?;
+    kernel.up(index).map_err(step("switching on the interface"))?;
+    kernel
+        .address(index, end.own)
+        .map_err(step("setting the address"))?;
+    if ethernet {
+        kernel
+            .neighbor(index, end.peer, end.peer_mac)
+            .map_err(step("naming the neighbor"))?;
+    }
+    let metrics = Metrics {
+        mss: hosts.mss,
+        initcwnd: hosts.initcwnd,
+    };
+    kernel
+        .route(index, Some(end.peer), None, metrics)
+        .map_err(step("setting the route to the other end"))?;
+    if end.own == GATEWAY {
+        return kernel
+            .everybody_is_here(loopback)
+            .map_err(step("setting the route that takes everything in"));
+    }
+    kernel
+        .route(index, None, Some(end.peer), metrics)
+        .map_err(step("setting the default route"))
+}
+
+fn no_ipv6() {
+    // Without IPv6 in the kernel there is nothing to switch off.
+    for which in ["all", "default"] {
+        let _ = std::fs::write(format!("/proc/sys/net/ipv6/conf/{which}/disable_ipv6"), "1");
+    }
+}
+
+/// Sets what a namespace's TCP is told.
+fn prepare(hosts: &HostSettings, is_far: bool) -> Result<(), Fault> {
+    no_ipv6();
+    let set = |name: &str, value: &str| {
+        let file = format!("/proc/sys/net/ipv4/{name}");
+        std::fs::write(&file, value).map_err(Fault::at(format!("sysctl net.ipv4.{name} = {value}")))
+    };
+    if let Some(name) = &hosts.congestion {
+        set("tcp_congestion_control", name)?;
+    }
+    if let Some(restarts) = hosts.idle_restart {
+        set("tcp_slow_start_after_idle", if restarts { "1" } else { "0" })?;
+    }
+    // Conveniences: ping without rights, and at the far end servers on the ports people know.
+    let gid = rustix::process::getegid().as_raw();
+    let _ = set("ping_group_range", &format!("{gid} {gid}"));
+    if is_far {
+        let _ = set("ip_unprivileged_port_start", "0");
+    }
+    Ok(())
+}
+
+/// Any socket will do to ask about interfaces.
+fn any_socket() -> Result<std::os::fd::OwnedFd, Fault> {
+    use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
+    socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None)
+        .map_err(|error| Fault::at("opening a socket")(error.into()))
+}

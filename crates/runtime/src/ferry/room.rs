@@ -1,0 +1,66 @@
+//! A thread that lives in a network namespace and does there what others ask of it.
+//!
+//! A namespace belongs to a thread, and a socket to the namespace of the thread that made it. A room is such a thread:
+//! what runs in it sees the interfaces of its namespace, children it starts stay there, and its sockets may be used by
+//! everybody.
+
+use crate::sys;
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::mpsc::{Sender, channel, sync_channel};
+
+type Job = Box<dyn FnOnce() + Send>;
+
+/// A thread in a network namespace. It ends, and the namespace with it, when this is dropped and its children are gone.
+#[derive(Clone, Debug)]
+pub(super) struct Room {
+    jobs: Sender<Job>,
+}
+
+impl Room {
+    /// A room in a namespace of its own.
+    pub(super) fn new(name: &str) -> io::Result<Room> {
+        let (jobs, todo) = channel::<Job>();
+        let (tell, told) = sync_channel(1);
+        std::thread::Builder::new().name(name.to_owned()).spawn(move || {
+            let ready = sys::unshare(false, true);
+            let is_ready = ready.is_ok();
+            let _ = tell.send(ready);
+            if is_ready {
+                todo.into_iter().for_each(|job| job());
+            }
+        })?;
+        told.recv().map_err(|_| gone())??;
+        Ok(Room { jobs })
+    }
+
+    /// Has something done in the room and waits for it.
+    pub(super) fn call<T: Send + 'static>(&self, job: impl FnOnce() -> T + Send + 'static) -> io::Result<T> {
+        let (tell, told) = sync_channel(1);
+        let job = move || {
+            let _ = tell.send(job());
+        };
+        self.jobs.send(Box::new(job)).map_err(|_| gone())?;
+        told.recv().map_err(|_| gone())
+    }
+
+    /// Something that names the room's namespace to the kernel.
+    pub(super) fn namespace(&self) -> io::Result<Namespace> {
+        self.call(|| File::open("/proc/thread-self/ns/net").map(Namespace))?
+    }
+}
+
+/// A network namespace, held open.
+#[derive(Debug)]
+pub(super) struct Namespace(File);
+
+impl Namespace {
+    pub(super) fn fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+fn gone() -> io::Error {
+    io::Error::other("a thread of the link ended early")
+}

@@ -1,0 +1,221 @@
+//! Packet sockets: whole frames of an interface, as the kernel hands them to `packet(7)`.
+
+use std::io;
+use std::mem::{size_of, zeroed};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+/// Room for the control messages of one frame: a time stamp and what `PACKET_AUXDATA` says.
+const CONTROL: usize = 128;
+
+/// What came with a frame.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Arrived {
+    /// Bytes received into the slot.
+    pub(crate) captured: usize,
+    /// Bytes the frame has.
+    pub(crate) length: usize,
+    /// Nanoseconds since 1970, by the kernel's clock.
+    pub(crate) nanos: u64,
+    /// The tag that was taken out of the frame: protocol and control information.
+    pub(crate) vlan: Option<(u16, u16)>,
+    /// The link-level address: interface, hardware type, packet type, protocol.
+    pub(crate) from: libc::sockaddr_ll,
+}
+
+/// A packet socket that receives nothing yet. `cooked` ones give packets without their link header.
+pub(crate) fn capture_socket(cooked: bool) -> io::Result<OwnedFd> {
+    let kind = if cooked { libc::SOCK_DGRAM } else { libc::SOCK_RAW };
+    // SAFETY: no pointers are passed.
+    let fd = unsafe {
+        libc::socket(
+            libc::AF_PACKET,
+            kind | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK,
+            0,
+        )
+    };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the descriptor is new and nobody else's.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// Binds to an interface (0: all) and starts to receive; returns the interface's hardware type.
+pub(crate) fn bind_packet_socket(fd: BorrowedFd<'_>, index: u32) -> io::Result<u16> {
+    // SAFETY: `sockaddr_ll` is made of integers only, for which zero is a value.
+    let mut address: libc::sockaddr_ll = unsafe { zeroed() };
+    address.sll_family = libc::AF_PACKET as u16;
+    address.sll_protocol = (libc::ETH_P_ALL as u16).to_be();
+    address.sll_ifindex = index as i32;
+    let mut length = size_of::<libc::sockaddr_ll>() as libc::socklen_t;
+    // SAFETY: pointer and length describe `address`, which outlives the call.
+    let bound = unsafe { libc::bind(fd.as_raw_fd(), (&raw const address).cast(), length) };
+    if bound != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the pointers describe `address` and its length, which outlive the call.
+    let named = unsafe { libc::getsockname(fd.as_raw_fd(), (&raw mut address).cast(), &raw mut length) };
+    if named != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(address.sll_hatype)
+}
+
+/// Time stamps and taken-out tags come with every frame; the queue holds this many bytes if the system lets it.
+pub(crate) fn prepare_packet_socket(fd: BorrowedFd<'_>, queue: usize) -> io::Result<()> {
+    set(fd, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1i32)?;
+    set(fd, libc::SOL_PACKET, libc::PACKET_AUXDATA, 1i32)?;
+    let queue = i32::try_from(queue).unwrap_or(i32::MAX);
+    // Beyond the administrator's bound with the right to, else up to it.
+    set(fd, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, queue)
+        .or_else(|_| set(fd, libc::SOL_SOCKET, libc::SO_RCVBUF, queue))
+}
+
+/// Frames for other hosts are received, too, for as long as the socket is open.
+pub(crate) fn make_promiscuous(fd: BorrowedFd<'_>, index: u32) -> io::Result<()> {
+    // SAFETY: `packet_mreq` is made of integers only, for which zero is a value.
+    let mut request: libc::packet_mreq = unsafe { zeroed() };
+    request.mr_ifindex = index as i32;
+    request.mr_type = libc::PACKET_MR_PROMISC as u16;
+    set(fd, libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, request)
+}
+
+/// Frames the kernel received for this socket, and those it had no room for, since the last call.
+pub(crate) fn packet_statistics(fd: BorrowedFd<'_>) -> io::Result<(u32, u32)> {
+    // SAFETY: `tpacket_stats` is made of integers only, for which zero is a value.
+    let mut counts: libc::tpacket_stats = unsafe { zeroed() };
+    let mut length = size_of::<libc::tpacket_stats>() as libc::socklen_t;
+    // SAFETY: the pointers describe `counts` and its length, which outlive the call.
+    let result = unsafe {
+        libc::getsockopt(
+            fd.as_raw_fd(),
+            libc::SOL_PACKET,
+            libc::PACKET_STATISTICS,
+            (&raw mut counts).cast(),
+            &raw mut length,
+        )
+    };
+    if result != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok((counts.tp_packets, counts.tp_drops))
+}
+
+fn set<T>(fd: BorrowedFd<'_>, level: libc::c_int, name: libc::c_int, value: T) -> io::Result<()> {
+    // SAFETY: pointer and length describe `value`, which outlives the call; each caller passes the type that the
+    // option has.
+    let result = unsafe {
+        libc::setsockopt(
+            fd.as_raw_fd(),
+            level,
+            name,
+            (&raw const value).cast(),
+            size_of::<T>() as libc::socklen_t,
+        )
+    };
+    if result == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}
+
+/// Receives up to one frame into each of `slots` without waiting; `arrived` has an entry for each that came.
+pub(crate) fn receive_packets(
+    fd: BorrowedFd<'_>,
+    slots: &mut [&mut [u8]],
+    arrived: &mut Vec<Arrived>,
+) -> io::Result<()> {
+    arrived.clear();
+    let count = slots.len();
+    let mut pieces: Vec<libc::iovec> = slots
+        .iter_mut()
+        .map(|slot| libc::iovec {
+            iov_base: slot.as_mut_ptr().cast(),
+            iov_len: slot.len(),
+        })
+        .collect();
+    // Words, so that the control messages in them are aligned.
+    let mut control = vec![0u64; count * CONTROL / 8];
+    // SAFETY: `sockaddr_ll` is made of integers only, for which zero is a value.
+    let mut from: Vec<libc::sockaddr_ll> = vec![unsafe { zeroed() }; count];
+    let mut messages: Vec<libc::mmsghdr> = (0..count)
+        .map(|i| {
+            // SAFETY: a zeroed `mmsghdr` is one with null pointers and no lengths.
+            let mut message: libc::mmsghdr = unsafe { zeroed() };
+            message.msg_hdr.msg_name = (&raw mut from[i]).cast();
+            message.msg_hdr.msg_namelen = size_of::<libc::sockaddr_ll>() as libc::socklen_t;
+            message.msg_hdr.msg_iov = &raw mut pieces[i];
+            message.msg_hdr.msg_iovlen = 1;
+            message.msg_hdr.msg_control = (&raw mut control[i * CONTROL / 8]).cast();
+            message.msg_hdr.msg_controllen = CONTROL as _;
+            message
+        })
+        .collect();
+    // SAFETY: every message points into `from`, `pieces`, `control` and the slots, all of which outlive the call,
+    // with their true lengths; no two messages share any of them.
+    let received = unsafe {
+        libc::recvmmsg(
+            fd.as_raw_fd(),
+            messages.as_mut_ptr(),
+            count as libc::c_uint,
+            (libc::MSG_TRUNC | libc::MSG_DONTWAIT) as _,
+            std::ptr::null_mut(),
+        )
+    };
+    if received < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    for (i, message) in messages.iter().enumerate().take(received as usize) {
+        let length = message.msg_len as usize;
+        let (nanos, vlan) = control_of(&message.msg_hdr);
+        arrived.push(Arrived {
+            captured: length.min(slots[i].len()),
+            length,
+            nanos,
+            vlan,
+            from: from[i],
+        });
+    }
+    Ok(())
+}
+
+/// The time stamp and the tag among a message's control data.
+fn control_of(message: &libc::msghdr) -> (u64, Option<(u16, u16)>) {
+    let (mut nanos, mut vlan) = (0, None);
+    // SAFETY: the kernel has filled in the control data that `message` points to and its length, and the memory
+    // is the caller's, alive and aligned.
+    let mut header = unsafe { libc::CMSG_FIRSTHDR(message) };
+    while !header.is_null() {
+        // SAFETY: a header that is not null lies within the control data; its data is as long as the kernel's type
+        // for this level and type, which is read without asking for alignment.
+        unsafe {
+            match ((*header).cmsg_level, (*header).cmsg_type) {
+                (libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS) => {
+                    let time: libc::timespec = std::ptr::read_unaligned(libc::CMSG_DATA(header).cast());
+                    nanos = time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64;
+                }
+                (libc::SOL_PACKET, libc::PACKET_AUXDATA) => {
+                    let data: libc::tpacket_auxdata =
+                        std::ptr::read_unaligned(libc::CMSG_DATA(header).cast());
+                    vlan = tag(&data);
+                }
+                _ => {}
+            }
+            header = libc::CMSG_NXTHDR(message, header);
+        }
+    }
+    (nanos, vlan)
+}
+
+fn tag(data: &libc::tpacket_auxdata) -> Option<(u16, u16)> {
+    let has = |bit: u32| data.tp_status & bit != 0;
+    has(libc::TP_STATUS_VLAN_VALID).then(|| {
+        let protocol = if has(libc::TP_STATUS_VLAN_TPID_VALID) {
+            data.tp_vlan_tpid
+        } else {
+            libc::ETH_P_8021Q as u16
+        };
+        (protocol, data.tp_vlan_tci)
+    })
+}

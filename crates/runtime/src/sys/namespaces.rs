@@ -1,0 +1,89 @@
+//! Namespaces, and what a child is told between fork and exec.
+
+use rustix::thread::UnshareFlags;
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+/// Gives the calling thread a network namespace of its own; with `user` the process a user namespace as well, for
+/// which it may have one thread only.
+pub(crate) fn unshare(user: bool, network: bool) -> io::Result<()> {
+    let mut flags = UnshareFlags::empty();
+    flags.set(UnshareFlags::NEWUSER, user);
+    flags.set(UnshareFlags::NEWNET, network);
+    // SAFETY: neither flag is CLONE_FILES, the one that other threads could notice in descriptors they hold.
+    unsafe { rustix::thread::unshare_unsafe(flags) }.map_err(io::Error::from)
+}
+
+/// Has the kernel kill the child when the thread that spawns it ends, however it ends, and lets the child have the
+/// signals that are held here.
+pub(crate) fn dies_with_its_parent(command: &mut Command, held: Vec<i32>) {
+    let founder = rustix::process::getpid();
+    let tell = move || {
+        rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
+        // The parent may have died before the kernel was told.
+        if rustix::process::getppid() == Some(founder) {
+            super::unblock(&held)
+        } else {
+            Err(io::Error::from_raw_os_error(libc::ESRCH))
+        }
+    };
+    // SAFETY: three system calls and a comparison: nothing here allocates or takes a lock.
+    unsafe { command.pre_exec(tell) };
+}
+
+/// Fetches one of these blocked signals: its number, and whether a process sent it rather than the kernel (a terminal
+/// sends to the whole foreground group, so that children have had it too).
+pub(crate) fn next_signal_and_sender(signals: &[i32]) -> io::Result<(i32, bool)> {
+    // SAFETY: a signal set is plain memory; sigemptyset and sigaddset write only to it.
+    let set = unsafe {
+        let mut set = std::mem::zeroed();
+        libc::sigemptyset(&raw mut set);
+        for signal in signals {
+            libc::sigaddset(&raw mut set, *signal);
+        }
+        set
+    };
+    loop {
+        // SAFETY: siginfo_t is made of integers and pointers, for which zero is a value.
+        let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
+        // SAFETY: both pointers are to live values.
+        let number = unsafe { libc::sigwaitinfo(&raw const set, &raw mut info) };
+        if number > 0 {
+            return Ok((number, info.si_code <= 0));
+        }
+        let error = io::Error::last_os_error();
+        if error.kind() != io::ErrorKind::Interrupted {
+            return Err(error);
+        }
+    }
+}
+
+/// Version of the kernel's Landlock interface.
+pub(crate) fn landlock_version() -> io::Result<u32> {
+    const LANDLOCK_CREATE_RULESET_VERSION: libc::c_uint = 1;
+    // SAFETY: asked for its version the call takes no attributes and makes nothing.
+    let version = unsafe {
+        libc::syscall(
+            libc::SYS_landlock_create_ruleset,
+            std::ptr::null::<libc::c_void>(),
+            0usize,
+            LANDLOCK_CREATE_RULESET_VERSION,
+        )
+    };
+    u32::try_from(version).map_err(|_| io::Error::last_os_error())
+}
+
+/// Has the calling thread run before all that is not real-time (`SCHED_FIFO`, lowest priority). Its children do not
+/// inherit that.
+pub(crate) fn run_first() -> io::Result<()> {
+    // SAFETY: sched_param is made of integers, for which zero is a value.
+    let mut parameters: libc::sched_param = unsafe { std::mem::zeroed() };
+    parameters.sched_priority = 1;
+    let policy = libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK;
+    // SAFETY: the pointer is to a live value; 0 means the calling thread.
+    match unsafe { libc::sched_setscheduler(0, policy, &raw const parameters) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}

@@ -1,0 +1,120 @@
+//! Bars in groups, each with its value above it: how often what happened. Knows names and numbers only.
+
+use super::{Axis, BOTTOM, COLORS, Chart, HEIGHT, LEFT, RIGHT, Ruler, Scale, Series, Stroke, TOP, WIDTH};
+use super::{escape, legend, number};
+use std::fmt::Write;
+
+/// Bars of several series, side by side in each group.
+#[derive(Clone, Debug)]
+pub(crate) struct Bars {
+    /// What is shown, in one line.
+    pub(crate) title: String,
+    /// What is counted.
+    pub(crate) label: String,
+    /// The groups' names, from left to right.
+    pub(crate) groups: Vec<String>,
+    /// Each series' name and its value in every group.
+    pub(crate) series: Vec<(String, Vec<f64>)>,
+}
+
+impl Bars {
+    /// The chart alone, for [`super::page`].
+    pub(crate) fn body(&self) -> String {
+        let (right, bottom) = (WIDTH - RIGHT, HEIGHT - BOTTOM);
+        let values = self.series.iter().flat_map(|(_, values)| values.iter().copied());
+        let y = Ruler::over(values.chain([0.0]), Scale::Linear, bottom, TOP);
+        // An empty ruler across: the groups' names stand where its marks would.
+        let frame = Chart {
+            title: String::new(),
+            x: Axis::linear(""),
+            y: Axis::linear(&self.label),
+            series: Vec::new(),
+        };
+        let mut svg = format!(
+            "<text class=\"title\" x=\"16\" y=\"24\">{}</text>",
+            escape(&self.title)
+        );
+        frame.upright(&mut svg, &y);
+        let pitch = (right - LEFT) / self.groups.len().max(1) as f64;
+        let width = pitch * 0.8 / self.series.len().max(1) as f64;
+        for (place, name) in self.groups.iter().enumerate() {
+            let from = LEFT + pitch * (place as f64 + 0.1);
+            // Writing to a String cannot fail, here and below.
+            let _ = write!(
+                svg,
+                "<text x=\"{:.1}\" y=\"{}\" text-anchor=\"middle\">{}</text>",
+                from + pitch * 0.4,
+                bottom + 18.0,
+                escape(name)
+            );
+            for (class, (_, values)) in self.series.iter().enumerate() {
+                let value = values.get(place).copied().unwrap_or(0.0);
+                let Some(top) = y.place(value) else { continue };
+                let left = from + width * class as f64;
+                let _ = write!(
+                    svg,
+                    "<rect class=\"s{}\" stroke=\"none\" fill=\"currentColor\" x=\"{left:.1}\" y=\"{top:.1}\" \
+                     width=\"{:.1}\" height=\"{:.1}\"/><text class=\"small\" x=\"{:.1}\" y=\"{:.1}\" \
+                     text-anchor=\"middle\">{}</text>",
+                    class % COLORS.len(),
+                    width * 0.92,
+                    bottom - top,
+                    left + width * 0.46,
+                    top - 4.0,
+                    number(value)
+                );
+            }
+        }
+        let names: Vec<Series> = self
+            .series
+            .iter()
+            .map(|(name, _)| Series {
+                name: name.clone(),
+                stroke: Stroke::Dots,
+                points: Vec::new(),
+            })
+            .collect();
+        let curves: Vec<(&Series, Vec<&str>)> =
+            names.iter().map(|one| (one, vec![one.name.as_str()])).collect();
+        legend(&mut svg, &curves);
+        svg
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::chart::page;
+
+    #[test]
+    fn each_value_has_a_bar_inside_the_frame() {
+        let bars = Bars {
+            title: "types".to_owned(),
+            label: "packets".to_owned(),
+            groups: vec!["SYN".to_owned(), "<ACK>".to_owned()],
+            series: vec![
+                ("out".to_owned(), vec![1.0, 20.0]),
+                ("in".to_owned(), vec![1.0, 0.0]),
+            ],
+        };
+        let svg = page(&[bars.body()]);
+        // One more is the ground.
+        assert_eq!(svg.matches("<rect").count(), 5, "{svg}");
+        assert!(svg.contains("&lt;ACK&gt;") && svg.contains(">20<"), "{svg}");
+        for height in svg.split(" height=\"").skip(3) {
+            let height: f64 = height
+                .split('"')
+                .next()
+                .expect("a number")
+                .parse()
+                .expect("a number");
+            assert!((0.0..=HEIGHT - BOTTOM - TOP).contains(&height), "{height}");
+        }
+        let empty = Bars {
+            groups: Vec::new(),
+            series: Vec::new(),
+            ..bars
+        };
+        assert!(!page(&[empty.body()]).contains("NaN"));
+    }
+}

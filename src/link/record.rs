@@ -1,0 +1,127 @@
+//! What passes, written down: packets as pcapng, counters as lines of JSON.
+
+use crate::cli::Failure;
+use measure::Instant;
+use runtime::ferry::{Notice, Tally};
+use serde_json::json;
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+use std::path::Path;
+use trace::{Frame, LinkType, PcapngWriter};
+
+/// Packets begin with their IP header.
+const RAW: LinkType = LinkType::RAW;
+
+/// The open files.
+pub(super) struct Record {
+    pcap: Option<(File, PcapngWriter, u32)>,
+    log: Option<File>,
+    /// The first tally, from which times are counted.
+    start: Option<Instant>,
+    scratch: Vec<u8>,
+    /// The first error; nothing is written after it.
+    broken: bool,
+}
+
+impl Record {
+    pub(super) fn open(pcap: Option<&Path>, log: Option<&Path>) -> Result<Record, Failure> {
+        let create = |path: &Path| {
+            OpenOptions::new()
+                .write(true)
+                .create(true)
+                .truncate(true)
+                .open(path)
+                .map_err(|error| Failure::System(format!("cannot write {}: {error}", path.display())))
+        };
+        let mut scratch = Vec::new();
+        let pcap = match pcap {
+            Some(path) => {
+                let mut writer =
+                    PcapngWriter::begin(&mut scratch, concat!("weir ", env!("CARGO_PKG_VERSION")));
+                let interface = writer.interface(&mut scratch, RAW, 0, "weir0");
+                Some((create(path)?, writer, interface))
+            }
+            None => None,
+        };
+        let mut record = Record {
+            pcap,
+            log: log.map(create).transpose()?,
+            start: None,
+            scratch,
+            broken: false,
+        };
+        record.write_packets();
+        Ok(record)
+    }
+
+    /// Writes down what has passed.
+    pub(super) fn take(&mut self, notice: Notice) {
+        match notice {
+            Notice::Frame { civil, ip, .. } => {
+                if let Some((_, writer, interface)) = &self.pcap {
+                    let frame = Frame {
+                        number: 0,
+                        at: Instant::from_nanos(civil),
+                        link: RAW,
+                        wire_len: ip.len() as u32,
+                        data: &ip,
+                    };
+                    writer.frame(&mut self.scratch, *interface, &frame);
+                }
+                if self.scratch.len() > 1 << 16 {
+                    self.write_packets();
+                }
+            }
+            Notice::Tally(tally) => {
+                self.write_packets();
+                self.write_counters(&tally);
+            }
+        }
+    }
+
+    fn write_packets(&mut self) {
+        if let Some((file, ..)) = &mut self.pcap
+            && !self.broken
+            && let Err(error) = file.write_all(&self.scratch)
+        {
+            tracing::warn!("the capture ends early: {error}");
+            self.broken = true;
+        }
+        self.scratch.clear();
+    }
+
+    fn write_counters(&mut self, tally: &Tally) {
+        let Some(file) = &mut self.log else { return };
+        let start = *self.start.get_or_insert(tally.at);
+        let way = |k: usize| {
+            let counters = &tally.ways[k];
+            json!({
+                "packets_in": counters.entered,
+                "packets_out": counters.left,
+                "packets_inside": counters.waiting,
+                "bytes_in": tally.bytes_in[k],
+                "bytes_out": tally.bytes_out[k],
+                "dropped": {
+                    "loss": counters.dropped.loss,
+                    "full": counters.dropped.full,
+                    "aged": counters.dropped.aged,
+                    "too_large": counters.dropped.too_large,
+                    "superseded": counters.dropped.superseded,
+                    "limit": counters.dropped.limit,
+                },
+            })
+        };
+        let line = json!({
+            "version": 1,
+            "seconds": tally.at.since(start).as_secs_f64(),
+            "up": way(0),
+            "down": way(1),
+            "overflowed": tally.overflowed,
+            "refused": tally.refused,
+        });
+        if let Err(error) = file.write_all(format!("{line}\n").as_bytes()) {
+            tracing::warn!("the log of counters ends early: {error}");
+            self.log = None;
+        }
+    }
+}

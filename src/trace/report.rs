@@ -1,0 +1,220 @@
+//! Where results go as they come: lines at once, or what a table for people will show.
+//!
+//! Memory stays bounded: lines are written and forgotten, and of what a table could list only the largest are
+//! kept. Decides which results concern the reader, never what they are.
+
+use super::rank::Largest;
+use super::source::Ending;
+use super::{lines, text};
+use crate::cli::Voice;
+use crate::cli::trace::{Flags, Sheet};
+use ::trace::{Connection, Event, Finding, Series, Summary, Transaction};
+use measure::Duration;
+use std::collections::HashMap;
+use std::io::{self, BufWriter, Write};
+
+/// Rows of a list about one connection.
+const ROWS_MAX: usize = 10_000;
+
+/// In which form.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    Text,
+    Json,
+    Csv(Sheet),
+}
+
+/// A connection with what its findings cost.
+#[derive(Debug)]
+pub(super) struct Listed {
+    pub(super) connection: Connection,
+    pub(super) findings: u64,
+    pub(super) cost: Duration,
+}
+
+/// What a table shows of the capture.
+#[derive(Debug)]
+pub(super) struct Book {
+    pub(super) findings: Vec<Finding>,
+    pub(super) findings_seen: u64,
+    pub(super) requests: Vec<Transaction>,
+    pub(super) requests_seen: u64,
+    pub(super) connections: Vec<Listed>,
+    pub(super) connections_seen: u64,
+}
+
+/// Takes results.
+pub(super) struct Report {
+    out: BufWriter<io::Stdout>,
+    /// The first failure to write; nothing is written after it.
+    failed: Option<io::Error>,
+    form: Form,
+    /// The one connection asked about.
+    only: Option<u64>,
+    /// What the findings of connections still followed cost: as many as the analyzer follows.
+    costs: HashMap<u64, (u64, Duration)>,
+    findings: Largest<Finding, Duration>,
+    requests: Largest<Transaction, Duration>,
+    connections: Largest<Listed, (Duration, u64)>,
+    /// The connection whose pictures are worth looking at.
+    candidate: Option<((Duration, u64), u64)>,
+    has_found: bool,
+}
+
+impl Report {
+    pub(super) fn new(flags: &Flags, voice: &Voice) -> Report {
+        let form = match flags.csv {
+            _ if voice.json => Form::Json,
+            Some(sheet) => Form::Csv(sheet),
+            None => Form::Text,
+        };
+        let room = match (form, flags.connection) {
+            (Form::Text, None) => flags.top,
+            (Form::Text, Some(_)) => ROWS_MAX,
+            _ => 0,
+        };
+        let mut report = Report {
+            out: BufWriter::with_capacity(1 << 16, io::stdout()),
+            failed: None,
+            form,
+            only: flags.connection,
+            costs: HashMap::new(),
+            findings: Largest::new(room),
+            requests: Largest::new(room),
+            connections: Largest::new(room),
+            candidate: None,
+            has_found: false,
+        };
+        let head = match form {
+            Form::Text => String::new(),
+            Form::Json => lines::head(flags),
+            Form::Csv(sheet) => lines::columns(sheet),
+        };
+        report.put(&head);
+        report
+    }
+
+    fn put(&mut self, text: &str) {
+        if self.failed.is_none()
+            && let Err(error) = self.out.write_all(text.as_bytes())
+        {
+            self.failed = Some(error);
+        }
+    }
+
+    /// Nobody takes what is written.
+    pub(super) fn is_unwanted(&self) -> bool {
+        self.failed.is_some()
+    }
+
+    /// Whether the connection asked about was there.
+    pub(super) fn has_found(&self) -> bool {
+        self.has_found
+    }
+
+    /// The connection asked about, else the one that lost the most time, and of those that lost none the largest.
+    pub(super) fn candidate(&self) -> Option<u64> {
+        self.only.or(self.candidate.map(|(_, id)| id))
+    }
+
+    /// One result.
+    pub(super) fn event(&mut self, event: Event) {
+        let id = match &event {
+            Event::Finding(finding) => finding.connection.0,
+            Event::Transaction(transaction) => transaction.connection.0,
+            Event::Connection(connection) => connection.id.0,
+        };
+        if self.only.is_some_and(|only| only != id) {
+            return;
+        }
+        self.has_found |= self.only.is_some();
+        match self.form {
+            Form::Json => {
+                let line = lines::json(&event);
+                self.put(&line);
+            }
+            Form::Csv(sheet) => {
+                if let Some(row) = lines::row(sheet, &event) {
+                    self.put(&row);
+                }
+            }
+            Form::Text => {}
+        }
+        match event {
+            Event::Finding(finding) => self.finding(finding),
+            Event::Transaction(transaction) => {
+                let took = text::took(&transaction);
+                self.requests.offer(took, || transaction);
+            }
+            Event::Connection(connection) => self.connection(*connection),
+        }
+    }
+
+    fn finding(&mut self, finding: Finding) {
+        let cost = self.costs.entry(finding.connection.0).or_default();
+        cost.0 += 1;
+        cost.1 += finding.cost;
+        self.findings.offer(finding.cost, || finding);
+    }
+
+    fn connection(&mut self, connection: Connection) {
+        let (findings, cost) = self.costs.remove(&connection.id.0).unwrap_or_default();
+        let payload = connection.from_client.volume.payload + connection.from_server.volume.payload;
+        let rank = (cost, payload);
+        if self.candidate.is_none_or(|(best, _)| rank > best) {
+            self.candidate = Some((rank, connection.id.0));
+        }
+        let listed = || Listed {
+            connection,
+            findings,
+            cost,
+        };
+        self.connections.offer(rank, listed);
+    }
+
+    /// What was written so far goes out: a live capture may be silent for long.
+    pub(super) fn flush(&mut self) {
+        if self.failed.is_none()
+            && let Err(error) = self.out.flush()
+        {
+            self.failed = Some(error);
+        }
+    }
+
+    /// The capture is over.
+    ///
+    /// # Errors
+    /// Nobody takes the report.
+    pub(super) fn end(&mut self, summary: &Summary, series: &Series, ending: &Ending) -> io::Result<()> {
+        let last = match self.form {
+            Form::Json => lines::end(summary, ending),
+            Form::Csv(sheet) => lines::sheet(sheet, summary, series),
+            Form::Text => {
+                let book = self.book();
+                match self.only {
+                    Some(_) => text::connection(&book, ending),
+                    None => text::capture(&book, summary, ending),
+                }
+            }
+        };
+        self.put(&last);
+        self.flush();
+        self.failed.take().map_or(Ok(()), Err)
+    }
+
+    fn book(&mut self) -> Book {
+        let mut book = Book {
+            findings_seen: self.findings.seen(),
+            findings: self.findings.take(),
+            requests_seen: self.requests.seen(),
+            requests: self.requests.take(),
+            connections_seen: self.connections.seen(),
+            connections: self.connections.take(),
+        };
+        if self.only.is_some() {
+            book.findings.sort_by_key(|finding| finding.at);
+            book.requests.sort_by_key(|request| request.index);
+        }
+        book
+    }
+}

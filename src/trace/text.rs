@@ -1,0 +1,518 @@
+//! The report for people: the capture as a whole, or one connection, as tables of plain text.
+
+use super::counters::{DIRECTION, TOTALS, end, milliseconds, vantage};
+use super::report::{Book, Listed};
+use super::source::Ending;
+use super::words;
+use ::trace::{Finding, FindingTotals, Summary, Transaction};
+use measure::{Bytes, Duration};
+use std::fmt::Write;
+use std::time::{Duration as Span, SystemTime};
+
+/// Columns of a bar in the timeline of requests.
+const BAR: usize = 32;
+/// Columns of running text.
+const WIDTH: usize = 100;
+
+/// From a request's first byte to its answer's last.
+pub(super) fn took(t: &Transaction) -> Duration {
+    t.request + t.wait.unwrap_or_default() + t.receive.unwrap_or_default()
+}
+
+/// The capture as a whole.
+pub(super) fn capture(book: &Book, summary: &Summary, ending: &Ending) -> String {
+    let mut out = String::new();
+    heading(&mut out, summary, ending);
+    if summary.volume.packets > 0 {
+        totals(&mut out, summary);
+        connections_in_numbers(&mut out, summary);
+        http(&mut out, summary);
+    }
+    kinds(&mut out, summary);
+    findings(&mut out, &book.findings, book.findings_seen, "costliest findings");
+    connections(&mut out, book);
+    requests(&mut out, book, "slowest requests");
+    notes(&mut out, summary, ending);
+    out
+}
+
+// Writing to a String cannot fail; results of writing are dropped, here and below.
+
+fn heading(out: &mut String, summary: &Summary, ending: &Ending) {
+    let frames = &summary.frames;
+    let _ = write!(out, "{}: {} frames", ending.name(), frames.total);
+    if frames.total > 0 {
+        let since = SystemTime::UNIX_EPOCH + Span::from_nanos(summary.start_ns);
+        let _ = write!(
+            out,
+            ", {} on the wire, {:.6} s from {}",
+            Bytes(frames.wire_bytes),
+            summary.duration.as_secs_f64(),
+            httpdate::fmt_http_date(since)
+        );
+    }
+    out.push('\n');
+    let others = [
+        ("other IP", frames.other_ip),
+        ("fragments", frames.fragments),
+        ("not IP", frames.not_ip),
+        ("malformed", frames.malformed),
+        ("of unknown link types", frames.unknown_link),
+        ("TCP turned away by the filter", frames.turned_away),
+    ];
+    let named: Vec<String> = others
+        .iter()
+        .filter(|(_, count)| *count > 0)
+        .map(|(what, count)| format!("{count} {what}"))
+        .collect();
+    if frames.total > 0 {
+        let _ = write!(out, "{} TCP", frames.tcp);
+        for one in named {
+            let _ = write!(out, ", {one}");
+        }
+        out.push('\n');
+    }
+}
+
+fn totals(out: &mut String, summary: &Summary) {
+    let rows = TOTALS.iter().map(|counter| {
+        let of = |totals| (counter.of)(totals).text();
+        [
+            counter.words.to_owned(),
+            of(&summary.from_clients),
+            of(&summary.from_servers),
+        ]
+    });
+    out.push('\n');
+    columns(out, ["", "from clients", "from servers"], rows);
+    let volume = summary.volume;
+    let _ = writeln!(
+        out,
+        "\nboth: {} packets, {} B payload; {} B with 40-byte headers ({:.1} % overhead), {} B with true headers ({:.1} %)",
+        volume.packets,
+        volume.payload,
+        volume.with_40(),
+        volume.overhead_40(),
+        volume.payload + volume.headers,
+        volume.overhead()
+    );
+}
+
+/// Words to the left, values to the right; rows without any value are left out.
+fn columns(out: &mut String, names: [&str; 3], rows: impl Iterator<Item = [String; 3]>) {
+    let rows: Vec<[String; 3]> = rows
+        .filter(|[words, a, b]| !(words.starts_with(' ') && is_nothing(a) && is_nothing(b)))
+        .collect();
+    let width = |column: usize| {
+        let all = rows.iter().map(|row| row[column].len());
+        all.max().unwrap_or(0).max(names[column].len())
+    };
+    let widths = [width(0), width(1), width(2)];
+    for row in std::iter::once(&names.map(str::to_owned)).chain(&rows) {
+        let _ = writeln!(
+            out,
+            "{:<first$}  {:>second$}  {:>third$}",
+            row[0],
+            row[1],
+            row[2],
+            first = widths[0],
+            second = widths[1],
+            third = widths[2]
+        );
+    }
+}
+
+fn is_nothing(text: &str) -> bool {
+    matches!(text, "0" | "0 B" | "0 ms" | "-" | "0.0 %")
+}
+
+fn connections_in_numbers(out: &mut String, summary: &Summary) {
+    let c = &summary.connections;
+    let _ = writeln!(
+        out,
+        "\nconnections: {} seen, {} established, at most {} at once, {:.2} on average",
+        c.seen, c.established, c.established_max, c.established_mean
+    );
+    let ended = [
+        ("closed", c.closed),
+        ("reset", c.reset),
+        ("open at the end", c.open),
+        ("silent for too long", c.idle),
+        ("reported early for want of room", c.evicted),
+    ];
+    let ended: Vec<String> = ended
+        .iter()
+        .filter(|(_, count)| *count > 0)
+        .map(|(how, count)| format!("{count} {how}"))
+        .collect();
+    let _ = writeln!(
+        out,
+        "  {}; established {:.3} s each, {:.3} s in sum",
+        ended.join(", "),
+        c.mean_duration.as_secs_f64(),
+        c.connect_time.as_secs_f64()
+    );
+    if c.handshake.count > 0 {
+        let _ = writeln!(
+            out,
+            "  handshakes: {} to {}, mean {}",
+            milliseconds(c.handshake.min),
+            milliseconds(c.handshake.max),
+            milliseconds(c.handshake.mean())
+        );
+    }
+    let cwnd = &summary.cwnd_distribution;
+    if cwnd.samples > 0 {
+        let median = cwnd.cdf.iter().find(|(_, share)| *share >= 0.5);
+        let _ = writeln!(
+            out,
+            "  estimated congestion window: mean {:.0} B, largest {} B, median {} segments, of {} round trips",
+            cwnd.mean_bytes,
+            cwnd.max_bytes,
+            median.map_or(0, |(segments, _)| *segments),
+            cwnd.samples
+        );
+    }
+}
+
+fn http(out: &mut String, summary: &Summary) {
+    let http = &summary.http;
+    if http.requests + http.unmatched_responses == 0 {
+        return;
+    }
+    let _ = write!(
+        out,
+        "HTTP: {} requests, {} answered, {} pipelined, {} unanswered, {} answers without a request",
+        http.requests, http.responses, http.pipelined, http.unanswered, http.unmatched_responses
+    );
+    if let Some(packets) = summary.packets_per_request {
+        let _ = write!(out, "; {packets:.1} packets a request");
+    }
+    out.push('\n');
+    for (what, spread) in [
+        ("waited for an answer", &summary.http_wait),
+        ("took in all", &summary.http_total),
+    ] {
+        if spread.count > 0 {
+            let _ = writeln!(
+                out,
+                "  {what}: {} to {}, mean {}",
+                milliseconds(spread.min),
+                milliseconds(spread.max),
+                milliseconds(spread.mean())
+            );
+        }
+    }
+}
+
+/// Each kind of finding with its cost and remedy, the costliest first.
+fn kinds(out: &mut String, summary: &Summary) {
+    if summary.findings.is_empty() {
+        if summary.volume.packets > 0 {
+            out.push_str("\nno findings: nothing known to waste time was seen\n");
+        }
+        return;
+    }
+    let mut kinds: Vec<(&str, &FindingTotals)> = summary
+        .findings
+        .iter()
+        .map(|(title, totals)| (*title, totals))
+        .collect();
+    kinds.sort_by_key(|(_, totals)| std::cmp::Reverse(totals.cost));
+    let _ = writeln!(
+        out,
+        "\n{:<34} {:>7} {:>10} {:>10}",
+        "what cost time", "times", "in sum", "at most"
+    );
+    for (title, totals) in kinds {
+        let _ = writeln!(
+            out,
+            "{title:<34} {:>7} {:>10} {:>10}",
+            totals.count,
+            milliseconds(totals.cost),
+            milliseconds(totals.cost_max)
+        );
+        wrapped(out, totals.remedy, "    ");
+    }
+    out.push_str("Costs on parallel connections overlap: their sum is no share of the elapsed time.\n");
+}
+
+/// Running text, indented.
+fn wrapped(out: &mut String, text: &str, indent: &str) {
+    let mut column = 0;
+    for word in text.split(' ') {
+        if column > 0 && column + 1 + word.len() > WIDTH {
+            out.push('\n');
+            column = 0;
+        }
+        if column == 0 {
+            out.push_str(indent);
+            column = indent.len();
+        } else {
+            out.push(' ');
+            column += 1;
+        }
+        out.push_str(word);
+        column += word.len();
+    }
+    out.push('\n');
+}
+
+fn findings(out: &mut String, findings: &[Finding], seen: u64, title: &str) {
+    if findings.is_empty() {
+        return;
+    }
+    let _ = writeln!(out, "\n{title}{}", of(findings.len(), seen));
+    let _ = writeln!(
+        out,
+        "{:>10} {:>12} {:>6} {:<6}  what",
+        "cost", "at", "conn", "from"
+    );
+    for f in findings {
+        let _ = writeln!(
+            out,
+            "{:>10} {:>10.6} s {:>6} {:<6}  {}: {}; packets {}",
+            milliseconds(f.cost),
+            f.at.as_secs_f64(),
+            f.connection.0,
+            words::side(f.sender),
+            f.kind.title(),
+            words::measures(f),
+            words::packets(&f.packets)
+        );
+    }
+}
+
+/// How many of how many.
+fn of(shown: usize, seen: u64) -> String {
+    if shown as u64 == seen {
+        format!(" ({seen})")
+    } else {
+        format!(" ({shown} of {seen}; --top shows more, --csv all)")
+    }
+}
+
+fn connections(out: &mut String, book: &Book) {
+    if book.connections.is_empty() {
+        return;
+    }
+    let _ = writeln!(
+        out,
+        "\nconnections by time lost, then size{}",
+        of(book.connections.len(), book.connections_seen)
+    );
+    let ends = |listed: &Listed| {
+        let c = &listed.connection;
+        (c.client.to_string(), c.server.to_string())
+    };
+    let width = |pick: fn(&(String, String)) -> usize| {
+        let all = book.connections.iter().map(|listed| pick(&ends(listed)));
+        all.max().unwrap_or(0).max(6)
+    };
+    let (client, server) = (width(|e| e.0.len()), width(|e| e.1.len()));
+    let _ = writeln!(
+        out,
+        "{:>6} {:<client$} {:<server$} {:>11} {:>10} {:>13} {:>19} {:>6} {:>9} {:>5} {:>9}  end",
+        "conn", "client", "server", "start", "lasted", "packets", "payload", "again", "rtt", "reqs", "lost"
+    );
+    for listed in &book.connections {
+        let c = &listed.connection;
+        let (a, b) = (&c.from_client, &c.from_server);
+        let rtt = [a.rtt, b.rtt]
+            .into_iter()
+            .filter(|rtt| rtt.count > 0)
+            .map(|rtt| rtt.min)
+            .max();
+        let ends = ends(listed);
+        let _ = writeln!(
+            out,
+            "{:>6} {:<client$} {:<server$} {:>9.3} s {:>10} {:>6}/{:<6} {:>9}/{:<9} {:>6} {:>9} {:>5} {:>9}  {}",
+            c.id.0,
+            ends.0,
+            ends.1,
+            c.start.as_secs_f64(),
+            milliseconds(c.duration),
+            a.volume.packets,
+            b.volume.packets,
+            a.volume.payload,
+            b.volume.payload,
+            a.retransmissions.packets + b.retransmissions.packets,
+            rtt.map_or("-".to_owned(), milliseconds),
+            c.http.map_or("-".to_owned(), |http| http.requests.to_string()),
+            milliseconds(listed.cost),
+            end(c.end)
+        );
+    }
+}
+
+fn requests(out: &mut String, book: &Book, title: &str) {
+    if book.requests.is_empty() {
+        return;
+    }
+    let first = book.requests.iter().map(|t| t.start).min().unwrap_or_default();
+    let last = book.requests.iter().map(|t| t.start + took(t)).max();
+    let span = last.unwrap_or_default().saturating_sub(first);
+    let _ = writeln!(
+        out,
+        "\n{title}{}; in the bar ~ is sent, - waited for, = received",
+        of(book.requests.len(), book.requests_seen)
+    );
+    let _ = writeln!(
+        out,
+        "{:>6} {:>4} {:>12} {:>9} {:>9} {:>5} {:>6} {:>9} {:>7}  {:<BAR$}  request",
+        "conn", "no.", "start", "wait", "receive", "ahead", "status", "body", "packets", ""
+    );
+    for t in &book.requests {
+        let time = |time: Option<Duration>| time.map_or("-".to_owned(), milliseconds);
+        let _ = writeln!(
+            out,
+            "{:>6} {:>4} {:>10.6} s {:>9} {:>9} {:>5} {:>6} {:>7} B {:>7}  {}  {} {}{}",
+            t.connection.0,
+            t.index,
+            t.start.as_secs_f64(),
+            time(t.wait),
+            time(t.receive),
+            t.ahead,
+            t.status.map_or("none".to_owned(), |status| status.to_string()),
+            t.response_body_bytes,
+            t.packets,
+            bar(t, first, span),
+            printable(&t.method),
+            printable(&t.target),
+            if t.complete { "" } else { " (not answered in full)" }
+        );
+    }
+}
+
+/// What came off the wire must not steer a terminal.
+fn printable(text: &str) -> String {
+    text.chars()
+        .map(|c| if c.is_control() { '\u{fffd}' } else { c })
+        .collect()
+}
+
+/// A request's place between the first and the last.
+fn bar(t: &Transaction, first: Duration, span: Duration) -> String {
+    let column = |at: Duration| {
+        let share = at.saturating_sub(first).as_secs_f64() / span.as_secs_f64().max(1e-9);
+        ((share * BAR as f64) as usize).min(BAR - 1)
+    };
+    let sent = t.start + t.request;
+    let answered = sent + t.wait.unwrap_or_default();
+    let done = answered + t.receive.unwrap_or_default();
+    let (from, to) = (column(t.start), column(done));
+    (0..BAR)
+        .map(|place| match place {
+            _ if place < from || place > to => ' ',
+            _ if t.receive.is_some() && place >= column(answered) => '=',
+            _ if place >= column(sent) => '-',
+            _ => '~',
+        })
+        .collect()
+}
+
+fn notes(out: &mut String, summary: &Summary, ending: &Ending) {
+    let mut notes = Vec::new();
+    if let Some(dropped) = ending.dropped().filter(|dropped| *dropped > 0) {
+        notes.push(format!(
+            "the kernel dropped {dropped} packets before they could be read: every counter is a lower bound"
+        ));
+    }
+    if summary.frames.time_backwards > 0 {
+        notes.push(format!(
+            "{} frames are older than the frame before them; times around them mean little",
+            summary.frames.time_backwards
+        ));
+    }
+    if summary.untracked_segments > 0 {
+        notes.push(format!(
+            "{} segments could not be remembered until their acknowledgment: round trips and stalls are missing some",
+            summary.untracked_segments
+        ));
+    }
+    if summary.connections.evicted > 0 {
+        notes.push(format!(
+            "{} connections were reported early; --connections-max makes room for more",
+            summary.connections.evicted
+        ));
+    }
+    if let Some(link) = summary.frames.unknown_link_type {
+        notes.push(format!(
+            "link type {link} is not understood; its frames were only counted"
+        ));
+    }
+    if !notes.is_empty() {
+        out.push('\n');
+    }
+    for note in notes {
+        let _ = writeln!(out, "note: {note}");
+    }
+}
+
+/// One connection with everything that is known of it.
+pub(super) fn connection(book: &Book, ending: &Ending) -> String {
+    let mut out = String::new();
+    for listed in &book.connections {
+        one(&mut out, listed, ending);
+    }
+    findings(&mut out, &book.findings, book.findings_seen, "findings");
+    let mut kinds: Vec<(&str, &str)> = Vec::new();
+    for finding in &book.findings {
+        if !kinds.iter().any(|(title, _)| *title == finding.kind.title()) {
+            kinds.push((finding.kind.title(), finding.kind.remedy()));
+        }
+    }
+    for (title, remedy) in kinds {
+        wrapped(&mut out, &format!("{title}: {remedy}"), "  ");
+    }
+    if book.findings.is_empty() {
+        out.push_str("\nno findings: nothing known to waste time was seen\n");
+    }
+    requests(&mut out, book, "requests");
+    out
+}
+
+fn one(out: &mut String, listed: &Listed, ending: &Ending) {
+    let c = &listed.connection;
+    let _ = writeln!(
+        out,
+        "{}: connection {}, {} to {}, {}",
+        ending.name(),
+        c.id.0,
+        c.client,
+        c.server,
+        end(c.end)
+    );
+    let optional = |time: Option<Duration>| time.map_or("none seen".to_owned(), milliseconds);
+    let _ = writeln!(
+        out,
+        "  packets {} to {}, from {:.6} s for {}; handshake {}, established {}; {} findings cost {}",
+        c.packets.0,
+        c.packets.1,
+        c.start.as_secs_f64(),
+        milliseconds(c.duration),
+        optional(c.handshake),
+        optional(c.established),
+        listed.findings,
+        milliseconds(listed.cost)
+    );
+    if let Some(http) = c.http {
+        let _ = writeln!(
+            out,
+            "  HTTP: {} requests, {} answered, {} pipelined, {} unanswered, {} answers without a request; \
+             {:.1} packets a request",
+            http.requests,
+            http.responses,
+            http.pipelined,
+            http.unanswered,
+            http.unmatched_responses,
+            c.packets_per_request.unwrap_or_default()
+        );
+    }
+    let _ = writeln!(out, "  captured near: {}\n", vantage(c.vantage));
+    let rows = DIRECTION.iter().map(|counter| {
+        let of = |direction| (counter.of)(direction).text();
+        [counter.words.to_owned(), of(&c.from_client), of(&c.from_server)]
+    });
+    columns(out, ["", "from client", "from server"], rows);
+}

@@ -1,0 +1,97 @@
+//! What a finding measured, in one line for people.
+
+use super::counters::milliseconds;
+use ::trace::{AckTimer, Finding, Kind, Side};
+
+/// Client or server.
+pub(super) fn side(side: Side) -> &'static str {
+    match side {
+        Side::Client => "client",
+        Side::Server => "server",
+    }
+}
+
+fn timer(timer: AckTimer) -> &'static str {
+    match timer {
+        AckTimer::Short => "a short timer, as Linux's 40 ms",
+        AckTimer::Heartbeat => "a heartbeat of 200 ms, as BSD's and Windows's",
+        AckTimer::Long => "a long timer, up to RFC 1122's 500 ms",
+    }
+}
+
+/// The measures of a finding.
+pub(super) fn measures(finding: &Finding) -> String {
+    match &finding.kind {
+        Kind::ShortInitialSegment { first_len, ack_delay } => format!(
+            "first segment {first_len} B, the next full; acknowledged {} later",
+            milliseconds(*ack_delay)
+        ),
+        Kind::OddShortFinalSegment {
+            odd_len,
+            final_len,
+            ack_delay,
+        } => format!(
+            "last {final_len} B held until {odd_len} B were acknowledged {} later",
+            milliseconds(*ack_delay)
+        ),
+        Kind::SlowStartRestart {
+            idle,
+            flight_before,
+            flight_after,
+            rounds,
+        } => format!(
+            "idle {}, then flights of {flight_after} B instead of {flight_before} B for {rounds} round trips",
+            milliseconds(*idle)
+        ),
+        Kind::DelayedAck { timer: which, excess } => {
+            format!("acknowledged {} late: {}", milliseconds(*excess), timer(*which))
+        }
+        Kind::NagleBuffering {
+            held_len,
+            timer: which,
+        } => match which {
+            Some(which) => format!("{held_len} B held, and the acknowledgment by {}", timer(*which)),
+            None => format!("{held_len} B held for a round trip"),
+        },
+        Kind::ReceiverWindowLimited { waits, window_max } => {
+            format!("{waits} waits for a window of at most {window_max} B")
+        }
+        Kind::ZeroWindow { probes } => format!("probed {probes} times"),
+        Kind::ApplicationLimited { pauses } => format!("{pauses} pauses with nothing under way"),
+        Kind::RetransmissionTimeout {
+            transmissions,
+            spurious,
+        } => {
+            let needless = if *spurious {
+                "; needless, the original had arrived"
+            } else {
+                ""
+            };
+            format!("transmission {transmissions} of this segment{needless}")
+        }
+        Kind::ResetDestroyedData {
+            by,
+            unacknowledged,
+            unread,
+            requests,
+            after_close,
+        } => {
+            let closed = if *after_close { ", which had closed" } else { "" };
+            format!(
+                "by {}{closed}: {unread} B to it unread, {unacknowledged} B from it unacknowledged, {requests} \
+                 requests unanswered",
+                side(*by)
+            )
+        }
+        Kind::OneRequestPerSegment { requests, needless } => {
+            format!("{requests} requests, {needless} segments too many")
+        }
+        Kind::HandshakeRetransmission { transmissions } => format!("{transmissions} attempts"),
+    }
+}
+
+/// Frame numbers as people write them.
+pub(super) fn packets(numbers: &[u64]) -> String {
+    let numbers: Vec<String> = numbers.iter().map(u64::to_string).collect();
+    numbers.join(", ")
+}

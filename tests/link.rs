@@ -1,0 +1,273 @@
+//! The black box of `weir link` and `weir lab doctor`: commands behind links, what they reach, how they end, what is left
+//! behind. Where the kernel refuses namespaces it says `skipped: why` and passes.
+
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "a black-box test is the outside world: it listens, times and reads files"
+)]
+
+use serde_json::Value;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpListener;
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+const WEIR: &str = env!("CARGO_BIN_EXE_weir");
+
+fn weir(args: &[&str]) -> Output {
+    Command::new(WEIR)
+        .args(args)
+        .env("NO_COLOR", "1")
+        .stdin(Stdio::null())
+        .output()
+        .expect("the binary cargo just built")
+}
+
+/// Whether links can be made here; says so if not.
+fn no_links() -> bool {
+    let output = weir(&["link", "rate=none", "--", "true"]);
+    if output.status.code() == Some(4) {
+        eprintln!("skipped: {}", text(&output.stderr).trim());
+        return true;
+    }
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    false
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// A server on the loopback that answers each connection with what it was sent first, and ends with the test.
+fn echo() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = listener.local_addr().expect("an address").port();
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            std::thread::spawn(move || {
+                let mut stream = stream;
+                let mut buffer = vec![0; 1 << 16];
+                while let Ok(n @ 1..) = stream.read(&mut buffer) {
+                    if stream.write_all(&buffer[..n]).is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+    });
+    port
+}
+
+/// A shell script (bash, for /dev/tcp) behind a link.
+fn bash(link: &[&str], script: &str) -> Output {
+    let args = [&["link"], link, &["--", "bash", "-c", script]].concat();
+    weir(&args)
+}
+
+#[test]
+fn a_server_on_the_loopback_is_reached_over_the_link_and_no_sooner_than_it_allows() {
+    if no_links() {
+        return;
+    }
+    let port = echo();
+    let script = format!("exec 3<>/dev/tcp/$WEIR_LINK_GATEWAY/{port}; echo over >&3; head -n 1 <&3");
+    for link in [
+        &["rtt=80ms"][..],
+        &["--rtt", "80ms", "--rate", "1M"],
+        &["--up", "delay=30ms", "--down", "delay=50ms"],
+    ] {
+        let start = Instant::now();
+        let output = bash(link, &script);
+        let took = start.elapsed();
+        assert_eq!(
+            text(&output.stdout),
+            "over\n",
+            "{link:?}: {}",
+            text(&output.stderr)
+        );
+        // One round trip for the handshake, one for the words.
+        assert!(took >= Duration::from_millis(160), "{link:?}: {took:?}");
+    }
+}
+
+#[test]
+fn links_nest_and_their_delays_add_up() {
+    if no_links() {
+        return;
+    }
+    let port = echo();
+    let script = format!("exec 3<>/dev/tcp/198.18.0.1/{port}; echo twice >&3; head -n 1 <&3");
+    let start = Instant::now();
+    let output = weir(&[
+        "link", "rtt=40ms", "--", WEIR, "link", "rtt=60ms", "--", "bash", "-c", &script,
+    ]);
+    assert_eq!(text(&output.stdout), "twice\n", "{}", text(&output.stderr));
+    assert!(start.elapsed() >= Duration::from_millis(200));
+}
+
+#[test]
+fn a_refusal_outside_is_a_refusal_inside() {
+    if no_links() {
+        return;
+    }
+    // Bound and dropped: nobody listens there.
+    let port = TcpListener::bind("127.0.0.1:0")
+        .and_then(|l| l.local_addr())
+        .expect("a port")
+        .port();
+    let output = bash(&["rtt=2ms"], &format!("exec 3<>/dev/tcp/198.18.0.1/{port}"));
+    assert!(
+        text(&output.stderr).contains("refused"),
+        "{}",
+        text(&output.stderr)
+    );
+    assert_eq!(output.status.code(), Some(1));
+}
+
+#[test]
+fn it_ends_as_the_command_ends() {
+    if no_links() {
+        return;
+    }
+    assert_eq!(bash(&["lan"], "exit 42").status.code(), Some(42));
+    assert_eq!(bash(&["lan"], "kill -KILL $$").status.code(), Some(137));
+    let output = weir(&["link", "lan", "--", "/no/such/program"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("/no/such/program"));
+}
+
+#[test]
+fn signals_reach_the_command_and_nothing_outlives_a_kill() {
+    if no_links() {
+        return;
+    }
+    for (signal, ending) in [("TERM", Some(9)), ("KILL", None)] {
+        let script = "trap 'exit 9' TERM; echo $$; while :; do sleep 0.05; done";
+        let mut child = Command::new(WEIR)
+            .args(["link", "lan", "--", "bash", "-c", script])
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("the binary cargo just built");
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().expect("piped"))
+            .read_line(&mut line)
+            .expect("its number");
+        let inner = PathBuf::from(format!("/proc/{}/stat", line.trim()));
+        assert!(inner.exists());
+        let sent = Command::new("kill")
+            .arg(format!("-{signal}"))
+            .arg(child.id().to_string())
+            .status();
+        assert!(sent.expect("kill").success());
+        assert_eq!(child.wait().expect("an end").code(), ending, "{signal}");
+        let limit = Instant::now() + Duration::from_secs(10);
+        // A zombie whose parent has not looked yet counts as gone.
+        let lives = || std::fs::read_to_string(&inner).is_ok_and(|stat| !stat.contains(") Z "));
+        while lives() {
+            assert!(Instant::now() < limit, "{signal}: the command outlived its link");
+            std::thread::yield_now();
+        }
+    }
+}
+
+#[test]
+fn capture_and_counters_agree() {
+    if no_links() {
+        return;
+    }
+    let port = echo();
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
+    let name = |end: &str| {
+        folder
+            .join(format!("link-{}.{end}", std::process::id()))
+            .display()
+            .to_string()
+    };
+    let (pcap, log) = (name("pcapng"), name("jsonl"));
+    let script =
+        format!("exec 3<>/dev/tcp/198.18.0.1/{port}; echo seen >&3; head -n 1 <&3; exec 3>&-; sleep 0.2");
+    let output = bash(&["rtt=10ms", "--pcap", &pcap, "--log", &log], &script);
+    assert_eq!(text(&output.stdout), "seen\n", "{}", text(&output.stderr));
+    let lines = std::fs::read_to_string(&log).expect("a log");
+    let last: Value = serde_json::from_str(lines.lines().last().expect("a line")).expect("JSON");
+    let capture = std::fs::read(&pcap).expect("a capture");
+    // Enhanced packet blocks are of type 6; every block starts with type and length.
+    let (mut at, mut packets) = (0, 0);
+    while at < capture.len() {
+        let word = |at: usize| u32::from_le_bytes(capture[at..at + 4].try_into().expect("four bytes"));
+        packets += u64::from(word(at) == 6);
+        at += word(at + 4) as usize;
+    }
+    assert_eq!(at, capture.len());
+    let expected = last["up"]["packets_in"].as_u64().expect("a count")
+        + last["down"]["packets_out"].as_u64().expect("a count");
+    assert_eq!(packets, expected);
+    assert!(packets >= 7, "{packets}");
+    let _ = (std::fs::remove_file(&pcap), std::fs::remove_file(&log));
+}
+
+#[test]
+fn a_command_at_the_far_end_is_reached_directly() {
+    if no_links() {
+        return;
+    }
+    let far = format!("exec {WEIR} serve -q --listen 0.0.0.0:80");
+    let script = "until exec 3<>/dev/tcp/198.18.0.1/80; do sleep 0.05; done; \
+                  printf 'HEAD / HTTP/1.0\\r\\n\\r\\n' >&3; head -n 1 <&3";
+    let output = bash(&["rtt=4ms", "--far", &far], script);
+    assert!(
+        text(&output.stdout).starts_with("HTTP/1.1 200"),
+        "{}",
+        text(&output.stderr)
+    );
+}
+
+#[test]
+fn what_is_no_link_is_named() {
+    for (args, part) in [
+        (&["link", "pigeon", "--", "true"][..], "no such preset"),
+        (&["link", "rate=fast", "--", "true"], "`rate`"),
+        (&["link", "lan", "--mss", "1", "--", "true"], "`mss`"),
+        (&["link", "lan", "--up", "rate", "--", "true"], "key=value"),
+        (&["link", "--", "true"], "which link"),
+        (&["link", "lan"], "which command"),
+        (&["link", "trace=/no/such/file", "--", "true"], "/no/such/file"),
+    ] {
+        let output = weir(args);
+        assert_eq!(output.status.code(), Some(2), "{args:?}");
+        assert!(
+            text(&output.stderr).contains(part),
+            "{args:?}: {}",
+            text(&output.stderr)
+        );
+    }
+}
+
+#[test]
+fn the_list_and_the_doctor_speak_json() {
+    let output = weir(&["link", "--list", "--json"]);
+    let lines = text(&output.stdout);
+    let ppp = lines
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).expect("JSON"))
+        .find(|line| line["link"] == "ppp")
+        .expect("a preset");
+    assert_eq!(ppp["down_bits_per_second"], 28_800);
+    let output = weir(&["lab", "doctor", "--json"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let findings = report["findings"].as_array().expect("findings");
+    assert!(findings.len() >= 10);
+    // What the doctor says of links is what a link does.
+    let veth = findings
+        .iter()
+        .find(|finding| finding["what"] == "link: veth")
+        .expect("a finding");
+    let made = weir(&["link", "rate=none", "--backend", "veth", "--", "true"])
+        .status
+        .success();
+    assert_eq!(veth["state"] == "yes", made);
+}
