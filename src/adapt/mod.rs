@@ -53,6 +53,7 @@ pub(crate) fn run(what: &Command, voice: &Voice) -> Result<(), Failure> {
     Ok(())
 }
 
+#[allow(clippy::disallowed_methods, reason = "a command reads the file it is given")]
 fn for_each_window(flags: &Replay, mut act: impl FnMut(&Window)) -> Result<(), Failure> {
     let name = flags.recording.display().to_string();
     let unreadable = |error: io::Error| Failure::System(format!("`{name}`: {error}"));

@@ -124,6 +124,10 @@ pub(crate) fn knobs(may_change: bool) -> Result<Knobs, Failure> {
 }
 
 impl Record {
+    #[allow(
+        clippy::disallowed_methods,
+        reason = "a command writes the file it is told to"
+    )]
     fn open(path: PathBuf) -> Result<Record, Failure> {
         let file = File::create(&path)
             .map_err(|error| refused(&format!("the recording `{}`", path.display()), &error))?;

@@ -160,7 +160,7 @@ fn serve(
         role: Role::Whole {
             upgrade: Box::new(upgrade),
             control,
-            adaptation,
+            adaptation: Box::new(adaptation),
             heart: Heart::start(notify::watchdog(), clock::now()),
         },
     };
@@ -301,7 +301,7 @@ enum Role {
         upgrade: Box<Upgrade>,
         heart: Heart,
         control: Option<Control>,
-        adaptation: Option<Adaptation>,
+        adaptation: Box<Option<Adaptation>>,
     },
     /// One of its worker processes. Their founder says what there is to say.
     Member(Member),
@@ -315,7 +315,7 @@ impl Role {
             Role::Whole {
                 heart, adaptation, ..
             } => {
-                let look = adaptation.as_ref().map(|adaptation| adaptation.patience(now));
+                let look = Option::as_ref(adaptation).map(|adaptation| adaptation.patience(now));
                 [heart.patience(now), look].into_iter().flatten().min()
             }
             Role::Member(_) => None,
@@ -323,10 +323,8 @@ impl Role {
     }
 
     fn adapt(&mut self, server: &Server) {
-        if let Role::Whole {
-            adaptation: Some(adaptation),
-            ..
-        } = self
+        if let Role::Whole { adaptation, .. } = self
+            && let Some(adaptation) = adaptation.as_mut()
         {
             adaptation.tend(server);
         }

@@ -186,7 +186,7 @@ impl Session for Line {
                     }
                 }
             }
-            Event::Path(_) => {}
+            Event::Path(_) | Event::Reconsider => {}
             Event::Retire => self.draining = true,
             Event::Progress(bytes) => {
                 cx.seen.lock().unwrap().progress += bytes;

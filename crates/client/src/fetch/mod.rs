@@ -64,10 +64,13 @@ struct Item {
     /// Whether its next request is one that was sent before.
     is_repeat: bool,
     /// Field lines that make its request conditional.
-    conditions: Vec<(String, String)>,
+    conditions: Fields,
     /// Its first bytes and the head they came with, while the rest is not here.
-    front: Option<(Vec<u8>, Vec<(String, String)>)>,
+    front: Option<(Vec<u8>, Fields)>,
 }
+
+/// Field lines: name and value.
+type Fields = Vec<(String, String)>;
 
 /// A request to be made.
 #[derive(Clone, Copy, Debug)]
