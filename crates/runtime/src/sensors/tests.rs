@@ -1,3 +1,5 @@
+//! Readings of recorded machines, with either version of control groups or none, and of this one.
+
 use super::*;
 use std::fs;
 
