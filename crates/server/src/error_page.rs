@@ -105,6 +105,9 @@ impl ErrorPage {
 fn status_text(status: Status) -> &'static str {
     match status.as_u16() {
         301 => "301",
+        302 => "302",
+        303 => "303",
+        307 => "307",
         308 => "308",
         400 => "400",
         403 => "403",
@@ -117,6 +120,7 @@ fn status_text(status: Status) -> &'static str {
         414 => "414",
         416 => "416",
         417 => "417",
+        429 => "429",
         431 => "431",
         501 => "501",
         503 => "503",
@@ -139,6 +143,16 @@ mod tests {
             assert_eq!(out.len(), page.len());
             let text = String::from_utf8(out).unwrap();
             assert!(text.contains(reason(page.status)) && text.len() < 700, "{text}");
+        }
+    }
+
+    #[test]
+    fn the_page_of_a_redirect_is_no_error() {
+        for status in [301, 302, 303, 307, 308] {
+            let mut out = Vec::new();
+            ErrorPage::new(Status::from_u16(status).unwrap()).write(&mut out);
+            let text = String::from_utf8(out).unwrap();
+            assert!(text.contains(&format!("<title>{status} ")), "{text}");
         }
     }
 

@@ -48,6 +48,7 @@ use crate::limits::Limits;
 use crate::site::{SiteConfig, Source, Symlinks};
 use measure::{Bytes, Duration};
 use serde::Deserialize;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 /// Everything that can be configured. `Config::default()` suits a small virtual machine.
@@ -304,6 +305,24 @@ impl Config {
                 "listen",
                 "no address; name at least one, as in \"127.0.0.1:8080\"",
             ));
+        }
+        for (at, one) in self.listen.0.iter().enumerate() {
+            let takes = |other: &SocketAddr| {
+                other.port() == one.port()
+                    && other.is_ipv4() == one.is_ipv4()
+                    && (other.ip() == one.ip() || other.ip().is_unspecified() || one.ip().is_unspecified())
+            };
+            if one.port() != 0
+                && let Some(other) = self.listen.0[..at].iter().find(|other| takes(other))
+            {
+                let why = match other == one {
+                    true => format!("{one} stands twice; name it once"),
+                    false => format!(
+                        "{other} and {one} are of the same port and one holds the other; name one of them"
+                    ),
+                };
+                return Err(ConfigError::invalid("listen", why));
+            }
         }
         at_least(
             "max-head-size",

@@ -119,6 +119,14 @@ fn errors_name_file_line_key_and_the_nearest_valid() {
             "w.toml:3: `header`: `Date` is computed by the server for each answer and cannot be set",
         ),
         (
+            "listen = ['127.0.0.1:80', ':81', '127.0.0.1:80']",
+            "w.toml:1: `listen`: 127.0.0.1:80 stands twice; name it once",
+        ),
+        (
+            "listen = ['0.0.0.0:80', '127.0.0.1:80']",
+            "w.toml:1: `listen`: 0.0.0.0:80 and 127.0.0.1:80 are of the same port and one holds the other; name one of them",
+        ),
+        (
             "listen = []",
             "w.toml:1: `listen`: no address; name at least one, as in \"127.0.0.1:8080\"",
         ),

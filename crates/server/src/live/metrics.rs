@@ -35,6 +35,8 @@ impl Collector for Gathered {
         for (at, (name, help)) in Totals::HELP.iter().enumerate() {
             // The first sentence of their documentation; the encoder ends it.
             let help = help.trim().trim_end_matches('.');
+            // The form puts `_total` behind every counter.
+            let name = name.strip_suffix("_total").unwrap_or(name);
             let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
             let numbered = readings
                 .workers
