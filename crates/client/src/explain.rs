@@ -79,6 +79,7 @@ pub struct Span {
 pub fn explain(timeline: &Timeline) -> Vec<Span> {
     let mut walk = Walk {
         timeline,
+        line: Line::of(timeline),
         at: timeline.ended,
         spans: Vec::new(),
     };
@@ -101,6 +102,7 @@ type Place = (usize, usize);
 
 struct Walk<'t> {
     timeline: &'t Timeline,
+    line: Line,
     /// Everything from here on is explained.
     at: Instant,
     spans: Vec<Span>,
@@ -188,27 +190,49 @@ impl Walk<'_> {
         self.receive(place.0, connection, &path, first);
         let stands = connection.connected.unwrap_or(connection.opened);
         let sent = one.sent.unwrap_or(one.asked).max(stands);
-        // Answers that came before it on its connection kept it waiting, if they were complete after it was sent.
-        let before = self.last_complete(first, |other| {
-            other == place
-                || self.try_at(other).connection != one.connection
-                || self.try_at(other).asked > one.asked
-        });
+        // The answer before it on its connection kept it waiting, if that was complete after it was sent.
+        let before = self.answer_before(place);
         if let Some(before) = before
             && let Some(last) = self.try_at(before).last
             && last > sent
+            && last <= self.at
         {
             self.receive(place.0, connection, &path, last);
             return Some(before);
         }
-        let reached = (sent + path.rtt.unwrap_or(Duration::ZERO)).min(self.at);
-        self.spend(reached, Cause::ServerWait, place.0);
-        self.spend(sent, Cause::RoundTrip, place.0);
+        self.await_first(place.0, &path, sent);
         if connection.opened >= one.asked.min(sent) {
             self.connect(place.0, connection, &path, one.sent.unwrap_or(one.asked));
         }
         self.spend(one.asked, Cause::ClientIdle, place.0);
         self.before_asking(place, one.asked)
+    }
+
+    /// The request that was made before it on its connection, whose answer comes before its own.
+    fn answer_before(&self, place: Place) -> Option<Place> {
+        let one = self.try_at(place);
+        let all = self.timeline.objects.iter().enumerate();
+        all.flat_map(|(object, record)| (0..record.tries.len()).map(move |one| (object, one)))
+            .filter(|&other| {
+                let other = self.try_at(other);
+                other.connection == one.connection && other.turn < one.turn
+            })
+            .max_by_key(|&other| self.try_at(other).turn)
+    }
+
+    /// Explains the time from a request to the first bytes of its answer: a round trip, the server's silence, and
+    /// at the end what those bytes, and others that came meanwhile, take on the line.
+    fn await_first(&mut self, object: usize, path: &Path, sent: Instant) {
+        let reached = (sent + path.rtt.unwrap_or(Duration::ZERO)).min(self.at);
+        // Without a rate nothing is known of the line, and the silence is the server's.
+        let fair = match self.line.best {
+            Some(_) => self.line.time_of(sent, self.at).min(self.at.since(reached)),
+            None => Duration::ZERO,
+        };
+        let silent = Instant::from_nanos(self.at.as_nanos() - fair.as_nanos() as u64);
+        self.spend(silent, Cause::Bandwidth, object);
+        self.spend(reached, Cause::ServerWait, object);
+        self.spend(sent, Cause::RoundTrip, object);
     }
 
     /// Explains how long a connection was waited for. That it stands is known when the first request leaves, so
@@ -276,11 +300,12 @@ impl Walk<'_> {
         self.spend(from, Cause::ServerWait, object);
     }
 
-    /// Explains the time between two receipts: as much as the bytes take at the best rate, and the rest.
+    /// Explains the time between two receipts: as much as the bytes take at the best rate, those of other
+    /// connections with them, and the rest.
     fn gap(&mut self, object: usize, path: &Path, before: Arrival, arrival: Arrival, from: Instant) {
         let began = before.at.max(from);
         let gap = arrival.at - before.at;
-        let fair = path.time_of(arrival.bytes).min(gap);
+        let fair = self.line.time_of(before.at, arrival.at).min(gap);
         let excess = gap - fair;
         if let Some(cause) = path.cause_of(excess, before, arrival) {
             let paused = (before.at + excess).max(began);
@@ -292,6 +317,67 @@ impl Walk<'_> {
     }
 }
 
+/// Receipts that make up one sample of the rate, at least.
+const RUN: usize = 3;
+/// And the share of all bytes: over a few of them a receipt that was noticed late makes the line look faster than it is.
+const SHARE: u64 = 16;
+
+/// What all connections received: they share what is narrow on the way.
+#[derive(Debug)]
+struct Line {
+    /// Instants, and bytes up to and at each.
+    sums: Vec<(Instant, u64)>,
+    /// Bytes a second, the best that a sample shows.
+    best: Option<f64>,
+}
+
+impl Line {
+    fn of(timeline: &Timeline) -> Line {
+        let connections = timeline.connections.iter();
+        let mut sums: Vec<(Instant, u64)> = connections
+            .flat_map(|one| one.arrivals.iter().map(|arrival| (arrival.at, arrival.bytes)))
+            .collect();
+        sums.sort_unstable();
+        let mut total = 0;
+        for (_, bytes) in &mut sums {
+            total += *bytes;
+            *bytes = total;
+        }
+        let mut best: Option<f64> = None;
+        let mut end = 0;
+        for start in 0..sums.len() {
+            end = end.max(start + RUN);
+            while end < sums.len() && sums[end].1 - sums[start].1 < total / SHARE {
+                end += 1;
+            }
+            if end >= sums.len() {
+                break;
+            }
+            let took = sums[end].0 - sums[start].0;
+            if !took.is_zero() {
+                let rate = (sums[end].1 - sums[start].1) as f64 / took.as_secs_f64();
+                best = Some(best.map_or(rate, |best| best.max(rate)));
+            }
+        }
+        Line { sums, best }
+    }
+
+    /// How long what came after one instant and up to another takes at the best rate; without one, forever.
+    fn time_of(&self, from: Instant, to: Instant) -> Duration {
+        let up_to = |at: Instant| {
+            let count = self.sums.partition_point(|(when, _)| *when <= at);
+            count.checked_sub(1).map_or(0, |last| self.sums[last].1)
+        };
+        let bytes = up_to(to).saturating_sub(up_to(from));
+        match self.best {
+            Some(best) if best > 0.0 => {
+                Duration::try_from_secs_f64(bytes as f64 / best).unwrap_or(Duration::MAX)
+            }
+            _ => Duration::MAX,
+        }
+    }
+}
+
 /// What is known of a path from one end.
 #[derive(Clone, Copy, Debug, Default)]
 struct Path {
@@ -299,12 +385,8 @@ struct Path {
     rtt: Option<Duration>,
     rtt_kernel: Option<Duration>,
     delayed_ack: Option<Duration>,
-    /// Bytes a second, the best that three receipts in a row show.
-    best: Option<f64>,
 }
 
-/// Receipts that make up one sample of the rate.
-const RUN: usize = 3;
 /// A pause shorter than this is no pause: a process is not always run at once.
 const PAUSE_MIN: Duration = Duration::from_millis(1);
 
@@ -314,11 +396,6 @@ impl Path {
             .connected
             .map(|connected| connected - connection.opened);
         let kernel = connection.tcp.and_then(|tcp| tcp.rtt_min);
-        let runs = connection.arrivals.windows(RUN + 1).filter_map(|run| {
-            let bytes: u64 = run[1..].iter().map(|arrival| arrival.bytes).sum();
-            let took = run[RUN].at - run[0].at;
-            (!took.is_zero()).then(|| bytes as f64 / took.as_secs_f64())
-        });
         Path {
             rtt: match (kernel, shaken) {
                 (Some(kernel), Some(shaken)) => Some(kernel.min(shaken)),
@@ -329,17 +406,6 @@ impl Path {
                 .tcp
                 .map(|tcp| tcp.delayed_ack)
                 .filter(|wait| !wait.is_zero()),
-            best: runs.max_by(f64::total_cmp),
-        }
-    }
-
-    /// How long so many bytes take at the best rate; without one, forever.
-    fn time_of(&self, bytes: u64) -> Duration {
-        match self.best {
-            Some(best) if best > 0.0 => {
-                Duration::try_from_secs_f64(bytes as f64 / best).unwrap_or(Duration::MAX)
-            }
-            _ => Duration::MAX,
         }
     }
 

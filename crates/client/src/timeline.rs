@@ -165,6 +165,8 @@ pub struct Try {
     pub body_bytes: u64,
     /// Whether it had to be sent again.
     pub is_repeated: bool,
+    /// How many requests were made before it on its connection.
+    pub turn: u32,
 }
 
 /// One connection.

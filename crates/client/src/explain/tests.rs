@@ -37,6 +37,7 @@ fn one(connection: usize, [asked, sent, first, last]: [u64; 4]) -> Try {
         head_bytes: 0,
         body_bytes: 0,
         is_repeated: false,
+        turn: asked as u32,
     }
 }
 
@@ -116,8 +117,9 @@ fn one_answer_in_two_windows() {
         &[
             (Cause::Connect, 20),
             (Cause::RoundTrip, 20),
-            (Cause::ServerWait, 30),
-            (Cause::Bandwidth, 3),
+            (Cause::ServerWait, 29),
+            // The first segment took its time on the line, too.
+            (Cause::Bandwidth, 4),
             (Cause::SlowStart, 19),
             (Cause::Bandwidth, 4),
         ],
@@ -170,6 +172,46 @@ fn a_request_held_in_the_buffer_is_the_clients_own_fault() {
             (Cause::RoundTrip, 20),
         ],
     );
+}
+
+#[test]
+fn answers_complete_in_one_receipt_do_not_wait_for_each_other() {
+    // Two answers end with the same bytes; the walk still reaches the page and its connection.
+    let mut second = one(0, [40, 40, 60, 60]);
+    second.turn = 41;
+    let timeline = timeline(
+        60,
+        vec![
+            object(None, 0, vec![one(0, [0, 0, 40, 40])]),
+            object(Some(0), 40, vec![one(0, [40, 40, 60, 60])]),
+            object(Some(0), 40, vec![second]),
+        ],
+        vec![connection(0, &[40, 60])],
+    );
+    check(
+        &timeline,
+        &[
+            (Cause::Connect, 20),
+            (Cause::RoundTrip, 20),
+            (Cause::RoundTrip, 20),
+        ],
+    );
+}
+
+#[test]
+fn a_line_shared_by_two_connections_is_busy_while_either_receives() {
+    // A segment each 10 ms, alternating.
+    let (odd, even): (Vec<u64>, Vec<u64>) = (4..40).map(|n| n * 10).partition(|at| at / 10 % 2 == 1);
+    let timeline = timeline(
+        390,
+        vec![
+            object(None, 0, vec![one(0, [0, 0, 40, 380])]),
+            object(None, 0, vec![one(1, [0, 0, 50, 390])]),
+        ],
+        vec![connection(0, &even), connection(0, &odd)],
+    );
+    let spans = partitions(&timeline);
+    assert!(sums(&spans)[5].1 >= Duration::from_millis(340), "{spans:?}");
 }
 
 #[test]

@@ -373,6 +373,7 @@ impl Fetch {
             head_bytes: 0,
             body_bytes: 0,
             is_repeated,
+            turn: self.timeline.connections[number].requests,
         });
         self.timeline.connections[number].requests += 1;
         let is_page = object.role == Role::Page;
