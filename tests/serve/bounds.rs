@@ -376,8 +376,8 @@ fn a_system_without_descriptors_is_outlived(strategy: Strategy) {
     let server = Launch::wrapped(strategy, "ulimit -n 1024")
         .root(tree.path())
         .start();
-    let mut inside = server.connect();
-    assert_eq!(inside.get("/a.txt").text(), "a");
+    let mut first = server.connect();
+    assert_eq!(first.get("/a.txt").text(), "a");
     let limit = |most: usize| {
         let changed = std::process::Command::new("prlimit")
             .args([format!("--pid={}", server.pid()), format!("--nofile={most}:")])
@@ -392,21 +392,34 @@ fn a_system_without_descriptors_is_outlived(strategy: Strategy) {
         println!("skipped: prlimit(1) is not there or refused");
         return;
     }
-    if server.started["listeners"][0]["io"] == "uring" {
-        assert_eq!(server.connect().get("/a.txt").text(), "a");
-    }
-    let mut outside = server.connect();
-    outside.send(head("GET", "/a.txt", &[]));
-    eventually("it says so", || {
+    // A descriptor that was open only while the first was answered has left a place below the limit, and a ring has an
+    // accept armed that goes by the limit before: who gets in fills that place.
+    let says_so = || {
         let stderr = server.stderr();
-        (stderr.contains("out of descriptors") && stderr.contains("\"errno\":24")).then_some(())
-    });
-    let (cpu, began) = (server.cpu(), Instant::now());
-    outside.patience(Duration::from_secs(1));
-    assert!(outside.is_silent());
-    let (spent, passed) = (server.cpu() - cpu, began.elapsed());
+        stderr.contains("out of descriptors") && stderr.contains("\"errno\":24")
+    };
+    let mut inside = vec![first];
+    let (mut outside, spent, passed) = loop {
+        let mut next = server.connect();
+        next.send(head("GET", "/a.txt", &[]));
+        next.patience(Duration::from_millis(50));
+        eventually("an answer, or that it is out of descriptors", || {
+            (!next.is_silent() || says_so()).then_some(())
+        });
+        let (cpu, began) = (server.cpu(), Instant::now());
+        next.patience(Duration::from_secs(1));
+        if next.is_silent() {
+            break (next, server.cpu() - cpu, began.elapsed());
+        }
+        assert_eq!(next.receive("GET").text(), "a");
+        inside.push(next);
+        assert!(inside.len() < 10, "the limit does not hold");
+    };
+    assert!(says_so());
     assert!(spent < passed / 2, "{spent:?} of processor time in {passed:?}");
-    assert_eq!(inside.get("/a.txt").text(), "a", "those inside are served");
+    for connection in &mut inside {
+        assert_eq!(connection.get("/a.txt").text(), "a", "those inside are served");
+    }
     assert!(limit(1024));
     outside.patience(crate::process::PATIENCE);
     assert_eq!(outside.receive("GET").text(), "a");
