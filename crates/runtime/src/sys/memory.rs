@@ -1,4 +1,5 @@
-//! Memory that a process shares with those it forks, and runs of words in it or in memory of its own.
+//! Memory that a process shares with those it forks, runs of words in it or in memory of its own, and the return of what
+//! the allocator keeps.
 
 use std::ops::Range;
 use std::ptr::NonNull;
@@ -105,5 +106,14 @@ impl Run {
     pub(crate) fn words(&self) -> &[AtomicU64] {
         // SAFETY: start and length were taken of a slice of this memory, which neither moves nor ends before `self`.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len) }
+    }
+}
+
+/// Asks the allocator to return unused pages of all its arenas; nothing where it has no such call.
+pub(crate) fn trim() {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: it takes no pointer, may be called from any thread, and changes nothing that is in use.
+    unsafe {
+        libc::malloc_trim(0);
     }
 }
