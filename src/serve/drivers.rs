@@ -146,8 +146,8 @@ impl Drivers {
 
     fn take_over(&self, server: &Arc<Server>, all: &[&Sockets], choice: &Choice) -> Result<Group, Failure> {
         let mut listeners = Vec::new();
-        for sockets in all {
-            let again = Listener::again(sockets, self.how, sockets::queues(choice));
+        for parts in by_address(all) {
+            let again = Listener::again(&parts, self.how, sockets::queues(choice));
             listeners.extend(again.map_err(|error| refused("a listening socket", &error))?);
         }
         let handle = drivers::serve(choice.strategy()?, &listeners, server, limits(&self.shares))
@@ -223,6 +223,30 @@ impl Group {
             handle,
         }
     }
+}
+
+/// Those of one address together, what is not surplus first. What a service manager passed stays apart: each of its
+/// sockets is one it knows.
+fn by_address<'s>(all: &[&'s Sockets]) -> Vec<Vec<&'s Sockets>> {
+    let mut groups: Vec<Vec<&Sockets>> = Vec::new();
+    for &sockets in all {
+        let same = groups.iter_mut().find(|group| {
+            let passed = |one: &Sockets| one.origin() == Origin::Passed;
+            !passed(sockets) && !passed(group[0]) && group[0].address() == sockets.address()
+        });
+        match same {
+            Some(group) => {
+                let at = if matches!(sockets.origin(), Origin::Surplus(_)) {
+                    group.len()
+                } else {
+                    0
+                };
+                group.insert(at, sockets);
+            }
+            None => groups.push(vec![sockets]),
+        }
+    }
+    groups
 }
 
 /// Whether these are sockets of this address, the port the system chose included.

@@ -81,6 +81,32 @@ fn a_strategy_changes_under_load_without_a_request_lost() {
 }
 
 #[test]
+fn changing_back_and_forth_leaves_no_socket_behind() {
+    let tree = tree();
+    let (server, socket) = with_socket(Strategy::LOOPS, &tree, &[]);
+    let listening = || {
+        let port = format!(":{:04X}", server.address.port());
+        let table = std::fs::read_to_string("/proc/net/tcp").expect("/proc");
+        let fields = table
+            .lines()
+            .map(|line| line.split_whitespace().collect::<Vec<_>>());
+        fields
+            .filter(|fields| fields.len() > 3 && fields[1].ends_with(&port) && fields[3] == "0A")
+            .count()
+    };
+    for _ in 0..4 {
+        for (concurrency, workers) in [("loop", "1"), ("loops", "2"), ("pool", "4"), ("loops", "2")] {
+            let (code, text) = ctl(&socket, &["strategy", concurrency, "--workers", workers]);
+            assert_eq!(code, 0, "{text}");
+            assert_eq!(server.connect().get("/a.txt").status, 200);
+        }
+    }
+    eventually("a socket for each worker, and no more", || {
+        (status(&socket)["retiring"] == 0 && listening() == 2).then_some(())
+    });
+}
+
+#[test]
 fn an_idle_connection_is_left_to_ask_once_more() {
     let tree = tree();
     let (mut server, socket) = with_socket(Strategy::LOOPS, &tree, &[]);

@@ -108,14 +108,20 @@ impl Listener {
     }
 
     /// Listens once more on the sockets of an address, for a strategy that takes over from another: `queues` of
-    /// them to each listener, so that every socket gets somebody who accepts. None if they are closed.
+    /// them to each listener, so that every socket gets somebody who accepts. None if they are closed. `parts` are all
+    /// that were told apart when the strategy before had fewer queues than there are sockets, what is not surplus
+    /// first; taken one by one, each would be filled up with sockets of its own, more at every change.
     ///
     /// # Errors
     /// What the system says to a socket's address.
-    pub fn again(sockets: &Sockets, how: Listening, queues: usize) -> std::io::Result<Vec<Listener>> {
+    pub fn again(parts: &[&Sockets], how: Listening, queues: usize) -> std::io::Result<Vec<Listener>> {
         let mut listeners = Vec::new();
-        let mut origin = sockets.origin();
-        for some in sockets.living().chunks(queues.max(1)) {
+        let Some(first) = parts.first() else {
+            return Ok(listeners);
+        };
+        let mut origin = first.origin();
+        let living: Vec<_> = parts.iter().flat_map(|sockets| sockets.living()).collect();
+        for some in living.chunks(queues.max(1)) {
             let [fd, further @ ..] = some else { continue };
             let address =
                 SocketAddr::try_from(rustix::net::getsockname(fd)?).map_err(|_| Errno::AFNOSUPPORT)?;
