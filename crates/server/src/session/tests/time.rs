@@ -57,6 +57,22 @@ fn a_drain_does_not_wait_long_for_whom_nothing_is_owed() {
 }
 
 #[test]
+fn empty_lines_are_no_request_that_could_be_late() {
+    let mut rig = Rig::new();
+    rig.send(b"GET /digits.bin HTTP/1.1\r\nHost: a\r\n\r\n");
+    let len = rig.out.len();
+    rig.send(b"\r\n\r\n\r");
+    rig.wait(secs(19));
+    assert_eq!(rig.end, End::Open);
+    rig.wait(secs(2));
+    assert_eq!(
+        (rig.end, rig.out.len()),
+        (End::Closed, len),
+        "closed without a word"
+    );
+}
+
+#[test]
 fn the_header_time_begins_anew_with_each_request() {
     let mut rig = Rig::new();
     for _ in 0..5 {
