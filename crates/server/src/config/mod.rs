@@ -35,6 +35,7 @@ pub use host::{Host, HostName};
 pub use pattern::PathPattern;
 pub use preset::Preset;
 pub use redirect::Redirect;
+pub(crate) use redirect::spelling;
 pub use tilde::{HomeDirectory, Tilde};
 pub use values::{
     Adapt, CachePolicy, Concurrency, ErrorPages, FieldLine, IoKind, Landlock, Listen, LiveFor, LogFormat,
@@ -412,6 +413,7 @@ impl Config {
         if let Some(page) = &self.spa_fallback {
             values::site_path(page).map_err(|why| ConfigError::invalid("spa-fallback", why))?;
         }
+        redirect::all_end(&self.redirect).map_err(|why| ConfigError::invalid("redirect", why))?;
         if !self.host.is_empty() {
             for site in self.sites()? {
                 site.validate()?;
