@@ -465,11 +465,13 @@ fn read(path: &Path, preset: Option<Preset>) -> Result<Config, Failure> {
         .map_err(|error: ConfigError| Failure::Usage(error.to_string()))?;
     let folder = path.parent().unwrap_or(Path::new(""));
     let hosts = config.host.iter_mut().map(|host| &mut host.root);
-    for inner in [&mut config.root, &mut config.access_log, &mut config.control]
-        .into_iter()
-        .chain(hosts)
-        .flatten()
-    {
+    let own = [
+        &mut config.root,
+        &mut config.access_log,
+        &mut config.control,
+        &mut config.record,
+    ];
+    for inner in own.into_iter().chain(hosts).flatten() {
         if inner.as_os_str() != "-" {
             *inner = folder.join(&*inner);
         }
