@@ -355,12 +355,26 @@ impl Flags {
 
     /// Says where the root comes from that cannot be served, if a file named it.
     pub(crate) fn blame_root(&self, why: String) -> Failure {
-        let file = self.config.as_deref().filter(|_| self.root.is_none());
+        self.blame("root", why)
+    }
+
+    /// Says where the value of a key comes from that turned out wrong, if a file named it.
+    pub(crate) fn blame(&self, key: &str, why: String) -> Failure {
+        let is_flag = match key {
+            "root" => self.root.is_some(),
+            "access-log" => self.access_log.is_some(),
+            "record" => self.record.is_some(),
+            "control" => self.control.is_some(),
+            "user" => self.user.is_some(),
+            _ => false,
+        };
+        let file = self.config.as_deref().filter(|_| !is_flag);
         Failure::Usage(match file.map(|path| (path, std::fs::read_to_string(path))) {
             Some((path, Ok(text))) => {
-                ConfigError::about("root", why, &text, &path.display().to_string()).to_string()
+                ConfigError::about(key, why, &text, &path.display().to_string()).to_string()
             }
-            _ => why,
+            _ if key == "root" => why,
+            _ => format!("`--{key}`: {why}"),
         })
     }
 

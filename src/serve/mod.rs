@@ -13,6 +13,7 @@
 
 mod access_log;
 mod adaptation;
+mod check;
 mod control;
 mod descriptors;
 mod drivers;
@@ -78,7 +79,7 @@ pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<(), Failure> {
     if flags.check {
         let config = configuration(flags)?;
         choose(&config, machine::usable_cores())?;
-        return check(config, flags, voice);
+        return check::run(config, flags, voice);
     }
     let (mut predecessor, given) = Given::find()?;
     let outcome = serve(flags, voice, &mut predecessor, given);
@@ -113,7 +114,7 @@ fn serve(
         ..Herd::default()
     };
     // Before the first thread, which would keep what this one gives up.
-    let rights = Rights::give_up(&config, flags.file(), &listeners, &program, given.confined)?;
+    let rights = Rights::give_up(&config, flags, &listeners, &program, given.confined)?;
     let choice = match choice.io {
         // What root may have, the user it became may be refused.
         IoKind::Uring => choose(&config, machine::usable_cores())?,

@@ -85,7 +85,7 @@ pub(super) fn run(
     let addresses = sockets::addresses(&listeners);
     // Before the first member, which would keep what this process gives up.
     let program = Program::of_this_process();
-    let rights = Rights::give_up(&config, flags.file(), &listeners, &program, given.confined)?;
+    let rights = Rights::give_up(&config, flags, &listeners, &program, given.confined)?;
     let mut founder = Founder {
         flags,
         voice,

@@ -47,23 +47,14 @@ impl Rights {
     /// `Usage` for a user that is not there or cannot be become, `System` where the kernel refuses.
     pub(crate) fn give_up(
         config: &Config,
-        file: Option<&Path>,
+        flags: &Flags,
         listeners: &[Listener],
         program: &Program,
         inherited: Option<String>,
     ) -> Result<Rights, Failure> {
-        if let Some(user) = &config.user {
-            let refused = |error: AccountError| {
-                let text = format!("`user`: {error}");
-                match error {
-                    AccountError::NoUser(_) | AccountError::NoGroup(_) | AccountError::NotRoot(_) => {
-                        Failure::Usage(text)
-                    }
-                    _ => Failure::System(text),
-                }
-            };
-            let account = Account::find(&user.name, user.group.as_deref()).map_err(refused)?;
-            privilege::become_account(&account).map_err(refused)?;
+        let file = flags.file();
+        if let Some(account) = account(config, flags)? {
+            privilege::become_account(&account).map_err(|error| no_user(&error, flags))?;
         }
         privilege::no_new_privileges().map_err(|error| {
             Failure::System(format!(
@@ -171,6 +162,37 @@ impl Rights {
                 self.uid
             );
         }
+    }
+}
+
+/// Finds the user that is to be become, and becomes it where this is root: what is tried after that is tried with
+/// the rights that a server would have.
+///
+/// # Errors
+/// `Usage` for a user that is not there, `System` where the kernel refuses.
+pub(super) fn try_user(config: &Config, flags: &Flags) -> Result<(), Failure> {
+    match account(config, flags)? {
+        Some(account) if privilege::current().0 == 0 => {
+            privilege::become_account(&account).map_err(|error| no_user(&error, flags))
+        }
+        // A configuration may be looked at by who could not start it.
+        _ => Ok(()),
+    }
+}
+
+fn account(config: &Config, flags: &Flags) -> Result<Option<Account>, Failure> {
+    let user = config.user.as_ref();
+    user.map(|user| Account::find(&user.name, user.group.as_deref()))
+        .transpose()
+        .map_err(|error| no_user(&error, flags))
+}
+
+fn no_user(error: &AccountError, flags: &Flags) -> Failure {
+    match error {
+        AccountError::NoUser(_) | AccountError::NoGroup(_) | AccountError::NotRoot(_) => {
+            flags.blame("user", error.to_string())
+        }
+        _ => Failure::System(format!("`user`: {error}")),
     }
 }
 

@@ -89,6 +89,65 @@ fn a_configuration_is_checked_without_serving() {
     );
 }
 
+/// What a start would fail at is what a check fails at, and nothing is made by it.
+#[test]
+fn a_check_looks_at_files_that_are_not_opened_yet_and_at_the_user() {
+    let tree = Tree::with(&[("site/a.txt", "a"), ("site/b.txt", "b")]);
+    let check = |line: &str| {
+        tree.write(
+            "weir.toml",
+            format!("root = 'site'\nlisten = '127.0.0.1:0'\n{line}\n"),
+        );
+        let config = tree.join("weir.toml").display().to_string();
+        let (code, _, err) = weir(&["serve", "--check", "--config", &config]);
+        (code, err, config)
+    };
+    for (line, key, fragment) in [
+        (
+            "access-log = 'lost/access.log'",
+            "access-log",
+            "there is no folder `",
+        ),
+        ("access-log = 'site'", "access-log", "is a directory"),
+        ("access-log = 'site/a.txt/log'", "access-log", "Not a directory"),
+        ("record = 'lost/sensors.jsonl'", "record", "there is no folder `"),
+        ("control = 'lost/control'", "control", "there is no folder `"),
+        ("control = 'site/a.txt'", "control", "is no socket"),
+        (
+            "user = 'nobody-of-that-name'",
+            "user",
+            "there is no user `nobody-of-that-name`",
+        ),
+        (
+            "user = 'root:no-such-group'",
+            "user",
+            "there is no group `no-such-group`",
+        ),
+    ] {
+        let (code, err, config) = check(line);
+        assert_eq!(code, USAGE, "{line}: {err}");
+        let place = format!("{config}:3: `{key}`: ");
+        assert!(err.contains(&place) && err.contains(fragment), "{line}: {err}");
+    }
+    for line in [
+        "access-log = 'access.log'",
+        "access-log = 'site/b.txt'",
+        "access-log = '-'",
+        "record = 'sensors.jsonl'",
+        "control = 'control'",
+        "user = 'root'",
+    ] {
+        let (code, err, _) = check(line);
+        assert_eq!(code, NO_ERROR, "{line}: {err}");
+    }
+    for name in ["access.log", "sensors.jsonl", "control"] {
+        assert!(!tree.join(name).exists(), "{name} was made");
+    }
+    let (code, _, err) = weir(&["serve", "--check", "--access-log", "/nowhere/access.log"]);
+    assert_eq!(code, USAGE, "{err}");
+    assert!(err.contains("`--access-log`: "), "{err}");
+}
+
 #[test]
 fn errors_name_the_offender_and_what_to_do() {
     let tree = Tree::with(&[("file.txt", "x")]);

@@ -299,12 +299,21 @@ pub fn beyond_reach(directory: &Path) -> Option<io::Error> {
 /// Whether `path`, or its folder while it does not exist, can be written by this process as it is now:
 /// what an access log must still be after a rotation.
 pub fn can_make(path: &Path) -> bool {
-    let folder = path
-        .parent()
-        .filter(|folder| !folder.as_os_str().is_empty())
-        .unwrap_or(Path::new("."));
     let access = rustix::fs::Access::WRITE_OK | rustix::fs::Access::EXEC_OK;
-    rustix::fs::access(folder, access).is_ok()
+    let folder = folder(path);
+    folder.is_dir() && rustix::fs::access(folder, access).is_ok()
+}
+
+/// Whether the file at `path` can be written by this process as it is now.
+pub fn can_write(path: &Path) -> bool {
+    rustix::fs::access(path, rustix::fs::Access::WRITE_OK).is_ok()
+}
+
+/// The folder a file is in, or would be.
+pub fn folder(path: &Path) -> &Path {
+    path.parent()
+        .filter(|folder| !folder.as_os_str().is_empty())
+        .unwrap_or(Path::new("."))
 }
 
 #[cfg(test)]
