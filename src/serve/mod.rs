@@ -50,6 +50,7 @@ use server::site::{OpenError, Source};
 use server::{About, Additions, Herd, LogSink, Server};
 use sockets::Given;
 use std::io::{self, Write};
+use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 use std::sync::Arc;
 use strategy::{Choice, choose};
@@ -210,16 +211,16 @@ fn configuration(flags: &Flags) -> Result<Config, Failure> {
     Ok(config)
 }
 
-/// `--check`: everything that can be known without listening.
-fn check(config: Config, flags: &Flags, voice: &Voice) -> Result<(), Failure> {
-    let root = config.root.clone();
-    open(config, Herd::default(), None, flags)?;
-    if voice.json {
-        println!(
-            "{}",
-            serde_json::json!({ "event": "checked", "valid": true, "root": root })
-        );
-        return Ok(());
+/// The same for a server that runs.
+fn configuration_again(flags: &Flags) -> Result<Config, Failure> {
+    let is_pipe = |file: &Path| file.metadata().is_ok_and(|found| found.file_type().is_fifo());
+    match flags.file().filter(|file| is_pipe(file)) {
+        // Nobody may be writing it, and waiting for that no signal would be heard.
+        Some(pipe) => Err(Failure::Usage(format!(
+            "the configuration `{}` is a pipe, which only a start can read; give a file with --config",
+            pipe.display()
+        ))),
+        None => configuration(flags),
     }
     let what = root
         .as_deref()
@@ -496,7 +497,7 @@ impl Operator<'_> {
     }
 
     fn try_reload(&mut self) -> Result<(), Failure> {
-        let mut next = configuration(self.flags)?;
+        let mut next = configuration_again(self.flags)?;
         let choice = match self.member() {
             // It goes on being what it is.
             Some(_) => choose(&self.server.config(), machine::usable_cores())?,

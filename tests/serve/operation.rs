@@ -172,6 +172,45 @@ fn errors_name_the_offender_and_what_to_do() {
     assert_eq!(code, USAGE, "{err}");
 }
 
+/// Clocks are read through the kernel's vDSO where there is one, and valgrind hides it.
+#[test]
+fn it_runs_under_valgrind() {
+    let run = Command::new("valgrind")
+        .args(["--tool=none", env!("CARGO_BIN_EXE_weir"), "serve", "--check"])
+        .output();
+    let Ok(output) = run else {
+        println!("skipped: valgrind is not installed");
+        return;
+    };
+    let err = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{:?}: {err}", output.status);
+}
+
+/// A pipe that nobody writes would be waited for, and no signal heard.
+#[test]
+fn a_configuration_that_has_become_a_pipe_holds_up_nobody() {
+    let tree = Tree::with(&[
+        ("site/a.txt", "a"),
+        ("weir.toml", "root = 'site'\nlisten = '127.0.0.1:0'\n"),
+    ]);
+    for strategy in [Strategy::LOOPS, Strategy::PROCESS_LOOPS] {
+        tree.replace("weir.toml", "root = 'site'\nlisten = '127.0.0.1:0'\n");
+        let config = tree.join("weir.toml");
+        let launch = Launch::new(strategy).args(["--config".as_ref(), config.as_os_str()]);
+        let mut server = launch.start();
+        std::fs::remove_file(&config).expect("our own file");
+        let made = Command::new("mkfifo").arg(&config).status().expect("mkfifo(1)");
+        assert!(made.success());
+        server.signal("HUP");
+        eventually("it says so", || {
+            let said = server.stderr();
+            (said.contains("not reloaded") && said.contains("is a pipe")).then_some(())
+        });
+        assert_eq!(server.connect().get("/a.txt").text(), "a");
+        assert_eq!(server.stop(), 0);
+    }
+}
+
 #[test]
 fn a_misspelt_variable_is_pointed_out() {
     let tree = Tree::with(&[("a.txt", "a")]);
