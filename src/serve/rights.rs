@@ -9,7 +9,7 @@ use crate::cli::serve::Flags;
 use runtime::inherit::Program;
 use runtime::listen::Listener;
 use runtime::privilege::{self, Account, AccountError, Reach};
-use server::config::{Config, Landlock};
+use server::config::{Concurrency, Config, Landlock};
 use server::site::Logins;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -220,9 +220,16 @@ fn words(reach: &Reach) -> String {
     };
     let ports: Vec<String> = reach.ports.iter().map(u16::to_string).collect();
     format!(
-        "reads {}; writes {}; binds {}",
+        "reads {}; writes {}; {}binds {}",
         own(&reach.read),
         own(&reach.write),
+        match &*reach.programs {
+            [] => String::new(),
+            programs => format!(
+                "executes, and so reads, what is in {} for an upgrade in place; ",
+                own(programs)
+            ),
+        },
         if ports.is_empty() {
             "nothing".to_owned()
         } else {
@@ -258,8 +265,12 @@ fn reach(
     read.extend(file.map(folder));
     let mut read: Vec<PathBuf> = read.into_iter().collect();
     read.extend(SYSTEM_READ.map(PathBuf::from));
-    let mut execute: Vec<PathBuf> = SYSTEM_EXECUTE.map(PathBuf::from).into();
-    execute.extend(around(program.path()));
+    // The next process of an upgrade in place; one whose workers are processes is never followed so.
+    let is_followed = !matches!(
+        config.concurrency,
+        Concurrency::ProcessLoops | Concurrency::Processes
+    );
+    let programs = is_followed.then(|| around(program.path())).into_iter().flatten();
     let log = config.access_log.as_deref().filter(|log| *log != Path::new("-"));
     let write = log.map(|log| {
         // A device or a pipe is itself meant, not what lies beside it.
@@ -276,7 +287,8 @@ fn reach(
     ports.dedup();
     Reach {
         read,
-        execute,
+        execute: SYSTEM_EXECUTE.map(PathBuf::from).into(),
+        programs: programs.collect(),
         write,
         sockets: config.control.as_deref().map(folder).into_iter().collect(),
         ports,

@@ -376,6 +376,26 @@ fn files_elsewhere_are_out_of_reach() {
     });
 }
 
+/// What lies beside the program can be read, as it could not be executed otherwise: then it must be said.
+#[test]
+fn the_folder_of_the_program_is_within_reach_for_an_upgrade_only_and_that_is_said() {
+    let tree = Tree::with(&[("site/a.txt", "content")]);
+    let folder = Path::new(env!("CARGO_BIN_EXE_weir")).parent().expect("a folder");
+    for (strategy, is_named) in [(Strategy::LOOPS, true), (Strategy::PROCESS_LOOPS, false)] {
+        for how in ["root", "auto"] {
+            let launch = Launch::new(strategy).root(&tree.join("site"));
+            let server = launch.args(["--landlock", how]).start();
+            let said = server.started["rights"]["landlock"].to_string();
+            if said.contains("no Landlock") {
+                println!("skipped: {said}");
+                return;
+            }
+            let names = said.contains(&format!("reads, what is in {} for an upgrade", folder.display()));
+            assert_eq!(names, is_named, "{strategy:?}: {said}");
+        }
+    }
+}
+
 #[test]
 fn what_follows_a_confined_process_cannot_reach_more() {
     let tree = Tree::with(&[("here/site/a.txt", "content"), ("elsewhere/site/a.txt", "other")]);

@@ -191,6 +191,8 @@ pub struct Reach {
     pub read: Vec<PathBuf>,
     /// Read and executed, or loaded by a program.
     pub execute: Vec<PathBuf>,
+    /// Programs in these can be executed. That takes leave to read the files, by Landlock's rules, but not to list them.
+    pub programs: Vec<PathBuf>,
     /// Files in these can be made and written.
     pub write: Vec<PathBuf>,
     /// Sockets in these can be made, and anything be removed, so that one of another process is replaced.
@@ -237,6 +239,7 @@ pub fn confine(reach: &Reach) -> io::Result<Confinement> {
         &[
             (&reach.read, read),
             (&reach.execute, read | AccessFs::Execute),
+            (&reach.programs, AccessFs::ReadFile | AccessFs::Execute),
             (&reach.write, write),
             (&reach.sockets, AccessFs::MakeSock | AccessFs::RemoveFile),
         ],
