@@ -108,7 +108,7 @@ fn serve(
     let shares = Shares::of(machine::raise_descriptor_limit(), &config, &choice);
     fit(&mut config, &choice, &shares);
     let listeners = sockets::open(&config, &choice, &mut given)?;
-    let control = control(&config, &mut signals, predecessor.is_some())?;
+    let mut control = control(&config, &mut signals, predecessor.is_some())?;
     let adaptation = Adaptation::start(&config)?;
     let herd = Herd {
         knobs: adaptation::knobs(adaptation.is_some())?,
@@ -146,6 +146,11 @@ fn serve(
         rights: &rights,
         took: clock::now().since(began),
     };
+    // Before whoever waits for the report may ask.
+    if let Some(Err(error)) = control.as_mut().map(Control::appear) {
+        // It serves all the same; the other's socket stays as long as the other.
+        tracing::error!("`weir ctl` will not reach this process: {error}");
+    }
     announce(&started, voice);
     match predecessor.take() {
         // It tells the service manager, which would not believe this process yet.
@@ -366,6 +371,7 @@ impl Operator<'_> {
                         upgrade.give_up("this process was told to stop");
                         manager::stopping();
                     }
+                    self.answer_no_more(signals);
                     // It is one too many; the others take its connections.
                     if self.member().is_some_and(|member| !member.are_all_leaving()) {
                         return self.drain(signals, workers);
@@ -401,6 +407,7 @@ impl Operator<'_> {
                     manager::followed_by(pid);
                     // Signs of life are the other's to give now.
                     *heart = Heart::start(None, clock::now());
+                    self.answer_no_more(signals);
                     // Nobody is refused, as another takes the connections, so nobody needs warning.
                     return self.drain(signals, workers);
                 }
@@ -438,6 +445,14 @@ impl Operator<'_> {
             Wish::Reload => Some(Signal::Reload),
             Wish::ReopenLogs => Some(Signal::ReopenLogs),
             Wish::Stop => Some(Signal::Stop),
+        }
+    }
+
+    /// Closes the control socket. From here on nobody listens to it, and one who asks would wait for nothing.
+    fn answer_no_more(&mut self, signals: &mut Signals) {
+        signals.watch_nothing_else();
+        if let Role::Whole { control, .. } = &mut self.role {
+            *control = None;
         }
     }
 

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 /// What the kernel may take to end a process that has nothing left to do: closing an inotify descriptor
 /// waits for a worker of the kernel that all processes share, seconds on a busy machine.
-const ENDING: Duration = Duration::from_secs(90);
+pub(crate) const ENDING: Duration = Duration::from_secs(90);
 
 /// A server and those that follow it; all of them are gone when this is dropped.
 pub(crate) struct Line {
