@@ -188,6 +188,8 @@ fn fit(config: &mut Config, choice: &Choice, shares: &Shares) {
     };
     // Instances of inotify are few (fs.inotify.max_user_instances), and those processes many.
     config.change_events = choice.concurrency != Concurrency::Processes;
+    // All listeners are of that kind.
+    config.deferred = Listening::DEFERRED;
 }
 
 /// What the server shows of itself beyond what it knows.

@@ -178,6 +178,25 @@ fn a_head_that_does_not_end_is_408(strategy: Strategy) {
     mute.expect_close();
 }
 
+/// The kernel keeps a connection that says nothing from the server for a second (`TCP_DEFER_ACCEPT`): that is part of its
+/// time, not added to it.
+#[test]
+fn who_says_nothing_has_the_header_timeout_and_no_more() {
+    let tree = tree();
+    let timeout = Duration::from_secs(2);
+    let server = launch(Strategy::LOOPS, &tree, &["--header-timeout", "2s"]);
+    // Other work on the machine can only make it later.
+    eventually("one is closed in time", || {
+        let began = Instant::now();
+        let mut mute = server.connect();
+        mute.patience(NOTICED);
+        mute.expect_close();
+        let took = began.elapsed();
+        assert!(took > timeout - Duration::from_millis(100), "{took:?}");
+        (took < timeout + Duration::from_millis(700)).then_some(())
+    });
+}
+
 fn an_idle_connection_is_closed_in_silence(strategy: Strategy) {
     let tree = tree();
     let server = launch(

@@ -188,6 +188,10 @@ pub struct Config {
     /// processes decides it, as instances of inotify are few.
     #[serde(skip)]
     pub change_events: bool,
+
+    /// See [`Limits::deferred`]. Not read from the file either: whoever listens knows it.
+    #[serde(skip)]
+    pub deferred: Duration,
 }
 
 impl Default for Config {
@@ -248,6 +252,7 @@ impl Default for Config {
             drain_delay: Duration::ZERO,
             behavior: Behavior::default(),
             change_events: true,
+            deferred: Duration::ZERO,
         }
     }
 }
@@ -441,6 +446,7 @@ impl Config {
             request_burst: self.max_request_burst,
             ranges: self.max_ranges,
             header_timeout: self.header_timeout,
+            deferred: self.deferred,
             idle_timeout: self.idle_timeout,
             early_close: (!self.behavior.early_close.is_zero()).then_some(self.behavior.early_close),
             body_timeout: self.body_timeout,

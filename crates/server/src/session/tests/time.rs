@@ -20,6 +20,28 @@ fn a_connection_that_says_nothing_is_closed_silently() {
     assert_eq!((rig.end, rig.out.len()), (End::Closed, 0));
 }
 
+/// What the kernel has kept from the server has passed for the client.
+#[test]
+fn the_time_before_accept_counts_for_who_says_nothing() {
+    let deferred = |span: Duration| Rig::with(|config| config.deferred = span);
+    let mut rig = deferred(secs(1));
+    rig.wait(Duration::from_millis(18_900));
+    assert_eq!(rig.end, End::Open);
+    rig.wait(Duration::from_millis(200));
+    assert_eq!((rig.end, rig.out.len()), (End::Closed, 0));
+
+    let mut rig = deferred(secs(1));
+    rig.send(b"GET / HTTP/1.1\r\n");
+    rig.wait(Duration::from_millis(19_900));
+    assert_eq!(rig.end, End::Open, "a head has its whole time");
+    rig.wait(Duration::from_millis(200));
+    assert!(rig.text().starts_with("HTTP/1.1 408 "), "{}", rig.text());
+
+    let mut rig = deferred(secs(30));
+    rig.wait(Duration::from_millis(1));
+    assert_eq!(rig.end, End::Closed, "its time was over when it came");
+}
+
 #[test]
 fn a_byte_now_and_then_buys_no_time() {
     let mut rig = Rig::new();
