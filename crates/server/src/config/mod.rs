@@ -399,7 +399,11 @@ impl Config {
                 ));
             }
         }
-        if self.index.iter().any(|n| n.is_empty() || n.contains('/')) {
+        if self
+            .index
+            .iter()
+            .any(|n| matches!(&**n, "" | "." | "..") || n.contains(['/', '\0']))
+        {
             return Err(ConfigError::invalid(
                 "index",
                 "an index is a file name without `/`, as in \"index.html\"",

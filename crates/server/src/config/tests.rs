@@ -95,6 +95,18 @@ fn errors_name_file_line_key_and_the_nearest_valid() {
             "w.toml:1: `spa-fallback`: `//evil` is no path of the site; write it percent-encoded from the root, as in /404.html",
         ),
         (
+            "listing = true\nspa-fallback = \"/%zz\"",
+            "w.toml:2: `spa-fallback`: `/%zz` is no path of the site; write it percent-encoded from the root, as in /404.html",
+        ),
+        (
+            "[error-pages]\n404 = '/a%2fb'",
+            "w.toml:2: `404`: `/a%2fb` is no path of the site; write it percent-encoded from the root, as in /404.html",
+        ),
+        (
+            "index = ['index.html', '..']",
+            "w.toml:1: `index`: an index is a file name without `/`, as in \"index.html\"",
+        ),
+        (
             "[[host]]\nnames = [\"a.test\"]\nindx = []",
             "w.toml:3: unknown key `indx`; did you mean `index`?",
         ),
