@@ -4,7 +4,9 @@
 //! ```text
 //!   start ──▶ RUNNING ── HUP: read again, validate ──▶ RUNNING (new, or old and a complaint)
 //!                │ ───── USR1: open the log again ───▶ RUNNING
-//!                │ ───── USR2: start the new program ─▶ RUNNING, until it serves: then DRAINING
+//!                │ ───── USR2: start the new program ─▶ RUNNING, until it serves: then
+//!                │                            RETIRING ── who is idle may ask once more ──▶ DRAINING
+//!                │                                        (until a second before the grace is over, or TERM or INT)
 //!                │ TERM, INT
 //!                ▼
 //!            DRAINING ── all done, grace over, or a second TERM or INT ──▶ CLOSING THE LOG
@@ -65,6 +67,8 @@ const DEMO_MODIFIED: UnixTime = UnixTime {
 const DEMO_NOT_FOUND: (&str, &str) = ("404", "/404.html");
 /// How long those are still let in who had begun to connect when a stop was asked for.
 const LAST_CALL: Duration = Duration::from_millis(20);
+/// What is left of the grace when those who are idle at a server that was followed are let go without a further answer.
+const LAST_ANSWERS: Duration = Duration::from_secs(1);
 /// How often a draining server looks whether all is done.
 const DRAIN_TICK: Duration = Duration::from_millis(10);
 /// What a log has to write its last lines, even if the connections took all patience there was.
@@ -229,11 +233,6 @@ fn configuration_again(flags: &Flags) -> Result<Config, Failure> {
         ))),
         None => configuration(flags),
     }
-    let what = root
-        .as_deref()
-        .map_or("the embedded site".into(), Path::to_string_lossy);
-    println!("the configuration is valid; it serves {what}");
-    Ok(())
 }
 
 fn open(config: Config, herd: Herd, log: Option<&Arc<AccessLog>>, flags: &Flags) -> Result<Server, Failure> {
@@ -411,7 +410,7 @@ impl Operator<'_> {
                     *heart = Heart::start(None, clock::now());
                     self.answer_no_more(signals);
                     // Nobody is refused, as another takes the connections, so nobody needs warning.
-                    return self.drain(signals, workers);
+                    return self.retire(signals, workers);
                 }
                 heart.beat(clock::now());
             }
@@ -562,13 +561,44 @@ impl Operator<'_> {
         self.delay(signals, LAST_CALL)
     }
 
+    /// What comes before draining where another process takes the connections: whoever is idle may ask once more
+    /// within the grace, and is told that the answer is the last.
+    fn retire(&mut self, signals: &mut Signals, workers: &Drivers) -> Result<Instant, Failure> {
+        let grace = self.server.config().grace;
+        self.server.set_ready(false);
+        say_stopping(workers.open(), grace);
+        let until = clock::now() + grace;
+        let gentle_until = clock::now() + (grace - LAST_ANSWERS.min(grace / 2));
+        workers.retire();
+        while !workers.is_finished() && clock::now() < gentle_until {
+            let signal = signals
+                .wait(Some(DRAIN_TICK))
+                .map_err(|error| refused("poll", &error))?;
+            self.role.beat(clock::now());
+            if signal == Some(Signal::Stop) {
+                break;
+            }
+        }
+        self.finish(signals, workers, until.since(clock::now()))
+    }
+
     fn drain(&mut self, signals: &mut Signals, workers: &Drivers) -> Result<Instant, Failure> {
         let grace = self.server.config().grace;
         self.server.set_ready(false);
-        let mut until = clock::now() + grace;
         if self.member().is_none() {
             say_stopping(workers.open(), grace);
         }
+        self.finish(signals, workers, grace)
+    }
+
+    /// Waits until all is done that is owed, at the most this long.
+    fn finish(
+        &mut self,
+        signals: &mut Signals,
+        workers: &Drivers,
+        grace: Duration,
+    ) -> Result<Instant, Failure> {
+        let mut until = clock::now() + grace;
         workers.drain(grace);
         while !workers.is_finished() {
             let signal = signals
