@@ -186,6 +186,24 @@ fn it_runs_under_valgrind() {
     assert!(output.status.success(), "{:?}: {err}", output.status);
 }
 
+#[test]
+fn paths_of_a_file_are_relative_to_it() {
+    let tree = Tree::with(&[
+        ("site/a.txt", "a"),
+        (
+            "weir.toml",
+            "root = 'site'\naccess-log = 'access.log'\ncontrol = 'control'\nrecord = 'sensors.jsonl'\n",
+        ),
+    ]);
+    let config = tree.join("weir.toml");
+    let launch = Launch::new(Strategy::LOOPS).args(["--config".as_ref(), config.as_os_str()]);
+    let server = launch.start();
+    assert_eq!(server.connect().get("/a.txt").text(), "a");
+    for name in ["access.log", "control", "sensors.jsonl"] {
+        assert!(tree.join(name).exists(), "{name} is elsewhere");
+    }
+}
+
 /// A pipe that nobody writes would be waited for, and no signal heard.
 #[test]
 fn a_configuration_that_has_become_a_pipe_holds_up_nobody() {
