@@ -355,12 +355,26 @@ impl Flags {
 
     /// Says where the root comes from that cannot be served, if a file named it.
     pub(crate) fn blame_root(&self, why: String) -> Failure {
-        let file = self.config.as_deref().filter(|_| self.root.is_none());
+        self.blame("root", why)
+    }
+
+    /// Says where the value of a key comes from that turned out wrong, if a file named it.
+    pub(crate) fn blame(&self, key: &str, why: String) -> Failure {
+        let is_flag = match key {
+            "root" => self.root.is_some(),
+            "access-log" => self.access_log.is_some(),
+            "record" => self.record.is_some(),
+            "control" => self.control.is_some(),
+            "user" => self.user.is_some(),
+            _ => false,
+        };
+        let file = self.config.as_deref().filter(|_| !is_flag);
         Failure::Usage(match file.map(|path| (path, std::fs::read_to_string(path))) {
             Some((path, Ok(text))) => {
-                ConfigError::about("root", why, &text, &path.display().to_string()).to_string()
+                ConfigError::about(key, why, &text, &path.display().to_string()).to_string()
             }
-            _ => why,
+            _ if key == "root" => why,
+            _ => format!("`--{key}`: {why}"),
         })
     }
 
@@ -465,11 +479,13 @@ fn read(path: &Path, preset: Option<Preset>) -> Result<Config, Failure> {
         .map_err(|error: ConfigError| Failure::Usage(error.to_string()))?;
     let folder = path.parent().unwrap_or(Path::new(""));
     let hosts = config.host.iter_mut().map(|host| &mut host.root);
-    for inner in [&mut config.root, &mut config.access_log, &mut config.control]
-        .into_iter()
-        .chain(hosts)
-        .flatten()
-    {
+    let own = [
+        &mut config.root,
+        &mut config.access_log,
+        &mut config.control,
+        &mut config.record,
+    ];
+    for inner in own.into_iter().chain(hosts).flatten() {
         if inner.as_os_str() != "-" {
             *inner = folder.join(&*inner);
         }

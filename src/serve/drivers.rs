@@ -186,6 +186,11 @@ impl Drivers {
         self.all().for_each(|handle| handle.drain(grace));
     }
 
+    /// See [`Handle::retire`].
+    pub(super) fn retire(&self) {
+        self.all().for_each(Handle::retire);
+    }
+
     /// See [`Handle::stop`].
     pub(super) fn stop(&self) {
         self.all().for_each(Handle::stop);

@@ -4,7 +4,9 @@
 //! ```text
 //!   start ──▶ RUNNING ── HUP: read again, validate ──▶ RUNNING (new, or old and a complaint)
 //!                │ ───── USR1: open the log again ───▶ RUNNING
-//!                │ ───── USR2: start the new program ─▶ RUNNING, until it serves: then DRAINING
+//!                │ ───── USR2: start the new program ─▶ RUNNING, until it serves: then
+//!                │                            RETIRING ── who is idle may ask once more ──▶ DRAINING
+//!                │                                        (until a second before the grace is over, or TERM or INT)
 //!                │ TERM, INT
 //!                ▼
 //!            DRAINING ── all done, grace over, or a second TERM or INT ──▶ CLOSING THE LOG
@@ -13,6 +15,7 @@
 
 mod access_log;
 mod adaptation;
+mod check;
 mod control;
 mod descriptors;
 mod drivers;
@@ -49,6 +52,7 @@ use server::site::{OpenError, Source};
 use server::{About, Additions, Herd, LogSink, Server};
 use sockets::Given;
 use std::io::{self, Write};
+use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 use std::sync::Arc;
 use strategy::{Choice, choose};
@@ -63,6 +67,8 @@ const DEMO_MODIFIED: UnixTime = UnixTime {
 const DEMO_NOT_FOUND: (&str, &str) = ("404", "/404.html");
 /// How long those are still let in who had begun to connect when a stop was asked for.
 const LAST_CALL: Duration = Duration::from_millis(20);
+/// What is left of the grace when those who are idle at a server that was followed are let go without a further answer.
+const LAST_ANSWERS: Duration = Duration::from_secs(1);
 /// How often a draining server looks whether all is done.
 const DRAIN_TICK: Duration = Duration::from_millis(10);
 /// What a log has to write its last lines, even if the connections took all patience there was.
@@ -78,7 +84,7 @@ pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<(), Failure> {
     if flags.check {
         let config = configuration(flags)?;
         choose(&config, machine::usable_cores())?;
-        return check(config, flags, voice);
+        return check::run(config, flags, voice);
     }
     let (mut predecessor, given) = Given::find()?;
     let outcome = serve(flags, voice, &mut predecessor, given);
@@ -106,14 +112,14 @@ fn serve(
     let shares = Shares::of(machine::raise_descriptor_limit(), &config, &choice);
     fit(&mut config, &choice, &shares);
     let listeners = sockets::open(&config, &choice, &mut given)?;
-    let control = control(&config, &mut signals, predecessor.is_some())?;
+    let mut control = control(&config, &mut signals, predecessor.is_some())?;
     let adaptation = Adaptation::start(&config)?;
     let herd = Herd {
         knobs: adaptation::knobs(adaptation.is_some())?,
         ..Herd::default()
     };
     // Before the first thread, which would keep what this one gives up.
-    let rights = Rights::give_up(&config, flags.file(), &listeners, &program, given.confined)?;
+    let rights = Rights::give_up(&config, flags, &listeners, &program, given.confined)?;
     let choice = match choice.io {
         // What root may have, the user it became may be refused.
         IoKind::Uring => choose(&config, machine::usable_cores())?,
@@ -144,6 +150,11 @@ fn serve(
         rights: &rights,
         took: clock::now().since(began),
     };
+    // Before whoever waits for the report may ask.
+    if let Some(Err(error)) = control.as_mut().map(Control::appear) {
+        // It serves all the same; the other's socket stays as long as the other.
+        tracing::error!("`weir ctl` will not reach this process: {error}");
+    }
     announce(&started, voice);
     match predecessor.take() {
         // It tells the service manager, which would not believe this process yet.
@@ -181,6 +192,8 @@ fn fit(config: &mut Config, choice: &Choice, shares: &Shares) {
     };
     // Instances of inotify are few (fs.inotify.max_user_instances), and those processes many.
     config.change_events = choice.concurrency != Concurrency::Processes;
+    // All listeners are of that kind.
+    config.deferred = Listening::DEFERRED;
 }
 
 /// What the server shows of itself beyond what it knows.
@@ -209,22 +222,17 @@ fn configuration(flags: &Flags) -> Result<Config, Failure> {
     Ok(config)
 }
 
-/// `--check`: everything that can be known without listening.
-fn check(config: Config, flags: &Flags, voice: &Voice) -> Result<(), Failure> {
-    let root = config.root.clone();
-    open(config, Herd::default(), None, flags)?;
-    if voice.json {
-        println!(
-            "{}",
-            serde_json::json!({ "event": "checked", "valid": true, "root": root })
-        );
-        return Ok(());
+/// The same for a server that runs.
+fn configuration_again(flags: &Flags) -> Result<Config, Failure> {
+    let is_pipe = |file: &Path| file.metadata().is_ok_and(|found| found.file_type().is_fifo());
+    match flags.file().filter(|file| is_pipe(file)) {
+        // Nobody may be writing it, and waiting for that no signal would be heard.
+        Some(pipe) => Err(Failure::Usage(format!(
+            "the configuration `{}` is a pipe, which only a start can read; give a file with --config",
+            pipe.display()
+        ))),
+        None => configuration(flags),
     }
-    let what = root
-        .as_deref()
-        .map_or("the embedded site".into(), Path::to_string_lossy);
-    println!("the configuration is valid; it serves {what}");
-    Ok(())
 }
 
 fn open(config: Config, herd: Herd, log: Option<&Arc<AccessLog>>, flags: &Flags) -> Result<Server, Failure> {
@@ -366,6 +374,7 @@ impl Operator<'_> {
                         upgrade.give_up("this process was told to stop");
                         manager::stopping();
                     }
+                    self.answer_no_more(signals);
                     // It is one too many; the others take its connections.
                     if self.member().is_some_and(|member| !member.are_all_leaving()) {
                         return self.drain(signals, workers);
@@ -401,8 +410,9 @@ impl Operator<'_> {
                     manager::followed_by(pid);
                     // Signs of life are the other's to give now.
                     *heart = Heart::start(None, clock::now());
+                    self.answer_no_more(signals);
                     // Nobody is refused, as another takes the connections, so nobody needs warning.
-                    return self.drain(signals, workers);
+                    return self.retire(signals, workers);
                 }
                 heart.beat(clock::now());
             }
@@ -438,6 +448,14 @@ impl Operator<'_> {
             Wish::Reload => Some(Signal::Reload),
             Wish::ReopenLogs => Some(Signal::ReopenLogs),
             Wish::Stop => Some(Signal::Stop),
+        }
+    }
+
+    /// Closes the control socket. From here on nobody listens to it, and one who asks would wait for nothing.
+    fn answer_no_more(&mut self, signals: &mut Signals) {
+        signals.watch_nothing_else();
+        if let Role::Whole { control, .. } = &mut self.role {
+            *control = None;
         }
     }
 
@@ -497,7 +515,7 @@ impl Operator<'_> {
     }
 
     fn try_reload(&mut self) -> Result<(), Failure> {
-        let mut next = configuration(self.flags)?;
+        let mut next = configuration_again(self.flags)?;
         let choice = match self.member() {
             // It goes on being what it is.
             Some(_) => choose(&self.server.config(), machine::usable_cores())?,
@@ -545,13 +563,44 @@ impl Operator<'_> {
         self.delay(signals, LAST_CALL)
     }
 
+    /// What comes before draining where another process takes the connections: whoever is idle may ask once more
+    /// within the grace, and is told that the answer is the last.
+    fn retire(&mut self, signals: &mut Signals, workers: &Drivers) -> Result<Instant, Failure> {
+        let grace = self.server.config().grace;
+        self.server.set_ready(false);
+        say_stopping(workers.open(), grace);
+        let until = clock::now() + grace;
+        let gentle_until = clock::now() + (grace - LAST_ANSWERS.min(grace / 2));
+        workers.retire();
+        while !workers.is_finished() && clock::now() < gentle_until {
+            let signal = signals
+                .wait(Some(DRAIN_TICK))
+                .map_err(|error| refused("poll", &error))?;
+            self.role.beat(clock::now());
+            if signal == Some(Signal::Stop) {
+                break;
+            }
+        }
+        self.finish(signals, workers, until.since(clock::now()))
+    }
+
     fn drain(&mut self, signals: &mut Signals, workers: &Drivers) -> Result<Instant, Failure> {
         let grace = self.server.config().grace;
         self.server.set_ready(false);
-        let mut until = clock::now() + grace;
         if self.member().is_none() {
             say_stopping(workers.open(), grace);
         }
+        self.finish(signals, workers, grace)
+    }
+
+    /// Waits until all is done that is owed, at the most this long.
+    fn finish(
+        &mut self,
+        signals: &mut Signals,
+        workers: &Drivers,
+        grace: Duration,
+    ) -> Result<Instant, Failure> {
+        let mut until = clock::now() + grace;
         workers.drain(grace);
         while !workers.is_finished() {
             let signal = signals

@@ -28,8 +28,8 @@ use super::rights::Rights;
 use super::sockets::{self, Given};
 use super::strategy::{Choice, choose};
 use super::{
-    AccessLog, LOG_GRACE, Operator, Role, about, announce, complain_of_reload, configuration, demo_size, fit,
-    limits, open, refused, say_reloaded, say_stopping,
+    AccessLog, LOG_GRACE, Operator, Role, about, announce, complain_of_reload, configuration_again,
+    demo_size, fit, limits, open, refused, say_reloaded, say_stopping,
 };
 use crate::cli::serve::Flags;
 use crate::cli::{Failure, Voice};
@@ -85,7 +85,7 @@ pub(super) fn run(
     let addresses = sockets::addresses(&listeners);
     // Before the first member, which would keep what this process gives up.
     let program = Program::of_this_process();
-    let rights = Rights::give_up(&config, flags.file(), &listeners, &program, given.confined)?;
+    let rights = Rights::give_up(&config, flags, &listeners, &program, given.confined)?;
     let mut founder = Founder {
         flags,
         voice,
@@ -330,7 +330,7 @@ impl Founder<'_> {
     }
 
     fn reload(&mut self) -> Result<(), Failure> {
-        let mut next = configuration(self.flags)?;
+        let mut next = configuration_again(self.flags)?;
         choose(&next, machine::usable_cores())?;
         let shares = Shares::of(self.shares.total, &next, self.choice);
         fit(&mut next, self.choice, &shares);

@@ -9,7 +9,7 @@ use crate::cli::serve::Flags;
 use runtime::inherit::Program;
 use runtime::listen::Listener;
 use runtime::privilege::{self, Account, AccountError, Reach};
-use server::config::{Config, Landlock};
+use server::config::{Concurrency, Config, Landlock};
 use server::site::Logins;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -47,23 +47,14 @@ impl Rights {
     /// `Usage` for a user that is not there or cannot be become, `System` where the kernel refuses.
     pub(crate) fn give_up(
         config: &Config,
-        file: Option<&Path>,
+        flags: &Flags,
         listeners: &[Listener],
         program: &Program,
         inherited: Option<String>,
     ) -> Result<Rights, Failure> {
-        if let Some(user) = &config.user {
-            let refused = |error: AccountError| {
-                let text = format!("`user`: {error}");
-                match error {
-                    AccountError::NoUser(_) | AccountError::NoGroup(_) | AccountError::NotRoot(_) => {
-                        Failure::Usage(text)
-                    }
-                    _ => Failure::System(text),
-                }
-            };
-            let account = Account::find(&user.name, user.group.as_deref()).map_err(refused)?;
-            privilege::become_account(&account).map_err(refused)?;
+        let file = flags.file();
+        if let Some(account) = account(config, flags)? {
+            privilege::become_account(&account).map_err(|error| no_user(&error, flags))?;
         }
         privilege::no_new_privileges().map_err(|error| {
             Failure::System(format!(
@@ -174,6 +165,37 @@ impl Rights {
     }
 }
 
+/// Finds the user that is to be become, and becomes it where this is root: what is tried after that is tried with
+/// the rights that a server would have.
+///
+/// # Errors
+/// `Usage` for a user that is not there, `System` where the kernel refuses.
+pub(super) fn try_user(config: &Config, flags: &Flags) -> Result<(), Failure> {
+    match account(config, flags)? {
+        Some(account) if privilege::current().0 == 0 => {
+            privilege::become_account(&account).map_err(|error| no_user(&error, flags))
+        }
+        // A configuration may be looked at by who could not start it.
+        _ => Ok(()),
+    }
+}
+
+fn account(config: &Config, flags: &Flags) -> Result<Option<Account>, Failure> {
+    let user = config.user.as_ref();
+    user.map(|user| Account::find(&user.name, user.group.as_deref()))
+        .transpose()
+        .map_err(|error| no_user(&error, flags))
+}
+
+fn no_user(error: &AccountError, flags: &Flags) -> Failure {
+    match error {
+        AccountError::NoUser(_) | AccountError::NoGroup(_) | AccountError::NotRoot(_) => {
+            flags.blame("user", error.to_string())
+        }
+        _ => Failure::System(format!("`user`: {error}")),
+    }
+}
+
 fn confine(reach: &Reach) -> (String, bool) {
     match privilege::confine(reach) {
         Ok(privilege::Confinement::None(why)) => (format!("no Landlock: {why}"), false),
@@ -198,9 +220,16 @@ fn words(reach: &Reach) -> String {
     };
     let ports: Vec<String> = reach.ports.iter().map(u16::to_string).collect();
     format!(
-        "reads {}; writes {}; binds {}",
+        "reads {}; writes {}; {}binds {}",
         own(&reach.read),
         own(&reach.write),
+        match &*reach.programs {
+            [] => String::new(),
+            programs => format!(
+                "executes, and so reads, what is in {} for an upgrade in place; ",
+                own(programs)
+            ),
+        },
         if ports.is_empty() {
             "nothing".to_owned()
         } else {
@@ -236,8 +265,12 @@ fn reach(
     read.extend(file.map(folder));
     let mut read: Vec<PathBuf> = read.into_iter().collect();
     read.extend(SYSTEM_READ.map(PathBuf::from));
-    let mut execute: Vec<PathBuf> = SYSTEM_EXECUTE.map(PathBuf::from).into();
-    execute.extend(around(program.path()));
+    // The next process of an upgrade in place; one whose workers are processes is never followed so.
+    let is_followed = !matches!(
+        config.concurrency,
+        Concurrency::ProcessLoops | Concurrency::Processes
+    );
+    let programs = is_followed.then(|| around(program.path())).into_iter().flatten();
     let log = config.access_log.as_deref().filter(|log| *log != Path::new("-"));
     let write = log.map(|log| {
         // A device or a pipe is itself meant, not what lies beside it.
@@ -254,7 +287,8 @@ fn reach(
     ports.dedup();
     Reach {
         read,
-        execute,
+        execute: SYSTEM_EXECUTE.map(PathBuf::from).into(),
+        programs: programs.collect(),
         write,
         sockets: config.control.as_deref().map(folder).into_iter().collect(),
         ports,

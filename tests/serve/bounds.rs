@@ -2,10 +2,11 @@
 //! Timeouts are configured short, and the tests wait for what they cause, never for a clock.
 
 use crate::files::noise;
-use crate::on_every_strategy;
 use crate::process::{Launch, Server, Strategy, eventually, within};
 use crate::tree::Tree;
 use crate::wire::{Connection, End, head};
+use crate::{on_every_strategy, where_connections_share_a_process};
+use std::collections::HashMap;
 use std::io::{ErrorKind, Write};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};
@@ -177,6 +178,25 @@ fn a_head_that_does_not_end_is_408(strategy: Strategy) {
     mute.expect_close();
 }
 
+/// The kernel keeps a connection that says nothing from the server for a second (`TCP_DEFER_ACCEPT`): that is part of its
+/// time, not added to it.
+#[test]
+fn who_says_nothing_has_the_header_timeout_and_no_more() {
+    let tree = tree();
+    let timeout = Duration::from_secs(2);
+    let server = launch(Strategy::LOOPS, &tree, &["--header-timeout", "2s"]);
+    // Other work on the machine can only make it later.
+    eventually("one is closed in time", || {
+        let began = Instant::now();
+        let mut mute = server.connect();
+        mute.patience(NOTICED);
+        mute.expect_close();
+        let took = began.elapsed();
+        assert!(took > timeout - Duration::from_millis(100), "{took:?}");
+        (took < timeout + Duration::from_millis(700)).then_some(())
+    });
+}
+
 fn an_idle_connection_is_closed_in_silence(strategy: Strategy) {
     let tree = tree();
     let server = launch(
@@ -286,15 +306,15 @@ fn one_greedy_reader_does_not_starve_the_rest(strategy: Strategy) {
 }
 
 fn a_pipeline_that_is_not_read_costs_little(strategy: Strategy) {
-    if strategy.grows() {
-        return; // Eight connections are eight processes: what those cost is no matter of the pipeline.
-    }
     let tree = tree();
     tree.write("page.txt", noise(6000));
     let server = Server::of(strategy, tree.path());
-    assert_eq!(server.connect().get("/page.txt").body.len(), 6000);
-    let before = resident(&server);
+    // Where each has a process of its own, that is there before it is looked at.
     let mut connections: Vec<Connection> = (0..8).map(|_| server.connect()).collect();
+    for connection in &mut connections {
+        assert_eq!(connection.get("/page.txt").body.len(), 6000);
+    }
+    let before = resident(&server);
     let batch = head("GET", "/page.txt", &[]).repeat(200);
     for connection in &mut connections {
         let stream = connection.stream();
@@ -314,7 +334,10 @@ fn a_pipeline_that_is_not_read_costs_little(strategy: Strategy) {
         }
         assert_eq!(refusals, 40, "the server swallows requests without end");
     }
-    let grown = resident(&server).saturating_sub(before);
+    let grown: usize = resident(&server)
+        .iter()
+        .filter_map(|(pid, now)| Some(now.saturating_sub(*before.get(pid)?)))
+        .sum();
     assert!(
         grown < 8 << 20,
         "{grown} bytes for eight connections that do not read"
@@ -324,9 +347,6 @@ fn a_pipeline_that_is_not_read_costs_little(strategy: Strategy) {
 
 fn out_of_descriptors_it_keeps_serving_and_recovers(strategy: Strategy) {
     let tree = tree();
-    if strategy.grows() {
-        return; // Each process has one connection: none runs out.
-    }
     let mut strategy = strategy;
     strategy.workers = strategy.workers.min(48);
     let server = Launch::wrapped(strategy, "ulimit -n 64")
@@ -364,13 +384,11 @@ fn out_of_descriptors_it_keeps_serving_and_recovers(strategy: Strategy) {
 
 /// The system may refuse a descriptor where the process expected to get one.
 fn a_system_without_descriptors_is_outlived(strategy: Strategy) {
-    if strategy.is_of_processes() {
-        return; // Each has limits of its own; the drivers are those of `loops` and `pool`.
-    }
     let tree = tree();
     let mut strategy = strategy;
-    if strategy.io == "uring" {
-        // Each worker has an accept armed that goes by the limit that held when it was: one to know of.
+    if strategy.io == "uring" || strategy.is_of_processes() {
+        // Each worker has an accept armed that goes by the limit that held when it was, and each process a limit: one
+        // to know of.
         strategy.workers = 1;
     }
     // So few that a ring's accepts are armed one by one.
@@ -379,15 +397,15 @@ fn a_system_without_descriptors_is_outlived(strategy: Strategy) {
         .start();
     let mut first = server.connect();
     assert_eq!(first.get("/a.txt").text(), "a");
+    let pid = *server.pids().last().expect("whoever has the connections");
     let limit = |most: usize| {
         let changed = std::process::Command::new("prlimit")
-            .args([format!("--pid={}", server.pid()), format!("--nofile={most}:")])
+            .args([format!("--pid={pid}"), format!("--nofile={most}:")])
             .status();
         changed.is_ok_and(|status| status.success())
     };
     // The lowest number that is free is the next to be given out.
-    let taken =
-        |number: &usize| std::fs::exists(format!("/proc/{}/fd/{number}", server.pid())).unwrap_or(false);
+    let taken = |number: &usize| std::fs::exists(format!("/proc/{pid}/fd/{number}")).unwrap_or(false);
     let next = (0..).find(|number| !taken(number)).expect("numbers do not end");
     if !limit(next) {
         println!("skipped: prlimit(1) is not there or refused");
@@ -460,9 +478,13 @@ fn connect_from(source: Ipv4Addr, to: SocketAddr) -> Connection {
     Connection::over(socket.into())
 }
 
-/// Resident bytes of the server.
-fn resident(server: &Server) -> usize {
-    server.pids().into_iter().map(resident_of).sum()
+/// Resident bytes of each process of the server, what it shares with others and with its file aside.
+fn resident(server: &Server) -> HashMap<u32, usize> {
+    server
+        .pids()
+        .into_iter()
+        .map(|pid| (pid, resident_of(pid)))
+        .collect()
 }
 
 fn resident_of(pid: u32) -> usize {
@@ -470,8 +492,8 @@ fn resident_of(pid: u32) -> usize {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     let line = status
         .lines()
-        .find(|line| line.starts_with("VmRSS:"))
-        .unwrap_or("VmRSS: 0 kB");
+        .find(|line| line.starts_with("RssAnon:"))
+        .unwrap_or("RssAnon: 0 kB");
     let kib: usize = line
         .split_whitespace()
         .nth(1)
@@ -494,6 +516,10 @@ on_every_strategy!(
     slow_clients_never_slow_others,
     one_greedy_reader_does_not_starve_the_rest,
     a_pipeline_that_is_not_read_costs_little,
+);
+
+// Of `processes` each has one connection, and runs out of nothing.
+where_connections_share_a_process!(
     out_of_descriptors_it_keeps_serving_and_recovers,
     a_system_without_descriptors_is_outlived,
 );

@@ -2,8 +2,9 @@
 //! lost.
 
 use crate::load::{Load, tree};
-use crate::process::{Launch, Server, Strategy, eventually};
+use crate::process::{Launch, Server, Strategy, eventually, within};
 use crate::tree::Tree;
+use crate::upgrade::ENDING;
 use crate::wire::Connection;
 use serde_json::Value;
 use std::os::unix::fs::PermissionsExt;
@@ -220,6 +221,7 @@ fn signals_have_their_words_too() {
     });
     assert_eq!(ctl(&socket, &["stop"]).0, 0);
     assert_eq!(server.wait(), 0);
+    assert!(!socket.exists(), "it takes its file along");
     let (code, text) = ctl(&socket, &["status"]);
     assert_eq!(code, SYSTEM);
     assert!(text.contains("control"), "{text}");
@@ -239,7 +241,9 @@ fn only_its_owner_may_ask_and_nobody_takes_it_away() {
         err.contains("another process answers") && err.contains("--control"),
         "{err}"
     );
-    assert_eq!(server.stop(), 0);
+    server.signal("KILL");
+    server.wait();
+    assert!(socket.exists());
     // What a server left behind is in nobody's way.
     let (server, socket) = with_socket(Strategy::LOOPS, &tree, &[]);
     assert_eq!(status(&socket)["pid"], server.pid());
@@ -270,8 +274,46 @@ fn an_upgrade_takes_the_socket_along() {
     });
     assert_eq!(server.connect().get("/a.txt").text(), "a");
     assert_eq!(status(&socket)["listeners"][0]["concurrency"], "loops");
+    let mut server = server;
+    let ended = within(ENDING, "the old one ends", || server.has_ended());
+    assert_eq!(ended.code(), Some(0), "{}", server.stderr());
+    assert_eq!(
+        status(&socket)["pid"],
+        follower,
+        "the one that went left it alone"
+    );
     let killed = Command::new("kill")
         .args(["-TERM", &follower.to_string()])
         .status();
     assert!(killed.expect("kill(1)").success());
+    eventually("it takes its file along", || (!socket.exists()).then_some(()));
+}
+
+#[test]
+fn an_upgrade_that_fails_leaves_the_socket_where_it_was() {
+    let tree = tree();
+    let socket = tree.join("control");
+    let file = |log: &str| {
+        tree.replace(
+            "weir.toml",
+            format!("root = 'site'\nlisten = '127.0.0.1:0'\ncontrol = 'control'\n{log}"),
+        );
+    };
+    file("");
+    let config = tree.join("weir.toml");
+    let launch = Launch::file(Path::new(env!("CARGO_BIN_EXE_weir")));
+    let mut server = launch.args(["--config".as_ref(), config.as_os_str()]).start();
+    assert_eq!(status(&socket)["pid"], server.pid());
+    file("access-log = 'no/such/folder/log'\n");
+    server.signal("USR2");
+    eventually("it says so", || {
+        server.stderr().contains("not upgraded").then_some(())
+    });
+    assert_eq!(status(&socket)["pid"], server.pid());
+    assert_eq!(server.stop(), 0);
+    assert!(!socket.exists());
+    assert!(
+        !tree.join("control.new").exists(),
+        "nor does the other leave anything"
+    );
 }

@@ -1,9 +1,9 @@
 //! What the server shows of itself: the live page, metrics, health and readiness.
 
-use crate::on_every_strategy;
 use crate::process::{Launch, Strategy, eventually};
 use crate::tree::Tree;
 use crate::wire::{Connection, head};
+use crate::{on_every_strategy, where_workers_are_processes};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -87,9 +87,6 @@ fn the_live_page_is_for_those_it_is_meant_for(strategy: Strategy) {
 
 /// Whichever process is asked, it tells of all of them, of those that were killed too.
 fn the_figures_are_of_all_processes(strategy: Strategy) {
-    if !strategy.is_of_processes() {
-        return;
-    }
     let tree = Tree::with(&[("a.txt", "a"), ("b.txt", "b")]);
     let server = Launch::new(strategy).root(tree.path()).args(["--live"]).start();
     // Several at once, so that several processes have some.
@@ -212,6 +209,6 @@ fn the_example_for_kubernetes_answers_its_own_probes() {
 
 on_every_strategy!(
     the_live_page_is_for_those_it_is_meant_for,
-    the_figures_are_of_all_processes,
     readiness_ends_before_connections_are_refused,
 );
+where_workers_are_processes!(the_figures_are_of_all_processes);

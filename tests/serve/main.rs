@@ -1,5 +1,6 @@
 //! The black box: every test here starts the built binary, speaks to it over a real socket and looks
-//! only at what a client, an operator or the file system can see. Each test runs once per strategy.
+//! only at what a client, an operator or the file system can see. Each test runs once per strategy that has what it
+//! looks at: one that has not has no such test, instead of one that passes without looking.
 //!
 //! - `adapt`: what the server notices, and what its controllers would do
 //! - `ahead`: what a page embeds is in memory before it is asked for
@@ -58,24 +59,69 @@ mod tilde;
 mod upgrade;
 mod uring;
 
+/// A module with a test for this strategy out of each named function `fn(Strategy)` of the module around it.
+macro_rules! on_strategy {
+    ($module:ident, $strategy:ident: $($name:ident),*) => {
+        mod $module { $(#[test] fn $name() {
+            let strategy = crate::process::Strategy::$strategy;
+            if strategy.is_possible() { super::$name(strategy) }
+        })* }
+    };
+}
+
 /// Makes one test per strategy out of each named function `fn(Strategy)`.
 macro_rules! on_every_strategy {
     ($($name:ident),* $(,)?) => {
-        mod loops { $(#[test] fn $name() { super::$name(crate::process::Strategy::LOOPS) })* }
-        mod one_loop { $(#[test] fn $name() { super::$name(crate::process::Strategy::ONE_LOOP) })* }
-        mod process_loops { $(#[test] fn $name() { super::$name(crate::process::Strategy::PROCESS_LOOPS) })* }
-        mod loops_uring { $(#[test] fn $name() {
-            let strategy = crate::process::Strategy::LOOPS_URING;
-            if strategy.is_possible() { super::$name(strategy) }
-        })* }
-        mod one_loop_uring { $(#[test] fn $name() {
-            let strategy = crate::process::Strategy::ONE_LOOP_URING;
-            if strategy.is_possible() { super::$name(strategy) }
-        })* }
-        mod pool { $(#[test] fn $name() { super::$name(crate::process::Strategy::POOL) })* }
-        mod per_connection { $(#[test] fn $name() { super::$name(crate::process::Strategy::PER_CONNECTION) })* }
-        mod per_request { $(#[test] fn $name() { super::$name(crate::process::Strategy::PER_REQUEST) })* }
-        mod processes { $(#[test] fn $name() { super::$name(crate::process::Strategy::PROCESSES) })* }
+        crate::on_strategy!(loops, LOOPS: $($name),*);
+        crate::on_strategy!(one_loop, ONE_LOOP: $($name),*);
+        crate::on_strategy!(process_loops, PROCESS_LOOPS: $($name),*);
+        crate::on_strategy!(loops_uring, LOOPS_URING: $($name),*);
+        crate::on_strategy!(one_loop_uring, ONE_LOOP_URING: $($name),*);
+        crate::on_strategy!(pool, POOL: $($name),*);
+        crate::on_strategy!(per_connection, PER_CONNECTION: $($name),*);
+        crate::on_strategy!(per_request, PER_REQUEST: $($name),*);
+        crate::on_strategy!(processes, PROCESSES: $($name),*);
     };
 }
-use on_every_strategy;
+
+/// The same for what is not there where a process has one connection and others come and go.
+macro_rules! where_connections_share_a_process {
+    ($($name:ident),* $(,)?) => {
+        mod where_connections_share_a_process {
+            use super::*;
+            crate::on_strategy!(process_loops, PROCESS_LOOPS: $($name),*);
+        }
+        crate::where_workers_are_threads!($($name),*);
+    };
+}
+
+/// The same for what is not there where workers are processes.
+macro_rules! where_workers_are_threads {
+    ($($name:ident),* $(,)?) => {
+        mod where_workers_are_threads {
+            use super::*;
+            crate::on_strategy!(loops, LOOPS: $($name),*);
+            crate::on_strategy!(one_loop, ONE_LOOP: $($name),*);
+            crate::on_strategy!(loops_uring, LOOPS_URING: $($name),*);
+            crate::on_strategy!(one_loop_uring, ONE_LOOP_URING: $($name),*);
+            crate::on_strategy!(pool, POOL: $($name),*);
+            crate::on_strategy!(per_connection, PER_CONNECTION: $($name),*);
+            crate::on_strategy!(per_request, PER_REQUEST: $($name),*);
+        }
+    };
+}
+
+/// The same for what is there only where workers are processes.
+macro_rules! where_workers_are_processes {
+    ($($name:ident),* $(,)?) => {
+        mod where_workers_are_processes {
+            use super::*;
+            crate::on_strategy!(process_loops, PROCESS_LOOPS: $($name),*);
+            crate::on_strategy!(processes, PROCESSES: $($name),*);
+        }
+    };
+}
+use {
+    on_every_strategy, on_strategy, where_connections_share_a_process, where_workers_are_processes,
+    where_workers_are_threads,
+};

@@ -61,6 +61,11 @@ const REFUSED: &[(&str, &str, u16)] = &[
         400,
     ),
     (
+        "five empty lines first",
+        "\r\n\r\n\r\n\r\n\r\nGET /a.txt HTTP/1.1\r\nHost: x\r\n\r\n",
+        400,
+    ),
+    (
         "space before the first field",
         "GET /a.txt HTTP/1.1\r\n Host: x\r\n\r\n",
         400,
@@ -182,6 +187,10 @@ fn what_is_odd_but_clear_is_answered(strategy: Strategy) {
         (
             "an empty line first",
             "\r\nGET /a.txt HTTP/1.1\r\nHost: x\r\n\r\n",
+        ),
+        (
+            "four empty lines first",
+            "\r\n\r\n\r\n\r\nGET /a.txt HTTP/1.1\r\nHost: x\r\n\r\n",
         ),
         ("no space after colon", "GET /a.txt HTTP/1.1\r\nHost:x\r\n\r\n"),
         (

@@ -89,6 +89,65 @@ fn a_configuration_is_checked_without_serving() {
     );
 }
 
+/// What a start would fail at is what a check fails at, and nothing is made by it.
+#[test]
+fn a_check_looks_at_files_that_are_not_opened_yet_and_at_the_user() {
+    let tree = Tree::with(&[("site/a.txt", "a"), ("site/b.txt", "b")]);
+    let check = |line: &str| {
+        tree.write(
+            "weir.toml",
+            format!("root = 'site'\nlisten = '127.0.0.1:0'\n{line}\n"),
+        );
+        let config = tree.join("weir.toml").display().to_string();
+        let (code, _, err) = weir(&["serve", "--check", "--config", &config]);
+        (code, err, config)
+    };
+    for (line, key, fragment) in [
+        (
+            "access-log = 'lost/access.log'",
+            "access-log",
+            "there is no folder `",
+        ),
+        ("access-log = 'site'", "access-log", "is a directory"),
+        ("access-log = 'site/a.txt/log'", "access-log", "Not a directory"),
+        ("record = 'lost/sensors.jsonl'", "record", "there is no folder `"),
+        ("control = 'lost/control'", "control", "there is no folder `"),
+        ("control = 'site/a.txt'", "control", "is no socket"),
+        (
+            "user = 'nobody-of-that-name'",
+            "user",
+            "there is no user `nobody-of-that-name`",
+        ),
+        (
+            "user = 'root:no-such-group'",
+            "user",
+            "there is no group `no-such-group`",
+        ),
+    ] {
+        let (code, err, config) = check(line);
+        assert_eq!(code, USAGE, "{line}: {err}");
+        let place = format!("{config}:3: `{key}`: ");
+        assert!(err.contains(&place) && err.contains(fragment), "{line}: {err}");
+    }
+    for line in [
+        "access-log = 'access.log'",
+        "access-log = 'site/b.txt'",
+        "access-log = '-'",
+        "record = 'sensors.jsonl'",
+        "control = 'control'",
+        "user = 'root'",
+    ] {
+        let (code, err, _) = check(line);
+        assert_eq!(code, NO_ERROR, "{line}: {err}");
+    }
+    for name in ["access.log", "sensors.jsonl", "control"] {
+        assert!(!tree.join(name).exists(), "{name} was made");
+    }
+    let (code, _, err) = weir(&["serve", "--check", "--access-log", "/nowhere/access.log"]);
+    assert_eq!(code, USAGE, "{err}");
+    assert!(err.contains("`--access-log`: "), "{err}");
+}
+
 #[test]
 fn errors_name_the_offender_and_what_to_do() {
     let tree = Tree::with(&[("file.txt", "x")]);
@@ -111,6 +170,63 @@ fn errors_name_the_offender_and_what_to_do() {
     assert!(err.contains("access.log"), "{err}");
     let (code, err) = Launch::new(Strategy::LOOPS).args(["--io", "eurypol"]).fail();
     assert_eq!(code, USAGE, "{err}");
+}
+
+/// Clocks are read through the kernel's vDSO where there is one, and valgrind hides it.
+#[test]
+fn it_runs_under_valgrind() {
+    let run = Command::new("valgrind")
+        .args(["--tool=none", env!("CARGO_BIN_EXE_weir"), "serve", "--check"])
+        .output();
+    let Ok(output) = run else {
+        println!("skipped: valgrind is not installed");
+        return;
+    };
+    let err = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{:?}: {err}", output.status);
+}
+
+#[test]
+fn paths_of_a_file_are_relative_to_it() {
+    let tree = Tree::with(&[
+        ("site/a.txt", "a"),
+        (
+            "weir.toml",
+            "root = 'site'\naccess-log = 'access.log'\ncontrol = 'control'\nrecord = 'sensors.jsonl'\n",
+        ),
+    ]);
+    let config = tree.join("weir.toml");
+    let launch = Launch::new(Strategy::LOOPS).args(["--config".as_ref(), config.as_os_str()]);
+    let server = launch.start();
+    assert_eq!(server.connect().get("/a.txt").text(), "a");
+    for name in ["access.log", "control", "sensors.jsonl"] {
+        assert!(tree.join(name).exists(), "{name} is elsewhere");
+    }
+}
+
+/// A pipe that nobody writes would be waited for, and no signal heard.
+#[test]
+fn a_configuration_that_has_become_a_pipe_holds_up_nobody() {
+    let tree = Tree::with(&[
+        ("site/a.txt", "a"),
+        ("weir.toml", "root = 'site'\nlisten = '127.0.0.1:0'\n"),
+    ]);
+    for strategy in [Strategy::LOOPS, Strategy::PROCESS_LOOPS] {
+        tree.replace("weir.toml", "root = 'site'\nlisten = '127.0.0.1:0'\n");
+        let config = tree.join("weir.toml");
+        let launch = Launch::new(strategy).args(["--config".as_ref(), config.as_os_str()]);
+        let mut server = launch.start();
+        std::fs::remove_file(&config).expect("our own file");
+        let made = Command::new("mkfifo").arg(&config).status().expect("mkfifo(1)");
+        assert!(made.success());
+        server.signal("HUP");
+        eventually("it says so", || {
+            let said = server.stderr();
+            (said.contains("not reloaded") && said.contains("is a pipe")).then_some(())
+        });
+        assert_eq!(server.connect().get("/a.txt").text(), "a");
+        assert_eq!(server.stop(), 0);
+    }
 }
 
 #[test]

@@ -260,6 +260,37 @@ fn what_cannot_be_is_said() {
     }
 }
 
+/// A check by root is of what the user can do whom it would become.
+#[test]
+fn a_check_has_no_more_rights_than_the_server_would() {
+    let tree = Tree::with(&[("site/a.txt", "content")]);
+    if skipped(&tree) {
+        return;
+    }
+    let check = |log: &Path, user: &str| {
+        let launch = Launch::bare().root(&tree.join("site"));
+        let launch = launch.args(["--check".as_ref(), "--access-log".as_ref(), log.as_os_str()]);
+        launch.args(["--user", user]).fail()
+    };
+    let log = tree.join("access.log");
+    std::fs::set_permissions(tree.path(), std::fs::Permissions::from_mode(0o755)).expect("our own folder");
+    let (code, err) = check(&log, "0:0");
+    assert_eq!(code, 0, "{err}");
+    let (code, err) = check(&log, USER);
+    assert_eq!(code, 2, "{err}");
+    assert!(
+        err.contains("must be writable, and is not for user 65534:65534"),
+        "{err}"
+    );
+    std::fs::write(&log, "").expect("our own file");
+    let (code, err) = check(&log, USER);
+    assert_eq!(code, 2, "{err}");
+    assert!(err.contains("cannot be written by user 65534:65534"), "{err}");
+    chown(&log, Some(NOBODY), Some(NOBODY)).expect("root may");
+    let (code, err) = check(&log, USER);
+    assert_eq!(code, 0, "{err}");
+}
+
 #[test]
 fn what_a_later_signal_would_fail_at_is_said_at_start() {
     let tree = Tree::with(&[("site/a.txt", "content"), ("logs/access.log", "")]);
@@ -343,6 +374,26 @@ fn files_elsewhere_are_out_of_reach() {
     eventually("the other root", || {
         (server.connect().get("/a.txt").text() == "other").then_some(())
     });
+}
+
+/// What lies beside the program can be read, as it could not be executed otherwise: then it must be said.
+#[test]
+fn the_folder_of_the_program_is_within_reach_for_an_upgrade_only_and_that_is_said() {
+    let tree = Tree::with(&[("site/a.txt", "content")]);
+    let folder = Path::new(env!("CARGO_BIN_EXE_weir")).parent().expect("a folder");
+    for (strategy, is_named) in [(Strategy::LOOPS, true), (Strategy::PROCESS_LOOPS, false)] {
+        for how in ["root", "auto"] {
+            let launch = Launch::new(strategy).root(&tree.join("site"));
+            let server = launch.args(["--landlock", how]).start();
+            let said = server.started["rights"]["landlock"].to_string();
+            if said.contains("no Landlock") {
+                println!("skipped: {said}");
+                return;
+            }
+            let names = said.contains(&format!("reads, what is in {} for an upgrade", folder.display()));
+            assert_eq!(names, is_named, "{strategy:?}: {said}");
+        }
+    }
 }
 
 #[test]

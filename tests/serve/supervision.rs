@@ -1,9 +1,9 @@
 //! Workers that die are replaced, neighbors feel nothing, and no process is left behind.
 
-use crate::on_every_strategy;
 use crate::process::{Launch, Server, Strategy, eventually, signal};
 use crate::tree::Tree;
 use crate::wire::Connection;
+use crate::{on_every_strategy, where_workers_are_processes};
 use std::process::Command;
 
 fn tree() -> Tree {
@@ -21,9 +21,6 @@ fn workers(server: &Server) -> Vec<u32> {
 }
 
 fn a_killed_worker_process_is_replaced(strategy: Strategy) {
-    if !strategy.is_of_processes() {
-        return;
-    }
     let tree = tree();
     let mut server = Server::of(strategy, tree.path());
     for _ in 0..3 {
@@ -62,9 +59,6 @@ fn a_killed_worker_process_is_replaced(strategy: Strategy) {
 }
 
 fn places_of_the_dead_are_free_again(strategy: Strategy) {
-    if !strategy.is_of_processes() {
-        return;
-    }
     let tree = tree();
     let server = Launch::new(strategy)
         .root(tree.path())
@@ -96,9 +90,6 @@ fn places_of_the_dead_are_free_again(strategy: Strategy) {
 /// Service managers send what they send to all processes of a service.
 fn only_the_founder_is_obeyed_and_once(strategy: Strategy) {
     const LARGE: usize = 24 << 20;
-    if !strategy.is_of_processes() {
-        return;
-    }
     let tree = Tree::with(&[("site/a.txt", "a"), ("weir.toml", "root = 'site'\n")]);
     tree.write("site/large", vec![b'x'; LARGE]);
     let config = tree.join("weir.toml");
@@ -209,10 +200,12 @@ fn idle_processes_come_and_go_with_the_load() {
     assert!(!server.stderr().contains("ERROR"), "{}", server.stderr());
 }
 
-on_every_strategy!(
+where_workers_are_processes!(
     a_killed_worker_process_is_replaced,
     places_of_the_dead_are_free_again,
     only_the_founder_is_obeyed_and_once,
+);
+on_every_strategy!(
     a_founder_that_is_killed_leaves_nobody_behind,
     many_processes_write_whole_lines_to_one_log,
 );

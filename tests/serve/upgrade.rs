@@ -1,9 +1,9 @@
 //! In-place upgrades: a new process takes the sockets of the old one, and no client notices.
 
-use crate::on_every_strategy;
 use crate::process::{Launch, Server, Strategy, eventually, signal, within};
 use crate::tree::Tree;
 use crate::wire::{Connection, head};
+use crate::{where_workers_are_processes, where_workers_are_threads};
 use serde_json::Value;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 /// What the kernel may take to end a process that has nothing left to do: closing an inotify descriptor
 /// waits for a worker of the kernel that all processes share, seconds on a busy machine.
-const ENDING: Duration = Duration::from_secs(90);
+pub(crate) const ENDING: Duration = Duration::from_secs(90);
 
 /// A server and those that follow it; all of them are gone when this is dropped.
 pub(crate) struct Line {
@@ -165,9 +165,6 @@ pub(crate) fn more(answered: &AtomicU64, count: u64) {
 }
 
 fn no_request_fails_while_upgrading_twice(strategy: Strategy) {
-    if strategy.is_of_processes() {
-        return;
-    }
     let tree = Tree::with(&[("a.txt", "content")]);
     let mut line = Line::of(Server::of(strategy, tree.path()));
     let address = line.first.address;
@@ -191,9 +188,6 @@ const DEFERRED: Duration = Duration::from_millis(800);
 
 /// The kernel has such connections in a listener's queues, half of them not even as connections.
 fn who_connected_before_and_speaks_later_is_answered(strategy: Strategy) {
-    if strategy.is_of_processes() {
-        return;
-    }
     let tree = Tree::with(&[("a.txt", "content")]);
     let mut line = Line::of(Server::of(strategy, tree.path()));
     let address = line.first.address;
@@ -219,11 +213,56 @@ fn who_connected_before_and_speaks_later_is_answered(strategy: Strategy) {
     line.stop();
 }
 
+/// Who keeps a connection and is idle when the upgrade comes is not cut off under the request he may be sending.
+fn who_is_idle_gets_one_more_answer(strategy: Strategy) {
+    let tree = Tree::with(&[("a.txt", "content")]);
+    let launch = Launch::new(strategy).root(tree.path());
+    let mut line = Line::of(launch.args(["--grace", "6s"]).start());
+    let (mut asks, mut silent) = (line.first.connect(), line.first.connect());
+    for connection in [&mut asks, &mut silent] {
+        assert!(!connection.get("/a.txt").closes());
+    }
+    signal(line.newest, "USR2");
+    line.newest = pid_of(&line.next_start());
+    eventually("the old one leaves", || {
+        line.first.stderr().contains("stopping").then_some(())
+    });
+    // An answer may still be under way to it when its worker is told.
+    eventually("the last answer, which says so", || {
+        let answer = asks.get("/a.txt");
+        assert_eq!(answer.text(), "content");
+        answer.closes().then_some(())
+    });
+    asks.expect_close();
+    // Who does not ask is let go before the grace is over, and in silence.
+    silent.expect_close();
+    let status = within(ENDING, "the old one ends", || line.first.has_ended());
+    assert_eq!(status.code(), Some(0), "{}", line.first.stderr());
+    line.stop();
+}
+
+/// A stop does not wait for who is idle at one that was followed.
+#[test]
+fn a_stop_ends_the_wait_for_who_is_idle() {
+    let tree = Tree::with(&[("a.txt", "content")]);
+    let launch = Launch::new(Strategy::LOOPS).root(tree.path());
+    let mut line = Line::of(launch.args(["--grace", "1h"]).start());
+    let mut silent = line.first.connect();
+    assert_eq!(silent.get("/a.txt").status, 200);
+    signal(line.newest, "USR2");
+    line.newest = pid_of(&line.next_start());
+    eventually("the old one leaves", || {
+        line.first.stderr().contains("stopping").then_some(())
+    });
+    signal(line.first.pid(), "TERM");
+    silent.expect_close();
+    let status = within(ENDING, "the old one ends", || line.first.has_ended());
+    assert_eq!(status.code(), Some(0), "{}", line.first.stderr());
+    line.stop();
+}
+
 /// Whoever is left of the old one says that he is not ready, and waits for no load balancer to notice.
 fn the_old_one_is_not_ready_and_does_not_linger(strategy: Strategy) {
-    if strategy.is_of_processes() {
-        return;
-    }
     let tree = Tree::with(&[("a.txt", "content")]);
     let launch = Launch::new(strategy).root(tree.path());
     let mut line = Line::of(launch.args(["--health", "--drain-delay", "1h"]).start());
@@ -252,9 +291,6 @@ fn the_old_one_is_not_ready_and_does_not_linger(strategy: Strategy) {
 }
 
 fn worker_processes_are_not_followed_and_go_on(strategy: Strategy) {
-    if !strategy.is_of_processes() {
-        return;
-    }
     let tree = Tree::with(&[("a.txt", "content")]);
     let mut server = Server::of(strategy, tree.path());
     let before = server.pids();
@@ -286,12 +322,13 @@ fn worker_processes_are_not_followed_and_go_on(strategy: Strategy) {
     assert_eq!(server.stop(), 0);
 }
 
-on_every_strategy!(
+where_workers_are_threads!(
     no_request_fails_while_upgrading_twice,
     who_connected_before_and_speaks_later_is_answered,
+    who_is_idle_gets_one_more_answer,
     the_old_one_is_not_ready_and_does_not_linger,
-    worker_processes_are_not_followed_and_go_on,
 );
+where_workers_are_processes!(worker_processes_are_not_followed_and_go_on);
 
 fn configured(tree: &Tree, workers: u32) {
     configured_as(tree, "loops", "auto", workers);

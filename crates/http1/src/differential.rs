@@ -31,7 +31,7 @@ const STRICTER: [(Fault, &str); 12] = [
     ),
     (
         Fault::RequestLine,
-        "hyper skips any number of empty lines; we take one",
+        "hyper skips any number of empty lines; we take four",
     ),
     (
         Fault::HostMissing,

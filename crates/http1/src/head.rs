@@ -147,8 +147,11 @@ pub(crate) fn request<'b, 's>(
     unsound_request(block, skipped, outcome.err(), again, limits)
 }
 
-/// Bytes to skip before a request: at most one empty line (RFC 9112 section 2.2). `None`: more input
-/// is needed to tell.
+/// Empty lines that may stand before a request and are ignored. RFC 9112 section 2.2 asks for at least one: old clients
+/// sent one after a body. A few cost nothing; without a bound they would be a stream that never becomes a request.
+pub(crate) const EMPTY_LINES_MAX: usize = 4;
+
+/// Bytes to skip before a request: at most [`EMPTY_LINES_MAX`] empty lines. `None`: more input is needed to tell.
 #[inline]
 fn before_request(input: &[u8]) -> Result<Option<usize>, Fault> {
     match input {
@@ -159,20 +162,21 @@ fn before_request(input: &[u8]) -> Result<Option<usize>, Fault> {
 
 #[cold]
 fn before_unusual_request(input: &[u8]) -> Result<Option<usize>, Fault> {
-    let skipped = match input {
-        [] | [b'\r'] => return Ok(None),
-        [b'\r', b'\n', ..] => 2,
-        [b'\r', ..] => return Err(Fault::BareCr),
-        [b'\n', ..] => return Err(Fault::BareLf),
-        _ => 0,
-    };
-    match input.get(skipped) {
-        None => Ok(None),
-        Some(&b) if is_token_byte(b) => Ok(Some(skipped)),
-        Some(b'\r' | b'\n') => Err(Fault::RequestLine),
-        // The content type of a TLS handshake record.
-        Some(0x16) => Err(Fault::Tls),
-        Some(_) => Err(Fault::NotHttp),
+    let mut skipped = 0;
+    loop {
+        match input[skipped..] {
+            [] => return Ok(None),
+            // The byte alone decides, whatever would follow: the outcome must not depend on how the input is cut.
+            [b'\r' | b'\n', ..] if skipped == EMPTY_LINES_MAX * 2 => return Err(Fault::RequestLine),
+            [b'\r'] => return Ok(None),
+            [b'\r', b'\n', ..] => skipped += 2,
+            [b'\r', ..] => return Err(Fault::BareCr),
+            [b'\n', ..] => return Err(Fault::BareLf),
+            [byte, ..] if is_token_byte(byte) => return Ok(Some(skipped)),
+            // The content type of a TLS handshake record.
+            [0x16, ..] => return Err(Fault::Tls),
+            [_, ..] => return Err(Fault::NotHttp),
+        }
     }
 }
 

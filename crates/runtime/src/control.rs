@@ -7,10 +7,12 @@ use crate::clock;
 use measure::Duration;
 use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+/// What is appended to the name of a socket that is to take another's place.
+const BESIDE: &str = ".new";
 /// What a question may have in bytes.
 const QUESTION_MAX: usize = 4096;
 /// What an answer may have in bytes.
@@ -21,15 +23,27 @@ const PATIENCE: Duration = Duration::from_millis(500);
 /// How long an answer may take.
 const ANSWER_PATIENCE: Duration = Duration::from_secs(60);
 
-/// The socket.
+/// The socket. Dropped, it takes its file along, unless that is another's by now.
+///
+/// ```text
+///   open ─────────────────────▶ at its name ── dropped, and still this socket's ──▶ gone
+///     │ follows: beside it           ▲
+///     └────────── appear ────────────┘
+/// ```
 #[derive(Debug)]
 pub struct Control {
     listener: UnixListener,
+    path: PathBuf,
+    /// Where the file is until it has [appeared](Control::appear).
+    beside: Option<PathBuf>,
+    /// Device and number of the file.
+    file: (u64, u64),
 }
 
 impl Control {
     /// Listens at `path`, readable and writable for its owner alone. A socket there that nobody answers at is
-    /// replaced; with `follows` also one at which somebody does, because this process takes his place.
+    /// replaced. With `follows` this process is to take the place of the one that answers there: until
+    /// [`Control::appear`] that one goes on answering, as this process may yet fail.
     ///
     /// # Errors
     /// `AddrInUse` if another process answers there, `AlreadyExists` if there is a file that is no socket, and what
@@ -42,7 +56,8 @@ impl Control {
                     "there is a file of this name that is no socket",
                 ));
             }
-            Ok(_) if !follows && UnixStream::connect(path).is_ok() => {
+            Ok(_) if follows => {}
+            Ok(_) if UnixStream::connect(path).is_ok() => {
                 return Err(io::Error::new(
                     ErrorKind::AddrInUse,
                     "another process answers there",
@@ -52,10 +67,42 @@ impl Control {
             Err(error) if error.kind() == ErrorKind::NotFound => {}
             Err(error) => return Err(error),
         }
-        let listener = UnixListener::bind(path)?;
-        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
-        listener.set_nonblocking(true)?;
-        Ok(Control { listener })
+        let beside = follows.then(|| {
+            let mut name = path.as_os_str().to_owned();
+            name.push(BESIDE);
+            PathBuf::from(name)
+        });
+        let place = beside.as_deref().unwrap_or(path);
+        if beside.is_some() && place.symlink_metadata().is_ok() {
+            // What was left by one that was to follow and was killed.
+            std::fs::remove_file(place)?;
+        }
+        let listener = UnixListener::bind(place)?;
+        let control = Control {
+            listener,
+            path: path.to_owned(),
+            file: identity(place)?,
+            beside,
+        };
+        std::fs::set_permissions(control.place(), std::fs::Permissions::from_mode(0o600))?;
+        control.listener.set_nonblocking(true)?;
+        Ok(control)
+    }
+
+    /// Takes the name from whoever answers there. Nothing happens if it is this socket's already.
+    ///
+    /// # Errors
+    /// What the system says; the name is as it was then.
+    pub fn appear(&mut self) -> io::Result<()> {
+        if let Some(beside) = &self.beside {
+            std::fs::rename(beside, &self.path)?;
+            self.beside = None;
+        }
+        Ok(())
+    }
+
+    fn place(&self) -> &Path {
+        self.beside.as_deref().unwrap_or(&self.path)
     }
 
     /// What becomes readable when somebody asks.
@@ -74,6 +121,22 @@ impl Control {
         let line = line_within(&stream, PATIENCE)?;
         Some(Question { line, stream })
     }
+}
+
+impl Drop for Control {
+    fn drop(&mut self) {
+        // A process that follows has put its own there, or somebody else something. (Between the look and the removal
+        // nobody does: who follows appears before this one is told to go.)
+        if identity(self.place()).is_ok_and(|file| file == self.file) {
+            // Where it was made by a user that this process gave up being it stays: whoever comes next replaces it.
+            let _ = std::fs::remove_file(self.place());
+        }
+    }
+}
+
+fn identity(path: &Path) -> io::Result<(u64, u64)> {
+    let found = std::fs::symlink_metadata(path)?;
+    Ok((found.dev(), found.ino()))
 }
 
 /// What comes up to the first line's end; none if that takes longer in all, or is too much.
@@ -207,10 +270,34 @@ mod tests {
         let first = Control::open(&path, false).unwrap();
         let error = Control::open(&path, false).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::AddrInUse);
-        let second = Control::open(&path, true).unwrap();
         drop(first);
+        assert!(!path.exists(), "its file goes with it");
+        let left = UnixListener::bind(&path).unwrap();
+        drop(left);
+        drop(Control::open(&path, false).unwrap());
+        std::fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn who_follows_takes_the_name_when_all_is_well_and_not_before() {
+        let folder = place("follows");
+        let path = folder.join("socket");
+        let is_of = |control: &Control| identity(&path).unwrap() == control.file;
+        let files = || std::fs::read_dir(&folder).unwrap().count();
+        let first = Control::open(&path, false).unwrap();
+        let fails = Control::open(&path, true).unwrap();
+        assert!(is_of(&first));
+        drop(fails);
+        assert!(is_of(&first) && files() == 1, "one that fails leaves nothing");
+        std::mem::forget(Control::open(&path, true).unwrap());
+        let mut second = Control::open(&path, true).unwrap();
+        second.appear().unwrap();
+        second.appear().unwrap();
+        assert!(is_of(&second) && files() == 1);
+        drop(first);
+        assert!(is_of(&second), "what is another's stays");
         drop(second);
-        Control::open(&path, false).unwrap();
+        assert_eq!(files(), 0);
         std::fs::remove_dir_all(folder).unwrap();
     }
 }

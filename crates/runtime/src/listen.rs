@@ -13,6 +13,7 @@ pub use owner::{Owner, owner};
 pub use sockets::{Origin, Sockets};
 
 use crate::sys;
+use measure::Duration;
 use rustix::io::Errno;
 use rustix::net::sockopt;
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
@@ -28,13 +29,20 @@ pub struct Listening {
     /// `net.core.somaxconn`.
     pub backlog: u32,
     /// Wake the server only when the first bytes are here (`TCP_DEFER_ACCEPT`): one wake-up less for
-    /// each new connection.
+    /// each new connection. One that says nothing is accepted after [`Listening::DEFERRED`].
     pub defer_accept: bool,
     /// `[::]` takes IPv4 connections too. Otherwise it means IPv6 only, so that `0.0.0.0` can have the
     /// same port.
     pub both_families: bool,
     /// Small segments leave at once (`TCP_NODELAY`), in place of Nagle's algorithm (RFC 896).
     pub no_delay: bool,
+}
+
+impl Listening {
+    /// How long the kernel keeps a connection that says nothing to itself, if accepting is deferred. It tells nobody
+    /// when such a connection was made, so whoever accepts it can only take this time as gone. The least there is: it is
+    /// counted in retransmissions of the SYN-ACK, the first of which comes after a second (tcp(7)).
+    pub const DEFERRED: Duration = Duration::from_secs(1);
 }
 
 impl Default for Listening {
@@ -219,7 +227,7 @@ impl Listener {
         sockopt::set_tcp_nodelay(&fd, how.no_delay)?;
         if how.defer_accept {
             // An optimization: where it is refused, the first receive merely finds nothing.
-            let _ = sys::set_tcp_defer_accept(fd.as_fd(), 1);
+            let _ = sys::set_tcp_defer_accept(fd.as_fd(), Listening::DEFERRED);
         }
         rustix::net::bind(&fd, &address)?;
         // Only after the bind: a second server on the same port must be refused, not share it. From now
@@ -266,7 +274,7 @@ fn adopt_one(fd: &OwnedFd, how: Listening) -> std::io::Result<()> {
     sockopt::set_tcp_nodelay(fd, how.no_delay)?;
     if how.defer_accept {
         // As when it is bound: an optimization.
-        let _ = sys::set_tcp_defer_accept(fd.as_fd(), 1);
+        let _ = sys::set_tcp_defer_accept(fd.as_fd(), Listening::DEFERRED);
     }
     Ok(())
 }
@@ -322,6 +330,17 @@ mod tests {
             tv_nsec: 0,
         };
         poll(&mut [PollFd::new(listener.fd(), PollFlags::IN)], Some(&second)) == Ok(1)
+    }
+
+    /// What is told of [`Listening::DEFERRED`] is what this kernel does; with room for its timers and for other work.
+    #[test]
+    fn who_says_nothing_is_kept_back_for_a_while() {
+        let listener = bind("127.0.0.1:0").unwrap();
+        let began = crate::clock::now();
+        let _silent = std::net::TcpStream::connect(listener.address()).unwrap();
+        while !readable(&listener) {}
+        let kept = crate::clock::now().since(began);
+        assert!(kept > Listening::DEFERRED / 2, "{kept:?}");
     }
 
     #[test]

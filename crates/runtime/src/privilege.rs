@@ -191,6 +191,8 @@ pub struct Reach {
     pub read: Vec<PathBuf>,
     /// Read and executed, or loaded by a program.
     pub execute: Vec<PathBuf>,
+    /// Programs in these can be executed. That takes leave to read the files, by Landlock's rules, but not to list them.
+    pub programs: Vec<PathBuf>,
     /// Files in these can be made and written.
     pub write: Vec<PathBuf>,
     /// Sockets in these can be made, and anything be removed, so that one of another process is replaced.
@@ -237,6 +239,7 @@ pub fn confine(reach: &Reach) -> io::Result<Confinement> {
         &[
             (&reach.read, read),
             (&reach.execute, read | AccessFs::Execute),
+            (&reach.programs, AccessFs::ReadFile | AccessFs::Execute),
             (&reach.write, write),
             (&reach.sockets, AccessFs::MakeSock | AccessFs::RemoveFile),
         ],
@@ -299,12 +302,21 @@ pub fn beyond_reach(directory: &Path) -> Option<io::Error> {
 /// Whether `path`, or its folder while it does not exist, can be written by this process as it is now:
 /// what an access log must still be after a rotation.
 pub fn can_make(path: &Path) -> bool {
-    let folder = path
-        .parent()
-        .filter(|folder| !folder.as_os_str().is_empty())
-        .unwrap_or(Path::new("."));
     let access = rustix::fs::Access::WRITE_OK | rustix::fs::Access::EXEC_OK;
-    rustix::fs::access(folder, access).is_ok()
+    let folder = folder(path);
+    folder.is_dir() && rustix::fs::access(folder, access).is_ok()
+}
+
+/// Whether the file at `path` can be written by this process as it is now.
+pub fn can_write(path: &Path) -> bool {
+    rustix::fs::access(path, rustix::fs::Access::WRITE_OK).is_ok()
+}
+
+/// The folder a file is in, or would be.
+pub fn folder(path: &Path) -> &Path {
+    path.parent()
+        .filter(|folder| !folder.as_os_str().is_empty())
+        .unwrap_or(Path::new("."))
 }
 
 #[cfg(test)]

@@ -88,6 +88,11 @@ impl Signals {
         self.also = Some(also);
     }
 
+    /// Lets go of what [`Signals::watch`] was given.
+    pub fn watch_nothing_else(&mut self) {
+        self.also = None;
+    }
+
     /// The next signal, or none within this time. None may come earlier, too.
     ///
     /// # Errors

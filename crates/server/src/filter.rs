@@ -11,6 +11,7 @@
 
 use crate::config::{FieldLine, HeaderRule};
 use crate::handler::Ask;
+use crate::site::path;
 use bytes::Bytes;
 use core::fmt;
 use std::sync::Arc;
@@ -210,8 +211,13 @@ struct HeaderRules(Vec<HeaderRule>);
 impl Filter for HeaderRules {
     /// A later line of a name takes the place of an earlier one.
     fn entity(&self, entity: &mut Entity<'_>) {
+        let [asked, file] = [entity.path, entity.file].map(|decoded| {
+            let mut spelled = Vec::new();
+            path::encode(decoded, &mut spelled);
+            spelled
+        });
         for rule in &self.0 {
-            if rule.path.matches(entity.path) || rule.path.matches(entity.file) {
+            if rule.path.matches(&asked) || rule.path.matches(&file) {
                 rule.header
                     .iter()
                     .for_each(|line| entity.remove_field(line.name()));
@@ -275,6 +281,22 @@ mod tests {
             .collect();
         assert_eq!(fields, ["x-a: rule", "X-B: added", "X-C: c"]);
         assert_eq!(filtered.content.unwrap(), "TEXT!!");
+    }
+
+    #[test]
+    fn a_rule_sees_every_spelling_of_a_path() {
+        for (rule, applies) in [
+            ("/a%20b/*", true),
+            ("/%61%20b/it's.css", true),
+            ("/a%20b/it%27s.css", true),
+            ("/a%2520b/*", false),
+        ] {
+            let text = format!("path = \"{rule}\"\nheader = ['X-B: rule']");
+            let filters = Filters::of(vec![toml::from_str(&text).unwrap()], &[]);
+            let path = &b"/a b/it's.css"[..];
+            let filtered = filters.pass(Entity::new((path, path), "text/css", 1, &[], None));
+            assert_eq!(filtered.fields.is_some(), applies, "{rule}");
+        }
     }
 
     #[test]

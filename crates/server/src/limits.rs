@@ -38,6 +38,9 @@ pub struct Limits {
     /// From the first byte of a request to the end of its head; also from accept to the first byte.
     /// Beyond: 408 and close once a request has begun, else a silent close.
     pub header_timeout: Duration,
+    /// How long the system may have kept a connection to itself that has said nothing yet when it is accepted: that much
+    /// of `header_timeout` is gone for it. No bound of its own.
+    pub deferred: Duration,
     /// Between an answer and the first byte of the next request. Beyond: a silent close.
     pub idle_timeout: Duration,
     /// As `idle_timeout`, once there was an answer, if that is shorter.
@@ -87,6 +90,7 @@ impl Default for Limits {
             request_burst: 100,
             ranges: 16,
             header_timeout: Duration::from_secs(20),
+            deferred: Duration::ZERO,
             idle_timeout: Duration::from_secs(65),
             early_close: None,
             body_timeout: Duration::from_secs(20),

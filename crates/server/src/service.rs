@@ -372,7 +372,9 @@ impl Service for Server {
                 cx.counters.accepted().add(1);
                 let paced = cx.state.rate.is_some();
                 let pace = paced.then(|| self.hub.paces.of(unit(peer.ip()), now));
-                Some(Session::new(peer.ip(), now + limits.header_timeout, pace))
+                // One that comes with bytes gets the whole time for the head they begin.
+                let silent = limits.header_timeout.saturating_sub(limits.deferred);
+                Some(Session::new(peer.ip(), now + silent, pace))
             }
             Err(Refused::Total) => {
                 cx.counters.refused_total().add(1);

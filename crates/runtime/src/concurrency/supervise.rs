@@ -92,6 +92,8 @@ pub(crate) fn supervise(
         }
         let until = now + pause;
         while clock::now() < until && !control.is_draining() {
+            // The pause is what is waited for, so that a worker that dies at once does not take a processor for
+            // itself. In small steps, as a drain has no other way to reach a thread without a back end.
             std::thread::sleep(LOOK.min(until.since(clock::now())));
         }
     }

@@ -382,6 +382,7 @@ fn throughput(plan: &Plan, effort: Effort) -> Result<Throughput, Fault> {
 fn sleep_until(at: Instant) {
     let now = clock::now();
     if at > now {
+        // The instant is what is waited for: packets are to leave at a known pace, and nothing else happens here.
         std::thread::sleep(at.since(now));
     }
 }

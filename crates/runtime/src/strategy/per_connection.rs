@@ -178,6 +178,8 @@ fn accept_all<V: Service>(
                     common.counters.accept_errors.fetch_add(1, Ordering::Relaxed);
                     if matches!(errno, libc::EMFILE | libc::ENFILE | libc::ENOBUFS | libc::ENOMEM) {
                         common.complain("the system is out of descriptors or memory", Some(errno));
+                        // The connection stays in the backlog, so a poll would return at once; and nothing tells
+                        // when the system, or another process, has a descriptor to spare again.
                         std::thread::sleep(PAUSE);
                     }
                 }
@@ -229,6 +231,7 @@ fn serve_apart<V: Service>(common: &Arc<Common<V>>, crowd: &Arc<Crowd>, fd: Owne
                     &format!("the system starts no thread: {error}"),
                     error.raw_os_error(),
                 );
+                // Nothing tells when the system has room for a thread again: it may be others that end.
                 std::thread::sleep(PAUSE);
             }
         }

@@ -6,8 +6,9 @@ use measure::Duration;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
 /// `TCP_DEFER_ACCEPT`: the listener reports a connection once its first bytes are here, or after
-/// `seconds`.
-pub(crate) fn set_tcp_defer_accept(fd: BorrowedFd<'_>, seconds: libc::c_int) -> std::io::Result<()> {
+/// this long, in whole seconds.
+pub(crate) fn set_tcp_defer_accept(fd: BorrowedFd<'_>, at_most: Duration) -> std::io::Result<()> {
+    let seconds = libc::c_int::try_from(at_most.as_secs()).unwrap_or(libc::c_int::MAX);
     // SAFETY: the pointer and length describe `seconds`, which outlives the call; the descriptor is
     // open for as long as it is borrowed.
     let result = unsafe {

@@ -38,14 +38,17 @@ impl ConfigError {
     pub(super) fn locate(mut self, text: &str, name: &str) -> ConfigError {
         self.file = Some(name.to_owned());
         self.line = self.key.as_deref().and_then(|key| {
-            let names_key = |line: &str| {
-                let line = line.trim_start().trim_start_matches(['[', '"']);
-                let rest = line.strip_prefix(key).unwrap_or("x");
-                rest.trim_start_matches('"')
-                    .trim_start()
-                    .starts_with(['=', ']', '.'])
-            };
-            text.lines().position(names_key).map(|n| n + 1)
+            let line = text.lines().position(|line| names_key(line, key))? + 1;
+            // Of a table the message may name what stands further down in it, or in another of that name.
+            let value = self
+                .message
+                .strip_prefix('`')
+                .and_then(|rest| rest.split_once('`'));
+            let further_down = value.and_then(|(value, _)| {
+                let mut lines = text.lines().skip(line - 1);
+                lines.position(|line| quotes(line, value)).map(|more| line + more)
+            });
+            Some(further_down.unwrap_or(line))
         });
         self
     }
@@ -60,9 +63,11 @@ impl ConfigError {
         let words: Vec<&str> = full.split('`').skip(1).step_by(2).collect();
         // The reader names the line a table begins in; the offender may stand further down.
         let further_down = |n: usize| {
-            let mut lines = text.lines().skip(n - 1);
-            let word = words.first()?;
-            lines.position(|line| line.contains(word)).map(|more| n + more)
+            let word = *words.first().filter(|_| !full.starts_with("missing field"))?;
+            let find = |is_it: &dyn Fn(&str) -> bool| text.lines().skip(n - 1).position(is_it);
+            find(&|line| names_key(line, word) || quotes(line, word))
+                .or_else(|| find(&|line| has_word(line, word)))
+                .map(|more| n + more)
         };
         let line = line.map(|n| further_down(n).unwrap_or(n));
         let line_text = line.and_then(|n| text.lines().nth(n - 1)).unwrap_or("");
@@ -85,6 +90,36 @@ impl ConfigError {
             nearest,
         }
     }
+}
+
+/// Whether a line begins with this key, or is the head of a table of that name.
+fn names_key(line: &str, key: &str) -> bool {
+    let line = line.trim_start().trim_start_matches(['[', '"']);
+    let rest = line.strip_prefix(key).unwrap_or("x");
+    rest.trim_start_matches('"')
+        .trim_start()
+        .starts_with(['=', ']', '.'])
+}
+
+/// Whether a line has this as a whole string.
+fn quotes(line: &str, value: &str) -> bool {
+    let mut ends = line
+        .match_indices(value)
+        .map(|(at, _)| (&line[..at], &line[at + value.len()..]));
+    ends.any(|(before, after)| {
+        ['"', '\'']
+            .iter()
+            .any(|&quote| before.ends_with(quote) && after.starts_with(quote))
+    })
+}
+
+/// Whether a line has this, and not as a part of a longer word.
+fn has_word(line: &str, word: &str) -> bool {
+    let is_part = |c: char| c.is_alphanumeric() || "-_".contains(c);
+    let mut ends = line
+        .match_indices(word)
+        .map(|(at, _)| (&line[..at], &line[at + word.len()..]));
+    ends.any(|(before, after)| !before.ends_with(is_part) && !after.starts_with(is_part))
 }
 
 fn key_of(line: &str) -> Option<&str> {

@@ -35,6 +35,7 @@ pub use host::{Host, HostName};
 pub use pattern::PathPattern;
 pub use preset::Preset;
 pub use redirect::Redirect;
+pub(crate) use redirect::spelling;
 pub use tilde::{HomeDirectory, Tilde};
 pub use values::{
     Adapt, CachePolicy, Concurrency, ErrorPages, FieldLine, IoKind, Landlock, Listen, LiveFor, LogFormat,
@@ -187,6 +188,10 @@ pub struct Config {
     /// processes decides it, as instances of inotify are few.
     #[serde(skip)]
     pub change_events: bool,
+
+    /// See [`Limits::deferred`]. Not read from the file either: whoever listens knows it.
+    #[serde(skip)]
+    pub deferred: Duration,
 }
 
 impl Default for Config {
@@ -247,6 +252,7 @@ impl Default for Config {
             drain_delay: Duration::ZERO,
             behavior: Behavior::default(),
             change_events: true,
+            deferred: Duration::ZERO,
         }
     }
 }
@@ -393,7 +399,11 @@ impl Config {
                 ));
             }
         }
-        if self.index.iter().any(|n| n.is_empty() || n.contains('/')) {
+        if self
+            .index
+            .iter()
+            .any(|n| matches!(&**n, "" | "." | "..") || n.contains(['/', '\0']))
+        {
             return Err(ConfigError::invalid(
                 "index",
                 "an index is a file name without `/`, as in \"index.html\"",
@@ -412,6 +422,7 @@ impl Config {
         if let Some(page) = &self.spa_fallback {
             values::site_path(page).map_err(|why| ConfigError::invalid("spa-fallback", why))?;
         }
+        redirect::all_end(&self.redirect).map_err(|why| ConfigError::invalid("redirect", why))?;
         if !self.host.is_empty() {
             for site in self.sites()? {
                 site.validate()?;
@@ -439,6 +450,7 @@ impl Config {
             request_burst: self.max_request_burst,
             ranges: self.max_ranges,
             header_timeout: self.header_timeout,
+            deferred: self.deferred,
             idle_timeout: self.idle_timeout,
             early_close: (!self.behavior.early_close.is_zero()).then_some(self.behavior.early_close),
             body_timeout: self.body_timeout,

@@ -1,8 +1,12 @@
 //! Patterns of paths: literal text with at most one `*`, which stands for any bytes, slashes included.
 //!
+//! Paths and patterns are compared in one spelling, in which only what has to be escaped is (`site::path`).
+//!
 //! One star says what sites need (`/old/*`, `*.css`, `/assets/*.js`) and makes a match and what it
 //! captured plain to see; more would need an order of preference nobody remembers.
 
+use crate::site::path;
+use core::fmt;
 use core::str::FromStr;
 use serde::{Deserialize, Deserializer, de};
 
@@ -15,7 +19,7 @@ pub struct PathPattern {
 }
 
 impl PathPattern {
-    /// What the star stands for in `path`; empty for a pattern without one. `None`: no match.
+    /// What the star stands for in `path`, which is spelled by [`path::spell`] or [`path::encode`]; empty for a pattern without one. `None`: no match.
     pub fn captures<'p>(&self, path: &'p [u8]) -> Option<&'p [u8]> {
         let rest = path.strip_prefix(self.before.as_bytes())?;
         match &self.after {
@@ -29,9 +33,51 @@ impl PathPattern {
         self.captures(path).is_some()
     }
 
+    /// The same pattern in the one spelling that stands for all spellings of a path; none if no path is spelled so.
+    fn spelled(&self) -> Option<PathPattern> {
+        // A star at the front stands for a slash, too; and whatever it stands for, it is no dot segment here.
+        let front = if self.before.is_empty() { "/" } else { "" };
+        let star = if self.has_star() { "x" } else { "" };
+        let begin = [front, &self.before, star].concat();
+        let whole = [&*begin, self.after.as_deref().unwrap_or_default()].concat();
+        if !is_resolved(&whole) {
+            return None;
+        }
+        let (begin, whole) = (spelled(&begin)?, spelled(&whole)?);
+        let before = begin.strip_prefix(front)?.strip_suffix(star)?.to_owned();
+        let after = match self.has_star() {
+            true => Some(whole.strip_prefix(&*begin)?.to_owned()),
+            false => None,
+        };
+        Some(PathPattern { before, after })
+    }
+
+    /// A path that matches, in which the star stands for this.
+    pub(crate) fn example(&self, star: &str) -> String {
+        match &self.after {
+            None => self.before.clone(),
+            Some(after) if self.before.is_empty() => format!("/{star}{after}"),
+            Some(after) => format!("{}{star}{after}", self.before),
+        }
+    }
+
+    /// Whether what a star stands for always begins with a slash: where nothing stands before it.
+    pub(crate) fn begins_with_star(&self) -> bool {
+        self.before.is_empty()
+    }
+
     /// Whether there is a star.
     pub fn has_star(&self) -> bool {
         self.after.is_some()
+    }
+}
+
+impl fmt::Display for PathPattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.after {
+            None => f.write_str(&self.before),
+            Some(after) => write!(f, "{}*{after}", self.before),
+        }
     }
 }
 
@@ -45,15 +91,18 @@ impl FromStr for PathPattern {
                 "`{text}` is no path pattern; write a path with at most one `*`, as in /old/* or *.css"
             ));
         }
-        Ok(match text.split_once('*') {
-            Some((before, after)) => PathPattern {
-                before: before.to_owned(),
-                after: Some(after.to_owned()),
-            },
-            None => PathPattern {
-                before: text.to_owned(),
-                after: None,
-            },
+        let (before, after) = match text.split_once('*') {
+            Some((before, after)) => (before, Some(after.to_owned())),
+            None => (text, None),
+        };
+        let raw = PathPattern {
+            before: before.to_owned(),
+            after,
+        };
+        raw.spelled().ok_or_else(|| {
+            format!(
+                "`{text}` is no path that is ever looked for; write it as it is once `//`, `/./` and `/../` are resolved"
+            )
         })
     }
 }
@@ -62,6 +111,25 @@ impl<'de> Deserialize<'de> for PathPattern {
     fn deserialize<D: Deserializer<'de>>(d: D) -> Result<PathPattern, D::Error> {
         String::deserialize(d)?.parse().map_err(de::Error::custom)
     }
+}
+
+fn spelled(text: &str) -> Option<String> {
+    let mut out = Vec::new();
+    path::spell(text.as_bytes(), &mut out).ok()?;
+    String::from_utf8(out).ok()
+}
+
+/// Whether a path has no dot segments, and no empty ones but at its end.
+fn is_resolved(text: &str) -> bool {
+    let mut segments = text.split('/').skip(1).peekable();
+    while let Some(segment) = segments.next() {
+        match http1::target::decode(segment.as_bytes()).as_deref() {
+            Ok(b"") if segments.peek().is_some() => return false,
+            Ok(b"." | b"..") | Err(_) => return false,
+            Ok(_) => {}
+        }
+    }
+    true
 }
 
 #[cfg(test)]
@@ -85,6 +153,37 @@ mod tests {
             let pattern: PathPattern = pattern.parse().unwrap();
             let wanted = captured.map(str::as_bytes);
             assert_eq!(pattern.captures(path.as_bytes()), wanted, "{pattern:?} {path}");
+        }
+    }
+
+    #[test]
+    fn a_pattern_is_spelled_as_paths_are() {
+        for (pattern, spelled) in [
+            ("/old", Some("/old")),
+            ("/%6fld", Some("/old")),
+            ("/old%20*", Some("/old%20*")),
+            ("/it's/*", Some("/it%27s/*")),
+            ("/a%2fb", Some("/a%2Fb")),
+            ("/a%2a*", Some("/a**")),
+            ("*", Some("*")),
+            ("*/", Some("*/")),
+            ("*.css", Some("*.css")),
+            ("/a/*/", Some("/a/*/")),
+            ("/a/*/b", Some("/a/*/b")),
+            ("/a//b", None),
+            ("//*", None),
+            ("/a/../b", None),
+            ("/a/.", None),
+            ("/a/%2e%2e/*", None),
+            ("*/..", None),
+            ("/%zz", None),
+        ] {
+            let parsed: Result<PathPattern, String> = pattern.parse();
+            if let Err(error) = &parsed {
+                assert!(error.contains("ever looked for"), "{error}");
+            }
+            let parsed = parsed.ok().map(|pattern| pattern.to_string());
+            assert_eq!(parsed.as_deref(), spelled, "{pattern}");
         }
     }
 

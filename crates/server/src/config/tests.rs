@@ -95,6 +95,18 @@ fn errors_name_file_line_key_and_the_nearest_valid() {
             "w.toml:1: `spa-fallback`: `//evil` is no path of the site; write it percent-encoded from the root, as in /404.html",
         ),
         (
+            "listing = true\nspa-fallback = \"/%zz\"",
+            "w.toml:2: `spa-fallback`: `/%zz` is no path of the site; write it percent-encoded from the root, as in /404.html",
+        ),
+        (
+            "[error-pages]\n404 = '/a%2fb'",
+            "w.toml:2: `404`: `/a%2fb` is no path of the site; write it percent-encoded from the root, as in /404.html",
+        ),
+        (
+            "index = ['index.html', '..']",
+            "w.toml:1: `index`: an index is a file name without `/`, as in \"index.html\"",
+        ),
+        (
             "[[host]]\nnames = [\"a.test\"]\nindx = []",
             "w.toml:3: unknown key `indx`; did you mean `index`?",
         ),
@@ -113,6 +125,26 @@ fn errors_name_file_line_key_and_the_nearest_valid() {
         (
             "[[redirect]]\nfrom = \"/a\"\nto = \"/b/*\"",
             "w.toml:3: `to`: `/b/*` is no place to redirect to; write a path or an http(s) address, with `*` only for what `*` stands for in `from`, as in /new/* or https://example.org/*",
+        ),
+        (
+            "[[redirect]]\nfrom = \"/a\"\nto = \"t\"",
+            "w.toml:3: `to`: `t` is no place to redirect to; write a path or an http(s) address, with `*` only for what `*` stands for in `from`, as in /new/* or https://example.org/*",
+        ),
+        (
+            "[[redirect]]\nfrom = \"/a\"\nto = \"/b\"\nstatus = 200",
+            "w.toml:4: `status`: `200` is no redirect; write 301, 302, 303, 307 or 308",
+        ),
+        (
+            "[[redirect]]\nfrom = '/x'\nto = '/y'\n\n[[redirect]]\nfrom = '/a'\nto = '/b'\n[[redirect]]\nfrom = '/b'\nto = '/a'",
+            "w.toml:6: `redirect`: `/a` is redirected without end: /a to /b to /a to /b ...; end that with a path that no rule applies to",
+        ),
+        (
+            "listing = true\n[[host]]\nnames = ['a.test']\nredirect = [{ from = '/a', to = '/a' }]",
+            "w.toml:4: `redirect`: `/a` is redirected without end: /a to /a to /a to /a ...; end that with a path that no rule applies to",
+        ),
+        (
+            "[[redirect]]\nfrom = '/old*'\nto = 'https://a.test*'",
+            "w.toml:3: `to`: `https://a.test*` leads to whatever host a client names; write a `/` behind the host, as in https://example.org/*",
         ),
         (
             "[[header-rule]]\npath = \"*.css\"\nheader = [\"Date: now\"]",
@@ -134,6 +166,15 @@ fn errors_name_file_line_key_and_the_nearest_valid() {
         let got = Config::from_toml(text, "w.toml").unwrap_err().to_string();
         assert_eq!(got, want, "for {text:?}");
     }
+}
+
+/// A key that is missing in one table may be there in the next.
+#[test]
+fn what_is_missing_is_missing_where_its_table_begins() {
+    let text = "listing = true\n[[redirect]]\nto = '/b'\n\n[[redirect]]\nfrom = '/c'\nto = '/d'";
+    let error = Config::from_toml(text, "w.toml").unwrap_err();
+    assert_eq!(error.line, Some(2), "{error}");
+    assert!(error.message.contains("missing field `from`"), "{error}");
 }
 
 #[test]

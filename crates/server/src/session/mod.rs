@@ -307,6 +307,11 @@ impl Session {
                 cx.counters.timeouts().add(1);
                 self.phase = Phase::Closed;
             }
+            // Nothing but empty lines: no request was begun that an answer could be for.
+            Phase::Head(_) if self.http.is_idle() => {
+                cx.counters.timeouts().add(1);
+                self.phase = Phase::Closed;
+            }
             Phase::Head(_) | Phase::Body(_) => {
                 cx.counters.timeouts().add(1);
                 self.cut_short(cx, Failure::TIMEOUT, tx, now);

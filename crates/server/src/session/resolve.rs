@@ -17,7 +17,7 @@ use super::accept;
 use super::multipart::Multipart;
 use super::reply::{Extra, Reply};
 use crate::clock::Clock;
-use crate::config::{CacheLock, Config};
+use crate::config::{CacheLock, Config, spelling};
 use crate::context::{Cx, Work};
 use crate::entry::{Answer, Entry, Missing, Representation, Resource};
 use crate::filter::Added;
@@ -422,10 +422,15 @@ fn first<'p>(asked: &Asked<'_, 'p, '_>, reply: &mut Reply<'_, '_, '_, '_>, here:
     let Some(head) = asked.head() else {
         return failed(Failure::of(Status::BAD_REQUEST), reply, here);
     };
-    if let Some(path) = head.target.path() {
+    if !here.config.redirect.is_empty()
+        && let Some(path) = head.target.path().and_then(spelling)
+    {
         let redirects = here.config.redirect.iter();
-        if let Some((redirect, status)) = redirects.filter_map(|one| Some((one, one.applies(path)?))).next() {
-            reply.moved(redirect, status, path);
+        if let Some((redirect, status)) = redirects
+            .filter_map(|one| Some((one, one.applies(&path)?)))
+            .next()
+        {
+            reply.moved(redirect, status, &path);
             return First::Done;
         }
     }

@@ -57,21 +57,69 @@ pub(crate) fn resolve(raw: &[u8], hidden: bool, out: &mut Vec<u8>) -> Result<(),
     Ok(())
 }
 
+/// Writes the one spelling of a raw path that stands for all of its spellings: what [`resolve`] resolves is resolved, and
+/// what need not be escaped is not. An escaped slash stays one, and a path that no file can have still has a spelling.
+///
+/// # Errors
+/// [`Unnamed::Malformed`].
+pub(crate) fn spell(raw: &[u8], out: &mut Vec<u8>) -> Result<(), Unnamed> {
+    out.clear();
+    let Some(rest) = raw.strip_prefix(b"/") else {
+        return Err(Unnamed::Malformed);
+    };
+    let mut decoded = Vec::new();
+    let mut ends_in_directory = false;
+    for segment in rest.split(|&b| b == b'/') {
+        decoded.clear();
+        let has_slash = decode_whole(segment, &mut decoded)?;
+        ends_in_directory = matches!(&*decoded, b"" | b"." | b"..");
+        if &*decoded == b".." {
+            let parent = out.iter().rposition(|&b| b == b'/').unwrap_or(0);
+            out.truncate(parent);
+        } else if has_slash {
+            for (index, piece) in decoded.split(|&b| b == b'/').enumerate() {
+                out.extend_from_slice(if index == 0 { b"/" } else { b"%2F" });
+                encode(piece, out);
+            }
+        } else if !ends_in_directory {
+            out.push(b'/');
+            encode(&decoded, out);
+        }
+    }
+    if ends_in_directory {
+        out.push(b'/');
+    }
+    Ok(())
+}
+
 /// Whether a resolved path has no percent sign: then it is also a spelling of itself.
 pub(crate) fn is_plain(path: &[u8]) -> bool {
     memchr::memchr(b'%', path).is_none()
 }
 
-/// Appends a segment without its escapes; says whether one of them was a slash.
+/// Appends a segment without its escapes and without slashes; says whether an escape was one.
 fn decode(segment: &[u8], out: &mut Vec<u8>) -> Result<bool, Unnamed> {
+    let start = out.len();
+    let slash = decode_whole(segment, out)?;
+    if slash {
+        // Dot segments pop up to a slash, so one that is part of a name must not get in.
+        let mut at = 0;
+        out.retain(|&b| {
+            at += 1;
+            at <= start || b != b'/'
+        });
+    }
+    Ok(slash)
+}
+
+/// Appends a segment without its escapes; says whether one of them was a slash.
+fn decode_whole(segment: &[u8], out: &mut Vec<u8>) -> Result<bool, Unnamed> {
     let decoded = http1::target::decode(segment).map_err(|_| Unnamed::Malformed)?;
     if memchr::memchr(0, &decoded).is_some() {
         return Err(Unnamed::Malformed);
     }
-    // Dot segments pop up to a slash, so one that is part of a name must not get in.
-    let slash = memchr::memchr(b'/', &decoded).is_some();
-    out.extend(decoded.iter().filter(|&&b| b != b'/'));
-    Ok(slash)
+    out.extend_from_slice(&decoded);
+    Ok(memchr::memchr(b'/', &decoded).is_some())
 }
 
 fn segments(path: &[u8]) -> impl Iterator<Item = &[u8]> {
@@ -175,6 +223,41 @@ mod tests {
     }
 
     #[test]
+    fn a_path_has_one_spelling() {
+        for (raw, want) in [
+            ("/", "/"),
+            ("/old", "/old"),
+            ("/%6fld", "/old"),
+            ("/%6Fl%64/", "/old/"),
+            ("//old///x", "/old/x"),
+            ("/./a/../old", "/old"),
+            ("/%2e%2e/old/%2E", "/old/"),
+            ("/a b'", "/a%20b%27"),
+            ("/a%2fb", "/a%2Fb"),
+            ("/a/%2F/..", "/a/"),
+            ("/%2e%2e%2fb", "/..%2Fb"),
+            ("/.git", "/.git"),
+            ("/a\\b", "/a%5Cb"),
+            ("/%25%36f", "/%256f"),
+            ("/a*b", "/a*b"),
+        ] {
+            let mut out = Vec::new();
+            assert_eq!(spell(raw.as_bytes(), &mut out), Ok(()), "{raw}");
+            assert_eq!(String::from_utf8_lossy(&out), want, "{raw}");
+            let once = out.clone();
+            assert_eq!(spell(&once, &mut out), Ok(()), "{raw}");
+            assert_eq!(out, once, "the spelling of a spelling is itself");
+        }
+        for raw in ["", "a", "/%", "/%zz", "/a%00b"] {
+            assert_eq!(
+                spell(raw.as_bytes(), &mut Vec::new()),
+                Err(Unnamed::Malformed),
+                "{raw}"
+            );
+        }
+    }
+
+    #[test]
     fn hidden_names_are_served_when_asked() {
         let mut out = Vec::new();
         assert_eq!(resolve(b"/.git/config", true, &mut out), Ok(()));
@@ -191,6 +274,17 @@ mod tests {
     }
 
     proptest! {
+        /// Two paths of one file are spelled alike, so what is said of the one holds for the other.
+        #[test]
+        fn what_is_the_same_file_is_spelled_alike(raw in "/[a./%2eEfF0\\\\]{0,40}") {
+            let (mut resolved, mut encoded, mut spelled) = (Vec::new(), Vec::new(), Vec::new());
+            if resolve(raw.as_bytes(), true, &mut resolved).is_ok() {
+                encode(&resolved, &mut encoded);
+                prop_assert_eq!(spell(raw.as_bytes(), &mut spelled), Ok(()));
+                prop_assert_eq!(spelled, encoded);
+            }
+        }
+
         /// Whatever comes in, what goes out stays below the root, is stable, and has one spelling.
         #[test]
         fn nothing_leaves_the_root(raw in "/[a./%2eEfF0\\\\]{0,40}") {

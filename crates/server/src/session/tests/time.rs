@@ -20,6 +20,28 @@ fn a_connection_that_says_nothing_is_closed_silently() {
     assert_eq!((rig.end, rig.out.len()), (End::Closed, 0));
 }
 
+/// What the kernel has kept from the server has passed for the client.
+#[test]
+fn the_time_before_accept_counts_for_who_says_nothing() {
+    let deferred = |span: Duration| Rig::with(|config| config.deferred = span);
+    let mut rig = deferred(secs(1));
+    rig.wait(Duration::from_millis(18_900));
+    assert_eq!(rig.end, End::Open);
+    rig.wait(Duration::from_millis(200));
+    assert_eq!((rig.end, rig.out.len()), (End::Closed, 0));
+
+    let mut rig = deferred(secs(1));
+    rig.send(b"GET / HTTP/1.1\r\n");
+    rig.wait(Duration::from_millis(19_900));
+    assert_eq!(rig.end, End::Open, "a head has its whole time");
+    rig.wait(Duration::from_millis(200));
+    assert!(rig.text().starts_with("HTTP/1.1 408 "), "{}", rig.text());
+
+    let mut rig = deferred(secs(30));
+    rig.wait(Duration::from_millis(1));
+    assert_eq!(rig.end, End::Closed, "its time was over when it came");
+}
+
 #[test]
 fn a_byte_now_and_then_buys_no_time() {
     let mut rig = Rig::new();
@@ -54,6 +76,22 @@ fn a_drain_does_not_wait_long_for_whom_nothing_is_owed() {
     rig.drain();
     rig.wait(Duration::from_millis(1_100));
     assert_eq!(rig.end, End::Closed);
+}
+
+#[test]
+fn empty_lines_are_no_request_that_could_be_late() {
+    let mut rig = Rig::new();
+    rig.send(b"GET /digits.bin HTTP/1.1\r\nHost: a\r\n\r\n");
+    let len = rig.out.len();
+    rig.send(b"\r\n\r\n\r");
+    rig.wait(secs(19));
+    assert_eq!(rig.end, End::Open);
+    rig.wait(secs(2));
+    assert_eq!(
+        (rig.end, rig.out.len()),
+        (End::Closed, len),
+        "closed without a word"
+    );
 }
 
 #[test]
