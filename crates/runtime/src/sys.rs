@@ -13,6 +13,7 @@ mod descriptors;
 mod files;
 mod memory;
 mod namespaces;
+mod options;
 mod packets;
 mod process;
 mod provided;
