@@ -76,12 +76,10 @@ impl Signals {
                     patience.as_secs()
                 );
             }
-            match sys::next_signal(&self.all, Some(LOOK)).map_err(Fault::at("waiting for signals"))? {
-                Some(signal @ (SIGINT | SIGTERM | SIGHUP | SIGQUIT)) => {
-                    self.end(&mut far);
-                    return Ok(Far::Interrupted(128 + signal as u8));
-                }
-                _ => {}
+            let told = sys::next_signal(&self.all, Some(LOOK)).map_err(Fault::at("waiting for signals"))?;
+            if let Some(signal @ (SIGINT | SIGTERM | SIGHUP | SIGQUIT)) = told {
+                self.end(&mut far);
+                return Ok(Far::Interrupted(128 + signal as u8));
             }
         };
         if matches!(wanted, FarReady::Port(_)) {
