@@ -16,6 +16,9 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+/// How often a strategy whose place was taken is looked at.
+const RETIRED_WITHIN: Duration = Duration::from_secs(1);
+
 /// What runs.
 pub(super) struct Drivers {
     serving: Vec<Group>,
@@ -158,9 +161,19 @@ impl Drivers {
             .flat_map(|group| group.addresses.iter().copied())
     }
 
-    /// Forgets strategies that have ended.
-    fn clear(&mut self) {
+    /// Forgets strategies that have ended. What their threads have used goes back to the system: hundreds of threads
+    /// leave tens of megabytes behind, of which a strategy of few has no use.
+    pub(super) fn clear(&mut self) {
+        let before = self.retiring.len();
         self.retiring.retain(|handle| !handle.is_finished());
+        if self.retiring.len() < before {
+            runtime::machine::give_memory_back();
+        }
+    }
+
+    /// How long until [`Drivers::clear`] may have something to do; none while nothing retires.
+    pub(super) fn patience(&self) -> Option<Duration> {
+        (!self.retiring.is_empty()).then_some(RETIRED_WITHIN)
     }
 
     /// Connections open now.

@@ -354,10 +354,12 @@ impl Operator<'_> {
     /// Returns when the workers have ended: the instant until which patience lasts.
     fn run(&mut self, signals: &mut Signals, workers: &mut Drivers) -> Result<Instant, Failure> {
         loop {
+            let patience = [self.role.patience(clock::now()), workers.patience()];
             let signal = signals
-                .wait(self.role.patience(clock::now()))
+                .wait(patience.into_iter().flatten().min())
                 .map_err(|error| refused("poll", &error))?;
             let signal = signal.or_else(|| self.listen_to(workers));
+            workers.clear();
             match signal {
                 Some(Signal::Stop) => {
                     if let Role::Whole { upgrade, .. } = &mut self.role {

@@ -274,14 +274,15 @@ fn one_greedy_reader_does_not_starve_the_rest(strategy: Strategy) {
         }
     });
     let mut quick = server.connect();
-    let mut worst = Duration::ZERO;
+    // Behind whole answers of the other there would be one for each of them. No time is measured: on a busy machine
+    // both are slow.
+    let mut answers = 0;
     while !greedy.is_finished() {
-        let began = Instant::now();
         assert_eq!(quick.get("/a.txt").text(), "a");
-        worst = worst.max(began.elapsed());
+        answers += 1;
     }
     greedy.join().expect("the greedy one is served too");
-    assert!(worst < Duration::from_secs(2), "{worst:?} for a small file");
+    assert!(answers >= 20, "{answers} small files during three large ones");
 }
 
 fn a_pipeline_that_is_not_read_costs_little(strategy: Strategy) {

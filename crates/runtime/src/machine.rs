@@ -25,6 +25,12 @@ pub fn pin_thread(number: usize) -> bool {
     sched_setaffinity(None, &one).is_ok()
 }
 
+/// Returns to the system what the allocator keeps of memory that nothing uses any more. Takes milliseconds and every
+/// arena's lock in turn: for when much has ended, not for every turn of a loop.
+pub fn give_memory_back() {
+    crate::sys::trim();
+}
+
 /// Raises this process's descriptor limit as far as the administrator allows; returns the limit in
 /// force. A process without the right to raise it keeps what it has.
 pub fn raise_descriptor_limit() -> u64 {

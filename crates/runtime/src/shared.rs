@@ -3,25 +3,12 @@
 //!
 //! Plain atomics: whatever is built of them must stay true when a process is killed between two writes.
 
-use crate::sys::SharedWords;
-use std::ops::Range;
-use std::sync::Arc;
+use crate::sys::Run;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A run of words. Clones are the same words.
 #[derive(Clone, Debug)]
-pub struct Words {
-    all: Arc<Memory>,
-    range: Range<usize>,
-}
-
-#[derive(Debug)]
-enum Memory {
-    /// Stays shared across forks.
-    Shared(SharedWords),
-    /// Each process has its own.
-    Own(Box<[AtomicU64]>),
-}
+pub struct Words(Run);
 
 /// Words between what two threads write, so that neither takes the other's cache line.
 const APART: usize = 16;
@@ -32,29 +19,18 @@ impl Words {
     /// # Errors
     /// The system's, if it has no memory.
     pub fn new(len: usize) -> std::io::Result<Words> {
-        Ok(Words {
-            all: Arc::new(Memory::Shared(SharedWords::new(len)?)),
-            range: 0..len,
-        })
+        Run::shared(len).map(Words)
     }
 
     /// `len` words, all zero, that are this process's alone; on cache lines of their own.
     pub fn own(len: usize) -> Words {
-        let words = (0..len + 2 * APART).map(|_| AtomicU64::new(0));
-        Words {
-            all: Arc::new(Memory::Own(words.collect())),
-            range: APART..APART + len,
-        }
+        Words(Run::own(len + 2 * APART).part(APART..APART + len))
     }
 
     /// The words.
     #[inline]
     pub fn get(&self) -> &[AtomicU64] {
-        let all = match &*self.all {
-            Memory::Shared(words) => words.words(),
-            Memory::Own(words) => words,
-        };
-        &all[self.range.clone()]
+        self.0.words()
     }
 
     /// The `number`-th of the parts of `len` words each.
@@ -63,12 +39,7 @@ impl Words {
     /// If there is no such part.
     #[must_use]
     pub fn part(&self, number: usize, len: usize) -> Words {
-        let start = self.range.start + number * len;
-        assert!(start + len <= self.range.end, "part {number} of {len} words");
-        Words {
-            all: Arc::clone(&self.all),
-            range: start..start + len,
-        }
+        Words(self.0.part(number * len..(number + 1) * len))
     }
 
     /// All but the first `count`.
@@ -77,11 +48,7 @@ impl Words {
     /// If there are fewer.
     #[must_use]
     pub fn tail(&self, count: usize) -> Words {
-        assert!(count <= self.range.len(), "{count} words of {}", self.range.len());
-        Words {
-            all: Arc::clone(&self.all),
-            range: self.range.start + count..self.range.end,
-        }
+        Words(self.0.part(count..self.get().len()))
     }
 
     /// Sets all to zero: what a process left that is no more.

@@ -31,7 +31,7 @@ pub(crate) use capture::{
 pub(crate) use descriptors::take_descriptor;
 pub(crate) use files::cached_pages;
 pub(crate) use keeper::{Keeps, own_processes, under_a_keeper};
-pub(crate) use memory::SharedWords;
+pub(crate) use memory::{Run, trim};
 pub(crate) use namespaces::{
     dies_with_its_parent, landlock_version, next_signal_and_sender, run_first, unshare,
 };

@@ -1,11 +1,14 @@
-//! Memory that a process shares with those it forks.
+//! Memory that a process shares with those it forks, runs of words in it or in memory of its own, and the return of what
+//! the allocator keeps.
 
+use std::ops::Range;
 use std::ptr::NonNull;
+use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 /// A run of words, zero at first, that stays shared across forks. Unmapped when dropped.
 #[derive(Debug)]
-pub(crate) struct SharedWords {
+struct SharedWords {
     start: NonNull<AtomicU64>,
     len: usize,
 }
@@ -17,7 +20,7 @@ unsafe impl Sync for SharedWords {}
 
 impl SharedWords {
     /// `len` words. Pages that nobody touches cost nothing.
-    pub(crate) fn new(len: usize) -> std::io::Result<SharedWords> {
+    fn new(len: usize) -> std::io::Result<SharedWords> {
         use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
         let bytes = len.max(1) * size_of::<AtomicU64>();
         let protection = ProtFlags::READ | ProtFlags::WRITE;
@@ -28,7 +31,7 @@ impl SharedWords {
         Ok(SharedWords { start, len })
     }
 
-    pub(crate) fn words(&self) -> &[AtomicU64] {
+    fn words(&self) -> &[AtomicU64] {
         // SAFETY: the mapping holds `len` words, page-aligned and zeroed, which are valid atomics, and
         // lives as long as `self`; other processes write to it through atomics only.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len) }
@@ -40,5 +43,77 @@ impl Drop for SharedWords {
         let bytes = self.len.max(1) * size_of::<AtomicU64>();
         // SAFETY: it was mapped with this length, and nobody has a reference to it any more.
         let _ = unsafe { rustix::mm::munmap(self.start.as_ptr().cast(), bytes) };
+    }
+}
+
+#[derive(Debug)]
+enum Memory {
+    /// Stays shared across forks.
+    Shared(SharedWords),
+    /// Each process has its own.
+    Own(Box<[AtomicU64]>),
+}
+
+/// Some of the words of a memory, which lives as long as any run of it. Where they are is found once, not at every
+/// access: a server counts several times for each request.
+#[derive(Clone, Debug)]
+pub(crate) struct Run {
+    start: NonNull<AtomicU64>,
+    len: usize,
+    memory: Arc<Memory>,
+}
+
+// SAFETY: the memory is of atomics, and threads may share both kinds.
+unsafe impl Send for Run {}
+// SAFETY: as above.
+unsafe impl Sync for Run {}
+
+impl Run {
+    /// `len` words that stay shared across forks, all zero.
+    pub(crate) fn shared(len: usize) -> std::io::Result<Run> {
+        Ok(Run::all_of(Memory::Shared(SharedWords::new(len)?)))
+    }
+
+    /// `len` words that are this process's alone, all zero.
+    pub(crate) fn own(len: usize) -> Run {
+        Run::all_of(Memory::Own((0..len).map(|_| AtomicU64::new(0)).collect()))
+    }
+
+    fn all_of(memory: Memory) -> Run {
+        let memory = Arc::new(memory);
+        let words = match &*memory {
+            Memory::Shared(words) => words.words(),
+            Memory::Own(words) => words,
+        };
+        let (start, len) = (NonNull::from(words).cast(), words.len());
+        Run { start, len, memory }
+    }
+
+    /// Those of this range.
+    ///
+    /// # Panics
+    /// If it ends beyond the run.
+    pub(crate) fn part(&self, range: Range<usize>) -> Run {
+        let words = &self.words()[range];
+        Run {
+            start: NonNull::from(words).cast(),
+            len: words.len(),
+            memory: Arc::clone(&self.memory),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn words(&self) -> &[AtomicU64] {
+        // SAFETY: start and length were taken of a slice of this memory, which neither moves nor ends before `self`.
+        unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len) }
+    }
+}
+
+/// Asks the allocator to return unused pages of all its arenas; nothing where it has no such call.
+pub(crate) fn trim() {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: it takes no pointer, may be called from any thread, and changes nothing that is in use.
+    unsafe {
+        libc::malloc_trim(0);
     }
 }
