@@ -7,11 +7,12 @@ use std::path::PathBuf;
 const EXAMPLES: &str = "\
 Examples:
   weir link ppp -- curl http://198.18.0.1:8080/        a server on this machine, over a modem
-  weir link wan --far 'exec weir serve ./site' -- curl http://198.18.0.1:8080/
+  weir link wan --far 'weir serve ./site' -- curl http://198.18.0.1:8080/
   weir link 'rate=1.5M rtt=90ms loss=burst:1%,30%' -- sh
   weir link cable --initcwnd 2 --up rate=256k --queue 20p -- COMMAND
   weir link wan -- weir link ppp -- COMMAND            links nest
   weir link --calibrate                                how exact is it here?
+  weir link wan --proxy 127.0.0.1:8081=127.0.0.1:8080  where there are no namespaces: bytes, not packets
 
 The command finds this machine at 198.18.0.1 (in its variable WEIR_LINK_GATEWAY): whatever listens on
 0.0.0.0, 127.0.0.1 or ::1 here answers there. TCP over the link ends at a relay; with --far the server runs
@@ -44,6 +45,16 @@ pub(crate) struct Flags {
     #[arg(long, value_name = "SHELL COMMAND")]
     pub(crate) far: Option<String>,
 
+    /// What the command waits for before it starts: any (a socket there listens, 5 s at the most), a PORT (which is
+    /// an error after 30 s), no
+    #[arg(long, value_name = "any|PORT|no", default_value = "any", requires = "far", value_parser = far_ready)]
+    pub(crate) far_ready: FarReady,
+
+    /// The last resort without namespaces: connections to LISTEN are made again to TARGET and their bytes delayed and
+    /// paced. Not packet level: no loss, no queue that drops, nothing of the hosts' TCP. COMMAND may be left out
+    #[arg(long, value_name = "LISTEN=TARGET", conflicts_with_all = ["far", "pcap", "backend", "calibrate"])]
+    pub(crate) proxy: Option<String>,
+
     /// Saves what passes the command's end of the link, as pcapng
     #[arg(long, value_name = "FILE")]
     pub(crate) pcap: Option<PathBuf>,
@@ -74,6 +85,28 @@ pub(crate) struct Flags {
     /// A key of the downward direction only
     #[arg(long, value_name = "KEY=VALUE", help_heading = "Link")]
     pub(crate) down: Vec<String>,
+}
+
+/// What the near command waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FarReady {
+    /// Anybody who listens.
+    Any,
+    /// Somebody at this port.
+    Port(u16),
+    /// Nobody.
+    No,
+}
+
+fn far_ready(text: &str) -> Result<FarReady, String> {
+    match text {
+        "any" => Ok(FarReady::Any),
+        "no" => Ok(FarReady::No),
+        port => match port.parse() {
+            Ok(port @ 1..) => Ok(FarReady::Port(port)),
+            _ => Err("write any, no, or a port".to_owned()),
+        },
+    }
 }
 
 /// What can carry packets.

@@ -81,6 +81,12 @@ pub(super) fn judge(facts: &Facts) -> Vec<Finding> {
             "see user namespaces; in a container, seccomp or a missing veth module may be the cause",
         ),
         tun(facts),
+        finding(
+            "link: proxy",
+            State::Works,
+            "weir link LINK --proxy LISTEN=TARGET, for bytes of TCP; not packet level",
+            None,
+        ),
         tried(
             "io_uring",
             &facts.io_uring,

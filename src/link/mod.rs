@@ -3,10 +3,11 @@
 
 mod calibrate;
 mod list;
+mod proxy;
 mod record;
 mod words;
 
-use crate::cli::link::{Backend, Flags};
+use crate::cli::link::{Backend, FarReady, Flags};
 use crate::cli::{Failure, Voice};
 use measure::{Duration, Seed};
 use runtime::ferry::{self, Commands, Fault, Link, Observer, Plan, Tally};
@@ -20,7 +21,8 @@ use std::process::ExitCode;
 /// is off.
 pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<ExitCode, Failure> {
     voice.listen();
-    if flags.list {
+    let is_list = flags.link.as_deref() == Some("list") && flags.command.is_empty();
+    if flags.list || is_list {
         return list::print(voice).map(|()| ExitCode::SUCCESS);
     }
     let plan = plan(flags)?;
@@ -34,6 +36,9 @@ pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<ExitCode, Failure> {
                 .to_owned(),
         ));
     }
+    if let Some(pair) = &flags.proxy {
+        return proxy::run(pair, &plan, flags);
+    }
     if flags.command.is_empty() {
         return Err(Failure::Usage(
             "which command? Write it after two dashes: weir link ppp -- curl http://198.18.0.1:8080/"
@@ -41,7 +46,12 @@ pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<ExitCode, Failure> {
         ));
     }
     let observer = observer(flags)?;
-    let link = Link::make(&plan).map_err(refused)?;
+    let link = Link::make(&plan).map_err(|fault| match refused(fault) {
+        Failure::System(why) => Failure::System(format!(
+            "{why}. Where no link can be made, --proxy LISTEN=TARGET delays and paces bytes, which is not the same"
+        )),
+        other => other,
+    })?;
     for reason in link.reasons() {
         tracing::debug!("{reason}");
     }
@@ -53,6 +63,11 @@ pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<ExitCode, Failure> {
             .far
             .as_ref()
             .map(|line| [OsString::from("sh"), OsString::from("-c"), OsString::from(line)].into()),
+        far_ready: match flags.far_ready {
+            FarReady::Any => ferry::FarReady::Anybody,
+            FarReady::Port(port) => ferry::FarReady::Port(port),
+            FarReady::No => ferry::FarReady::AtOnce,
+        },
         environment: vec![
             ("WEIR_LINK_GATEWAY".to_owned(), gateway),
             ("WEIR_LINK".to_owned(), plan.profile.name.clone()),
@@ -83,7 +98,8 @@ fn observer(flags: &Flags) -> Result<Option<Observer>, Failure> {
     if flags.pcap.is_none() && flags.log.is_none() {
         return Ok(None);
     }
-    let mut record = record::Record::open(flags.pcap.as_deref(), flags.log.as_deref())?;
+    let is_packets = flags.proxy.is_none();
+    let mut record = record::Record::open(flags.pcap.as_deref(), flags.log.as_deref(), is_packets)?;
     Ok(Some(Observer {
         frames: flags.pcap.is_some(),
         every: Duration::from_millis(flags.log_every),
@@ -95,6 +111,7 @@ fn refused(fault: Fault) -> Failure {
     match fault {
         Fault::Command { .. } => Failure::Usage(fault.to_string()),
         Fault::Refused { .. } => Failure::System(fault.to_string()),
+        Fault::Far { .. } => Failure::Invalid(fault.to_string()),
     }
 }
 

@@ -16,6 +16,8 @@ const RAW: LinkType = LinkType::RAW;
 pub(super) struct Record {
     pcap: Option<(File, PcapngWriter, u32)>,
     log: Option<File>,
+    /// Whether what passes are packets, and not the pieces of a proxy.
+    is_packets: bool,
     /// The first tally, from which times are counted.
     start: Option<Instant>,
     scratch: Vec<u8>,
@@ -24,7 +26,7 @@ pub(super) struct Record {
 }
 
 impl Record {
-    pub(super) fn open(pcap: Option<&Path>, log: Option<&Path>) -> Result<Record, Failure> {
+    pub(super) fn open(pcap: Option<&Path>, log: Option<&Path>, is_packets: bool) -> Result<Record, Failure> {
         let create = |path: &Path| {
             OpenOptions::new()
                 .write(true)
@@ -46,6 +48,7 @@ impl Record {
         let mut record = Record {
             pcap,
             log: log.map(create).transpose()?,
+            is_packets,
             start: None,
             scratch,
             broken: false,
@@ -113,6 +116,7 @@ impl Record {
         };
         let line = json!({
             "version": 1,
+            "packet_level": self.is_packets,
             "seconds": tally.at.since(start).as_secs_f64(),
             "up": way(0),
             "down": way(1),

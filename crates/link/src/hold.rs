@@ -6,6 +6,7 @@
 
 use crate::packet::{Flow, Packet};
 use crate::queue::{Cause, Counters, Queue, Verdict};
+use core::ops::Bound;
 use measure::{Bytes, Duration, Instant};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -58,6 +59,8 @@ pub struct AckHold<P> {
     due: BTreeSet<(Instant, Flow)>,
     out: BTreeMap<(Instant, u64), P>,
     flows_max: usize,
+    /// The flow that was forgotten last.
+    forgotten: Option<Flow>,
     moved: u64,
     counters: Counters,
 }
@@ -72,6 +75,7 @@ impl<P> AckHold<P> {
             due: BTreeSet::new(),
             out: BTreeMap::new(),
             flows_max,
+            forgotten: None,
             moved: 0,
             counters: Counters::default(),
         }
@@ -80,6 +84,22 @@ impl<P> AckHold<P> {
     fn pass(&mut self, packet: P, at: Instant) {
         self.moved += 1;
         self.out.insert((at, self.moved), packet);
+    }
+
+    /// Makes room for another flow by forgetting one that nothing is held of, in turn: mostly one that is long over.
+    /// Of one that is not, the next ACK passes unheld.
+    fn forget_one(&mut self) {
+        let is_free = |(flow, held): (&Flow, &Held<P>)| held.waiting.is_none().then_some(*flow);
+        let after = match self.forgotten {
+            Some(last) => (Bound::Excluded(last), Bound::Unbounded),
+            None => (Bound::Unbounded, Bound::Unbounded),
+        };
+        let next = self.flows.range(after).find_map(is_free);
+        let next = next.or_else(|| self.flows.iter().find_map(is_free));
+        if let Some(flow) = next {
+            self.flows.remove(&flow);
+            self.forgotten = Some(flow);
+        }
     }
 
     fn advance(&mut self, now: Instant) {
@@ -106,6 +126,9 @@ impl<P: Packet> Queue<P> for AckHold<P> {
             return verdict;
         };
         if !self.flows.contains_key(&tcp.flow) {
+            if self.flows.len() >= self.flows_max {
+                self.forget_one();
+            }
             if self.flows.len() < self.flows_max {
                 self.flows.insert(
                     tcp.flow,
@@ -256,6 +279,29 @@ mod tests {
             let now = Instant::ZERO + Duration::from_millis(now_ms);
             assert_eq!(beat().due(now).as_nanos(), want_ms * 1_000_000);
         }
+    }
+
+    #[test]
+    fn a_flow_that_is_over_makes_room_for_the_next() {
+        let mut hold = AckHold::new(beat(), Bytes(1_000), 2);
+        for port in 1..=50 {
+            let ack = |ack| Ack {
+                ack,
+                pure: true,
+                port,
+            };
+            let now = Instant::ZERO + Duration::from_secs(u64::from(port));
+            hold.enqueue(ack(0), now);
+            assert!(
+                hold.dequeue(now).is_some(),
+                "port {port}: the first says where it stands"
+            );
+            hold.enqueue(ack(10), now);
+            assert!(hold.dequeue(now).is_none(), "port {port}: the second is held");
+            let due = hold.next_departure().expect("a beat");
+            assert!(hold.dequeue(due).is_some());
+        }
+        assert!(hold.flows.len() <= 2);
     }
 
     #[test]

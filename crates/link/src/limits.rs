@@ -7,7 +7,7 @@ pub struct Limits {
     pub in_flight_max: usize,
     /// Packets in a queue for which the profile names no bound.
     pub queue_packets_max: usize,
-    /// TCP flows whose ACKs are held; ACKs of further flows pass unheld.
+    /// TCP flows whose ACKs are held; beyond, one that nothing is held of is forgotten, or the new one passes unheld.
     pub flows_max: usize,
     /// Delivery opportunities in a trace file: a day at one a millisecond.
     pub opportunities_max: usize,

@@ -20,6 +20,8 @@ mod child;
 mod ground;
 mod netlink;
 mod port;
+pub mod proxy;
+mod ready;
 mod relay;
 mod room;
 
@@ -138,13 +140,35 @@ impl fmt::Debug for Observer {
     }
 }
 
+/// When the far end is ready for the near command.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FarReady {
+    /// Always.
+    AtOnce,
+    /// As soon as somebody there listens or has bound a UDP port; after [`FarReady::PATIENCE`] without, with a warning.
+    #[default]
+    Anybody,
+    /// As soon as this port is listened to; there is no run if that does not happen within [`FarReady::PATIENCE_PORT`].
+    Port(u16),
+}
+
+impl FarReady {
+    /// How long anybody is waited for.
+    pub const PATIENCE: Duration = Duration::from_secs(5);
+    /// How long a port is.
+    pub const PATIENCE_PORT: Duration = Duration::from_secs(30);
+}
+
 /// What to run.
 #[derive(Clone, Debug)]
 pub struct Commands {
     /// Behind the link; its words.
     pub near: Vec<OsString>,
-    /// At the far end, to be reached at [`GATEWAY`] without the relay; ended when the other one ends.
+    /// At the far end, to be reached at [`GATEWAY`] without the relay; it and all it started are ended when the other
+    /// one ends.
     pub far: Option<Vec<OsString>>,
+    /// What the near command waits for.
+    pub far_ready: FarReady,
     /// Variables both get.
     pub environment: Vec<(String, String)>,
 }
@@ -177,6 +201,11 @@ pub enum Fault {
         /// Why not.
         error: io::Error,
     },
+    /// The far end is not what was asked for.
+    Far {
+        /// What is missing.
+        why: String,
+    },
 }
 
 impl Fault {
@@ -191,6 +220,7 @@ impl fmt::Display for Fault {
         match self {
             Fault::Refused { step, error } => write!(f, "{step}: {error}"),
             Fault::Command { name, error } => write!(f, "cannot run {name}: {error}"),
+            Fault::Far { why } => f.write_str(why),
         }
     }
 }
@@ -258,9 +288,21 @@ impl Link {
             }
             None => (None, None),
         };
+        // The link's time starts with the near command, so that a trace is not half over when it does.
+        let far = match signals.start_far(&ground, commands)? {
+            child::Far::Running(far) => Some(far),
+            child::Far::None => None,
+            child::Far::Interrupted(code) => {
+                return Ok(Outcome {
+                    code,
+                    tally: Tally::default(),
+                    took: Duration::ZERO,
+                });
+            }
+        };
         let running = ground.start(plan, watch, true)?;
         let start = crate::clock::now();
-        let outcome = signals.see_through(&ground, commands);
+        let outcome = signals.see_through(&ground, commands, far);
         let took = crate::clock::now().since(start);
         let tally = running.stop();
         if let Some(teller) = teller {

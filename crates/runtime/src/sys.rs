@@ -11,8 +11,10 @@ mod accounts;
 mod capture;
 mod descriptors;
 mod files;
+mod keeper;
 mod memory;
 mod namespaces;
+mod options;
 mod packets;
 mod process;
 mod provided;
@@ -28,6 +30,7 @@ pub(crate) use capture::{
 };
 pub(crate) use descriptors::take_descriptor;
 pub(crate) use files::cached_pages;
+pub(crate) use keeper::{Keeps, own_processes, under_a_keeper};
 pub(crate) use memory::{Run, trim};
 pub(crate) use namespaces::{
     dies_with_its_parent, landlock_version, next_signal_and_sender, run_first, unshare,

@@ -221,8 +221,9 @@ fn delay(plan: &Plan, effort: Effort) -> Result<(Backend, DelayError), Fault> {
         done.store(true, std::sync::atomic::Ordering::Release);
         (sent, taking.join().unwrap_or_default())
     });
+    let origin = running.origin;
     let tally = running.stop();
-    let expected = expect(plan, &sent, size);
+    let expected = expect(plan, &sent, size, origin);
     let mut errors = Vec::new();
     let mut came = vec![false; sent.len()];
     let mut reordered = 0;
@@ -256,10 +257,10 @@ fn delay(plan: &Plan, effort: Effort) -> Result<(Backend, DelayError), Fault> {
 }
 
 /// When each probe should have come, by a path in virtual time.
-fn expect(plan: &Plan, sent: &[u64], size: u64) -> Vec<Option<u64>> {
+fn expect(plan: &Plan, sent: &[u64], size: u64, origin: Instant) -> Vec<Option<u64>> {
     let mut due = vec![None; sent.len()];
-    // The ferry's time is the machine's; a trace counts from its start.
-    let zero = clock::civil_nanos().saturating_sub(clock::now().as_nanos());
+    // The ferry's time began at `origin`: this was then in civil time.
+    let zero = clock::civil_nanos().saturating_sub(clock::now().since(origin).as_nanos() as u64);
     let mut path = Path::new(&plan.profile, plan.seed, &plan.limits);
     let take = |path: &mut Path<Expected>, until: Instant, due: &mut Vec<Option<u64>>| {
         while let Some(at) = path.next_departure().filter(|at| *at <= until) {

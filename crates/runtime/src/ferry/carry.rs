@@ -72,6 +72,8 @@ pub(super) struct Ferry {
     /// The command's end, then the other.
     pub(super) ports: [Port; 2],
     pub(super) path: Path<Frame>,
+    /// When the path's time began: traces and beats count from here.
+    pub(super) origin: Instant,
     /// Where new connections are announced before they arrive, if somebody relays them.
     pub(super) door: Option<(Door, Receiver<Frame>)>,
     pub(super) watch: Option<Watch>,
@@ -126,7 +128,7 @@ impl Ferry {
             };
             for (at, direction, frame) in incoming.drain(..) {
                 last = last.max(at);
-                self.path.send(direction, frame, last);
+                self.path.send(direction, frame, self.inside(last));
             }
             last = last.max(clock::now());
             self.let_out(last, &mut outgoing, &mut tally);
@@ -149,6 +151,11 @@ impl Ferry {
         };
         self.report(last, &mut tally);
         outcome
+    }
+
+    /// An instant of the machine in the path's time.
+    fn inside(&self, at: Instant) -> Instant {
+        Instant::ZERO + at.since(self.origin)
     }
 
     fn take_in(
@@ -185,9 +192,10 @@ impl Ferry {
         if let Some((_, back)) = &self.door {
             outgoing[0].extend(back.try_iter());
         }
+        let inside = self.inside(now);
         for direction in [Direction::Up, Direction::Down] {
             let out = &mut outgoing[direction as usize];
-            while let Some(frame) = self.path.receive(direction, now) {
+            while let Some(frame) = self.path.receive(direction, inside) {
                 tally.bytes_out[direction as usize] += frame.ip().len() as u64;
                 if direction == Direction::Down {
                     tell_frame(
@@ -236,7 +244,10 @@ impl Ferry {
 
     /// Sleeps until something comes, or shortly before something is due, then spins.
     fn wait(&self, thrift: &mut Thrift, report_at: Instant) {
-        let due = self.path.next_departure();
+        let due = self
+            .path
+            .next_departure()
+            .map(|due| self.origin + due.since(Instant::ZERO));
         let now = clock::now();
         let mut until = self.watch.as_ref().map(|_| report_at);
         if let Some(due) = due {

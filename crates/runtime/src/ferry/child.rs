@@ -1,11 +1,19 @@
 //! The commands at both ends: started, told the signals this process gets, waited for.
 //!
-//! Whatever ends this process ends them too: the kernel kills a child when the thread that started it is gone.
+//! Each has a namespace of processes of its own under a keeper ([`sys::under_a_keeper`]). Whatever ends this process
+//! ends the keepers, which the kernel kills when the thread that started them is gone, and with a keeper ends all that
+//! its command has started, however far that got away from it.
+//!
+//! ```text
+//!  far started ── ready ──▶ near started ── near ended ──▶ far told to end ── 2 s ──▶ far killed
+//!      └── not in time ──▶ with a warning, or not at all
+//! ```
 
 use super::ground::Ground;
 use super::room::Room;
-use super::{Commands, Fault};
-use crate::sys;
+use super::{Commands, FarReady, Fault, ready};
+use crate::{clock, sys};
+use measure::Duration;
 use rustix::process::{Pid, Signal, kill_process};
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 use std::ffi::OsString;
@@ -14,6 +22,19 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, ExitStatus, Stdio};
 
 const FORWARDED: [i32; 6] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2];
+
+/// How often the far end is looked at until it is ready.
+const LOOK: Duration = Duration::from_millis(5);
+
+/// The command at the far end before the near one starts.
+pub(super) enum Far {
+    /// None was asked for.
+    None,
+    /// It runs, or has ended already.
+    Running(Child),
+    /// This process was told to end meanwhile; with which code.
+    Interrupted(u8),
+}
 
 /// Signals held for this module. Threads made afterwards leave them alone; children start with none held.
 pub(super) struct Signals {
@@ -28,20 +49,78 @@ impl Signals {
         Ok(Signals { all })
     }
 
-    /// Runs both commands until the near one has ended; its exit code.
-    pub(super) fn see_through(&self, ground: &Ground, commands: &Commands) -> Result<u8, Fault> {
-        let mut far = match &commands.far {
-            Some(words) => Some(self.start(&ground.far, words, commands, true)?),
-            None => None,
+    /// Starts the far command, if there is one, and waits until it is ready.
+    pub(super) fn start_far(&self, ground: &Ground, commands: &Commands) -> Result<Far, Fault> {
+        let Some(words) = &commands.far else {
+            return Ok(Far::None);
         };
+        let mut far = self.start(&ground.far, words, commands, true)?;
+        let wanted = commands.far_ready;
+        let (patience, who) = match wanted {
+            FarReady::AtOnce => return Ok(Far::Running(far)),
+            FarReady::Anybody => (FarReady::PATIENCE, "at the far end".to_owned()),
+            FarReady::Port(port) => (FarReady::PATIENCE_PORT, format!("on port {port} of the far end")),
+        };
+        let start = clock::now();
+        let why = loop {
+            let has_ended = matches!(far.try_wait(), Ok(Some(_)));
+            if ready::is_ready(&ground.far, wanted).map_err(Fault::at("looking at the far end"))? {
+                return Ok(Far::Running(far));
+            }
+            if has_ended {
+                break format!("nobody listens {who}: its command has ended");
+            }
+            if clock::now().since(start) >= patience {
+                break format!(
+                    "nobody listens {who} after {} s (nobody on a loopback address can be reached)",
+                    patience.as_secs()
+                );
+            }
+            let told = sys::next_signal(&self.all, Some(LOOK)).map_err(Fault::at("waiting for signals"))?;
+            if let Some(signal @ (SIGINT | SIGTERM | SIGHUP | SIGQUIT)) = told {
+                self.end(&mut far);
+                return Ok(Far::Interrupted(128 + signal as u8));
+            }
+        };
+        if matches!(wanted, FarReady::Port(_)) {
+            self.end(&mut far);
+            return Err(Fault::Far { why });
+        }
+        tracing::warn!("{why}; the command starts all the same");
+        Ok(Far::Running(far))
+    }
+
+    /// Runs the near command to its end, then ends the far one; the near one's exit code.
+    pub(super) fn see_through(
+        &self,
+        ground: &Ground,
+        commands: &Commands,
+        mut far: Option<Child>,
+    ) -> Result<u8, Fault> {
         let outcome = self
             .start(&ground.near, &commands.near, commands, false)
             .and_then(|near| self.attend(near, &mut far));
-        if let Some(mut far) = far {
-            let _ = tell(&far, SIGTERM);
-            self.end(&mut far);
+        if let Some(far) = &mut far {
+            self.end(far);
         }
         outcome
+    }
+
+    /// Runs the near command where this process is, to its end; its exit code.
+    pub(super) fn see_alone(&self, commands: &Commands) -> Result<u8, Fault> {
+        let (mut command, name) = words_of(&commands.near, commands)?;
+        sys::dies_with_its_parent(&mut command, self.all.clone());
+        let near = command.spawn().map_err(|error| Fault::Command { name, error })?;
+        self.attend(near, &mut None)
+    }
+
+    /// Waits until this process is told to end, which is how it should end: 0.
+    pub(super) fn wait_for_the_end(&self) -> io::Result<u8> {
+        loop {
+            if let (SIGINT | SIGTERM | SIGHUP | SIGQUIT, _) = sys::next_signal_and_sender(&self.all)? {
+                return Ok(0);
+            }
+        }
     }
 
     fn attend(&self, mut near: Child, far: &mut Option<Child>) -> Result<u8, Fault> {
@@ -73,33 +152,34 @@ impl Signals {
         commands: &Commands,
         is_far: bool,
     ) -> Result<Child, Fault> {
-        let fault = |error| Fault::Command {
-            name: words
-                .first()
-                .map_or_else(String::new, |word| word.to_string_lossy().into_owned()),
-            error,
-        };
-        let (name, arguments) = words
-            .split_first()
-            .ok_or_else(|| fault(io::Error::from(io::ErrorKind::InvalidInput)))?;
-        let mut command = Command::new(name);
-        command.args(arguments);
-        command.envs(commands.environment.iter().map(|(name, value)| (name, value)));
+        let (mut command, name) = words_of(words, commands)?;
         if is_far {
             command.stdin(Stdio::null());
         }
-        sys::dies_with_its_parent(&mut command, self.all.clone());
+        match room.call(sys::own_processes).and_then(|made| made) {
+            Ok(()) => {
+                let keeps = if is_far { sys::Keeps::All } else { sys::Keeps::One };
+                sys::under_a_keeper(&mut command, &self.all, keeps);
+            }
+            Err(error) => {
+                tracing::warn!(
+                    "no namespace of processes ({error}): what a command leaves behind stays behind"
+                );
+                sys::dies_with_its_parent(&mut command, self.all.clone());
+            }
+        }
         room.call(move || command.spawn())
             .and_then(|child| child)
-            .map_err(fault)
+            .map_err(|error| Fault::Command { name, error })
     }
 
-    /// Waits a moment for a child that was asked to end, then kills it.
+    /// Asks a child to end, waits a moment, then kills it.
     fn end(&self, child: &mut Child) {
+        let _ = tell(child, SIGTERM);
         for _ in 0..40 {
             match child.try_wait() {
                 Ok(None) => {
-                    let soon = measure::Duration::from_millis(50);
+                    let soon = Duration::from_millis(50);
                     let _ = sys::next_signal(&[SIGCHLD], Some(soon));
                 }
                 _ => return,
@@ -108,6 +188,20 @@ impl Signals {
         let _ = child.kill();
         let _ = child.wait();
     }
+}
+
+/// What these words start, and the first of them.
+fn words_of(words: &[OsString], commands: &Commands) -> Result<(Command, String), Fault> {
+    let first = words.first().cloned().unwrap_or_default();
+    let name = first.to_string_lossy().into_owned();
+    if first.is_empty() {
+        let error = io::Error::from(io::ErrorKind::InvalidInput);
+        return Err(Fault::Command { name, error });
+    }
+    let mut command = Command::new(first);
+    command.args(&words[1..]);
+    command.envs(commands.environment.iter().map(|(name, value)| (name, value)));
+    Ok((command, name))
 }
 
 fn tell(child: &Child, signal: i32) -> io::Result<()> {

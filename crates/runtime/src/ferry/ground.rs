@@ -9,9 +9,9 @@ use super::port::Port;
 use super::relay::{Door, Relay};
 use super::room::Room;
 use super::{ADDRESS, Backend, Fault, GATEWAY, HostSettings, INTERFACE, Plan, Tally, is_nested};
-use crate::sys;
+use crate::{clock, sys};
 use link::{LossModel, Path, Profile, Way};
-use measure::Bytes;
+use measure::{Bytes, Instant};
 use rustix::thread::CapabilitySet;
 use std::io;
 use std::net::Ipv4Addr;
@@ -46,6 +46,8 @@ type Worker = JoinHandle<io::Result<()>>;
 /// A ferry and a relay at work.
 pub(super) struct Running {
     pub(super) reins: Arc<Reins>,
+    /// When the link's time began.
+    pub(super) origin: Instant,
     ferry: Worker,
     relay: Option<(Worker, Arc<Bell>, Arc<AtomicBool>)>,
 }
@@ -153,8 +155,10 @@ impl Ground {
             step: "starting a ferry a second time".to_owned(),
             error: io::Error::from(io::ErrorKind::AlreadyExists),
         })?;
+        let origin = clock::now();
         let ferry = Ferry {
             ports,
+            origin,
             path: Path::new(&profile, plan.seed, &plan.limits),
             door,
             watch,
@@ -162,6 +166,7 @@ impl Ground {
         };
         Ok(Running {
             reins,
+            origin,
             ferry: thread("ferry", move || ferry.run())?,
             relay,
         })

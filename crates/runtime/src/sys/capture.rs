@@ -1,5 +1,6 @@
 //! Packet sockets: whole frames of an interface, as the kernel hands them to `packet(7)`.
 
+use super::options::{get, set};
 use std::io;
 use std::mem::{size_of, zeroed};
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -63,8 +64,8 @@ pub(crate) fn bind_packet_socket(fd: BorrowedFd<'_>, index: u32) -> io::Result<u
 
 /// Time stamps and taken-out tags come with every frame; the queue holds this many bytes if the system lets it.
 pub(crate) fn prepare_packet_socket(fd: BorrowedFd<'_>, queue: usize) -> io::Result<()> {
-    set(fd, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1i32)?;
-    set(fd, libc::SOL_PACKET, libc::PACKET_AUXDATA, 1i32)?;
+    set(fd, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1)?;
+    set(fd, libc::SOL_PACKET, libc::PACKET_AUXDATA, 1)?;
     let queue = i32::try_from(queue).unwrap_or(i32::MAX);
     // Beyond the administrator's bound with the right to, else up to it.
     set(fd, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, queue)
@@ -73,51 +74,19 @@ pub(crate) fn prepare_packet_socket(fd: BorrowedFd<'_>, queue: usize) -> io::Res
 
 /// Frames for other hosts are received, too, for as long as the socket is open.
 pub(crate) fn make_promiscuous(fd: BorrowedFd<'_>, index: u32) -> io::Result<()> {
-    // SAFETY: `packet_mreq` is made of integers only, for which zero is a value.
-    let mut request: libc::packet_mreq = unsafe { zeroed() };
-    request.mr_ifindex = index as i32;
-    request.mr_type = libc::PACKET_MR_PROMISC as u16;
+    let request = libc::packet_mreq {
+        mr_ifindex: index as i32,
+        mr_type: libc::PACKET_MR_PROMISC as u16,
+        mr_alen: 0,
+        mr_address: [0; 8],
+    };
     set(fd, libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, request)
 }
 
 /// Frames the kernel received for this socket, and those it had no room for, since the last call.
 pub(crate) fn packet_statistics(fd: BorrowedFd<'_>) -> io::Result<(u32, u32)> {
-    // SAFETY: `tpacket_stats` is made of integers only, for which zero is a value.
-    let mut counts: libc::tpacket_stats = unsafe { zeroed() };
-    let mut length = size_of::<libc::tpacket_stats>() as libc::socklen_t;
-    // SAFETY: the pointers describe `counts` and its length, which outlive the call.
-    let result = unsafe {
-        libc::getsockopt(
-            fd.as_raw_fd(),
-            libc::SOL_PACKET,
-            libc::PACKET_STATISTICS,
-            (&raw mut counts).cast(),
-            &raw mut length,
-        )
-    };
-    if result != 0 {
-        return Err(io::Error::last_os_error());
-    }
+    let counts: libc::tpacket_stats = get(fd, libc::SOL_PACKET, libc::PACKET_STATISTICS)?;
     Ok((counts.tp_packets, counts.tp_drops))
-}
-
-fn set<T>(fd: BorrowedFd<'_>, level: libc::c_int, name: libc::c_int, value: T) -> io::Result<()> {
-    // SAFETY: pointer and length describe `value`, which outlives the call; each caller passes the type that the
-    // option has.
-    let result = unsafe {
-        libc::setsockopt(
-            fd.as_raw_fd(),
-            level,
-            name,
-            (&raw const value).cast(),
-            size_of::<T>() as libc::socklen_t,
-        )
-    };
-    if result == 0 {
-        Ok(())
-    } else {
-        Err(io::Error::last_os_error())
-    }
 }
 
 /// Receives up to one frame into each of `slots` without waiting; `arrived` has an entry for each that came.

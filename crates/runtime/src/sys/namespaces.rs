@@ -35,15 +35,7 @@ pub(crate) fn dies_with_its_parent(command: &mut Command, held: Vec<i32>) {
 /// Fetches one of these blocked signals: its number, and whether a process sent it rather than the kernel (a terminal
 /// sends to the whole foreground group, so that children have had it too).
 pub(crate) fn next_signal_and_sender(signals: &[i32]) -> io::Result<(i32, bool)> {
-    // SAFETY: a signal set is plain memory; sigemptyset and sigaddset write only to it.
-    let set = unsafe {
-        let mut set = std::mem::zeroed();
-        libc::sigemptyset(&raw mut set);
-        for signal in signals {
-            libc::sigaddset(&raw mut set, *signal);
-        }
-        set
-    };
+    let set = super::process::set(signals);
     loop {
         // SAFETY: siginfo_t is made of integers and pointers, for which zero is a value.
         let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };

@@ -3,8 +3,10 @@
 //! `linux/if_packet.h`, `linux/if_tun.h`, `linux/ethtool.h`. A [`Batch`] owns the memory that `recvmmsg(2)`
 //! writes to; what it hands out is borrowed from it.
 
+use super::capture::{bind_packet_socket, capture_socket, packet_statistics};
+use super::options::set;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 /// Most frames one call moves.
 pub(crate) const BATCH: usize = 64;
@@ -23,29 +25,11 @@ fn check(result: libc::c_int) -> io::Result<libc::c_int> {
     }
 }
 
-fn set(fd: BorrowedFd<'_>, level: libc::c_int, name: libc::c_int, value: libc::c_int) -> io::Result<()> {
-    // SAFETY: pointer and length describe `value`, which outlives the call; the descriptor is open while borrowed.
-    let result = unsafe {
-        libc::setsockopt(
-            fd.as_raw_fd(),
-            level,
-            name,
-            (&raw const value).cast(),
-            size_of::<libc::c_int>() as libc::socklen_t,
-        )
-    };
-    check(result).map(drop)
-}
-
 /// A raw socket for all frames that arrive at an interface of the calling thread's network namespace, none of those
 /// sent through it. It does not block. With `offload` each frame is preceded by a `virtio_net_hdr` of 10 bytes, and
 /// one may be as long as 64 KiB.
 pub(crate) fn packet_socket(interface: u32, offload: bool) -> io::Result<OwnedFd> {
-    let kind = libc::SOCK_RAW | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
-    // SAFETY: plain numbers; nothing is received until it is bound, its protocol being 0.
-    let fd = check(unsafe { libc::socket(libc::AF_PACKET, kind, 0) })?;
-    // SAFETY: the descriptor was just made and has no other owner.
-    let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+    let fd = capture_socket(false)?;
     set(fd.as_fd(), libc::SOL_PACKET, PACKET_IGNORE_OUTGOING, 1)?;
     set(fd.as_fd(), libc::SOL_PACKET, PACKET_QDISC_BYPASS, 1)?;
     if offload {
@@ -58,38 +42,13 @@ pub(crate) fn packet_socket(interface: u32, offload: bool) -> io::Result<OwnedFd
         .or_else(|_| set(fd.as_fd(), libc::SOL_SOCKET, libc::SO_RCVBUF, room));
     let _ = set(fd.as_fd(), libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, room)
         .or_else(|_| set(fd.as_fd(), libc::SOL_SOCKET, libc::SO_SNDBUF, room));
-    // SAFETY: sockaddr_ll is made of integers only, for which zero is a value.
-    let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
-    address.sll_family = libc::AF_PACKET as u16;
-    address.sll_protocol = (libc::ETH_P_ALL as u16).to_be();
-    address.sll_ifindex = interface as i32;
-    // SAFETY: pointer and length describe `address`, which outlives the call.
-    check(unsafe {
-        libc::bind(
-            fd.as_raw_fd(),
-            (&raw const address).cast(),
-            size_of::<libc::sockaddr_ll>() as libc::socklen_t,
-        )
-    })?;
+    bind_packet_socket(fd.as_fd(), interface)?;
     Ok(fd)
 }
 
 /// Frames that found no room in the receive buffer of a packet socket since this was last asked.
 pub(crate) fn overflowed(fd: BorrowedFd<'_>) -> u32 {
-    // `struct tpacket_stats`: packets, drops.
-    let mut counts = [0u32; 2];
-    let mut len = size_of_val(&counts) as libc::socklen_t;
-    // SAFETY: the pointers describe `counts` and its length, which outlive the call.
-    let result = unsafe {
-        libc::getsockopt(
-            fd.as_raw_fd(),
-            libc::SOL_PACKET,
-            libc::PACKET_STATISTICS,
-            counts.as_mut_ptr().cast(),
-            &raw mut len,
-        )
-    };
-    if result == 0 { counts[1] } else { 0 }
+    packet_statistics(fd).map_or(0, |(_, drops)| drops)
 }
 
 /// Memory for frames that are received together.

@@ -23,7 +23,7 @@ pub(crate) fn fork() -> io::Result<Option<Pid>> {
     }
 }
 
-fn set(signals: &[i32]) -> libc::sigset_t {
+pub(super) fn set(signals: &[i32]) -> libc::sigset_t {
     // SAFETY: a signal set is plain memory, for which all zeros is a value; sigemptyset and sigaddset write
     // only to it and refuse numbers that are no signals.
     unsafe {

@@ -1,30 +1,16 @@
 //! Socket options without a safe wrapper elsewhere.
 
+use super::options::{Plain, get, set, set_following};
 use crate::dial::Tcp;
 use crate::session::Path;
 use measure::Duration;
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::BorrowedFd;
 
 /// `TCP_DEFER_ACCEPT`: the listener reports a connection once its first bytes are here, or after
 /// this long, in whole seconds.
 pub(crate) fn set_tcp_defer_accept(fd: BorrowedFd<'_>, at_most: Duration) -> std::io::Result<()> {
     let seconds = libc::c_int::try_from(at_most.as_secs()).unwrap_or(libc::c_int::MAX);
-    // SAFETY: the pointer and length describe `seconds`, which outlives the call; the descriptor is
-    // open for as long as it is borrowed.
-    let result = unsafe {
-        libc::setsockopt(
-            fd.as_raw_fd(),
-            libc::IPPROTO_TCP,
-            libc::TCP_DEFER_ACCEPT,
-            (&raw const seconds).cast(),
-            size_of::<libc::c_int>() as libc::socklen_t,
-        )
-    };
-    if result == 0 {
-        Ok(())
-    } else {
-        Err(std::io::Error::last_os_error())
-    }
+    set(fd, libc::IPPROTO_TCP, libc::TCP_DEFER_ACCEPT, seconds)
 }
 
 /// `SO_ATTACH_FILTER`: the listener gets no SYN any more. Whoever is in the middle of the handshake gets to its end.
@@ -53,41 +39,14 @@ pub(crate) fn drop_syns(fd: BorrowedFd<'_>) -> std::io::Result<()> {
         len: program.len() as libc::c_ushort,
         filter: program.as_mut_ptr(),
     };
-    // SAFETY: the pointer and length describe `filter`, which points to `program` with its length; both outlive the
-    // call, in which the kernel copies them. The descriptor is open for as long as it is borrowed.
-    let result = unsafe {
-        libc::setsockopt(
-            fd.as_raw_fd(),
-            libc::SOL_SOCKET,
-            libc::SO_ATTACH_FILTER,
-            (&raw const filter).cast(),
-            size_of::<libc::sock_fprog>() as libc::socklen_t,
-        )
-    };
-    if result == 0 {
-        Ok(())
-    } else {
-        Err(std::io::Error::last_os_error())
-    }
+    // SAFETY: `filter` points to `program` with its length, which outlives the call, in which the kernel copies it.
+    unsafe { set_following(fd, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &filter) }
 }
 
 /// `TCP_INFO`: how the path of a connection is; `None` for a descriptor that is no connection of TCP.
 pub(crate) fn path_of(fd: BorrowedFd<'_>) -> Option<Path> {
-    // SAFETY: `tcp_info` is made of integers only, for which zero is a value.
-    let mut info: libc::tcp_info = unsafe { std::mem::zeroed() };
-    let mut len = size_of::<libc::tcp_info>() as libc::socklen_t;
-    // SAFETY: the pointers describe `info` and its length, which outlive the call and are written within that
-    // length; the descriptor is open for as long as it is borrowed.
-    let result = unsafe {
-        libc::getsockopt(
-            fd.as_raw_fd(),
-            libc::IPPROTO_TCP,
-            libc::TCP_INFO,
-            (&raw mut info).cast(),
-            &raw mut len,
-        )
-    };
-    (result == 0).then(|| Path {
+    let info: libc::tcp_info = get(fd, libc::IPPROTO_TCP, libc::TCP_INFO).ok()?;
+    Some(Path {
         rtt: Duration::from_micros(info.tcpi_rtt.into()),
         cwnd: info.tcpi_snd_cwnd,
         retransmitted: info.tcpi_total_retrans,
@@ -95,6 +54,7 @@ pub(crate) fn path_of(fd: BorrowedFd<'_>) -> Option<Path> {
 }
 
 /// `struct tcp_info` as far as Linux 5.4 has it, which is farther than libc's goes (`linux/tcp.h`).
+#[derive(Clone, Copy)]
 #[repr(C)]
 struct LongInfo {
     known: libc::tcp_info,
@@ -106,25 +66,15 @@ struct LongInfo {
     send_window: u32,
 }
 
+// SAFETY: integers only; an older kernel writes less of them.
+unsafe impl Plain for LongInfo {}
+
 /// `TCP_INFO`: what the kernel has counted on a connection; `None` for a descriptor that is no connection of TCP.
 pub(crate) fn tcp_of(fd: BorrowedFd<'_>) -> Option<Tcp> {
-    // SAFETY: `LongInfo` is made of integers only, for which zero is a value.
-    let mut info: LongInfo = unsafe { std::mem::zeroed() };
-    let mut len = size_of::<LongInfo>() as libc::socklen_t;
-    // SAFETY: the pointers describe `info` and its length, which outlive the call and are written within that
-    // length; an older kernel writes less and leaves zeros. The descriptor is open for as long as it is borrowed.
-    let result = unsafe {
-        libc::getsockopt(
-            fd.as_raw_fd(),
-            libc::IPPROTO_TCP,
-            libc::TCP_INFO,
-            (&raw mut info).cast(),
-            &raw mut len,
-        )
-    };
+    let info: LongInfo = get(fd, libc::IPPROTO_TCP, libc::TCP_INFO).ok()?;
     let known = &info.known;
     let micros = |value: u32| Duration::from_micros(value.into());
-    (result == 0).then(|| Tcp {
+    Some(Tcp {
         rtt: micros(known.tcpi_rtt),
         // All ones until there is a sample.
         rtt_min: (known.tcpi_min_rtt != u32::MAX).then(|| micros(known.tcpi_min_rtt)),

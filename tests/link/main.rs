@@ -7,6 +7,10 @@
     reason = "a black-box test is the outside world: it listens, times and reads files"
 )]
 
+mod capture;
+mod keys;
+mod proxy;
+
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
@@ -144,9 +148,13 @@ fn signals_reach_the_command_and_nothing_outlives_a_kill() {
         return;
     }
     for (signal, ending) in [("TERM", Some(9)), ("KILL", None)] {
-        let script = "trap 'exit 9' TERM; echo $$; while :; do sleep 0.05; done";
+        let mark = format!("mark-{}-{signal}", std::process::id());
+        let script = format!(
+            "setsid sleep 1000.{} & trap 'exit 9' TERM; echo {mark}; while :; do sleep 0.05; done",
+            std::process::id()
+        );
         let mut child = Command::new(WEIR)
-            .args(["link", "lan", "--", "bash", "-c", script])
+            .args(["link", "lan", "--", "bash", "-c", &script])
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .spawn()
@@ -154,23 +162,91 @@ fn signals_reach_the_command_and_nothing_outlives_a_kill() {
         let mut line = String::new();
         BufReader::new(child.stdout.take().expect("piped"))
             .read_line(&mut line)
-            .expect("its number");
-        let inner = PathBuf::from(format!("/proc/{}/stat", line.trim()));
-        assert!(inner.exists());
+            .expect("its mark");
+        assert_eq!(line.trim(), mark);
         let sent = Command::new("kill")
             .arg(format!("-{signal}"))
             .arg(child.id().to_string())
             .status();
         assert!(sent.expect("kill").success());
         assert_eq!(child.wait().expect("an end").code(), ending, "{signal}");
-        let limit = Instant::now() + Duration::from_secs(10);
-        // A zombie whose parent has not looked yet counts as gone.
-        let lives = || std::fs::read_to_string(&inner).is_ok_and(|stat| !stat.contains(") Z "));
-        while lives() {
-            assert!(Instant::now() < limit, "{signal}: the command outlived its link");
-            std::thread::yield_now();
+        for left in [mark, format!("1000.{}", std::process::id())] {
+            assert_gone(&left);
         }
     }
+}
+
+/// Waits until no process has this in its command line. A zombie has none.
+fn assert_gone(mark: &str) {
+    let lives = || {
+        let processes = std::fs::read_dir("/proc").expect("processes").flatten();
+        processes
+            .filter_map(|process| std::fs::read(process.path().join("cmdline")).ok())
+            .any(|line| text(&line).contains(mark))
+    };
+    let limit = Instant::now() + Duration::from_secs(10);
+    while lives() {
+        assert!(Instant::now() < limit, "{mark} outlived its link");
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn what_commands_leave_behind_ends_with_the_link() {
+    if no_links() {
+        return;
+    }
+    let seconds = |which: &str| format!("{which}.{}", std::process::id());
+    let (near, far) = (seconds("2001"), seconds("2002"));
+    // Children of a shell, in sessions of their own, and one whose parent is gone.
+    let leave = |time: &str| format!("sleep {time} & setsid sleep {time} & (setsid sleep {time} &)");
+    let far = (leave(&far) + "; wait", far);
+    let output = bash(
+        &["lan", "--far", &far.0, "--far-ready", "no"],
+        &(leave(&near) + "; exit 5"),
+    );
+    assert_eq!(output.status.code(), Some(5), "{}", text(&output.stderr));
+    for mark in [near, far.1] {
+        assert_gone(&mark);
+    }
+}
+
+#[test]
+fn the_near_command_waits_until_somebody_listens() {
+    if no_links() {
+        return;
+    }
+    let serve = format!("{WEIR} serve -q --listen 0.0.0.0:80");
+    let ask = "exec 3<>/dev/tcp/198.18.0.1/80; printf 'HEAD / HTTP/1.0\\r\\n\\r\\n' >&3; head -n 1 <&3";
+    for (far, ready) in [
+        (format!("sleep 0.4; exec {serve}"), "any"),
+        (format!("sleep 0.4; {serve}"), "80"),
+        // A shell that has left its server alone and ended.
+        (format!("(sleep 0.4; {serve}) &"), "80"),
+    ] {
+        let output = bash(&["rtt=4ms", "--far", &far, "--far-ready", ready], ask);
+        let said = text(&output.stdout);
+        assert!(
+            said.starts_with("HTTP/1.1 200"),
+            "{far}: {said} {}",
+            text(&output.stderr)
+        );
+    }
+    let output = bash(&["lan", "--far", "exit 3", "--far-ready", "80"], "echo no");
+    assert_eq!(output.status.code(), Some(3));
+    assert_eq!(text(&output.stdout), "");
+    assert!(
+        text(&output.stderr).contains("port 80"),
+        "{}",
+        text(&output.stderr)
+    );
+    let output = bash(&["lan", "--far", "exit 3"], "echo yes");
+    assert_eq!(text(&output.stdout), "yes\n", "{}", text(&output.stderr));
+    assert!(
+        text(&output.stderr).contains("nobody listens"),
+        "{}",
+        text(&output.stderr)
+    );
 }
 
 #[test]
@@ -214,8 +290,8 @@ fn a_command_at_the_far_end_is_reached_directly() {
     if no_links() {
         return;
     }
-    let far = format!("exec {WEIR} serve -q --listen 0.0.0.0:80");
-    let script = "until exec 3<>/dev/tcp/198.18.0.1/80; do sleep 0.05; done; \
+    let far = format!("{WEIR} serve -q --listen 0.0.0.0:80");
+    let script = "exec 3<>/dev/tcp/198.18.0.1/80; \
                   printf 'HEAD / HTTP/1.0\\r\\n\\r\\n' >&3; head -n 1 <&3";
     let output = bash(&["rtt=4ms", "--far", &far], script);
     assert!(

@@ -1,0 +1,250 @@
+//! Each key of a link measured by what it does to a real TCP: in the link's own capture, in its counters, in the kernel.
+//!
+//! One download from a server at the far end, or a few bytes, behind a link that differs in the one key.
+
+use crate::capture::{Segment, segments};
+use crate::{WEIR, no_links, text, weir};
+use serde_json::Value;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// What every full segment carries here: 1,500 bytes less IP's 20, TCP's 20 and its time stamps' 12.
+const FULL: usize = 1_448;
+
+/// A file that a server at the far end gives away, and what the bench needs besides.
+struct Bench {
+    folder: tempfile::TempDir,
+    size: usize,
+}
+
+impl Bench {
+    fn with(size: usize) -> Bench {
+        let folder = tempfile::tempdir().expect("a folder");
+        let site = folder.path().join("site");
+        std::fs::create_dir(&site).expect("a folder");
+        std::fs::write(site.join("file.bin"), vec![b'w'; size]).expect("a file");
+        Bench { folder, size }
+    }
+
+    /// A shell that fetches the file over one connection with `get`, as often as the script says. Both hosts use Reno,
+    /// whatever this machine's default is: BBR paces what it sends and knows no restart after idling.
+    fn run(&self, link: &[&str], script: &str) -> (String, Vec<Segment>, Vec<Value>) {
+        let path = |name: &str| self.folder.path().join(name).display().to_string();
+        let (pcap, log) = (path("link.pcapng"), path("link.jsonl"));
+        let far = format!("exec {WEIR} serve {} -q --listen 0.0.0.0:80", path("site"));
+        let script = format!(
+            "exec 3<>/dev/tcp/198.18.0.1/80
+             get() {{
+                 printf 'GET /file.bin HTTP/1.1\\r\\nHost: far\\r\\n\\r\\n' >&3
+                 head -c {} <&3 >/dev/null
+             }}
+             {script}",
+            self.size
+        );
+        let record = [
+            "--pcap", &pcap, "--log", &log, "--far", &far, "--", "bash", "-c", &script,
+        ];
+        let output = weir(&[&["link", "--congestion", "reno"], link, &record].concat());
+        assert!(output.status.success(), "{link:?}: {}", text(&output.stderr));
+        let lines = std::fs::read_to_string(&log).expect("a log");
+        let counters = lines
+            .lines()
+            .map(|line| serde_json::from_str(line).expect("JSON"));
+        (
+            text(&output.stdout),
+            segments(Path::new(&pcap)),
+            counters.collect(),
+        )
+    }
+}
+
+/// Payload segments to the command that came within `span` seconds from the first after `start`.
+fn flight(all: &[Segment], start: f64, span: f64) -> Vec<usize> {
+    let down = || {
+        all.iter()
+            .filter(|it| it.is_down && it.payload > 0 && it.at > start)
+    };
+    let first = down().next().expect("a segment with payload").at;
+    down()
+        .take_while(|it| it.at < first + span)
+        .map(|it| it.payload)
+        .collect()
+}
+
+#[test]
+fn mss_is_announced_by_both_and_kept() {
+    if no_links() {
+        return;
+    }
+    let bench = Bench::with(50_000);
+    for (keys, announced, full) in [
+        (&["rtt=4ms mtu=1500"][..], 1_460, FULL),
+        (&["rtt=4ms mtu=1500", "--mss", "536"], 536, 524),
+    ] {
+        let (_, all, _) = bench.run(keys, "get");
+        let said: Vec<_> = all.iter().filter(|it| it.is_syn).map(|it| it.mss).collect();
+        assert!(said.len() >= 2, "{said:?}");
+        assert!(
+            said.iter().all(|mss| *mss == Some(announced)),
+            "{keys:?}: {said:?}"
+        );
+        let largest = all.iter().map(|it| it.payload).max();
+        assert_eq!(largest, Some(full), "{keys:?}");
+    }
+}
+
+#[test]
+fn initcwnd_is_the_first_flight() {
+    if no_links() {
+        return;
+    }
+    let bench = Bench::with(100_000);
+    for segments in [2, 10, 24] {
+        let key = segments.to_string();
+        let (_, all, _) = bench.run(&["rtt=300ms mtu=1500", "--initcwnd", &key], "get");
+        let sizes = flight(&all, 0.0, 0.15);
+        let bytes: usize = sizes.iter().sum();
+        assert_eq!(bytes.div_ceil(FULL), segments, "{sizes:?}");
+    }
+}
+
+#[test]
+fn idle_restart_is_a_small_flight_after_a_pause_or_is_not() {
+    if no_links() {
+        return;
+    }
+    let bench = Bench::with(200_000);
+    let after_pause = |word: &str| {
+        let keys = ["rtt=60ms mtu=1500", "--idle-restart", word];
+        let (_, all, _) = bench.run(&keys, "get; sleep 2; get");
+        let ends: Vec<_> = all.iter().filter(|it| it.is_down && it.payload > 0).collect();
+        let pause = ends.windows(2).find(|pair| pair[1].at - pair[0].at > 1.5);
+        flight(&all, pause.expect("a pause")[0].at, 0.03).len()
+    };
+    let (with, without) = (after_pause("yes"), after_pause("no"));
+    assert!(with <= 12, "restarted with {with} segments");
+    assert!(without >= 20, "went on with {without} segments");
+}
+
+#[test]
+fn congestion_is_what_both_hosts_use() {
+    if no_links() {
+        return;
+    }
+    let bench = Bench::with(1_000);
+    let own = "cat /proc/sys/net/ipv4/tcp_congestion_control; get; ss -tin 2>/dev/null || echo no ss";
+    let (said, ..) = bench.run(&["rtt=4ms"], own);
+    assert_eq!(said.lines().next(), Some("reno"));
+    assert!(
+        said.contains("no ss") || said.split_whitespace().filter(|word| *word == "reno").count() == 2,
+        "{said}"
+    );
+    let far = "cat /proc/sys/net/ipv4/tcp_congestion_control >&2";
+    let args = [
+        "link",
+        "lan",
+        "--congestion",
+        "reno",
+        "--far-ready",
+        "no",
+        "--far",
+        far,
+    ];
+    let output = weir(&[&args[..], &["--", "sleep", "0.5"]].concat());
+    assert!(
+        text(&output.stderr).contains("reno\n"),
+        "{}",
+        text(&output.stderr)
+    );
+    let output = weir(&["link", "lan", "--congestion", "pigeon", "--", "true"]);
+    assert_eq!(output.status.code(), Some(4));
+    assert!(text(&output.stderr).contains("tcp_congestion_control = pigeon"));
+}
+
+#[test]
+fn held_acks_hold_up_a_sender_that_waits_for_them() {
+    if no_links() {
+        return;
+    }
+    let bench = Bench::with(10);
+    // The shell's sockets obey Nagle: the second part of a request waits until the first is acknowledged.
+    let script = "printf 'GET /file.bin HT' >&3; printf 'TP/1.0\\r\\n\\r\\n' >&3; cat <&3 >/dev/null";
+    let between = |keys: &[&str]| {
+        let (_, all, _) = bench.run(keys, script);
+        let up: Vec<_> = all.iter().filter(|it| !it.is_down && it.payload > 0).collect();
+        assert!(up.len() >= 2, "{up:?}");
+        up[1].at - up[0].at
+    };
+    // Less than the 200 ms after which a sender repeats what is not acknowledged.
+    let held = between(&["rtt=4ms", "--hold-acks", "180ms"]);
+    assert!((0.18..0.6).contains(&held), "{held}");
+    let free = between(&["rtt=4ms"]);
+    assert!(free < 0.15, "{free}");
+    // Between nothing and all of it: when the last beat was is chance.
+    let beat = between(&["rtt=4ms", "--hold-acks", "beat:180ms"]);
+    assert!(beat < 0.6, "{beat}");
+}
+
+#[test]
+fn a_trace_paces_and_begins_with_the_link() {
+    if no_links() {
+        return;
+    }
+    let bench = Bench::with(100_000);
+    let trace = bench.folder.path().join("steady");
+    let lines = |from: u64| {
+        (from..=10_000)
+            .step_by(10)
+            .map(|ms| format!("{ms}\n"))
+            .collect::<String>()
+    };
+    std::fs::write(&trace, lines(10)).expect("a trace");
+    let word = format!("trace={} rtt=2ms mtu=1500", trace.display());
+    let (_, all, _) = bench.run(&[&word], "get");
+    let down: Vec<_> = all.iter().filter(|it| it.is_down && it.payload > 0).collect();
+    let (first, last) = (down[0], down[down.len() - 1]);
+    // One packet of 1,500 bytes each 10 ms, give or take one at the end.
+    let took = last.at - first.at;
+    let due = (down.len() - 1) as f64 * 0.01;
+    assert!((took - due).abs() < 0.015, "{} packets took {took} s", down.len());
+
+    let late = bench.folder.path().join("late");
+    std::fs::write(&late, lines(1_500)).expect("a trace");
+    let word = format!("trace={} rtt=2ms", late.display());
+    let start = Instant::now();
+    bench.run(&[&word], "true");
+    assert!(
+        start.elapsed() >= Duration::from_millis(1_500),
+        "{:?}",
+        start.elapsed()
+    );
+}
+
+#[test]
+fn codel_keeps_the_queue_short_that_drop_tail_fills() {
+    if no_links() {
+        return;
+    }
+    let bench = Bench::with(800_000);
+    let run = |queue: &str| {
+        let word = format!("rate=2M rtt=20ms queue={queue}");
+        let (_, _, counters) = bench.run(&[&word, "--log-every", "20"], "get");
+        let inside = |line: &Value| line["down"]["packets_inside"].as_f64().expect("a count");
+        // Slow start is over in the second half.
+        let later = &counters[counters.len() / 2..];
+        let mean = later.iter().map(inside).sum::<f64>() / later.len() as f64;
+        let last = &counters[counters.len() - 1]["down"]["dropped"];
+        (mean, last["aged"].as_u64(), last["full"].as_u64())
+    };
+    let (long, aged, full) = run("1000p");
+    assert_eq!((aged, full), (Some(0), Some(0)));
+    let (short, aged, full) = run("codel");
+    assert!(aged >= Some(1), "{aged:?}");
+    assert_eq!(full, Some(0));
+    assert!(
+        short * 2.0 < long,
+        "{short} packets in CoDel's queue, {long} in the other"
+    );
+    let (_, aged, full) = run("10p");
+    assert!(full >= Some(1) && aged == Some(0), "{full:?} {aged:?}");
+}
