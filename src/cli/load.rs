@@ -4,8 +4,8 @@
 use super::site::Workload;
 use crate::load::search::Objective;
 use ::load::arrivals::{Process, Schedule};
-use ::load::connections::Mode;
 use clap::{Args, Subcommand};
+use client::plan::Mode;
 use measure::Duration;
 use server::config::parse_duration;
 use std::path::PathBuf;

@@ -3,13 +3,14 @@
 use crate::cli::load::PlanFlags;
 use crate::cli::{Failure, Voice};
 use ::load::arrivals::{Arrivals, Process};
-use ::load::connections::Mode;
+use ::load::connections::of_session;
 use ::load::limits::{RANKS_MAX, USERS_MAX};
 use ::load::manifest::{FORMAT, Kind, Manifest, VERSION};
 use ::load::parameters::{Parameters, Provenance, Set};
 use ::load::plan::{Layout, Population, Request, arriving, plan};
 use ::load::site::{MANIFEST, sequence_digest};
 use ::load::surge::Surge;
+use client::plan::Mode;
 use serde_json::json;
 use std::collections::HashMap;
 use std::io::{self, BufWriter, Write};
@@ -221,7 +222,7 @@ impl Sums {
         if !session.is_empty() {
             self.sessions += 1;
             for (sum, mode) in self.connections.iter_mut().zip(Mode::ALL) {
-                *sum += mode.connections(session);
+                *sum += of_session(mode, session);
             }
         }
     }

@@ -18,6 +18,8 @@ mod plan;
 mod results;
 mod run;
 mod schema;
+#[path = "../served/mod.rs"]
+mod served;
 mod site;
 
 use serde_json::Value;

@@ -23,10 +23,10 @@
 //! Refuses to know of sockets, clocks and what a run is for.
 
 use crate::arrivals::Arrivals;
-use crate::connections::Mode;
 use crate::record::{Record, Trouble};
 use crate::webstone::Choices;
 use crate::work::Work;
+use client::plan::Mode;
 use client::session::{Ending, Heard, Left, OUTSTANDING_MAX, Session};
 use core::sync::atomic::{AtomicU64, Ordering};
 use measure::{Duration, Instant};

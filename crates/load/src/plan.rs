@@ -272,8 +272,9 @@ pub fn arriving(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::connections::Mode;
+    use crate::connections::of_session;
     use crate::parameters::{Parameters, Set};
+    use client::plan::Mode;
     use std::collections::BTreeMap;
 
     fn surge(set: Set) -> Surge {
@@ -367,7 +368,7 @@ mod tests {
         let count = |mode: Mode| {
             sessions
                 .values()
-                .map(|session| mode.connections(session))
+                .map(|session| of_session(mode, session))
                 .sum::<u64>()
         };
         let objects: usize = sessions.values().map(Vec::len).sum();
