@@ -80,7 +80,7 @@ def main(name, doc, *, cells, measure, table, marks, reps, seconds, programs=Non
                 return 2
             said.update({program: version(argv) or "not here" for program, argv in (programs or {}).items()})
             results.append("run", machine=machine.facts(), versions=said, servers={}, at=time.time(), seconds=a.seconds,
-                           command=" ".join([f"benches/{name}", *sys.argv[1:]]))
+                           command=" ".join([f"benches/{name}", *map(os.path.basename, sys.argv[1:])]))
             with setup(a, scratch) if setup else contextlib.nullcontext():
                 carry_out(a, scratch, results, chosen(a, cells(a)), measure)
         return finish(a, results, table, marks)
