@@ -160,5 +160,43 @@ class Servers(unittest.TestCase):
         self.assertEqual(script("syscalls").parse(table), {"recvfrom": 100, "sendto": 120})
 
 
+class Reports(unittest.TestCase):
+    """What other load generators print is read as they mean it."""
+
+    def setUp(self):
+        self.omission = script("omission")
+
+    def test_wrk(self):
+        said = ("  Thread Stats   Avg      Stdev     Max   +/- Stdev\n    Latency     1.50ms  200.00us   1.01s    99.00%\n"
+                "    Req/Sec    10.00k   1.00k   12.00k    80.00%\n  Latency Distribution\n     50%  120.00us\n     75%    1.00ms\n"
+                "     90%    2.00ms\n     99%    1.00s\n  100000 requests in 10.00s, 1.00MB read\n")
+        self.assertEqual(self.omission.of_wrk(0, said),
+                         {"requests": 100000, "mean_ms": 1.5, "p50_ms": 0.12, "p99_ms": 1000, "max_ms": 1010})
+
+    def test_hey(self):
+        said = ("  Slowest:\t0.9960 secs\n  Fastest:\t0.0001 secs\n  Average:\t0.0121 secs\n\nLatency distribution:\n"
+                "  50% in 0.0008 secs\n  99% in 0.9940 secs\n\nStatus code distribution:\n  [200]\t808 responses\n")
+        found = self.omission.of_hey(0, said)
+        self.assertEqual(found["requests"], 808)
+        for name, value in {"mean_ms": 12.1, "p50_ms": 0.8, "p99_ms": 994, "max_ms": 996}.items():
+            self.assertAlmostEqual(found[name], value)
+
+    def test_h2load(self):
+        said = ("requests: 400 total, 400 started, 400 done, 399 succeeded, 1 failed, 0 errored, 0 timeout\n"
+                "time for request:       36us       1.20s       145us        45us    75.50%\n")
+        self.assertEqual(self.omission.of_h2load(0, said), {"requests": 399, "mean_ms": 0.145, "max_ms": 1200})
+
+    def test_httperf(self):
+        said = ("Total: connections 300 requests 300 replies 299 test-duration 0.997 s\n"
+                "Connection time [ms]: min 0.1 avg 1.4 max 9.6 median 0.5 stddev 1.9\n")
+        self.assertEqual(self.omission.of_httperf(0, said),
+                         {"requests": 299, "mean_ms": 1.4, "p50_ms": 0.5, "max_ms": 9.6})
+
+    def test_what_is_not_there_is_named(self):
+        with self.assertRaises(Exception) as caught:
+            self.omission.of_hey(1, "connection refused")
+        self.assertIn("connection refused", str(caught.exception))
+
+
 if __name__ == "__main__":
     unittest.main()

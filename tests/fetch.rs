@@ -7,11 +7,14 @@
     reason = "a black-box test is the outside world: it starts programs and reads files"
 )]
 
+mod served;
+
 use serde_json::Value;
+use served::{Served, served};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::sync::mpsc;
 use tempfile::TempDir;
 
@@ -39,41 +42,8 @@ fn number(value: &Value, name: &str) -> u64 {
 }
 
 /// The Microscape site of W3C NOTE-pipelining-970624 and a server for it, gone when dropped.
-struct Served {
-    _dir: TempDir,
-    server: Child,
-    url: String,
-}
-
-impl Drop for Served {
-    fn drop(&mut self) {
-        let _ = self.server.kill();
-        let _ = self.server.wait();
-    }
-}
-
 fn microscape() -> Served {
-    let dir = TempDir::new().expect("a folder");
-    let path = dir.path().to_str().expect("text");
-    assert!(weir(&["site", "microscape", path]).status.success());
-    let mut server = Command::new(env!("CARGO_BIN_EXE_weir"))
-        .args(["serve", path, "--listen", "127.0.0.1:0", "--json"])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .expect("the server starts");
-    let mut line = String::new();
-    let output = server.stdout.take().expect("a pipe");
-    BufReader::new(output)
-        .read_line(&mut line)
-        .expect("its first line");
-    let started: Value = serde_json::from_str(&line).expect("JSON");
-    let address = started["listeners"][0]["address"].as_str().expect("an address");
-    Served {
-        url: format!("http://{address}/"),
-        _dir: dir,
-        server,
-    }
+    served(&["microscape"])
 }
 
 /// A server that does with each connection what the script says, one connection after another, until the

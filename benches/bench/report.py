@@ -27,8 +27,10 @@ def number(value, digits=3):
 
 
 def ranged(values, scale=1.0):
-    """Median with lowest and highest."""
+    """Median with lowest and highest, or the one value there is."""
     found = spread([v * scale for v in values])
+    if len(values) == 1:
+        return number(found[0])
     return "-" if not found else f"{number(found[0])} ({number(found[1])}-{number(found[2])})"
 
 

@@ -60,6 +60,8 @@ SERVERS = [
            version=("version",), environment={"GOMAXPROCS": "1"}),
     Server("ceiling", "ceiling", logs=False),
 ]
+# Not among those held beside each other by `run`: a process for each connection is what document 000 measured.
+PREFORK = Server("apache-prefork", "apache2", "apache2-bin", "apache-prefork.conf", lambda p, c, r: [p, "-DFOREGROUND", "-f", c])
 BY_NAME = {server.name: server for server in SERVERS}
 SMOKE_SERVERS = ["weir", "nginx", "ceiling"]
 
@@ -157,7 +159,7 @@ class Running:
     def __init__(self, stand, server, row):
         self.stand, self.server, self.row = stand, server, row
         # A port of its own for each, so that nobody meets another's closed connections.
-        self.port = FIRST_PORT + SERVERS.index(server)
+        self.port = FIRST_PORT + (SERVERS.index(server) if server in SERVERS else len(SERVERS))
 
     def __enter__(self):
         self.folder = tempfile.mkdtemp(prefix=f"{self.server.name}-", dir=self.stand.base)

@@ -4,8 +4,8 @@
 use super::site::Workload;
 use crate::load::search::Objective;
 use ::load::arrivals::{Process, Schedule};
-use ::load::connections::Mode;
 use clap::{Args, Subcommand};
+use client::plan::Mode;
 use measure::Duration;
 use server::config::parse_duration;
 use std::path::PathBuf;
@@ -53,10 +53,14 @@ Examples:
   weir load plan --users 40 --duration 60s --summary       how much that is
   weir load plan --site ./site --users 520 --duration 10m  for a site that was written
   weir load plan --rate 100,500@10s --duration 20s         objects that arrive whatever answers do
+  weir load plan --site ./webstone --clients 8 --nominal 5ms   clients that never sleep
+  weir load plan --replay access.log --speed 10            the requests of a log, with the times of the run
+  weir load plan http://h/a.html --rate 100                one path, again and again
   weir load plan --users 40 --size 3                       which of 3 machines sends what
   weir load plan --users 40 --size 3 --rank 1              only what machine 1 sends
 
-Nothing is sent. Each line is one request. The plan takes every answer to need --nominal; in a run,
+Nothing is sent. Each line is one request. Without --site, --urls, --replay or a URL it is a Surge site as the
+flags below describe it. The plan takes every answer to need --nominal; in a run,
 each user keeps its objects and OFF times and only the instants move with the server.";
 
 /// What is said to `weir load`.
@@ -145,13 +149,9 @@ pub(crate) struct PlaceFlags {
     pub(crate) start_at: Option<f64>,
 }
 
-/// Flags of a run.
+/// Who asks for what, and for how long: a run and its plan say it in the same words.
 #[derive(Debug, Args)]
-pub(crate) struct RunFlags {
-    /// Where the server is; the path is asked for, or is where the site lies
-    #[arg(value_name = "URL", required = true)]
-    pub(crate) url: Option<String>,
-
+pub(crate) struct AskedFlags {
     /// Folder that `weir site` wrote, or its manifest: what can be asked for, and what it should be
     #[arg(long, value_name = "DIR", help_heading = "What")]
     pub(crate) site: Option<PathBuf>,
@@ -175,8 +175,8 @@ pub(crate) struct RunFlags {
     )]
     pub(crate) speed: f64,
 
-    /// Surge users, who are OFF after each object; needs the --site of a Surge [default with one: 40]
-    #[arg(long, value_name = "N", requires = "site", conflicts_with_all = ["clients", "sessions", "rate"],
+    /// Surge users, who are OFF after each object; needs a Surge [default with one: 40]
+    #[arg(long, value_name = "N", conflicts_with_all = ["clients", "sessions", "rate"],
         help_heading = "Who")]
     pub(crate) users: Option<u32>,
 
@@ -185,13 +185,7 @@ pub(crate) struct RunFlags {
     pub(crate) clients: Option<u32>,
 
     /// Surge users who come so many a second, have one session and go; a rate as with --rate
-    #[arg(
-        long,
-        value_name = "RATE",
-        requires = "site",
-        conflicts_with = "rate",
-        help_heading = "Who"
-    )]
+    #[arg(long, value_name = "RATE", conflicts_with = "rate", help_heading = "Who")]
     pub(crate) sessions: Option<Schedule>,
 
     /// Objects a second, whatever the answers do; `100,500@10s` is 100, from 10 s on 500
@@ -201,6 +195,25 @@ pub(crate) struct RunFlags {
     /// With --rate and --sessions: poisson, constant [default: poisson]
     #[arg(long, value_name = "PROCESS", help_heading = "Who")]
     pub(crate) arrivals: Option<Process>,
+
+    /// No object begins after this
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_duration, help_heading = "How")]
+    pub(crate) duration: Duration,
+
+    /// Between the starts of two users
+    #[arg(long, value_name = "TIME", default_value = "50ms", value_parser = parse_duration, help_heading = "How")]
+    pub(crate) stagger: Duration,
+}
+
+/// Flags of a run.
+#[derive(Debug, Args)]
+pub(crate) struct RunFlags {
+    /// Where the server is; the path is asked for, or is where the site lies
+    #[arg(value_name = "URL", required = true)]
+    pub(crate) url: Option<String>,
+
+    #[command(flatten)]
+    pub(crate) asked: AskedFlags,
 
     /// With --rate and --replay: connections at once
     #[arg(long, value_name = "N", default_value_t = 1000, help_heading = "Who")]
@@ -215,14 +228,6 @@ pub(crate) struct RunFlags {
     /// [default: serial; http10 for a WebStone site]
     #[arg(long, value_name = "MODE", help_heading = "How")]
     pub(crate) mode: Option<Mode>,
-
-    /// No object begins after this
-    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_duration, help_heading = "How")]
-    pub(crate) duration: Duration,
-
-    /// Between the starts of two users
-    #[arg(long, value_name = "TIME", default_value = "50ms", value_parser = parse_duration, help_heading = "How")]
-    pub(crate) stagger: Duration,
 
     /// A reply that makes no progress for this long has failed
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_duration, help_heading = "How")]
@@ -267,33 +272,16 @@ pub(crate) struct RunFlags {
 /// Flags of `weir load plan`.
 #[derive(Debug, Args)]
 pub(crate) struct PlanFlags {
-    /// User equivalents over all machines
-    #[arg(long, value_name = "N", default_value_t = 40, conflicts_with_all = ["sessions", "rate"])]
-    pub(crate) users: u32,
+    /// As of the run: its path is asked for, or is where the site lies
+    #[arg(value_name = "URL")]
+    pub(crate) url: Option<String>,
 
-    /// Users who come so many a second, have one session and go
-    #[arg(long, value_name = "RATE", conflicts_with = "rate")]
-    pub(crate) sessions: Option<Schedule>,
+    #[command(flatten)]
+    pub(crate) asked: AskedFlags,
 
-    /// Objects a second, whatever the answers do; `100,500@10s` is 100, from 10 s on 500
-    #[arg(long, value_name = "RATE")]
-    pub(crate) rate: Option<Schedule>,
-
-    /// With --rate and --sessions: poisson, constant [default: poisson]
-    #[arg(long, value_name = "PROCESS")]
-    pub(crate) arrivals: Option<Process>,
-
-    /// No object begins after this
-    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = parse_duration)]
-    pub(crate) duration: Duration,
-
-    /// Between the starts of two users
-    #[arg(long, value_name = "TIME", default_value = "50ms", value_parser = parse_duration)]
-    pub(crate) stagger: Duration,
-
-    /// What an answer is taken to need
-    #[arg(long, value_name = "TIME", default_value = "0s", value_parser = parse_duration)]
-    pub(crate) nominal: Duration,
+    /// What an answer is taken to need [default: 0s; 10ms for clients, who never sleep]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    pub(crate) nominal: Option<Duration>,
 
     /// Machines the users are spread over
     #[arg(long, value_name = "N", default_value_t = 1)]
@@ -306,10 +294,6 @@ pub(crate) struct PlanFlags {
     /// Prints sums instead of requests: objects, files, bytes, connections by protocol mode
     #[arg(long)]
     pub(crate) summary: bool,
-
-    /// Folder that `weir site surge` wrote, or its manifest; without it, the site the flags below describe
-    #[arg(long, value_name = "DIR")]
-    pub(crate) site: Option<PathBuf>,
 
     #[command(flatten)]
     pub(crate) workload: Workload,

@@ -197,9 +197,9 @@ impl Workload {
             .map_err(|error| Failure::Usage(format!("`--{}`: {}", error.name, error.why)))
     }
 
-    /// Whether any flag says how the workload is.
-    pub(crate) fn says_anything(&self) -> bool {
-        self.parameters.is_some() || self.seed.is_some() || !self.given().is_empty()
+    /// Whether any flag but the seed says how the workload is.
+    pub(crate) fn describes(&self) -> bool {
+        self.parameters.is_some() || !self.given().is_empty()
     }
 
     pub(crate) fn seed(&self) -> Seed {

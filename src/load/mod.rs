@@ -13,7 +13,7 @@ mod plot;
 mod replay;
 mod report;
 pub(crate) mod search;
-mod task;
+pub(crate) mod task;
 
 use crate::cli::load::RunFlags;
 use crate::cli::{Failure, Voice};
@@ -89,7 +89,7 @@ fn perform(
     let started_at = civil(clock::wall());
     let running = dial::start(crews, peer).map_err(|error| refused("threads", &error))?;
     let began = clock::now();
-    let stopped = watch(&running, &live, signals, flags.duration, began, voice)?;
+    let stopped = watch(&running, &live, signals, flags.asked.duration, began, voice)?;
     let ended = running.join().map_err(|error| refused("a thread", &error))?;
     let now = clock::now();
     let mut record = Record::default();
@@ -124,7 +124,7 @@ fn perform(
             Who::Sessions(schedule, _) | Who::Rate(schedule, _) => Some(schedule.to_string()),
             Who::Users(_) | Who::Clients(_) | Who::Replay => None,
         },
-        asked_s: flags.duration.as_secs_f64(),
+        asked_s: flags.asked.duration.as_secs_f64(),
         stopped_after_s: stopped.map(|at| at.since(began).as_secs_f64()),
         rank: place.rank,
         size: place.size,

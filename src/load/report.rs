@@ -4,12 +4,12 @@
 //! worked out from them.
 
 use crate::cli::{Failure, Voice};
-use ::load::connections::Mode;
 use ::load::record::{Record, Trouble};
 use ::load::run::{Parts, Run, Share};
 use ::load::times::Summary;
 use ::load::verdict::Verdict;
 use ::load::webstone::{Counts, Metrics};
+use client::plan::Mode;
 use measure::{Bytes, Duration};
 use serde::Serialize;
 use std::collections::BTreeMap;

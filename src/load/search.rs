@@ -249,7 +249,7 @@ pub(super) fn run(
 }
 
 fn mean(schedule: &Schedule, flags: &RunFlags) -> f64 {
-    schedule.expected(flags.duration) / flags.duration.as_secs_f64().max(1e-9)
+    schedule.expected(flags.asked.duration) / flags.asked.duration.as_secs_f64().max(1e-9)
 }
 
 #[cfg(test)]

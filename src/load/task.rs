@@ -5,18 +5,20 @@ use super::address::{Url, paths};
 use super::place::Place;
 use super::replay::{self, Replay};
 use crate::cli::Failure;
-use crate::cli::load::RunFlags;
+use crate::cli::load::{AskedFlags, PlanFlags, RunFlags};
 use crate::plan;
 use ::load::arrivals::{Arrivals, Process, Schedule};
-use ::load::connections::Mode;
-use ::load::crew::{Model, Setup, Step, Supply};
+use ::load::crew::{Model, Setup};
 use ::load::limits::USERS_MAX;
 use ::load::manifest::{Digesting, Kind, Manifest};
-use ::load::plan::{Layout, Population};
+use ::load::plan::{Layout, Population, Request};
+use ::load::requests::{arriving, clients};
 use ::load::run::Share;
+use ::load::supply::{Dealt, Step, Supply};
 use ::load::surge::Surge;
 use ::load::webstone::List;
 use ::load::work::Work;
+use client::plan::Mode;
 use client::session::{Ending, Version};
 use measure::{Duration, Seed};
 use std::collections::BTreeMap;
@@ -27,12 +29,14 @@ use std::sync::Arc;
 const OWN_DESCRIPTORS: u64 = 16;
 /// Requests that the scripts of all users may hold together: 24 bytes each.
 const STEPS_MAX: usize = 40_000_000;
+/// What a client's answers are taken to need in a plan, if nothing else is said: something, as it never sleeps.
+const CLIENT_NOMINAL: Duration = Duration::from_millis(10);
 /// What requests say they are from.
 const USER_AGENT: &str = concat!("weir/", env!("CARGO_PKG_VERSION"));
 
 /// Who asks.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Who {
+pub(crate) enum Who {
     Users(u32),
     Clients(u32),
     Sessions(Schedule, Process),
@@ -54,11 +58,11 @@ pub(super) enum What {
 
 /// A run before it begins.
 #[derive(Debug)]
-pub(super) struct Task {
+pub(crate) struct Task {
     pub(super) url: Url,
     pub(super) work: Arc<Work>,
     pub(super) what: What,
-    pub(super) who: Who,
+    pub(crate) who: Who,
     pub(super) mode: Mode,
     pub(super) seed: Seed,
 }
@@ -71,8 +75,38 @@ pub(super) struct Split {
 }
 
 impl Task {
+    /// What the flags of a run say.
     pub(super) fn of(flags: &RunFlags) -> Result<Task, Failure> {
         let url = Url::read(flags.url.as_deref().unwrap_or_default())?;
+        Task::from(url, &flags.asked, flags.mode, flags.seed, None)
+    }
+
+    /// What the flags of a plan say; with no other source of objects, the workload they describe.
+    pub(crate) fn planned(flags: &PlanFlags) -> Result<Task, Failure> {
+        let (asked, workload) = (&flags.asked, &flags.workload);
+        let named = flags.url.is_some() || asked.urls.is_some() || asked.replay.is_some();
+        let described = if !named && asked.site.is_none() {
+            let surge = Surge::new(workload.parameters()?, workload.seed());
+            Some(surge.map_err(|error| Failure::Usage(error.to_string()))?)
+        } else if workload.describes() {
+            return Err(Failure::Usage(
+                "`--site`, `--urls`, `--replay` or a URL says what the workload is; leave out the flags that describe one"
+                    .to_owned(),
+            ));
+        } else {
+            None
+        };
+        let url = Url::read(flags.url.as_deref().unwrap_or("http://localhost/"))?;
+        Task::from(url, asked, None, workload.seed, described)
+    }
+
+    fn from(
+        url: Url,
+        flags: &AskedFlags,
+        mode: Option<Mode>,
+        seed: Option<u64>,
+        described: Option<Surge>,
+    ) -> Result<Task, Failure> {
         let site = flags.site.as_deref().map(plan::manifest).transpose()?;
         let (work, what) = match (&site, &flags.urls, &flags.replay) {
             (Some((name, manifest)), ..) => (
@@ -84,7 +118,10 @@ impl Task {
                 let (work, replay) = replay::read(log, flags.speed)?;
                 (work, What::Log(replay))
             }
-            (None, None, None) => (Work::of_paths([url.path.clone()]), What::Each),
+            (None, None, None) => match described {
+                Some(surge) => (Work::of_surge(&surge, "/"), What::Surge(Box::new(surge))),
+                None => (Work::of_paths([url.path.clone()]), What::Each),
+            },
         };
         let process = flags.arrivals.unwrap_or(Process::Poisson);
         let who = match (flags.users, flags.clients, &flags.sessions, &flags.rate) {
@@ -99,7 +136,9 @@ impl Task {
         let usage = |why: String| Err(Failure::Usage(why));
         match who {
             Who::Users(n) | Who::Clients(n) if n == 0 || n > USERS_MAX => {
-                return usage(format!("{n} users or clients; there may be 1 to {USERS_MAX}"));
+                return usage(format!(
+                    "`--users` or `--clients` is {n}; there may be 1 to {USERS_MAX}"
+                ));
             }
             Who::Users(_) | Who::Sessions(..) if !matches!(what, What::Surge(_)) => {
                 return usage(
@@ -109,18 +148,18 @@ impl Task {
             }
             _ => {}
         }
-        let mode = flags.mode.unwrap_or(match what {
+        let mode = mode.unwrap_or(match what {
             What::Webstone(_) => Mode::Http10,
             What::Surge(_) | What::Each | What::Log(_) => Mode::Serial,
         });
-        let seed = site.as_ref().map_or(Seed(1), |(_, manifest)| manifest.seed);
+        let from_site = site.as_ref().map_or(Seed(1), |(_, manifest)| manifest.seed);
         Ok(Task {
             url,
             work: Arc::new(work),
             what,
             who,
             mode,
-            seed: flags.seed.map_or(seed, Seed),
+            seed: seed.map_or(from_site, Seed),
         })
     }
 
@@ -173,7 +212,7 @@ impl Task {
             work: Arc::clone(&self.work),
             mode: self.mode,
             ending: Arc::new(Ending::new(version, &self.url.authority, USER_AGENT)),
-            duration: flags.duration,
+            duration: flags.asked.duration,
             grace: flags.grace,
             timeout: flags.timeout,
             verify: flags.verify,
@@ -214,8 +253,8 @@ impl Task {
                 self.mode.name(),
                 self.who,
                 self.seed.0,
-                flags.duration.as_nanos(),
-                flags.stagger.as_nanos(),
+                flags.asked.duration.as_nanos(),
+                flags.asked.stagger.as_nanos(),
                 flags.verify,
                 flags.connections_per_user
             )?;
@@ -245,46 +284,106 @@ impl Task {
         }
     }
 
-    /// What each thread of this machine does, and what every machine is to do.
-    pub(super) fn split(&self, flags: &RunFlags, place: &Place, threads: usize) -> Result<Split, Failure> {
-        let whom = |number, stagger| Population::Users { number, stagger };
-        match (&self.who, &self.what) {
-            (Who::Users(users), What::Surge(surge)) => {
-                self.scripts(surge, whom(*users, flags.stagger), flags, place, threads)
-            }
-            (Who::Sessions(schedule, process), What::Surge(surge)) => {
-                let who = Population::Sessions {
-                    schedule: schedule.clone(),
-                    process: *process,
-                };
-                self.scripts(surge, who, flags, place, threads)
-            }
-            (Who::Users(clients) | Who::Clients(clients), _) => Ok(self.clients(*clients, place, threads)),
-            (Who::Sessions(schedule, process) | Who::Rate(schedule, process), _) => {
-                let arrivals = |shard, shards| Arrivals::new(*process, schedule, self.seed, shard, shards);
-                Ok(self.arrivals(arrivals, flags, place, threads))
-            }
-            (Who::Replay, what) => {
-                let times = match what {
-                    What::Log(replay) => Arc::clone(&replay.times),
-                    _ => Arc::default(),
-                };
-                let arrivals = |shard, shards| Arrivals::given(Arc::clone(&times), shard, shards);
-                Ok(self.arrivals(arrivals, flags, place, threads))
-            }
+    /// Users or sessions of a Surge.
+    fn population(&self, flags: &AskedFlags) -> Option<Population> {
+        match &self.who {
+            Who::Users(number) => Some(Population::Users {
+                number: *number,
+                stagger: flags.stagger,
+            }),
+            Who::Sessions(schedule, process) => Some(Population::Sessions {
+                schedule: schedule.clone(),
+                process: *process,
+            }),
+            Who::Clients(_) | Who::Rate(..) | Who::Replay => None,
         }
     }
 
-    fn clients(&self, clients: u32, place: &Place, threads: usize) -> Split {
+    /// The arrivals of a shard, if that is what asks.
+    fn process(&self, shard: u64, shards: u64) -> Option<Arrivals> {
+        match (&self.who, &self.what) {
+            (Who::Rate(schedule, process), _) => {
+                Some(Arrivals::new(*process, schedule, self.seed, shard, shards))
+            }
+            (Who::Replay, What::Log(replay)) => {
+                Some(Arrivals::given(Arc::clone(&replay.times), shard, shards))
+            }
+            _ => None,
+        }
+    }
+
+    /// What each arrival asks for.
+    fn supply(&self) -> Supply {
+        match &self.what {
+            What::Webstone(list) => Supply::Weighted(list.choices(self.seed, 0)),
+            What::Surge(_) | What::Each | What::Log(_) => Supply::Turn {
+                order: self.order(),
+                next: 0,
+                stride: 1,
+            },
+        }
+    }
+
+    /// What each of so many clients asks for.
+    fn supplies(&self, clients: u32) -> impl Fn(u32) -> Supply + '_ {
         let order = self.order();
-        let supply = |client: u32| match &self.what {
+        move |client| match &self.what {
             What::Webstone(list) => Supply::Weighted(list.choices(self.seed, client)),
             What::Surge(_) | What::Each | What::Log(_) => Supply::Turn {
                 next: client as usize % order.len(),
                 stride: clients as usize % order.len(),
                 order: Arc::clone(&order),
             },
+        }
+    }
+
+    /// Everything that all of `size` machines ask for, if an answer needs `nominal`.
+    pub(crate) fn requests(
+        &self,
+        flags: &AskedFlags,
+        size: u32,
+        nominal: Option<Duration>,
+    ) -> Box<dyn Iterator<Item = Request> + '_> {
+        if let (Some(who), What::Surge(surge)) = (self.population(flags), &self.what) {
+            let layout = Layout {
+                who,
+                duration: flags.duration,
+                nominal: nominal.unwrap_or(Duration::ZERO),
+                size,
+                seed: self.seed,
+            };
+            let placed = |request: Request| Request {
+                path: self.work.files[request.file as usize].path.clone().into(),
+                ..request
+            };
+            return Box::new(::load::plan::plan(surge, layout).map(placed));
+        }
+        if let Some(arrivals) = self.process(0, 1) {
+            let dealt = Dealt::new(self.supply());
+            return Box::new(arriving(&self.work, dealt, arrivals, flags.duration, size));
+        }
+        let number = match self.who {
+            Who::Clients(clients) | Who::Users(clients) => clients,
+            Who::Sessions(..) | Who::Rate(..) | Who::Replay => 0,
         };
+        let supplies = (0..number).map(self.supplies(number)).collect();
+        let nominal = nominal.unwrap_or(CLIENT_NOMINAL);
+        Box::new(clients(&self.work, supplies, flags.duration, nominal, size))
+    }
+
+    /// What each thread of this machine does, and what every machine is to do.
+    pub(super) fn split(&self, flags: &RunFlags, place: &Place, threads: usize) -> Result<Split, Failure> {
+        match (self.population(&flags.asked), &self.what, &self.who) {
+            (Some(who), What::Surge(surge), _) => self.scripts(surge, who, &flags.asked, place, threads),
+            (_, _, Who::Users(clients) | Who::Clients(clients)) => Ok(self.clients(*clients, place, threads)),
+            (_, _, Who::Sessions(..) | Who::Rate(..) | Who::Replay) => {
+                Ok(self.arrivals(flags, place, threads))
+            }
+        }
+    }
+
+    fn clients(&self, clients: u32, place: &Place, threads: usize) -> Split {
+        let supply = self.supplies(clients);
         let of_thread = |thread: u32| {
             (place.rank + place.size * thread..clients)
                 .step_by(place.size as usize * threads)
@@ -304,39 +403,21 @@ impl Task {
         }
     }
 
-    fn arrivals(
-        &self,
-        arrivals: impl Fn(u64, u64) -> Arrivals,
-        flags: &RunFlags,
-        place: &Place,
-        threads: usize,
-    ) -> Split {
-        let order = self.order();
+    fn arrivals(&self, flags: &RunFlags, place: &Place, threads: usize) -> Split {
         let (rank, size) = (u64::from(place.rank), u64::from(place.size));
-        let supply = || match &self.what {
-            What::Webstone(list) => Supply::Weighted(list.choices(self.seed, 0)),
-            What::Surge(_) | What::Each | What::Log(_) => Supply::Turn {
-                order: Arc::clone(&order),
-                next: 0,
-                stride: 1,
-            },
-        };
         // Each rank has every size-th arrival, and of these each thread every threads-th.
-        let model = |thread: u64| Model::Open {
-            arrivals: arrivals(rank + size * thread, size * threads as u64),
-            supply: supply(),
-            lines_max: flags.connections.div_ceil(threads as u32),
+        let model = |thread: u64| {
+            Some(Model::Open {
+                arrivals: self.process(rank + size * thread, size * threads as u64)?,
+                supply: self.supply(),
+                lines_max: flags.connections.div_ceil(threads as u32),
+            })
         };
         let mut shares = vec![Share::NONE; place.size as usize];
-        let mut weighted = match &self.what {
-            What::Webstone(list) => Some(list.choices(self.seed, 0)),
-            _ => None,
-        };
-        for (number, _) in arrivals(0, 1).take_while(|&(_, at)| at < flags.duration) {
-            let object = match &mut weighted {
-                Some(choices) => choices.next().unwrap_or(0) as u32,
-                None => order[(number % order.len() as u64) as usize],
-            };
+        let mut dealt = Dealt::new(self.supply());
+        let all = self.process(0, 1).into_iter().flatten();
+        for (number, _) in all.take_while(|&(_, at)| at < flags.asked.duration) {
+            let object = dealt.object(&self.work, number);
             let files = &self.work.objects[object as usize];
             let bytes = files.iter().map(|&file| self.work.files[file as usize].bytes);
             shares[(number % size) as usize].add(&Share {
@@ -347,7 +428,7 @@ impl Task {
             });
         }
         Split {
-            models: (0..threads as u64).map(model).collect(),
+            models: (0..threads as u64).filter_map(model).collect(),
             shares,
         }
     }
@@ -357,7 +438,7 @@ impl Task {
         &self,
         surge: &Surge,
         who: Population,
-        flags: &RunFlags,
+        flags: &AskedFlags,
         place: &Place,
         threads: usize,
     ) -> Result<Split, Failure> {
@@ -366,6 +447,7 @@ impl Task {
             duration: flags.duration,
             nominal: Duration::ZERO,
             size: place.size,
+            seed: self.seed,
         };
         let plan = ::load::plan::plan(surge, layout);
         let mut shares = vec![Share::NONE; place.size as usize];
@@ -379,7 +461,7 @@ impl Task {
                 users: 0,
                 objects: Some(u64::from(request.intended_ns.is_some())),
                 files: Some(1),
-                bytes: Some(request.size),
+                bytes: request.size,
             });
             if request.rank != place.rank {
                 continue;

@@ -2,14 +2,15 @@
 
 use crate::cli::load::PlanFlags;
 use crate::cli::{Failure, Voice};
-use ::load::arrivals::{Arrivals, Process};
-use ::load::connections::Mode;
-use ::load::limits::{RANKS_MAX, USERS_MAX};
+use crate::load::task::{Task, Who};
+use ::load::connections::of_session;
+use ::load::limits::RANKS_MAX;
 use ::load::manifest::{FORMAT, Kind, Manifest, VERSION};
 use ::load::parameters::{Parameters, Provenance, Set};
-use ::load::plan::{Layout, Population, Request, arriving, plan};
+use ::load::plan::Request;
 use ::load::site::{MANIFEST, sequence_digest};
 use ::load::surge::Surge;
+use client::plan::Mode;
 use serde_json::json;
 use std::collections::HashMap;
 use std::io::{self, BufWriter, Write};
@@ -20,19 +21,9 @@ use std::path::Path;
 /// # Errors
 /// `Usage` for what cannot be planned, `System` for what the system refuses.
 pub(crate) fn run(flags: &PlanFlags, voice: &Voice) -> Result<(), Failure> {
-    let layout = layout(flags)?;
-    let surge = match &flags.site {
-        Some(path) => of_manifest(flags, path)?,
-        None => Surge::new(flags.workload.parameters()?, flags.workload.seed())
-            .map_err(|error| Failure::Usage(error.to_string()))?,
-    };
-    let requests: Box<dyn Iterator<Item = Request>> = match &flags.rate {
-        Some(rate) => {
-            let arrivals = Arrivals::new(process(flags), rate, surge.seed, 0, 1);
-            Box::new(arriving(&surge, arrivals, flags.duration, flags.size))
-        }
-        None => Box::new(plan(&surge, layout)),
-    };
+    let task = Task::planned(flags)?;
+    check_place(flags, &task)?;
+    let requests = task.requests(&flags.asked, flags.size, flags.nominal);
     let requests = requests.filter(|request| flags.rank.is_none_or(|rank| request.rank == rank));
     let printed = if flags.summary {
         let sums = Sums::of(requests);
@@ -47,17 +38,12 @@ pub(crate) fn run(flags: &PlanFlags, voice: &Voice) -> Result<(), Failure> {
     }
 }
 
-fn layout(flags: &PlanFlags) -> Result<Layout, Failure> {
+/// Whether there may be so many machines, and this one among them.
+fn check_place(flags: &PlanFlags, task: &Task) -> Result<(), Failure> {
     let usage = |why: String| Err(Failure::Usage(why));
-    if flags.users == 0 || flags.users > USERS_MAX {
-        return usage(format!(
-            "`--users` is {}; it must lie between 1 and {USERS_MAX}",
-            flags.users
-        ));
-    }
-    let most = match (&flags.sessions, &flags.rate) {
-        (None, None) => flags.users.min(RANKS_MAX),
-        _ => RANKS_MAX,
+    let most = match task.who {
+        Who::Users(number) | Who::Clients(number) => number.min(RANKS_MAX),
+        Who::Sessions(..) | Who::Rate(..) | Who::Replay => RANKS_MAX,
     };
     if flags.size == 0 || flags.size > most {
         return usage(format!(
@@ -72,37 +58,7 @@ fn layout(flags: &PlanFlags) -> Result<Layout, Failure> {
             flags.size - 1
         ));
     }
-    let who = match &flags.sessions {
-        Some(schedule) => Population::Sessions {
-            schedule: schedule.clone(),
-            process: process(flags),
-        },
-        None => Population::Users {
-            number: flags.users,
-            stagger: flags.stagger,
-        },
-    };
-    Ok(Layout {
-        who,
-        duration: flags.duration,
-        nominal: flags.nominal,
-        size: flags.size,
-    })
-}
-
-fn process(flags: &PlanFlags) -> Process {
-    flags.arrivals.unwrap_or(Process::Poisson)
-}
-
-/// The workload of a site that was written.
-fn of_manifest(flags: &PlanFlags, path: &Path) -> Result<Surge, Failure> {
-    if flags.workload.says_anything() {
-        return Err(Failure::Usage(
-            "`--site` says what the workload is; leave out the flags that describe one".to_owned(),
-        ));
-    }
-    let (name, manifest) = manifest(path)?;
-    surge(&name, &manifest)
+    Ok(())
 }
 
 /// Reads a manifest, given its folder or itself; and how to call it.
@@ -186,16 +142,20 @@ struct Sums {
     sessions: u64,
     objects: u64,
     requests: u64,
-    bytes: u64,
+    /// None as soon as one length is not known.
+    bytes: Option<u64>,
     connections: [u64; 4],
 }
 
 impl Sums {
     fn of(requests: impl Iterator<Item = Request>) -> Sums {
-        let mut sums = Sums::default();
+        let mut sums = Sums {
+            bytes: Some(0),
+            ..Sums::default()
+        };
         for request in requests {
             sums.requests += 1;
-            sums.bytes += request.size;
+            sums.bytes = sums.bytes.zip(request.size).map(|(sum, size)| sum + size);
             let session = sums.users.entry(request.user).or_default();
             match (request.intended_ns, session.last_mut()) {
                 (None, Some(files)) => *files += 1,
@@ -221,13 +181,13 @@ impl Sums {
         if !session.is_empty() {
             self.sessions += 1;
             for (sum, mode) in self.connections.iter_mut().zip(Mode::ALL) {
-                *sum += mode.connections(session);
+                *sum += of_session(mode, session);
             }
         }
     }
 
     fn print(&self, flags: &PlanFlags, voice: &Voice) -> io::Result<()> {
-        let seconds = flags.duration.as_secs_f64().max(1e-9);
+        let seconds = flags.asked.duration.as_secs_f64().max(1e-9);
         let mut out = io::stdout().lock();
         if voice.json {
             let connections: serde_json::Map<String, serde_json::Value> = Mode::ALL
@@ -250,7 +210,9 @@ impl Sums {
             self.objects,
             self.objects as f64 / seconds,
             self.requests,
-            measure::Bytes(self.bytes)
+            self.bytes
+                .map_or("bytes not known".to_owned(), |bytes| measure::Bytes(bytes)
+                    .to_string())
         )?;
         for (mode, count) in Mode::ALL.into_iter().zip(self.connections) {
             writeln!(out, "  {count:>10} connections {}", mode.name())?;

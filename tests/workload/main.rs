@@ -3,6 +3,7 @@
 //!
 //! - `site`: files, manifests, reports, what may be overwritten
 //! - `plan`: the request stream and its parts
+//! - `stream`: that what is planned is what is sent
 //! - `run`: what a server sees of a run, and what is said of it
 //! - `results`: files, merges, comparisons, searches
 //!
@@ -18,7 +19,10 @@ mod plan;
 mod results;
 mod run;
 mod schema;
+#[path = "../served/mod.rs"]
+mod served;
 mod site;
+mod stream;
 
 use serde_json::Value;
 use std::path::Path;

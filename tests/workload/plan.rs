@@ -27,19 +27,52 @@ fn every_line_is_a_request() {
 }
 
 /// The parts of any number of machines are what all of them send, byte for byte; and, but for who sends it, what one
-/// machine sends alone.
+/// machine sends alone. For everybody who can ask.
 #[test]
 fn the_parts_of_a_plan_are_the_whole() {
-    let base = ["load", "plan", "--files", "200", "--duration", "20s"];
+    let dir = TempDir::new().expect("a folder");
+    let path = |name: &str| dir.path().join(name).to_str().expect("text").to_owned();
+    let (webstone, microscape) = (path("webstone"), path("microscape"));
+    printed(&["site", "webstone", &webstone]);
+    printed(&["site", "microscape", &microscape]);
+    let (urls, log) = (path("urls"), path("access.log"));
+    fs::write(&urls, (0..17).map(|n| format!("/{n}\n")).collect::<String>()).expect("written");
+    let entry = |n: u32| {
+        let (path, second) = (n * 7 % 11, n / 9);
+        format!(
+            "10.0.0.{} - - [10/Oct/2000:13:55:{second:02} -0700] \"GET /{path} HTTP/1.1\" 200 9\n",
+            n % 5
+        )
+    };
+    fs::write(&log, (0..200).map(entry).collect::<String>()).expect("written");
     for who in [
-        &["--users", "12"][..],
-        &["--sessions", "2"],
-        &["--rate", "3,9@10s"],
+        &["--files", "200", "--users", "12"][..],
+        &["--files", "200", "--sessions", "2"],
+        &["--files", "200", "--rate", "3,9@10s"],
+        &[
+            "--files",
+            "200",
+            "--rate",
+            "5",
+            "--arrivals",
+            "constant",
+            "--seed",
+            "9",
+        ],
+        &["--files", "200", "--clients", "12", "--nominal", "500ms"],
+        &["--site", &webstone, "--clients", "12", "--nominal", "300ms"],
+        &["--site", &webstone, "--rate", "20"],
+        &["--site", &microscape, "--clients", "9", "--nominal", "50ms"],
+        &["--urls", &urls, "--clients", "8", "--nominal", "250ms"],
+        &["--urls", &urls, "--rate", "10"],
+        &["http://localhost/one.html", "--rate", "10"],
+        &["--replay", &log, "--speed", "2"],
     ] {
-        let said = |more: &[&str]| printed(&[&base[..], who, more].concat());
+        let said = |more: &[&str]| printed(&[&["load", "plan", "--duration", "20s"], who, more].concat());
         let alone = said(&[]);
         assert!(alone.lines().count() > 30, "{who:?}");
-        for size in 2..=7u32 {
+        conforms("load-plan.schema.json", &lines(&alone));
+        for size in [2, 3, 7u32] {
             let size_text = size.to_string();
             let whole = said(&["--size", &size_text]);
             let mut parts: Vec<String> = Vec::new();
@@ -79,8 +112,19 @@ fn a_plan_for_a_site_is_the_plan_of_its_parameters() {
             fs::metadata(&file).expect("a file of the site").len()
         );
     }
-    let error = refused(&[&users[..], &["--site", path, "--seed", "6"]].concat(), 2);
-    assert!(error.contains("`--site` says what the workload is"), "{error}");
+    // The same objects, asked for by others.
+    let others = printed(&[&users[..], &["--site", path, "--seed", "6"]].concat());
+    assert_ne!(others, of_site);
+    let objects = |text: &str| -> Vec<Value> {
+        lines(text)
+            .iter()
+            .map(|line| line["file"].clone())
+            .take(50)
+            .collect()
+    };
+    assert_eq!(objects(&others), objects(&of_site));
+    let error = refused(&[&users[..], &["--site", path, "--files", "9"]].concat(), 2);
+    assert!(error.contains("says what the workload is"), "{error}");
 
     let manifest = dir.path().join("manifest.json");
     let text = fs::read_to_string(&manifest).expect("a manifest");

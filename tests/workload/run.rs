@@ -3,61 +3,14 @@
 //!
 //! The machine these run on may be busy: how late alarms rang decides nothing here but where it is the matter.
 
+use crate::served::served;
 use crate::{conforms, lines, printed, weir};
 use serde_json::Value;
 use std::fs;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
-use tempfile::TempDir;
-
-/// A site and a server for it, gone when dropped.
-pub(crate) struct Served {
-    pub(crate) dir: TempDir,
-    server: Child,
-    pub(crate) url: String,
-}
-
-impl Drop for Served {
-    fn drop(&mut self) {
-        let _ = self.server.kill();
-        let _ = self.server.wait();
-    }
-}
-
-impl Served {
-    pub(crate) fn path(&self) -> &str {
-        self.dir.path().to_str().expect("text")
-    }
-}
-
-pub(crate) fn served(site: &[&str]) -> Served {
-    let dir = TempDir::new().expect("a folder");
-    let path = dir.path().to_str().expect("text").to_owned();
-    printed(&[&["site", site[0], &path][..], &site[1..]].concat());
-    let mut server = Command::new(env!("CARGO_BIN_EXE_weir"))
-        .args(["serve", &path, "--listen", "127.0.0.1:0", "--json"])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .expect("the server starts");
-    let mut line = String::new();
-    let output = server.stdout.take().expect("a pipe");
-    BufReader::new(output)
-        .read_line(&mut line)
-        .expect("its first line");
-    let started: Value = serde_json::from_str(&line).expect("JSON");
-    let address = started["listeners"][0]["address"]
-        .as_str()
-        .expect("an address")
-        .to_owned();
-    Served {
-        dir,
-        server,
-        url: format!("http://{address}/"),
-    }
-}
+use std::process::{Command, Stdio};
 
 const PATIENT: [&str; 3] = ["--json", "--lag-max", "60s"];
 

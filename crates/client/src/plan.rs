@@ -8,17 +8,19 @@ use core::str::FromStr;
 use http1::coding::Coding;
 use http1::method::Method;
 use measure::Duration;
+use serde::{Deserialize, Serialize};
 
-/// How requests are laid onto connections.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// How requests are laid onto connections: those of one page, or of a user who asks for one after another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Mode {
-    /// A connection for each request, several at once.
+    /// A connection for each request.
     Http10,
     /// Persistent connections with one request outstanding on each.
     Serial,
-    /// Persistent connections, requests without waiting for answers.
+    /// Persistent connections; the page is asked for alone, then everything else without waiting for answers.
     Pipelined,
-    /// As pipelined; the last request asks the server to close after it.
+    /// As pipelined; the connection ends with the page.
     EarlyClose,
 }
 
@@ -42,6 +44,19 @@ impl Mode {
             Mode::Http10 => 4,
             Mode::Serial | Mode::Pipelined | Mode::EarlyClose => 1,
         }
+    }
+}
+
+impl FromStr for Mode {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Mode, String> {
+        let known = Mode::ALL.into_iter().find(|mode| match text {
+            "http/1.0" | "http1.0" => *mode == Mode::Http10,
+            "http/1.1" | "http1.1" => *mode == Mode::Serial,
+            _ => mode.name() == text,
+        });
+        known.ok_or_else(|| format!("`{text}`: a mode is http10, serial, pipelined or early-close"))
     }
 }
 
@@ -72,13 +87,7 @@ impl FromStr for Manner {
             Some((mode, coding)) => (mode, Some(coding)),
             None => (text, None),
         };
-        let mode = Mode::ALL.into_iter().find(|known| match mode {
-            "http/1.0" | "http1.0" => *known == Mode::Http10,
-            "http/1.1" | "http1.1" => *known == Mode::Serial,
-            _ => known.name() == mode,
-        });
-        let mode =
-            mode.ok_or_else(|| format!("`{text}`: a mode is http10, serial, pipelined or early-close"))?;
+        let mode = mode.parse()?;
         let coding = coding
             .map(|name| {
                 Coding::of(name.as_bytes())
@@ -175,6 +184,12 @@ pub fn may_repeat(method: Method) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn modes_are_read_as_they_are_written() {
+        assert_eq!(Mode::ALL.map(|mode| mode.name().parse()), Mode::ALL.map(Ok));
+        assert!("quic".parse::<Mode>().is_err_and(|why| why.contains("`quic`")));
+    }
 
     #[test]
     fn manners_are_read_as_they_are_written() {

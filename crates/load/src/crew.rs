@@ -23,10 +23,10 @@
 //! Refuses to know of sockets, clocks and what a run is for.
 
 use crate::arrivals::Arrivals;
-use crate::connections::Mode;
 use crate::record::{Record, Trouble};
-use crate::webstone::Choices;
+use crate::supply::{Dealt, Part, Supply, whole};
 use crate::work::Work;
+use client::plan::Mode;
 use client::session::{Ending, Heard, Left, OUTSTANDING_MAX, Session};
 use core::sync::atomic::{AtomicU64, Ordering};
 use measure::{Duration, Instant};
@@ -41,42 +41,6 @@ const TRIES_MAX: u8 = 3;
 const RETRY_PAUSE: Duration = Duration::from_millis(100);
 /// Arrivals that may wait for a connection in an open run.
 const BACKLOG_MAX: usize = 1_000_000;
-
-/// One request of a script.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Step {
-    /// The file.
-    pub file: u32,
-    /// Whether an object begins with it.
-    pub begins: bool,
-    /// Whether a session ends with it.
-    pub last: bool,
-    /// How long the user is OFF after it.
-    pub off: Duration,
-}
-
-/// Where a user's objects come from.
-#[derive(Debug)]
-pub enum Supply {
-    /// A list of its own, with OFF times; it is done at the end.
-    Script {
-        /// The requests.
-        steps: Box<[Step]>,
-        /// The next one.
-        next: usize,
-    },
-    /// Objects drawn by weight, endless.
-    Weighted(Choices),
-    /// Every `stride`-th object of an order, around and around.
-    Turn {
-        /// Objects by number.
-        order: Arc<[u32]>,
-        /// Position of the next one.
-        next: usize,
-        /// What is added for the one after it.
-        stride: usize,
-    },
-}
 
 /// Who asks when.
 #[derive(Debug)]
@@ -136,13 +100,6 @@ impl core::fmt::Debug for Digest {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.write_str("Digest")
     }
-}
-
-/// A file of an object.
-#[derive(Clone, Copy, Debug)]
-struct Part {
-    file: u32,
-    off: Duration,
 }
 
 /// An object under way.
@@ -228,9 +185,7 @@ struct Open {
     arrivals: Arrivals,
     /// The arrival that comes next: its number in the whole process, and when.
     next: (u64, Instant),
-    supply: Supply,
-    /// Objects of the whole process that were drawn.
-    drawn: u64,
+    dealt: Dealt,
     lines_max: usize,
     free: Vec<u32>,
     backlog: VecDeque<(Instant, u32)>,
@@ -284,8 +239,7 @@ impl Crew {
                 let open = Open {
                     arrivals,
                     next: (0, Instant::ZERO),
-                    supply,
-                    drawn: 0,
+                    dealt: Dealt::new(supply),
                     lines_max: lines_max.max(1) as usize,
                     free: Vec::new(),
                     backlog: VecDeque::new(),
@@ -742,7 +696,7 @@ impl Crew {
             if self.ending || at >= until {
                 return;
             }
-            let object = open.object(&work, number);
+            let object = open.dealt.object(&work, number);
             open.advance(self.began);
             self.record.lag.add(now.since(at));
             let line = match open.free.pop() {
@@ -820,22 +774,6 @@ impl Fetch {
 }
 
 impl Open {
-    /// The object of an arrival of the whole process.
-    fn object(&mut self, work: &Work, number: u64) -> u32 {
-        match &mut self.supply {
-            Supply::Turn { order, .. } => order[(number % order.len() as u64) as usize],
-            Supply::Weighted(choices) => {
-                let mut object = 0;
-                while self.drawn <= number {
-                    object = choices.next().unwrap_or(0) as u32;
-                    self.drawn += 1;
-                }
-                object
-            }
-            Supply::Script { .. } => (number % work.objects.len() as u64) as u32,
-        }
-    }
-
     fn advance(&mut self, began: Instant) {
         let never = (u64::MAX, Instant::from_nanos(u64::MAX));
         self.next = self
@@ -849,48 +787,6 @@ impl Open {
 fn parted(stands: &mut Option<Instant>, record: &mut Record, now: Instant) {
     if let Some(since) = stands.take() {
         record.standing += now.since(since);
-    }
-}
-
-/// All files of an object.
-fn whole(work: &Work, object: u32, parts: &mut Vec<Part>) {
-    let files = &work.objects[object as usize];
-    parts.extend(files.iter().map(|&file| Part {
-        file,
-        off: Duration::ZERO,
-    }));
-}
-
-impl Supply {
-    /// The files of the next object, and whether the session ends with it; none when all is done.
-    fn next(&mut self, work: &Work, parts: &mut Vec<Part>) -> Option<bool> {
-        match self {
-            Supply::Script { steps, next } => {
-                let rest = steps.get(*next..)?;
-                let first = rest.first()?;
-                let more = rest[1..].iter().take_while(|step| !step.begins);
-                let all = core::iter::once(first).chain(more);
-                let mut last = false;
-                for step in all {
-                    parts.push(Part {
-                        file: step.file,
-                        off: step.off,
-                    });
-                    last = step.last;
-                    *next += 1;
-                }
-                Some(last)
-            }
-            Supply::Weighted(choices) => {
-                whole(work, choices.next()? as u32, parts);
-                Some(false)
-            }
-            Supply::Turn { order, next, stride } => {
-                whole(work, order[*next % order.len()], parts);
-                *next = (*next + *stride) % order.len();
-                Some(false)
-            }
-        }
     }
 }
 

@@ -532,6 +532,7 @@ mod tests {
             duration: Duration::from_secs(1000),
             nominal: Duration::from_millis(1),
             size: 1,
+            seed: surge.seed,
         };
         let mut at = 0;
         let visits: Vec<Visit> = plan(&surge, layout)
@@ -541,8 +542,8 @@ mod tests {
                     client: request.user,
                     at_ns: at as i64,
                     file: request.file,
-                    bytes: request.size,
-                    page: request.class != Class::Embedded,
+                    bytes: request.size.unwrap_or(0),
+                    page: request.class != Some(Class::Embedded),
                 }
             })
             .collect();

@@ -6,7 +6,7 @@
 //! what is generated use portable arithmetic ([`chance`]), so a seed gives the same bytes on every machine.
 //!
 //! ```text
-//!   parameters ─▶ files ─▶ popularity ─▶ matching ─▶ objects ─▶ sequence ─┬▶ plan: who asks when
+//!   parameters ─▶ files ─▶ popularity ─▶ matching ─▶ objects ─▶ sequence ─┬▶ plan, requests: who asks when
 //!        │          │                                  │                 │
 //!        └──────────┴──────────▶ site: pages, images, manifest ◀──────────┘      fit: how well
 //!
@@ -30,10 +30,12 @@ pub mod parameters;
 pub mod plan;
 pub mod popularity;
 pub mod record;
+pub mod requests;
 pub mod run;
 pub mod sequence;
 pub mod site;
 pub mod streams;
+pub mod supply;
 pub mod surge;
 pub mod times;
 pub mod users;

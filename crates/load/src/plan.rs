@@ -58,6 +58,8 @@ pub struct Layout {
     pub nominal: Duration,
     /// Machines the users are spread over, evenly by number.
     pub size: u32,
+    /// All chance in what users do: how long they are OFF, when they come and go.
+    pub seed: Seed,
 }
 
 /// One request.
@@ -77,10 +79,10 @@ pub struct Request {
     pub file: u32,
     /// The file's path.
     pub path: String,
-    /// What the file is to its object.
-    pub class: Class,
-    /// The file's length.
-    pub size: u64,
+    /// What the file is to its object, if known.
+    pub class: Option<Class>,
+    /// The file's length, if known.
+    pub size: Option<u64>,
     /// Nanoseconds from the start of the run at which an object is meant to begin; none for the files
     /// after its first, which wait for answers.
     pub intended_ns: Option<u64>,
@@ -114,14 +116,13 @@ pub struct Plan<'a> {
 
 /// The stream of a workload; the sequence begins again when it is through.
 pub fn plan(surge: &Surge, layout: Layout) -> Plan<'_> {
-    let starts = starts(&layout, surge.seed);
+    let starts = starts(&layout);
     Plan {
         surge,
-        layout,
         sequence: surge.sequence(),
         users: (0..starts.len() as u32)
             .map(|user| User {
-                habits: Habits::new(surge.seed, user),
+                habits: Habits::new(layout.seed, user),
                 session: 0,
                 left: 0,
             })
@@ -130,18 +131,19 @@ pub fn plan(surge: &Surge, layout: Layout) -> Plan<'_> {
             .zip(starts)
             .map(|(user, start)| Reverse((start, user)))
             .collect(),
+        layout,
         ready: VecDeque::new(),
         n: 0,
     }
 }
 
 /// When each user begins.
-fn starts(layout: &Layout, seed: Seed) -> Vec<Instant> {
+fn starts(layout: &Layout) -> Vec<Instant> {
     match &layout.who {
         Population::Users { number, stagger } => {
             (0..*number).map(|user| Instant::ZERO + *stagger * user).collect()
         }
-        Population::Sessions { schedule, process } => Arrivals::new(*process, schedule, seed, 0, 1)
+        Population::Sessions { schedule, process } => Arrivals::new(*process, schedule, layout.seed, 0, 1)
             .map(|(_, at)| at)
             .take_while(|&at| at < layout.duration)
             .take(USERS_MAX as usize)
@@ -193,8 +195,8 @@ impl Plan<'_> {
                 object,
                 file,
                 path: format!("/{}", crate::site::surge::path(file, about.class)),
-                class: about.class,
-                size: about.size.0,
+                class: Some(about.class),
+                size: Some(about.size.0),
                 intended_ns: (index == 0).then_some(begin.as_nanos()),
                 off_ns: u64::try_from(off.as_nanos()).unwrap_or(u64::MAX),
                 last: end && user.left == 1,
@@ -225,55 +227,12 @@ impl Iterator for Plan<'_> {
     }
 }
 
-/// The stream of objects that arrive before `until`, whatever the answers do: every arrival is a user of
-/// its own with one object, and all of its files are meant to begin then.
-pub fn arriving(
-    surge: &Surge,
-    arrivals: Arrivals,
-    until: Duration,
-    size: u32,
-) -> impl Iterator<Item = Request> + '_ {
-    let mut sequence = surge.sequence();
-    let mut n = 0;
-    arrivals
-        .take_while(move |&(_, at)| at < until)
-        .flat_map(move |(number, at)| {
-            let object = sequence.next().or_else(|| {
-                sequence = surge.sequence();
-                sequence.next()
-            });
-            let files: &[u32] = object.map_or(&[], |object| &surge.objects[object as usize].files);
-            let requests: Vec<Request> = files
-                .iter()
-                .enumerate()
-                .map(|(index, &file)| {
-                    let about = surge.files[file as usize];
-                    n += 1;
-                    Request {
-                        n: n - 1,
-                        rank: (number % u64::from(size)) as u32,
-                        user: u32::try_from(number).unwrap_or(u32::MAX),
-                        session: 0,
-                        object: object.unwrap_or(0),
-                        file,
-                        path: format!("/{}", crate::site::surge::path(file, about.class)),
-                        class: about.class,
-                        size: about.size.0,
-                        intended_ns: (index == 0).then_some(u64::try_from(at.as_nanos()).unwrap_or(u64::MAX)),
-                        off_ns: 0,
-                        last: index + 1 == files.len(),
-                    }
-                })
-                .collect();
-            requests
-        })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::connections::Mode;
+    use crate::connections::of_session;
     use crate::parameters::{Parameters, Set};
+    use client::plan::Mode;
     use std::collections::BTreeMap;
 
     fn surge(set: Set) -> Surge {
@@ -289,6 +248,7 @@ mod tests {
             duration: Duration::from_secs(seconds),
             nominal: Duration::ZERO,
             size,
+            seed: Seed(1),
         }
     }
 
@@ -367,7 +327,7 @@ mod tests {
         let count = |mode: Mode| {
             sessions
                 .values()
-                .map(|session| mode.connections(session))
+                .map(|session| of_session(mode, session))
                 .sum::<u64>()
         };
         let objects: usize = sessions.values().map(Vec::len).sum();

@@ -2,8 +2,11 @@
 //!
 //! Comes from a manifest or from a plain list of paths. Refuses to know who asks, and when.
 
+use crate::files::Class;
 use crate::manifest::Manifest;
 use crate::record::DECILES;
+use crate::site::surge::path;
+use crate::surge::Surge;
 
 /// A file on the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -12,6 +15,8 @@ pub struct Target {
     pub path: Box<str>,
     /// Its length, if known.
     pub bytes: Option<u64>,
+    /// What it is to its object, if known.
+    pub class: Option<Class>,
     /// XXH3-128 of its content in hexadecimal, if known.
     pub xxh3: Option<Box<str>>,
 }
@@ -43,6 +48,7 @@ impl Work {
                 .map(|file| Target {
                     path: format!("{root}{}", file.path).into(),
                     bytes: Some(file.bytes),
+                    class: Class::ALL.into_iter().find(|class| class.word() == file.class),
                     xxh3: Some(file.xxh3.as_str().into()),
                 })
                 .collect(),
@@ -54,6 +60,25 @@ impl Work {
         }
     }
 
+    /// The files and objects of a Surge site that was not written, below `root`.
+    pub fn of_surge(surge: &Surge, root: &str) -> Work {
+        let file = |(number, file): (usize, &crate::files::File)| Target {
+            path: format!("{root}{}", path(number as u32, file.class)).into(),
+            bytes: Some(file.size.0),
+            class: Some(file.class),
+            xxh3: None,
+        };
+        Work {
+            files: surge.files.iter().enumerate().map(file).collect(),
+            objects: surge
+                .objects
+                .iter()
+                .map(|object| object.files.clone().into())
+                .collect(),
+            deciles: Vec::new(),
+        }
+    }
+
     /// Paths of which nothing is known, each an object.
     pub fn of_paths(paths: impl IntoIterator<Item = String>) -> Work {
         let files: Vec<Target> = paths
@@ -61,6 +86,7 @@ impl Work {
             .map(|path| Target {
                 path: path.into(),
                 bytes: None,
+                class: None,
                 xxh3: None,
             })
             .collect();
@@ -117,6 +143,7 @@ mod tests {
         let file = |bytes| Target {
             path: "/".into(),
             bytes,
+            class: None,
             xxh3: None,
         };
         let work = Work {

@@ -537,10 +537,11 @@ impl<C: Crew> Driver<C> {
         self.owner(id)
     }
 
+    /// Gives a connection another turn to receive, after the others that wait.
     fn receive(&mut self, id: Id) {
         // While output is under way input stays where it is; what follows the output receives.
         if !self.conns[id.index as usize].sending {
-            self.ready.extend(self.backend.submit(Op::Recv { id }));
+            self.ready.push_back(Done::Ready { id });
         }
     }
 
@@ -548,7 +549,11 @@ impl<C: Crew> Driver<C> {
         match done {
             Done::Ready { id } => {
                 let resume = Op::Resume { id, warmed: Ok(()) };
-                self.ready.extend(self.backend.submit(resume));
+                // Taken at once: what was received holds a buffer, and if all that are ready held one there would have
+                // to be as many buffers, not one.
+                if let Some(done) = self.backend.submit(resume) {
+                    self.take(done);
+                }
             }
             Done::Progress { id, .. } => {
                 self.stands(id);
@@ -570,11 +575,11 @@ impl<C: Crew> Driver<C> {
             Done::Recv { id, buf } => {
                 if let Some(line) = self.stands(id) {
                     self.tell(line, Happened::Bytes(buf.filled()), clock::now());
-                    if self.owner(id).is_some() {
-                        self.receive(id);
-                    }
                 }
                 self.backend.recycle(buf);
+                if self.owner(id).is_some() {
+                    self.receive(id);
+                }
             }
             Done::Eof { id } => {
                 if let Some(line) = self.stands(id) {

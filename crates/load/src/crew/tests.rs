@@ -2,6 +2,8 @@
 
 use super::*;
 use crate::arrivals::{Process, Schedule};
+use crate::connections::of_session;
+use crate::supply::Step;
 use client::session::Version;
 use measure::Seed;
 use runtime::dial::{Crew as _, Wish};
@@ -311,7 +313,7 @@ fn modes_send_what_the_document_says() {
         );
         assert_eq!(
             record.connections,
-            mode.connections(&[3, 3]) + mode.connections(&[1]),
+            of_session(mode, &[3, 3]) + of_session(mode, &[1]),
             "{mode:?}"
         );
     }

@@ -302,6 +302,28 @@ mod tests {
         assert_eq!(Volume::default().overhead_40(), 0.0);
     }
 
+    /// Claim bc-12: in every column of Tables 2 and 7 of document 000 (Barford and Crovella 1999) the bytes on the wire are
+    /// the payload and 40 bytes for each packet, to half of the last digit that each of the three is printed with.
+    #[test]
+    fn forty_bytes_a_packet_are_what_the_documents_tables_count() {
+        let text = include_str!("../../testdata/barford_volumes.csv");
+        let mut columns = 0;
+        for line in text.lines().skip(1) {
+            let fields: Vec<&str> = line.split(',').collect();
+            let millions = |at: usize| fields[at].parse::<f64>().expect(line);
+            let volume = Volume {
+                packets: (millions(3) * 1e6).round() as u64,
+                payload: (millions(4) * 1e6).round() as u64,
+                headers: 0,
+            };
+            let printed = 0.05e6 + 0.05e6 + 40.0 * 0.0005e6;
+            let off = volume.with_40() as f64 - millions(5) * 1e6;
+            assert!(off.abs() <= printed, "{line}: {off}");
+            columns += 1;
+        }
+        assert_eq!(columns, 18);
+    }
+
     #[test]
     fn spread_matches_the_textbook() {
         let mut s = Spread::default();

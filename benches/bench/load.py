@@ -1,0 +1,127 @@
+"""`weir load` as a client beside others: servers and clients that run to their end, each on its core, and what they cost.
+
+Starts, waits and reads; judges nothing. Processor time is that of the process as the kernel counts it when it ends, so
+that nothing of it is missed. Memory is the most that was resident of the program itself: the kernel's own figure at the end
+begins with what this script held when it forked, so that the program is looked at while it runs.
+"""
+
+import json
+import os
+import re
+import resource
+import signal
+import subprocess
+import threading
+import time
+
+from . import machine
+from .servers import pinned
+
+
+class Failed(Exception):
+    """A program did not do what was asked of it."""
+
+
+class Server:
+    """`weir serve` on the first core, gone at the end of the context."""
+
+    def __init__(self, weir, root, *more):
+        self.argv = [weir, "serve", root, "--listen", "127.0.0.1:0", "--json", "--workers", "1", *more]
+
+    def __enter__(self):
+        self.process = subprocess.Popen(self.argv, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+                                        preexec_fn=prepared(machine.cores()[0]))
+        line = self.process.stdout.readline()
+        try:
+            self.address = json.loads(line)["listeners"][0]["address"]
+        except (ValueError, KeyError, IndexError) as error:
+            self.__exit__()
+            raise Failed(f"the server did not start: {line.strip()[:200]}") from error
+        self.url = f"http://{self.address}/"
+        self.pid = self.process.pid
+        return self
+
+    def pause(self, after_s, seconds):
+        """Stops the server for a while, later, from a thread; join it."""
+        def act():
+            time.sleep(after_s)
+            os.kill(self.pid, signal.SIGSTOP)
+            time.sleep(seconds)
+            os.kill(self.pid, signal.SIGCONT)
+        thread = threading.Thread(target=act)
+        thread.start()
+        return thread
+
+    def __exit__(self, *_):
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGCONT)
+            self.process.terminate()
+        try:
+            self.process.wait(10)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        self.process.stdout.close()
+
+
+def prepared(core):
+    """What a program does first: its core, its end with this script, and all descriptors it may have."""
+    pin = pinned(core)
+
+    def act():
+        pin()
+        hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    return act
+
+
+def run(argv, timeout_s):
+    """Runs a client on the second core to its end: (exit code, what it said, seconds of processor, bytes resident at most)."""
+    began = time.monotonic()
+    child = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                             preexec_fn=prepared(machine.cores()[1]))
+    said, held = [], 0
+    reader = threading.Thread(target=lambda: said.append(child.stdout.read()))
+    reader.start()
+    # Waited for by hand: only this tells what this very child used.
+    while True:
+        held = resident(child.pid) or held
+        pid, status, used = os.wait4(child.pid, os.WNOHANG)
+        if pid:
+            break
+        if time.monotonic() - began > timeout_s:
+            child.send_signal(signal.SIGKILL)
+        time.sleep(0.02)
+    child.returncode = os.waitstatus_to_exitcode(status)
+    reader.join()
+    child.stdout.close()
+    return child.returncode, said[0], used.ru_utime + used.ru_stime, held
+
+
+def resident(pid):
+    """The most that a process held so far, or None when it is gone."""
+    try:
+        with open(f"/proc/{pid}/status") as f:
+            return next((int(line.split()[1]) * 1024 for line in f if line.startswith("VmHWM:")), None)
+    except OSError:
+        return None
+
+
+def weir_result(code, said):
+    """The result line of `weir load --json` and the sentence of its verdict, if it said why it cannot be trusted."""
+    lines = [json.loads(line) for line in said.splitlines() if line.startswith("{")]
+    result = next((line for line in lines if line.get("event") == "result"), None)
+    if code not in (0, 3) or not result:
+        raise Failed(f"weir load ended with {code}: {said.strip()[-300:]}")
+    why = [] if result["verdict"]["valid"] else [str(why) for why in result["verdict"]["reasons"]]
+    return result, "; ".join(why)
+
+
+def version(argv):
+    """The first thing a program says of itself that has a number in it, or None if it is not here."""
+    try:
+        said = subprocess.run(argv, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=20)
+    except OSError:
+        return None
+    lines = [line.strip() for line in (said.stdout + said.stderr).splitlines() if re.search(r"\d+\.\d+", line)]
+    return lines[0][:80] if lines else "unknown"
