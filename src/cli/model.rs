@@ -148,20 +148,26 @@ pub(crate) enum Question {
     )]
     Flow(FlowFlags),
     /// From measurements to parameters, with 95 % intervals
-    #[command(after_help = "Files are CSV with a header line that names the columns:\n  \
-                      users,throughput,response    steady states of a load test (requests/s, s)\n  \
-                      size,latency                 transfers on an unshared path (bytes, s)\n\
-                      Lines that begin with # are skipped, other columns ignored.\n\n\
-                      Example: weir model fit results.csv --predict 500")]
+    #[command(after_help = "Results are of one kind:\n  \
+                      weir load --clients N --out F  three runs or more with different N: demand, delay, think time\n  \
+                      weir trace --json CAPTURE > F  round trip, rate, initial window, share of segments sent again\n  \
+                      CSV, whose first line names the columns:\n    \
+                      users,throughput,response    steady states of a load test (requests/s, s)\n    \
+                      size,latency                 transfers on an unshared path (bytes, s)\n  \
+                      Lines of CSV that begin with # are skipped, other columns ignored.\n\n\
+                      Examples:\n  weir model fit one.json two.json four.json eight.json --predict 64\n  \
+                      weir model fit results.csv --predict 500")]
     Fit(FitFlags),
     /// The document's experiment: published, modeled, and simulated packet by packet, with the error of each cell
     #[command(after_help = "Examples:\n  weir model experiment --format markdown\n  \
+                      weir model experiment --measure --bursts 30 --format markdown\n  \
                       weir model experiment --users 20 --users 50 --server-time 2ms")]
     Experiment(ExperimentFlags),
-    /// Predicts users on servers, simulates them, and states the error of each cell
+    /// Predicts users on servers, simulates them or loads a server with them, and states the error of each cell
     #[command(
         after_help = "Examples:\n  weir model validate --users 1 --users 100 --lines 1 --lines 4\n  \
-                      weir model validate --users 200 --packet-users 200 --rtt 30ms --page 20KB\n\n\
+                      weir model validate --users 200 --packet-users 200 --rtt 30ms --page 20KB\n  \
+                      weir model validate --load --page 20KB --clients 16 --clients 64\n\n\
                       Exit codes: 0 every prediction within the tolerance; 1 one is not; 2 usage."
     )]
     Validate(ValidateFlags),
@@ -713,13 +719,17 @@ pub(crate) struct FlowFlags {
 /// A fit.
 #[derive(Debug, Args)]
 pub(crate) struct FitFlags {
-    /// The measurements, as CSV
-    #[arg(value_name = "FILE")]
-    pub(crate) file: PathBuf,
+    /// The measurements: CSV, results of `weir load`, or lines of `weir trace --json`
+    #[arg(value_name = "RESULTS", required = true)]
+    pub(crate) files: Vec<PathBuf>,
 
     /// For a load test: what the fitted system does with so many users; may be repeated
     #[arg(long, value_name = "USERS")]
     pub(crate) predict: Vec<u64>,
+
+    /// All chance of the bootstrap
+    #[arg(long, value_name = "N", default_value = "1", value_parser = seed)]
+    pub(crate) seed: Seed,
 
     #[command(flatten)]
     pub(crate) sender: SenderFlags,
@@ -747,6 +757,16 @@ pub(crate) struct ExperimentFlags {
     /// Processor time of an answer, which the document leaves out
     #[arg(long, value_name = "TIME", default_value = "0s", value_parser = seconds)]
     pub(crate) server_time: Seconds,
+
+    /// Measures as well: this kernel's TCP at both ends of an emulated link, in namespaces of its own; a second for
+    /// each burst of each cell
+    #[arg(long)]
+    pub(crate) measure: bool,
+
+    /// Bursts of a cell that are measured
+    #[arg(long, value_name = "N", default_value = "20", requires = "measure",
+        value_parser = clap::value_parser!(u32).range(2..=3_600))]
+    pub(crate) bursts: u32,
 
     /// TCP of the client then
     #[arg(long, value_name = "STACK", default_value = "solaris-2.5")]
@@ -800,13 +820,39 @@ pub(crate) struct ValidateFlags {
     #[arg(long, value_name = "N", default_value = "1000", value_parser = clap::value_parser!(u32).range(1..=20_000))]
     pub(crate) packet_answers: u32,
 
-    /// Error of a prediction that is still good, beyond the simulation's own interval
-    #[arg(long, value_name = "SHARE", default_value = "2%", value_parser = share)]
-    pub(crate) tolerance: f64,
+    /// Loads `weir serve` on the loopback instead: fits few clients, predicts more, measures those
+    #[arg(long)]
+    pub(crate) load: bool,
+
+    /// With --load: clients that are measured for the fit; may be repeated
+    #[arg(long, value_name = "N", default_values = ["1", "2", "3", "4", "6"], help_heading = "On this machine",
+        value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub(crate) fitted: Vec<u32>,
+
+    /// With --load: clients that are predicted, and then measured; may be repeated
+    #[arg(long, value_name = "N", default_values = ["8", "16", "32"], help_heading = "On this machine",
+        value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub(crate) clients: Vec<u32>,
+
+    /// With --load: seconds of a run
+    #[arg(long, value_name = "N", default_value = "7", help_heading = "On this machine",
+        value_parser = clap::value_parser!(u32).range(2..=3_600))]
+    pub(crate) seconds: u32,
+
+    /// Error of a prediction that is still good, beyond the simulation's own interval [default: 2%; 25% with --load]
+    #[arg(long, value_name = "SHARE", value_parser = share)]
+    tolerance: Option<f64>,
 
     /// All chance
     #[arg(long, value_name = "N", default_value = "1", value_parser = seed)]
     pub(crate) seed: Seed,
+}
+
+impl ValidateFlags {
+    /// The error that is still good: a machine has more reasons to differ from a formula than a simulation has.
+    pub(crate) fn tolerance(&self, is_real: bool) -> f64 {
+        self.tolerance.unwrap_or(if is_real { 0.25 } else { 0.02 })
+    }
 }
 
 /// A rate, or the name of one.
