@@ -236,7 +236,8 @@ fn without_delay(
     };
     let none = with(0.0)?;
     let freedom = samples.len() as f64 - 2.0;
-    let allowed = none.rms.powi(2) * (1.0 + student(0.975, freedom).powi(2) / freedom);
+    // A millionth is the precision of the search itself.
+    let allowed = none.rms.powi(2) * (1.0 + student(0.975, freedom).powi(2) / freedom) + 1e-12;
     let (mut low, mut high) = (0.0, least);
     for _ in 0..40 {
         let middle = f64::midpoint(low, high);

@@ -117,7 +117,7 @@ pub(crate) struct ValidateFlags {
     pub(crate) load: bool,
 
     /// With --load: clients that are measured for the fit; may be repeated
-    #[arg(long, value_name = "N", default_values = ["1", "2", "4"], help_heading = "On this machine",
+    #[arg(long, value_name = "N", default_values = ["1", "2", "3", "4", "6"], help_heading = "On this machine",
         value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) fitted: Vec<u32>,
 
