@@ -231,6 +231,31 @@ fn the_experiment_is_measured_on_a_link_of_its_own() {
     );
 }
 
+/// In a user namespace that may have no namespaces of its own.
+#[test]
+fn where_namespaces_are_refused_the_measured_column_is_skipped_with_the_reason() {
+    let script = "echo 0 > /proc/sys/user/max_user_namespaces || exit 77; \
+                  echo 0 > /proc/sys/user/max_net_namespaces || exit 77; \
+                  exec \"$0\" model experiment --measure --bursts 2 --size 3000 --users 1 --json";
+    let ran = Command::new("unshare")
+        .args(["-Ur", "sh", "-c", script, env!("CARGO_BIN_EXE_weir")])
+        .output();
+    let out = match ran {
+        Ok(out) if !text(&out.stdout).is_empty() => out,
+        Ok(out) => return eprintln!("skipped: unshare: {}", text(&out.stderr).trim()),
+        Err(why) => return eprintln!("skipped: unshare: {why}"),
+    };
+    assert_eq!(out.status.code(), Some(0), "{}", text(&out.stderr));
+    let answer: Value = serde_json::from_str(text(&out.stdout)).expect("JSON");
+    let notes = answer["notes"].to_string();
+    assert!(
+        notes.contains("measured: skipped: ") && notes.contains("namespace"),
+        "{notes}"
+    );
+    // Everything that needs no link is there.
+    assert_eq!(column(&answer, "users"), [1]);
+}
+
 #[test]
 fn a_prediction_is_held_against_a_server_on_the_loopback() {
     let words = "--load --page 20KB --fitted 1 --fitted 2 --fitted 3 --clients 4 --seconds 2 --tolerance 100";
