@@ -1,5 +1,16 @@
-//! `weir model` from outside: what goes to which stream, and exit codes. The answers are tested where they are made.
+//! `weir model` from outside: what goes to which stream, exit codes, the form of JSON, and what it does with the machine.
+//! The answers are tested where they are made.
 
+#![allow(
+    clippy::disallowed_methods,
+    reason = "a black-box test is the outside world: it starts programs and reads files"
+)]
+
+#[path = "workload/schema.rs"]
+mod schema;
+
+use serde_json::Value;
+use std::path::Path;
 use std::process::{Command, Output};
 
 fn weir(line: &str) -> Output {
@@ -70,28 +81,206 @@ fn json_is_one_object_a_line_with_the_derivation() {
     assert!(value["answers"][0]["bounds"][0]["low"].is_number());
 }
 
+/// Every question, each with words that make it quick.
+const QUESTIONS: [(&str, &str); 16] = [
+    (
+        "transaction",
+        "--size 6000 --rate T1 --rtt 100ms --mss 512 --paper",
+    ),
+    ("transfer", "--size 125KB --rate 20M --rtt 90ms --loss 1%"),
+    (
+        "waiting",
+        "--group 5:6ms --group 10:4.333ms --packets 3 --measured size-scv=4",
+    ),
+    ("tables", "--errata"),
+    ("savings", ""),
+    ("dimension", "--users 200 --page 125KB --turnaround 2s --rtt 90ms"),
+    (
+        "distribute",
+        "--users 50 --page 6000 --rtt 100ms --mss 512 --line T1 --line E1 --line T3",
+    ),
+    ("servers", "--arrivals 2000 --service 3ms --response 10ms"),
+    ("page", "--rate 2M --rtt 90ms"),
+    ("queue", "--arrivals 80 --service 10ms --service-scv 4"),
+    (
+        "closed",
+        "--users 20 --think 7s --station cpu=5ms --delay net=90ms",
+    ),
+    ("srpt", "--sizes exponential(10ms)"),
+    ("flow", "--users 100 --lines 2 --rate 10M --page 12500 --think 1s"),
+    ("fit", "RESULTS"),
+    ("experiment", "--size 3000 --users 1 --users 5"),
+    (
+        "validate",
+        "--users 1 --lines 1 --page 30KB --rate 2M --think 2s --packet-users 1 --packet-answers 20",
+    ),
+];
+
+/// The one line of JSON an answer is, held against its schema.
+fn conforming(question: &str, words: &str) -> Value {
+    let out = weir(
+        format!("model {question} {words} --json")
+            .replace("  ", " ")
+            .trim_end(),
+    );
+    assert_eq!(out.status.code(), Some(0), "{question}: {}", text(&out.stderr));
+    let value: Value = serde_json::from_str(text(&out.stdout)).expect("one line of JSON");
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("schemas/model.schema.json");
+    let schema = std::fs::read_to_string(file).expect("a schema");
+    let schema = serde_json::from_str(&schema).expect("JSON");
+    schema::check(&schema, &value, question);
+    assert_eq!(value["command"], question);
+    value
+}
+
+#[test]
+fn every_answer_has_the_form_its_schema_says() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let results = folder.path().join("results.csv");
+    std::fs::write(
+        &results,
+        "users,throughput,response\n1,40,0.025\n4,140,0.0285\n16,245,0.065\n32,250,0.128\n",
+    )
+    .expect("a file");
+    for (question, words) in QUESTIONS {
+        let value = conforming(
+            question,
+            &words.replace("RESULTS", &results.display().to_string()),
+        );
+        // Numbers that others published never come without a word on where they come from.
+        let shows_published = matches!(question, "tables" | "experiment" | "page");
+        let published = value["published"].as_array().expect("a list");
+        assert_eq!(
+            !published.is_empty(),
+            shows_published,
+            "{question}: {published:?}"
+        );
+    }
+    let schema =
+        std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("schemas/model.schema.json"));
+    let schema: Value = serde_json::from_str(&schema.expect("a schema")).expect("JSON");
+    let known = schema["properties"]["command"]["enum"].as_array().expect("names");
+    assert_eq!(known.len(), QUESTIONS.len());
+}
+
+#[test]
+fn published_numbers_say_where_they_come_from() {
+    let tables = conforming("tables", "4");
+    let origin = &tables["published"][0];
+    assert_eq!(origin["shown"], "printed");
+    assert!(
+        origin["source"].as_str().expect("text").contains("Table 4"),
+        "{origin}"
+    );
+    assert!(
+        origin["provenance"]
+            .as_str()
+            .expect("text")
+            .starts_with("the document's own text"),
+        "{origin}"
+    );
+    let out = weir("model tables 4");
+    assert!(
+        text(&out.stdout).contains("published:\n  printed: "),
+        "{}",
+        text(&out.stdout)
+    );
+}
+
+/// The column of the first table whose name is this.
+fn column(answer: &Value, name: &str) -> Vec<Value> {
+    let table = &answer["tables"][0];
+    let columns = table["columns"].as_array().expect("columns");
+    let at = columns.iter().position(|column| column["name"] == name);
+    let at = at.unwrap_or_else(|| panic!("no column `{name}`: {columns:?}"));
+    let rows = table["rows"].as_array().expect("rows");
+    rows.iter().map(|row| row[at].clone()).collect()
+}
+
+#[test]
+fn the_experiment_is_measured_on_a_link_of_its_own() {
+    let words = "--measure --bursts 2 --size 12000 --users 1 --users 3 --rate 2M --rtt 20ms";
+    let answer = conforming("experiment", words);
+    let skipped = answer["notes"].to_string();
+    if skipped.contains("skipped: ") {
+        eprintln!("skipped: {skipped}");
+        return;
+    }
+    let number = |name: &str| -> Vec<f64> {
+        let cells = column(&answer, name);
+        cells.iter().map(|cell| cell.as_f64().expect(name)).collect()
+    };
+    assert_eq!(column(&answer, "mean"), ["turnaround", "turnaround", "waiting"]);
+    let (measured, from, to) = (number("measured"), number("from"), number("to"));
+    for at in 0..3 {
+        assert!(from[at] <= measured[at] && measured[at] <= to[at], "{answer}");
+    }
+    // Two round trips and the line's time for what the file is: no machine is faster, however busy it is.
+    let alone = 40.0 + 12_000.0 * 8.0 / 2_000.0;
+    assert!(measured[0] >= alone - 0.5, "{} of {alone} ms", measured[0]);
+    // Three users share the line, so that on average one waits for one other at least.
+    assert!(
+        measured[1] >= measured[0] + 12_000.0 * 8.0 / 2_000.0 - 5.0,
+        "{answer}"
+    );
+    let error = number("windows error")[0];
+    let windows = number("windows")[0];
+    assert!(
+        (error - 100.0 * (windows / measured[0] - 1.0)).abs() < 1e-9,
+        "{answer}"
+    );
+}
+
+/// In a user namespace that may have no namespaces of its own.
+#[test]
+fn where_namespaces_are_refused_the_measured_column_is_skipped_with_the_reason() {
+    let script = "echo 0 > /proc/sys/user/max_user_namespaces || exit 77; \
+                  echo 0 > /proc/sys/user/max_net_namespaces || exit 77; \
+                  exec \"$0\" model experiment --measure --bursts 2 --size 3000 --users 1 --json";
+    let ran = Command::new("unshare")
+        .args(["-Ur", "sh", "-c", script, env!("CARGO_BIN_EXE_weir")])
+        .output();
+    let out = match ran {
+        Ok(out) if !text(&out.stdout).is_empty() => out,
+        Ok(out) => return eprintln!("skipped: unshare: {}", text(&out.stderr).trim()),
+        Err(why) => return eprintln!("skipped: unshare: {why}"),
+    };
+    assert_eq!(out.status.code(), Some(0), "{}", text(&out.stderr));
+    let answer: Value = serde_json::from_str(text(&out.stdout)).expect("JSON");
+    let notes = answer["notes"].to_string();
+    assert!(
+        notes.contains("measured: skipped: ") && notes.contains("namespace"),
+        "{notes}"
+    );
+    // Everything that needs no link is there.
+    assert_eq!(column(&answer, "users"), [1]);
+}
+
+#[test]
+fn a_prediction_is_held_against_a_server_on_the_loopback() {
+    let words = "--load --page 20KB --fitted 1 --fitted 2 --fitted 3 --clients 4 --seconds 2 --tolerance 100";
+    let answer = conforming("validate", words);
+    assert_eq!(column(&answer, ""), ["fitted", "fitted", "fitted", "predicted"]);
+    for name in ["measured", "predicted", "error"] {
+        assert!(
+            column(&answer, name).iter().all(Value::is_number),
+            "{name}: {answer}"
+        );
+    }
+    // What is off by more than is allowed is a failure.
+    let out = weir(&format!(
+        "model validate {} --tolerance 0.0001%",
+        words.replace(" --tolerance 100", "")
+    ));
+    assert_eq!(out.status.code(), Some(1), "{}", text(&out.stderr));
+    assert!(text(&out.stderr).contains("predictions further from the measurement than"));
+}
+
 #[test]
 fn help_shows_examples_for_every_question() {
     let help = weir("model --help");
     let help = text(&help.stdout);
-    for question in [
-        "transaction",
-        "transfer",
-        "waiting",
-        "tables",
-        "savings",
-        "dimension",
-        "distribute",
-        "servers",
-        "page",
-        "queue",
-        "closed",
-        "srpt",
-        "flow",
-        "fit",
-        "experiment",
-        "validate",
-    ] {
+    for (question, _) in QUESTIONS {
         assert!(help.contains(question), "{question}");
         let own = weir(&format!("model {question} --help"));
         assert!(text(&own.stdout).contains("Example"), "{question}");

@@ -1,20 +1,21 @@
 //! The flags of `weir model`: which question, with which numbers, in which form the answer. Does nothing.
 
+mod queues;
+mod sender;
+mod trials;
 mod values;
 
+pub(crate) use queues::{ClosedFlags, FlowFlags, QueueFlags, SrptFlags};
+pub(crate) use sender::SenderFlags;
+pub(crate) use trials::{ExperimentFlags, FitFlags, ValidateFlags};
 pub(crate) use values::LineOffer;
 
-use ::model::closed::Station;
-use ::model::flow::{Discipline, Dispatch};
-use ::model::tcp::Sender;
-use ::model::tcp::setup::Setup;
 use ::model::transaction::Mode;
 use ::model::waiting::{Group, InnerSum};
-use ::model::{Quantity, Seconds, Sizes};
+use ::model::{Quantity, Seconds};
 use clap::{Args, Subcommand, ValueEnum};
 use measure::{Bytes, Rate, Seed};
-use std::path::PathBuf;
-use values::{delay, group, measured, seconds, share, sizes, station};
+use values::{group, measured, seconds, share};
 
 /// Examples of every question, for `weir model --help`.
 pub(crate) const EXAMPLES: &str = "\
@@ -148,20 +149,26 @@ pub(crate) enum Question {
     )]
     Flow(FlowFlags),
     /// From measurements to parameters, with 95 % intervals
-    #[command(after_help = "Files are CSV with a header line that names the columns:\n  \
-                      users,throughput,response    steady states of a load test (requests/s, s)\n  \
-                      size,latency                 transfers on an unshared path (bytes, s)\n\
-                      Lines that begin with # are skipped, other columns ignored.\n\n\
-                      Example: weir model fit results.csv --predict 500")]
+    #[command(after_help = "Results are of one kind:\n  \
+                      weir load --clients N --out F  three runs or more with different N: demand, delay, think time\n  \
+                      weir trace --json CAPTURE > F  round trip, rate, initial window, share of segments sent again\n  \
+                      CSV, whose first line names the columns:\n    \
+                      users,throughput,response    steady states of a load test (requests/s, s)\n    \
+                      size,latency                 transfers on an unshared path (bytes, s)\n  \
+                      Lines of CSV that begin with # are skipped, other columns ignored.\n\n\
+                      Examples:\n  weir model fit one.json two.json four.json eight.json --predict 64\n  \
+                      weir model fit results.csv --predict 500")]
     Fit(FitFlags),
     /// The document's experiment: published, modeled, and simulated packet by packet, with the error of each cell
     #[command(after_help = "Examples:\n  weir model experiment --format markdown\n  \
+                      weir model experiment --measure --bursts 30 --format markdown\n  \
                       weir model experiment --users 20 --users 50 --server-time 2ms")]
     Experiment(ExperimentFlags),
-    /// Predicts users on servers, simulates them, and states the error of each cell
+    /// Predicts users on servers, simulates them or loads a server with them, and states the error of each cell
     #[command(
         after_help = "Examples:\n  weir model validate --users 1 --users 100 --lines 1 --lines 4\n  \
-                      weir model validate --users 200 --packet-users 200 --rtt 30ms --page 20KB\n\n\
+                      weir model validate --users 200 --packet-users 200 --rtt 30ms --page 20KB\n  \
+                      weir model validate --load --page 20KB --clients 16 --clients 64\n\n\
                       Exit codes: 0 every prediction within the tolerance; 1 one is not; 2 usage."
     )]
     Validate(ValidateFlags),
@@ -200,74 +207,6 @@ impl TransactionFlags {
 /// The document's units, or consistent ones.
 pub(crate) fn mode(paper: bool) -> Mode {
     if paper { Mode::Paper } else { Mode::Exact }
-}
-
-/// Whose habits a sender has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum SenderName {
-    /// Ten segments first, doubling, timestamps (RFC 6928, 3465, 7323)
-    Modern,
-    /// 4.4BSD's age: one segment, delayed ACKs, 16 KiB window
-    Bsd,
-    /// Document 004's: one segment, doubling, no headers
-    Document,
-}
-
-/// A sender and how connections are made.
-#[derive(Debug, Args)]
-pub(crate) struct SenderFlags {
-    /// Whose habits the sender has
-    #[arg(long, value_enum, default_value = "modern", help_heading = "TCP")]
-    sender: SenderName,
-
-    /// Largest segment
-    #[arg(long, value_name = "BYTES", default_value = "1460", help_heading = "TCP")]
-    pub(crate) mss: Bytes,
-
-    /// Initial window in segments [default: the sender's]
-    #[arg(long, value_name = "SEGMENTS", help_heading = "TCP")]
-    initial_window: Option<f64>,
-
-    /// Growth of the window in a round trip of slow start, up to 2 [default: the sender's]
-    #[arg(long, value_name = "FACTOR", help_heading = "TCP")]
-    growth: Option<f64>,
-
-    /// Segments an ACK covers; growth becomes 1 + 1/N unless given [default: the sender's]
-    #[arg(long, value_name = "N", help_heading = "TCP")]
-    delayed_acks: Option<f64>,
-
-    /// Largest window: the receiver's, or the send buffer [default: the sender's]
-    #[arg(long, value_name = "BYTES", help_heading = "TCP")]
-    window: Option<Bytes>,
-
-    /// What precedes the request: open, tcp, t-tcp, tfo, tls1.2, tls1.2-resumed, tls1.3, tls1.3-0rtt,
-    /// tfo+tls1.3, tfo+tls1.3-0rtt, quic, quic-0rtt
-    #[arg(long, value_name = "NAME", default_value = "tcp", value_parser = setup, help_heading = "TCP")]
-    pub(crate) setup: Setup,
-}
-
-impl SenderFlags {
-    /// The sender; whether its numbers make sense is for the formula to say.
-    pub(crate) fn sender(&self) -> Sender {
-        let mut sender = match self.sender {
-            SenderName::Modern => Sender::modern(self.mss),
-            SenderName::Bsd => Sender::bsd(self.mss),
-            SenderName::Document => Sender::document(self.mss),
-        };
-        if let Some(b) = self.delayed_acks {
-            sender = sender.with_delayed_acks(b);
-        }
-        if let Some(growth) = self.growth {
-            sender.growth = growth;
-        }
-        if let Some(segments) = self.initial_window {
-            sender = sender.with_initial_window(segments);
-        }
-        if let Some(cap) = self.window {
-            sender = sender.with_window_max(cap);
-        }
-        sender
-    }
 }
 
 /// A transfer.
@@ -534,281 +473,6 @@ pub(crate) struct PageFlags {
     pub(crate) sender: SenderFlags,
 }
 
-/// An open queue.
-#[derive(Debug, Args)]
-pub(crate) struct QueueFlags {
-    /// Requests per second
-    #[arg(long, value_name = "PER-SECOND")]
-    pub(crate) arrivals: f64,
-
-    /// Mean service time
-    #[arg(long, value_name = "TIME", value_parser = seconds)]
-    pub(crate) service: Seconds,
-
-    /// Servers
-    #[arg(long, value_name = "N", default_value = "1")]
-    pub(crate) servers: u32,
-
-    /// Squared coefficient of variation of service times
-    #[arg(long, value_name = "NUMBER", default_value = "1")]
-    pub(crate) service_scv: f64,
-
-    /// Squared coefficient of variation of the times between arrivals
-    #[arg(long, value_name = "NUMBER", default_value = "1")]
-    pub(crate) arrival_scv: f64,
-}
-
-/// A closed network.
-#[derive(Debug, Args)]
-pub(crate) struct ClosedFlags {
-    /// Users
-    #[arg(long, value_name = "N")]
-    pub(crate) users: u64,
-
-    /// Mean time between an answer and the next request
-    #[arg(long, value_name = "TIME", default_value = "0s", value_parser = seconds)]
-    pub(crate) think: Seconds,
-
-    /// What a request needs of a station, visits included; may be repeated
-    #[arg(long, value_name = "NAME=TIME[xSERVERS]", value_parser = station, required = true)]
-    pub(crate) station: Vec<Station>,
-
-    /// Time a request spends without queueing; may be repeated
-    #[arg(long, value_name = "NAME=TIME", value_parser = delay)]
-    pub(crate) delay: Vec<Station>,
-}
-
-/// Two disciplines.
-#[derive(Debug, Args)]
-pub(crate) struct SrptFlags {
-    /// Sizes of transfers in bytes, or service times without --rate
-    #[arg(long, value_name = "DISTRIBUTION", value_parser = sizes)]
-    pub(crate) sizes: Sizes,
-
-    /// Rate that serves them
-    #[arg(long, value_name = "RATE", value_parser = rate)]
-    pub(crate) rate: Option<Rate>,
-
-    /// Utilization, below 1; may be repeated
-    #[arg(long, value_name = "SHARE", value_parser = share, default_values = ["50%", "80%", "95%"])]
-    pub(crate) load: Vec<f64>,
-}
-
-/// How a line shares itself.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Service {
-    /// All transfers share equally
-    Sharing,
-    /// First come, first served
-    Fifo,
-    /// A packet of each in turn
-    RoundRobin,
-    /// Shortest remaining first
-    Srpt,
-}
-
-impl Service {
-    /// The discipline; `quantum` is the turn of a round robin.
-    pub(crate) fn discipline(self, quantum: Bytes) -> Discipline {
-        match self {
-            Service::Sharing => Discipline::Sharing,
-            Service::Fifo => Discipline::Fifo,
-            Service::RoundRobin => Discipline::RoundRobin { quantum },
-            Service::Srpt => Discipline::Srpt,
-        }
-    }
-}
-
-/// Who serves a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Choice {
-    /// A user always asks the same line
-    Fixed,
-    /// Any line
-    Random,
-    /// The less busy of two
-    TwoChoices,
-}
-
-impl From<Choice> for Dispatch {
-    fn from(choice: Choice) -> Dispatch {
-        match choice {
-            Choice::Fixed => Dispatch::Fixed,
-            Choice::Random => Dispatch::Random,
-            Choice::TwoChoices => Dispatch::TwoChoices,
-        }
-    }
-}
-
-/// A simulation of flows.
-#[derive(Debug, Args)]
-pub(crate) struct FlowFlags {
-    /// Users who think and ask again
-    #[arg(
-        long,
-        value_name = "N",
-        required_unless_present = "arrivals",
-        conflicts_with = "arrivals"
-    )]
-    pub(crate) users: Option<u32>,
-
-    /// Requests per second in all, in place of users
-    #[arg(long, value_name = "PER-SECOND")]
-    pub(crate) arrivals: Option<f64>,
-
-    /// Mean think time; exponential
-    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = seconds)]
-    pub(crate) think: Seconds,
-
-    /// Mean bytes of a transfer; exponential
-    #[arg(
-        long,
-        value_name = "BYTES",
-        required_unless_present = "sizes",
-        conflicts_with = "sizes"
-    )]
-    pub(crate) page: Option<Bytes>,
-
-    /// Bytes of transfers, as a distribution
-    #[arg(long, value_name = "DISTRIBUTION", value_parser = sizes)]
-    pub(crate) sizes: Option<Sizes>,
-
-    /// Lines, each with a server of its own
-    #[arg(long, value_name = "N", default_value = "1")]
-    pub(crate) lines: u32,
-
-    /// Rate of a line
-    #[arg(long, value_name = "RATE", value_parser = rate)]
-    pub(crate) rate: Rate,
-
-    /// Time of a request that is not shared: round trips, server
-    #[arg(long, value_name = "TIME", default_value = "0s", value_parser = seconds)]
-    pub(crate) latency: Seconds,
-
-    /// How a line shares itself
-    #[arg(long, value_enum, default_value = "sharing")]
-    pub(crate) discipline: Service,
-
-    /// Bytes of a turn of round-robin
-    #[arg(long, value_name = "BYTES", default_value = "1460")]
-    pub(crate) quantum: Bytes,
-
-    /// Who serves a request
-    #[arg(long, value_enum, default_value = "fixed")]
-    pub(crate) dispatch: Choice,
-
-    /// Simulated time before measuring
-    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = seconds)]
-    pub(crate) warmup: Seconds,
-
-    /// Simulated time measured
-    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = seconds)]
-    pub(crate) measure: Seconds,
-
-    /// All chance
-    #[arg(long, value_name = "N", default_value = "1", value_parser = seed)]
-    pub(crate) seed: Seed,
-}
-
-/// A fit.
-#[derive(Debug, Args)]
-pub(crate) struct FitFlags {
-    /// The measurements, as CSV
-    #[arg(value_name = "FILE")]
-    pub(crate) file: PathBuf,
-
-    /// For a load test: what the fitted system does with so many users; may be repeated
-    #[arg(long, value_name = "USERS")]
-    pub(crate) predict: Vec<u64>,
-
-    #[command(flatten)]
-    pub(crate) sender: SenderFlags,
-}
-
-/// The document's experiment.
-#[derive(Debug, Args)]
-pub(crate) struct ExperimentFlags {
-    /// Bytes of the file; may be repeated
-    #[arg(long, value_name = "BYTES", default_values = ["3000", "6000", "12000"])]
-    pub(crate) size: Vec<Bytes>,
-
-    /// Users who ask at once; may be repeated
-    #[arg(long, value_name = "N", default_values = ["1", "5", "10"])]
-    pub(crate) users: Vec<u32>,
-
-    /// Rate of the link
-    #[arg(long, value_name = "RATE", default_value = "10M", value_parser = rate)]
-    pub(crate) rate: Rate,
-
-    /// Round-trip time
-    #[arg(long, value_name = "TIME", default_value = "0.5ms", value_parser = seconds)]
-    pub(crate) rtt: Seconds,
-
-    /// Processor time of an answer, which the document leaves out
-    #[arg(long, value_name = "TIME", default_value = "0s", value_parser = seconds)]
-    pub(crate) server_time: Seconds,
-
-    /// TCP of the client then
-    #[arg(long, value_name = "STACK", default_value = "solaris-2.5")]
-    pub(crate) client_stack: String,
-
-    /// TCP of the server then
-    #[arg(long, value_name = "STACK", default_value = "linux-2.0")]
-    pub(crate) server_stack: String,
-
-    /// All chance
-    #[arg(long, value_name = "N", default_value = "1", value_parser = seed)]
-    pub(crate) seed: Seed,
-}
-
-/// A comparison of model and simulation.
-#[derive(Debug, Args)]
-pub(crate) struct ValidateFlags {
-    /// Users in all; may be repeated
-    #[arg(long, value_name = "N", default_values = ["1", "10", "100", "1000", "10000"])]
-    pub(crate) users: Vec<u32>,
-
-    /// Servers, each with a line of its own; may be repeated
-    #[arg(long, value_name = "N", default_values = ["1", "4", "16", "64"])]
-    pub(crate) lines: Vec<u32>,
-
-    /// Bytes of a page
-    #[arg(long, value_name = "BYTES", default_value = "125KB")]
-    pub(crate) page: Bytes,
-
-    /// Rate of a line
-    #[arg(long, value_name = "RATE", default_value = "10M", value_parser = rate)]
-    pub(crate) rate: Rate,
-
-    /// Round-trip time
-    #[arg(long, value_name = "TIME", default_value = "20ms", value_parser = seconds)]
-    pub(crate) rtt: Seconds,
-
-    /// Mean think time; exponential
-    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = seconds)]
-    pub(crate) think: Seconds,
-
-    /// TCP of both hosts
-    #[arg(long, value_name = "STACK", default_value = "linux-6")]
-    pub(crate) stack: String,
-
-    /// Most users of a line that are simulated packet by packet as well
-    #[arg(long, value_name = "N", default_value = "100")]
-    pub(crate) packet_users: u32,
-
-    /// Answers of a packet simulation, about
-    #[arg(long, value_name = "N", default_value = "1000", value_parser = clap::value_parser!(u32).range(1..=20_000))]
-    pub(crate) packet_answers: u32,
-
-    /// Error of a prediction that is still good, beyond the simulation's own interval
-    #[arg(long, value_name = "SHARE", default_value = "2%", value_parser = share)]
-    pub(crate) tolerance: f64,
-
-    /// All chance
-    #[arg(long, value_name = "N", default_value = "1", value_parser = seed)]
-    pub(crate) seed: Seed,
-}
-
 /// A rate, or the name of one.
 fn rate(text: &str) -> Result<Rate, String> {
     let named = ::model::paper::LINKS
@@ -820,12 +484,6 @@ fn rate(text: &str) -> Result<Rate, String> {
             .parse()
             .map_err(|why: measure::ParseRateError| why.to_string()),
     }
-}
-
-fn setup(text: &str) -> Result<Setup, String> {
-    let names = || Setup::ALL.map(Setup::name).join(", ");
-    Setup::from_name(text)
-        .ok_or_else(|| format!("`{text}` is no way to open a connection; there are {}", names()))
 }
 
 fn seed(text: &str) -> Result<Seed, String> {

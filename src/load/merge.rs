@@ -31,6 +31,14 @@ pub(crate) fn run(flags: &MergeFlags, voice: &Voice) -> Result<(), Failure> {
 /// # Errors
 /// `Usage`, naming file and line.
 pub(crate) fn read(path: &Path) -> Result<Vec<Run>, Failure> {
+    Ok(numbered(path)?.into_iter().map(|(_, run)| run).collect())
+}
+
+/// The same with the number of each line.
+///
+/// # Errors
+/// `Usage`, naming file and line.
+pub(crate) fn numbered(path: &Path) -> Result<Vec<(usize, Run)>, Failure> {
     let name = path.display();
     let text = std::fs::read_to_string(path)
         .map_err(|error| Failure::Usage(format!("cannot read the results in `{name}`: {error}")))?;
@@ -53,7 +61,7 @@ pub(crate) fn read(path: &Path) -> Result<Vec<Run>, Failure> {
             )));
         }
         let run = serde_json::from_value(value).map_err(|error| fault(error.to_string()))?;
-        runs.push(run);
+        runs.push((number + 1, run));
     }
     if runs.is_empty() {
         return Err(Failure::Usage(format!("`{name}` has no result")));

@@ -24,7 +24,7 @@ use ::load::verdict::Bounds;
 pub(crate) use fit::run as fit;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use measure::{Duration, Instant, UnixTime};
-pub(crate) use merge::{read, run as merge};
+pub(crate) use merge::{numbered, read, run as merge};
 use place::Place;
 use report::Report;
 use runtime::dial::{self, Usage};

@@ -1,7 +1,7 @@
 //! Document 004's own tables and its Figure 3, from its formulas, with what it printed beside them.
 
 use super::grid::{Cell, Grid};
-use super::report::Report;
+use super::report::{Published, Report};
 use crate::chart::{Axis, Chart, Series, Stroke};
 use crate::cli::Failure;
 use crate::cli::model::{SavingsFlags, TablesFlags};
@@ -35,6 +35,15 @@ fn words(verdict: Verdict) -> &'static str {
     }
 }
 
+/// Where the printed numbers of a table come from.
+pub(super) fn published(shown: &'static str, table: Table) -> Published {
+    Published {
+        shown,
+        source: table.source().to_owned(),
+        provenance: table.provenance().to_owned(),
+    }
+}
+
 /// Every entry with its verdict, and the sums.
 pub(super) fn tables(flags: &TablesFlags) -> Result<Report, Failure> {
     let columns = [
@@ -62,11 +71,16 @@ pub(super) fn tables(flags: &TablesFlags) -> Result<Report, Failure> {
         ("measured", ""),
     ];
     let mut sums = Grid::new("sums", &columns);
+    let mut origins = Vec::new();
     for (number, name, table) in TABLES {
         if !flags.tables.is_empty() && !flags.tables.contains(&number) {
             continue;
         }
         let all = table.entries()?;
+        let origin = published("printed", table);
+        if !origins.contains(&origin) {
+            origins.push(origin);
+        }
         for entry in &all {
             let verdict = entry.verdict();
             if flags.errata && matches!(verdict, Verdict::Match | Verdict::Measured) {
@@ -97,6 +111,7 @@ pub(super) fn tables(flags: &TablesFlags) -> Result<Report, Failure> {
     }
     Ok(Report {
         grids: vec![entries, sums],
+        published: origins,
         notes: [
             "computed as the document did: Tf counts 1,000 B as 1,024 B, K is not rounded up, the wide-area RTT is \
              0.1 s (printed 0.1 ms), Table 5 rounds t to 1 ms",

@@ -1,24 +1,28 @@
-//! Document 004's experiment, section 3: what it published, what its equations and today's windows say, and
-//! what simulated TCP does, for each file and number of users. Nothing here is measured on a real network.
+//! Document 004's experiment, section 3: what it published, what its equations and today's windows say, what
+//! simulated TCP does, and if asked for what this kernel does ([`measured`]), for each file and number of users.
 
+use super::document;
 use super::grid::{Cell, Grid};
-use super::report::Report;
+use super::measured::{self, Outcome};
+use super::report::{Published, Report};
 use super::simulate::{Scene, Simulated, sender, stack};
 use crate::chart::{Axis, Chart, Series, Stroke};
-use crate::cli::Failure;
 use crate::cli::model::ExperimentFlags;
+use crate::cli::{Failure, Voice};
 use ::model::dimension::{Basis, Question};
 use ::model::paper::{Entry, Table};
+use ::model::tcp::Sender;
 use ::model::tcp::setup::Setup;
 use ::model::transaction::Mode;
 use ::model::{DomainError, Seconds};
 use measure::Bytes;
 use tcp::Stack;
 
-/// Published, modeled, simulated.
-pub(super) fn experiment(flags: &ExperimentFlags) -> Result<Report, Failure> {
+/// Published, modeled, simulated; measured as well where that is asked for.
+pub(super) fn experiment(flags: &ExperimentFlags, voice: &Voice) -> Result<Report, Failure> {
     let then = (stack(&flags.client_stack)?, stack(&flags.server_stack)?);
     let now = (stack("linux-6")?, stack("linux-6")?);
+    let [sender_then, sender_now] = [&then, &now].map(|(client, server)| sender(client, server));
     let published = Table::Two.entries()?;
     let columns = [
         ("file", "B"),
@@ -44,9 +48,9 @@ pub(super) fn experiment(flags: &ExperimentFlags) -> Result<Report, Failure> {
         let (alone_then, alone_now) = (alone_then?, alone_now?);
         for &users in &flags.users {
             let cell = Cells {
-                equations: modeled(flags, &then, users, size, Basis::Document(Mode::Exact))?,
-                windows_then: modeled(flags, &then, users, size, Basis::Windows)?,
-                windows_now: modeled(flags, &now, users, size, Basis::Windows)?,
+                equations: modeled(flags, sender_then, users, size, Basis::Document(Mode::Exact))?,
+                windows_then: modeled(flags, sender_then, users, size, Basis::Windows)?,
+                windows_now: modeled(flags, sender_now, users, size, Basis::Windows)?,
                 then: beyond(simulated(flags, &then, users, size)?, alone_then),
                 now: beyond(simulated(flags, &now, users, size)?, alone_now),
             };
@@ -85,19 +89,40 @@ pub(super) fn experiment(flags: &ExperimentFlags) -> Result<Report, Failure> {
             ],
         });
     }
-    Ok(Report {
+    let mut report = Report {
         grids: vec![grid],
         charts,
+        published: vec![
+            document::published("printed, computed; printed, experiment", Table::Two),
+            Published {
+                shown: "simulated",
+                source: "parameters of the stacks, crates/tcp/data/stacks.toml".to_owned(),
+                provenance: "mixed, some recalled or assumed: each is tagged there".to_owned(),
+            },
+        ],
         notes: notes(flags),
         ..Report::default()
-    })
+    };
+    if flags.measure {
+        match measured::measure(flags, &published, &now, voice)? {
+            Outcome::Done(grid, notes, curves) => {
+                // What was measured comes first: it is what was asked for.
+                report.grids.insert(0, *grid);
+                report.notes.extend(notes);
+                for (chart, curve) in report.charts.iter_mut().zip(curves) {
+                    chart.series.push(curve);
+                }
+            }
+            Outcome::Skipped(why) => report.notes.push(format!("measured: skipped: {why}")),
+        }
+    }
+    Ok(report)
 }
 
 fn notes(flags: &ExperimentFlags) -> Vec<String> {
     vec![
         format!(
-            "{} and round trip {}; then: client {}, server {}; now: linux-6 on both. Stack parameters are of mixed \
-             provenance: the tags in crates/tcp/data/stacks.toml say which were recalled or assumed",
+            "{} and round trip {}; then: client {}, server {}; now: linux-6 on both",
             flags.rate, flags.rtt, flags.client_stack, flags.server_stack
         ),
         "printed, experiment: of these only T with one user was measured; the document's t_w and t_T are Eqs. 2 and 4 \
@@ -112,9 +137,9 @@ fn notes(flags: &ExperimentFlags) -> Vec<String> {
 
 /// The two means the document speaks of.
 #[derive(Clone, Copy)]
-struct Means {
-    turnaround: Seconds,
-    waiting: Seconds,
+pub(super) struct Means {
+    pub(super) turnaround: Seconds,
+    pub(super) waiting: Seconds,
 }
 
 /// Everything known of one file and number of users.
@@ -139,25 +164,13 @@ impl Cells {
             let percent = 100.0 * (pick(model).0 / pick(simulated).0 - 1.0);
             Cell::Decimals(percent, 1)
         };
-        let quantity = match (users, mean) {
-            (1, _) => "m=all TCP T".to_owned(),
-            (_, "waiting") => format!("m={users} TCP t_w"),
-            _ => format!("m={users} TCP t_T"),
-        };
-        let printed = |kind: &str| {
-            let key = format!("{kind} {} B {quantity}", size.0);
-            let entry = published.iter().find(|entry| entry.key == key);
-            entry.map_or(Cell::Missing, |entry| {
-                Cell::Decimals(entry.printed, entry.decimals as usize)
-            })
-        };
         let ms = |means: Means| Cell::Decimals(pick(means).as_millis(), 2);
         vec![
             size.0.into(),
             users.into(),
             mean.into(),
-            printed("comp"),
-            printed("exp"),
+            printed(published, "comp", size, users, mean),
+            printed(published, "exp", size, users, mean),
             ms(self.equations),
             ms(self.windows_then),
             ms(self.then),
@@ -170,9 +183,24 @@ impl Cells {
     }
 }
 
-fn modeled(
+/// What the document printed of this cell: computed (`comp`) or from its experiment (`exp`).
+pub(super) fn printed(published: &[Entry], kind: &str, size: Bytes, users: u32, mean: &str) -> Cell {
+    let quantity = match (users, mean) {
+        (1, _) => "m=all TCP T".to_owned(),
+        (_, "waiting") => format!("m={users} TCP t_w"),
+        _ => format!("m={users} TCP t_T"),
+    };
+    let key = format!("{kind} {} B {quantity}", size.0);
+    let entry = published.iter().find(|entry| entry.key == key);
+    entry.map_or(Cell::Missing, |entry| {
+        Cell::Decimals(entry.printed, entry.decimals as usize)
+    })
+}
+
+/// What a formula says of this cell.
+pub(super) fn modeled(
     flags: &ExperimentFlags,
-    (client, server): &(Stack, Stack),
+    sender: Sender,
     users: u32,
     size: Bytes,
     basis: Basis,
@@ -183,7 +211,7 @@ fn modeled(
         // Only the rate's consequence is asked for.
         turnaround: Seconds(1.0),
         rtt: flags.rtt,
-        sender: sender(client, server),
+        sender,
         setup: Setup::Tcp,
         basis,
     };
@@ -219,6 +247,17 @@ fn simulated(
         )));
     }
     Ok(simulated)
+}
+
+/// Both means of the simulation.
+pub(super) fn simulated_with(
+    flags: &ExperimentFlags,
+    stacks: &(Stack, Stack),
+    users: u32,
+    size: Bytes,
+) -> Result<Means, Failure> {
+    let alone = simulated(flags, stacks, 1, size)?;
+    Ok(beyond(simulated(flags, stacks, users, size)?, alone))
 }
 
 /// Waiting is what the others cost.

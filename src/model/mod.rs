@@ -1,14 +1,18 @@
 //! `weir model`: takes a question apart, asks the crate that knows the formulas, and prints the answer in
 //! the form asked for. Computes nothing itself but the grids and curves that are many answers side by side.
 
+mod bursts;
 mod document;
 mod experiment;
 mod fit;
 mod flow;
 mod grid;
+mod loopback;
+mod measured;
 mod queues;
 mod report;
 mod simulate;
+mod stage;
 mod transfers;
 mod users;
 mod validate;
@@ -26,7 +30,7 @@ type Measured<'a> = &'a [(Quantity, f64)];
 pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<(), Failure> {
     let output = &flags.output;
     let format = if voice.json { Format::Json } else { output.format };
-    let (name, report) = answer(&flags.question, &output.measured)?;
+    let (name, report) = answer(&flags.question, &output.measured, voice)?;
     let text = report.render(format, output.explain, name)?;
     match io::stdout().lock().write_all(text.as_bytes()) {
         // Whoever reads has read enough.
@@ -37,7 +41,11 @@ pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<(), Failure> {
 }
 
 /// The question's name and its answer.
-fn answer(question: &Question, measured: Measured<'_>) -> Result<(&'static str, Report), Failure> {
+fn answer(
+    question: &Question,
+    measured: Measured<'_>,
+    voice: &Voice,
+) -> Result<(&'static str, Report), Failure> {
     let (name, report) = match question {
         Question::Transaction(flags) => ("transaction", transfers::transaction(flags, measured)),
         Question::Transfer(flags) => ("transfer", transfers::transfer(flags, measured)),
@@ -53,8 +61,8 @@ fn answer(question: &Question, measured: Measured<'_>) -> Result<(&'static str, 
         Question::Srpt(flags) => ("srpt", queues::srpt(flags, measured)),
         Question::Flow(flags) => ("flow", flow::flow(flags, measured)),
         Question::Fit(flags) => ("fit", fit::fit(flags, measured)),
-        Question::Experiment(flags) => ("experiment", experiment::experiment(flags)),
-        Question::Validate(flags) => ("validate", validate::validate(flags)),
+        Question::Experiment(flags) => ("experiment", experiment::experiment(flags, voice)),
+        Question::Validate(flags) => ("validate", validate::validate(flags, voice)),
     };
     Ok((name, report?))
 }

@@ -10,7 +10,7 @@ use ::model::{Explained, Quantity};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-/// Version of the JSON form; it changes when a field changes its meaning or goes.
+/// Version of the JSON form (`schemas/model.schema.json`); it changes when a field changes its meaning or goes.
 const VERSION: u32 = 1;
 
 /// One explained answer, whatever it is about.
@@ -25,6 +25,23 @@ pub(super) struct Answer {
     json: Value,
 }
 
+/// Numbers in a table that somebody else published.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(super) struct Published {
+    /// Where they stand in the answer: columns, or parameters.
+    pub(super) shown: &'static str,
+    /// Document and place in it.
+    pub(super) source: String,
+    /// How they came here: whether the document was seen, or somebody's memory of it.
+    pub(super) provenance: String,
+}
+
+impl core::fmt::Display for Published {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "{}: {} ({})", self.shown, self.source, self.provenance)
+    }
+}
+
 /// Everything a command has to say.
 #[derive(Debug, Default)]
 pub(super) struct Report {
@@ -34,6 +51,8 @@ pub(super) struct Report {
     pub(super) grids: Vec<Grid>,
     /// Pictures.
     pub(super) charts: Vec<Chart>,
+    /// Numbers that others published.
+    pub(super) published: Vec<Published>,
     /// What the reader must know besides.
     pub(super) notes: Vec<String>,
     /// The tables say what the results of the steps would: only the lines of the answers are printed.
@@ -83,6 +102,7 @@ impl Report {
             }
             text.push_str(&grid.text());
         }
+        section(&mut text, "published", &self.published);
         section(&mut text, "notes", &self.notes);
         text
     }
@@ -91,10 +111,13 @@ impl Report {
         let value = json!({
             "format": "weir-model",
             "version": VERSION,
+            "program": concat!("weir ", env!("CARGO_PKG_VERSION")),
             "command": command,
             "answers": self.answers.iter().map(|answer| &answer.json).collect::<Vec<_>>(),
             "tables": self.grids.iter().map(Grid::json).collect::<Vec<_>>(),
+            "published": self.published,
             "notes": self.notes,
+            "failed": self.failed,
         });
         format!("{value}\n")
     }

@@ -12,10 +12,16 @@ fn flags(words: &[String]) -> Result<Flags, String> {
     Ok(*flags)
 }
 
+fn silent() -> Voice {
+    let cli = Cli::try_parse_from(["weir", "--quiet", "model", "tables"]);
+    cli.expect("a command").voice
+}
+
 /// The answer to a command line as a shell would split it.
-fn ask(line: &str, format: Format) -> Result<String, String> {
+pub(super) fn ask(line: &str, format: Format) -> Result<String, String> {
     let flags = flags(&split(line))?;
-    let (name, report) = answer(&flags.question, &flags.output.measured).map_err(|why| why.to_string())?;
+    let (name, report) =
+        answer(&flags.question, &flags.output.measured, &silent()).map_err(|why| why.to_string())?;
     let text = report.render(format, flags.output.explain, name);
     text.map_err(|why| why.to_string())
 }
@@ -67,12 +73,15 @@ fn every_example_of_the_help_works_in_every_form() {
         // The simulated million is for release builds, files of results are the user's.
         let example = example.replace("--users 1000000 --lines 1000", "--users 1000 --lines 1");
         // What simulates packets for long has tests of its own below.
-        if example.contains("results.csv") || example.contains("model validate") {
+        if ["results.csv", "one.json", "model validate", "--measure"]
+            .iter()
+            .any(|word| example.contains(word))
+        {
             continue;
         }
         let flags = flags(&split(&example)).unwrap_or_else(|why| panic!("{example}: {why}"));
-        let (name, report) =
-            answer(&flags.question, &flags.output.measured).unwrap_or_else(|why| panic!("{example}: {why}"));
+        let (name, report) = answer(&flags.question, &flags.output.measured, &silent())
+            .unwrap_or_else(|why| panic!("{example}: {why}"));
         let render = |format, explain| report.render(format, explain, name);
         for explain in [false, true] {
             for format in [Format::Table, Format::Csv, Format::Markdown] {
@@ -267,7 +276,7 @@ fn a_fit_finds_what_made_the_samples() {
 }
 
 #[allow(clippy::disallowed_methods, reason = "a test of reading a file writes one")]
-fn put(path: &std::path::Path, text: &str) {
+pub(super) fn put(path: &std::path::Path, text: &str) {
     std::fs::write(path, text).expect("a file");
 }
 
@@ -359,7 +368,7 @@ fn an_experiment_can_be_another() {
 fn predictions_hold_for_flows_and_stand_beside_packets() {
     let line = "weir model validate --users 1 --users 7 --lines 1 --lines 4 --page 30KB --rate 2M --think 2s --packet-users 2 --packet-answers 100";
     let flags = flags(&split(line)).expect("flags");
-    let (_, report) = answer(&flags.question, &[]).expect("an answer");
+    let (_, report) = answer(&flags.question, &[], &silent()).expect("an answer");
     assert!(report.failed.is_none(), "{:?}", report.failed);
     let csv = report.render(Format::Csv, false, "validate").expect("CSV");
     let rows: Vec<Vec<&str>> = csv

@@ -3,11 +3,12 @@
 
 use super::flow::predicted;
 use super::grid::{Cell, Grid};
+use super::loopback;
 use super::report::Report;
 use super::simulate::{Scene, Simulated, sender, stack};
 use crate::chart::{Axis, Chart, Series, Stroke};
-use crate::cli::Failure;
 use crate::cli::model::ValidateFlags;
+use crate::cli::{Failure, Voice};
 use ::model::closed::{Network, Station};
 use ::model::flow::{Discipline, Dispatch, Limits, Outcome, Plan, Source, run};
 use ::model::tcp::ramp::Path;
@@ -35,8 +36,11 @@ struct Cells {
     packets: Option<Simulated>,
 }
 
-/// Every cell, and whether all are good.
-pub(super) fn validate(flags: &ValidateFlags) -> Result<Report, Failure> {
+/// Every cell, and whether all are good; against this machine if that is asked for.
+pub(super) fn validate(flags: &ValidateFlags, voice: &Voice) -> Result<Report, Failure> {
+    if flags.load {
+        return loopback::validate(flags, voice);
+    }
     let stack = stack(&flags.stack)?;
     let page = page(flags, &stack)?;
     let columns = [
@@ -61,7 +65,7 @@ pub(super) fn validate(flags: &ValidateFlags) -> Result<Report, Failure> {
     for &lines in &flags.lines {
         for &users in flags.users.iter().filter(|users| **users >= lines) {
             let cell = cell(flags, &stack, &page, users, lines)?;
-            if !cell.is_good(flags.tolerance) {
+            if !cell.is_good(flags.tolerance(false)) {
                 failed.push(format!(
                     "{users} users on {lines} lines: {:+.1} %",
                     cell.error_percent()
@@ -74,7 +78,7 @@ pub(super) fn validate(flags: &ValidateFlags) -> Result<Report, Failure> {
     let failed = (!failed.is_empty()).then(|| {
         format!(
             "predictions further from the flow simulation than {} % and its interval: {}",
-            100.0 * flags.tolerance,
+            100.0 * flags.tolerance(false),
             failed.join("; ")
         )
     });

@@ -128,20 +128,22 @@ pub fn service(samples: &[LoadSample]) -> Result<Explained<ServiceFit>, DomainEr
     let least = samples.iter().map(|s| s.response.0).fold(f64::INFINITY, f64::min);
     let demand = (1.0 / peak).min(least);
     let start = [demand.ln(), (least - demand).max(0.05 * least).ln()];
-    let fit = least_squares(&residuals, &start)?;
-    let [demand, delay] = [fit.interval(0), fit.interval(1)];
+    let (demand, delay, error) = match least_squares(&residuals, &start) {
+        Ok(fit) => (fit.interval(0), fit.interval(1), fit.rms),
+        Err(undetermined) => without_delay(samples, demand, z, least).ok_or(undetermined)?,
+    };
     let answer = ServiceFit {
         demand,
         delay,
         think,
-        error: fit.rms,
+        error,
     };
     let line = format!(
         "demand {}, delay {}, think time {}; responses within {} %",
         demand.text("s"),
         delay.text("s"),
         think.text("s"),
-        significant(100.0 * fit.rms)
+        significant(100.0 * error)
     );
     let mut e = Explained::new(answer, line);
     let count = format!("{} samples", samples.len());
@@ -203,11 +205,54 @@ pub fn service(samples: &[LoadSample]) -> Result<Explained<ServiceFit>, DomainEr
         e.warnings
             .push("N/X - R differs between samples: they disagree with a fixed number of users".to_owned());
     }
-    if fit.rms > 0.1 {
+    if error > 0.1 {
         e.warnings
             .push("responses differ from the model by more than 10 %: more than one bottleneck?".to_owned());
     }
     Ok(e)
+}
+
+/// The fit of a system whose delay cannot be told from none: demand, delay and the root mean square error.
+///
+/// The logarithm of nothing has no curvature, so the upper end of the delay's interval is that of the profile: the
+/// largest delay whose best demand explains the samples not significantly worse (Bates and Watts 1988, section 6.1).
+/// Nothing where that is much of the response, for then the samples tell nothing apart.
+fn without_delay(
+    samples: &[LoadSample],
+    demand: f64,
+    think: f64,
+    least: f64,
+) -> Option<(Estimate, Estimate, f64)> {
+    let largest = samples.iter().map(|s| s.users).max()?;
+    let with = |delay: f64| {
+        let residuals = |p: &[f64]| -> Vec<f64> {
+            let predicted = responses(p[0].exp(), delay, think, largest);
+            samples
+                .iter()
+                .map(|s| (predicted[s.users as usize - 1] / s.response.0).ln())
+                .collect()
+        };
+        least_squares(&residuals, &[demand.ln()]).ok()
+    };
+    let none = with(0.0)?;
+    let freedom = samples.len() as f64 - 2.0;
+    // A millionth is the precision of the search itself.
+    let allowed = none.rms.powi(2) * (1.0 + student(0.975, freedom).powi(2) / freedom) + 1e-12;
+    let (mut low, mut high) = (0.0, least);
+    for _ in 0..40 {
+        let middle = f64::midpoint(low, high);
+        if with(middle).is_some_and(|fit| fit.rms.powi(2) <= allowed) {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    let delay = Estimate {
+        value: 0.0,
+        low: 0.0,
+        high: low,
+    };
+    (low < 0.5 * least).then(|| (none.interval(0), delay, none.rms))
 }
 
 /// Responses for 1 to `users` users of a queue of demand `d`, a delay `e` and a think time `z`.

@@ -5,6 +5,7 @@
 //! answer is an [`Explained`] value that shows its formulas with the numbers in them, the bounds that
 //! bracket it and the region in which it holds.
 
+pub mod bootstrap;
 pub mod closed;
 pub mod dimension;
 pub mod distribute;

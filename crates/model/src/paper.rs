@@ -114,6 +114,24 @@ impl Table {
         }
     }
 
+    /// What the table is, as its file says.
+    pub fn source(self) -> &'static str {
+        self.about("source")
+    }
+
+    /// Where the numbers printed here come from, as the table's file says: whether anybody saw the document.
+    pub fn provenance(self) -> &'static str {
+        self.about("provenance")
+    }
+
+    fn about(self, key: &str) -> &'static str {
+        let comments = self.csv().lines().map_while(|line| line.strip_prefix("# "));
+        comments
+            .filter_map(|line| line.split_once(": "))
+            .find(|(name, _)| *name == key)
+            .map_or("", |(_, value)| value)
+    }
+
     /// Every entry of the table, in the document's order.
     pub fn entries(self) -> Result<Vec<Entry>, DomainError> {
         // The first line that is no comment names the columns; quoted commas occur only in notes, which come last.

@@ -116,3 +116,24 @@ fn bounds_agree() {
         );
     }
 }
+
+/// The answers that stand here are those of the script, wherever Octave and its package are.
+#[test]
+fn the_script_still_gives_these_answers() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/testdata");
+    let ran = std::process::Command::new("octave-cli")
+        .args(["--no-init-file", "octave_queueing.m"])
+        .current_dir(folder)
+        .output();
+    let said = match ran {
+        Ok(output) if output.status.success() => String::from_utf8(output.stdout).expect("text"),
+        Ok(output) => {
+            let why = String::from_utf8_lossy(&output.stderr).into_owned();
+            return eprintln!("skipped: octave-cli cannot run the script: {}", why.trim());
+        }
+        Err(why) => return eprintln!("skipped: octave-cli: {why}"),
+    };
+    // The first line has the versions.
+    let answers = |text: &str| text.lines().skip(1).map(str::to_owned).collect::<Vec<_>>();
+    assert_eq!(answers(&said), answers(ANSWERS));
+}

@@ -15,6 +15,7 @@ pub mod fs;
 pub mod herd;
 pub mod inherit;
 mod io;
+pub mod itself;
 pub mod ledger;
 pub mod listen;
 pub mod logfile;

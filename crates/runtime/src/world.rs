@@ -7,6 +7,7 @@
 //! A host has one processor, shared by its connections. Work takes time on it ([`Work::run`]), a read takes
 //! time, and an ACK that depends on reading therefore waits for the processor.
 
+mod connections;
 mod dialing;
 mod host;
 mod hosted;

@@ -43,6 +43,46 @@ fn a_clean_load_result_gives_its_parameters_back() {
     assert!((predicted.throughput - 100.0).abs() < 0.01);
 }
 
+/// A server that does nothing but serve: there is no delay to be found, and that is no reason to find nothing.
+#[test]
+fn a_system_without_delay_has_a_demand_all_the_same() {
+    let network = Network::new(vec![Station::queue("q", Seconds(0.01))], Seconds(0.0)).unwrap();
+    for seed in 0..20 {
+        let mut rng = Seed(seed).rng();
+        let samples = [1, 2, 4, 8, 16].map(|users| {
+            let response = noisy(network.exact(users).unwrap().response.0, 0.03, &mut rng);
+            LoadSample {
+                users,
+                throughput: users as f64 / response,
+                response: Seconds(response),
+            }
+        });
+        let fit = service(&samples).unwrap().answer;
+        assert!(
+            (fit.demand.value / 0.01 - 1.0).abs() < 0.1,
+            "seed {seed}: {fit:?}"
+        );
+        assert!(
+            fit.delay.value < 0.001 && fit.delay.low <= fit.delay.value,
+            "seed {seed}: {fit:?}"
+        );
+        assert!(
+            fit.network().unwrap().exact(100).unwrap().response.0 > 0.9,
+            "seed {seed}"
+        );
+    }
+    // One load says nothing of what queues and what does not.
+    let one = LoadSample {
+        users: 1,
+        throughput: 100.0,
+        response: Seconds(0.01),
+    };
+    assert!(matches!(
+        service(&[one; 4]),
+        Err(DomainError::Undetermined { .. })
+    ));
+}
+
 #[test]
 fn intervals_cover_the_truth_as_often_as_they_say() {
     let mut covered = [0; 2];

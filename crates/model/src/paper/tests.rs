@@ -179,3 +179,25 @@ fn figure_3_saves_half_on_two_lines_and_two_thirds_on_three() {
         }
     }
 }
+
+#[test]
+fn every_table_says_what_it_is_and_where_its_numbers_come_from() {
+    for (number, table) in [
+        (1, Table::One),
+        (2, Table::Two),
+        (3, Table::Three(InnerSum::Printed)),
+        (4, Table::Four),
+        (5, Table::Five),
+    ] {
+        assert!(
+            table.source().contains(&format!("Table {number}")),
+            "{}",
+            table.source()
+        );
+        assert!(
+            table.provenance().starts_with("the document's own text"),
+            "{}",
+            table.provenance()
+        );
+    }
+}

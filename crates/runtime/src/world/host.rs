@@ -2,9 +2,10 @@
 //!
 //! Decides the order of work: first come, first served, one thing at a time. Reading is work, too.
 
+use super::connections::Connections;
 use core::fmt;
 use measure::{Draw, Duration, Instant, Rng, Seed};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 use tcp::{Closed, Endpoint, Segment, Setup, State};
 
 /// A connection, by the number of its client's port.
@@ -144,8 +145,8 @@ impl Work {
 }
 
 /// One end of a connection and what its application has been told of it.
-struct Open {
-    endpoint: Endpoint,
+pub(super) struct Open {
+    pub(super) endpoint: Endpoint,
     /// Written by the application, not yet in the send buffer; each entry was one call.
     pending: VecDeque<Vec<u8>>,
     /// What to do when nothing is pending any more.
@@ -194,11 +195,19 @@ impl Open {
     }
 }
 
+/// What a connection has to send.
+enum Out {
+    Segment(Segment),
+    /// Nothing any more; how it ended, if that is to be told.
+    Gone(Option<Closed>),
+    Nothing,
+}
+
 /// A host.
 pub(crate) struct Host {
     setup: HostSetup,
     application: Box<dyn Application>,
-    open: BTreeMap<Conn, Open>,
+    pub(super) open: Connections,
     work: Work,
     /// What the application will be told, in order.
     news: VecDeque<Happened>,
@@ -215,7 +224,7 @@ impl Host {
         Host {
             setup,
             application,
-            open: BTreeMap::new(),
+            open: Connections::default(),
             work: Work::default(),
             news: VecDeque::new(),
             timers: BTreeSet::new(),
@@ -247,8 +256,8 @@ impl Host {
     pub(crate) fn next_event(&self) -> Option<Instant> {
         let has_work = !self.work.steps.is_empty() || !self.news.is_empty();
         self.open
-            .values()
-            .filter_map(|open| open.endpoint.deadline())
+            .next_deadline()
+            .into_iter()
             .chain(self.timers.first().map(|(at, _)| *at))
             .chain(has_work.then_some(self.busy_until))
             .min()
@@ -256,7 +265,7 @@ impl Host {
 
     /// A segment arrives; `accepts` says whether a SYN may make a connection.
     pub(crate) fn receive(&mut self, conn: Conn, segment: Segment, accepts: bool, now: Instant) {
-        if !self.open.contains_key(&conn) {
+        if !self.open.has(conn) {
             if segment.flags.syn && !accepts {
                 return;
             }
@@ -264,52 +273,48 @@ impl Host {
             let endpoint = Endpoint::listen(self.tcp());
             self.open.insert(conn, Open::new(endpoint));
         }
-        if let Some(open) = self.open.get_mut(&conn) {
-            open.endpoint.receive(segment, now);
-        }
+        self.open.change(conn, |open| open.endpoint.receive(segment, now));
         self.notice(conn, now);
     }
 
     /// Looks what has changed on a connection and whom to tell.
     fn notice(&mut self, conn: Conn, now: Instant) {
         self.out.push_back(conn);
-        let Some(open) = self.open.get_mut(&conn) else {
-            return;
-        };
-        if open.endpoint.is_established() && !open.told_open {
-            open.told_open = true;
-            self.news.push_back(Happened::Opened(conn));
-        }
-        if open.endpoint.is_established()
-            && let Some(happened) = open.pump(conn, now)
-        {
-            self.news.push_back(happened);
-        }
-        if open.endpoint.readable() > 0 && !open.read_queued {
-            open.read_queued = true;
-            self.work.steps.push_back(Step::Run(self.setup.read_time));
-            self.work.steps.push_back(Step::Read(conn));
-        }
-        if open.endpoint.is_eof() && !open.told_finished {
-            open.told_finished = true;
-            self.news.push_back(Happened::Finished(conn));
-        }
+        let Host {
+            open,
+            news,
+            work,
+            setup,
+            ..
+        } = self;
+        open.change(conn, |open| {
+            if open.endpoint.is_established() && !open.told_open {
+                open.told_open = true;
+                news.push_back(Happened::Opened(conn));
+            }
+            if open.endpoint.is_established()
+                && let Some(happened) = open.pump(conn, now)
+            {
+                news.push_back(happened);
+            }
+            if open.endpoint.readable() > 0 && !open.read_queued {
+                open.read_queued = true;
+                work.steps.push_back(Step::Run(setup.read_time));
+                work.steps.push_back(Step::Read(conn));
+            }
+            if open.endpoint.is_eof() && !open.told_finished {
+                open.told_finished = true;
+                news.push_back(Happened::Finished(conn));
+            }
+        });
     }
 
     /// Does what is due now; returns whether anything was.
     pub(crate) fn turn(&mut self, now: Instant) -> bool {
         let mut moved = false;
-        let due: Vec<Conn> = self
-            .open
-            .iter()
-            .filter(|(_, open)| open.endpoint.deadline().is_some_and(|at| at <= now))
-            .map(|(conn, _)| *conn)
-            .collect();
-        for conn in due {
+        for conn in self.open.due(now) {
             moved = true;
-            if let Some(open) = self.open.get_mut(&conn) {
-                open.endpoint.expire(now);
-            }
+            self.open.change(conn, |open| open.endpoint.expire(now));
             self.notice(conn, now);
         }
         while let Some((at, token)) = self.timers.first().copied()
@@ -344,42 +349,38 @@ impl Host {
                 self.out.push_back(conn);
             }
             Step::Write(conn, data) => {
-                if let Some(open) = self.open.get_mut(&conn) {
-                    open.pending.push_back(data);
-                }
+                self.open.change(conn, |open| open.pending.push_back(data));
                 self.notice(conn, now);
             }
             Step::Finish(conn, data) => {
-                if let Some(open) = self.open.get_mut(&conn) {
+                self.open.change(conn, |open| {
                     open.pending.push_back(data);
                     open.closing = Some(Step::Shutdown(conn));
-                }
+                });
                 self.notice(conn, now);
             }
             Step::Shutdown(conn) | Step::Close(conn) => {
-                if let Some(open) = self.open.get_mut(&conn) {
-                    open.closing = Some(step);
-                }
+                self.open.change(conn, |open| open.closing = Some(step));
                 self.notice(conn, now);
             }
             Step::Abort(conn) => {
-                if let Some(open) = self.open.get_mut(&conn) {
-                    open.endpoint.abort();
-                }
+                self.open.change(conn, |open| open.endpoint.abort());
                 self.notice(conn, now);
             }
             Step::NoDelay(conn, no_delay) => {
-                if let Some(open) = self.open.get_mut(&conn) {
-                    open.endpoint.set_no_delay(no_delay);
-                }
+                self.open
+                    .change(conn, |open| open.endpoint.set_no_delay(no_delay));
             }
             Step::Read(conn) => {
-                if let Some(open) = self.open.get_mut(&conn) {
+                let most = self.setup.read_max;
+                let data = self.open.change(conn, |open| {
                     open.read_queued = false;
-                    let data = open.endpoint.read(self.setup.read_max);
-                    if !data.is_empty() {
-                        self.news.push_back(Happened::Data(conn, data));
-                    }
+                    open.endpoint.read(most)
+                });
+                if let Some(data) = data
+                    && !data.is_empty()
+                {
+                    self.news.push_back(Happened::Data(conn, data));
                 }
                 self.notice(conn, now);
             }
@@ -389,22 +390,23 @@ impl Host {
     /// The next segment to send.
     pub(crate) fn transmit(&mut self) -> Option<(Conn, Segment)> {
         while let Some(conn) = self.out.front().copied() {
-            if let Some(open) = self.open.get_mut(&conn) {
-                if let Some(segment) = open.endpoint.transmit() {
-                    return Some((conn, segment));
-                }
-                match open.endpoint.state() {
-                    State::Closed(why) => {
-                        if open.told_open {
-                            self.news.push_back(Happened::Closed(conn, why));
-                        }
-                        self.open.remove(&conn);
+            let looked_at = self.open.change(conn, |open| match open.endpoint.transmit() {
+                Some(segment) => Out::Segment(segment),
+                None => match open.endpoint.state() {
+                    State::Closed(why) => Out::Gone(open.told_open.then_some(why)),
+                    State::Listen => Out::Gone(None),
+                    _ => Out::Nothing,
+                },
+            });
+            match looked_at {
+                Some(Out::Segment(segment)) => return Some((conn, segment)),
+                Some(Out::Gone(told)) => {
+                    if let Some(why) = told {
+                        self.news.push_back(Happened::Closed(conn, why));
                     }
-                    State::Listen => {
-                        self.open.remove(&conn);
-                    }
-                    _ => {}
+                    self.open.remove(conn);
                 }
+                Some(Out::Nothing) | None => {}
             }
             self.out.pop_front();
         }

@@ -116,6 +116,64 @@ fn ideal(mss: u16) -> Stack {
     stack
 }
 
+/// The index of deadlines says what asking every connection would, at every event of a world that loses segments.
+#[test]
+fn the_index_of_deadlines_never_falls_behind() {
+    for (client, server) in [("linux-6", "linux-6"), ("solaris-2.5", "linux-2.0")] {
+        let seen = Rc::<RefCell<Seen>>::default();
+        let ask = Ask {
+            connections: 40,
+            seen: Rc::clone(&seen),
+        };
+        let answer = Answer {
+            bytes: 20_000,
+            close: true,
+        };
+        let mut world = World::new(
+            &profile("rate=2M rtt=40ms loss=3% mtu=1500 queue=60p"),
+            (host(stack(client)), Box::new(ask)),
+            (host(stack(server)), Box::new(answer)),
+            Seed(11),
+            Limits::default(),
+        );
+        let mut events = 0;
+        loop {
+            world.settle();
+            for host in &world.hosts {
+                assert_eq!(
+                    *host.open.index(),
+                    host.open.deadlines(),
+                    "event {events}, seed 11"
+                );
+            }
+            let Some(next) = world.next_event() else { break };
+            world.now = world.now.max(next);
+            events += 1;
+        }
+        let bytes: usize = seen.borrow().reads.iter().map(|(_, n)| n).sum();
+        assert_eq!((bytes, world.hosts[0].open()), (40 * 20_000, 0), "seed 11");
+        assert!(events > 1_000, "{events}");
+    }
+}
+
+/// Ten thousand connections at once. Looking at each of them for every event would take minutes.
+#[test]
+fn ten_thousand_connections_end_in_the_time_a_test_has() {
+    let (world, seen) = fetch(
+        "rate=1G rtt=20ms mtu=1500 queue=100000p",
+        stack("linux-6"),
+        stack("linux-6"),
+        10_000,
+        1_000,
+    );
+    let seen = seen.borrow();
+    assert_eq!(seen.reads.iter().map(|(_, n)| n).sum::<usize>(), 10_000 * 1_000);
+    assert_eq!((world.hosts[0].open(), world.hosts[1].open()), (0, 0));
+    // Ten megabytes and their headers, at a gigabit a second, after two round trips.
+    let last = seen.reads.iter().map(|(at, _)| seconds(*at)).fold(0.0, f64::max);
+    assert!((0.1..0.2).contains(&last), "{last}");
+}
+
 /// T = 2R + Tf + R S, with S = floor(log2(ceil(M / 2))) and M = min(L, K) (document 004, section 2.1), for its
 /// lines and its two files. The document leaves headers out; they are put into Tf here.
 #[test]

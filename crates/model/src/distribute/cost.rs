@@ -1,0 +1,334 @@
+//! Splits of users over lines whose cost is any function of their number: a dynamic program finds the least.
+//!
+//! Two such costs: users who ask at once and are served in windows, and users who think. Knows nothing of Eq. 4.
+
+use crate::Seconds;
+use crate::closed::{Network, Station};
+use crate::dimension::{Basis, Question};
+use crate::domain::{DomainError, within};
+use crate::explain::{Bound, Explained, Quantity, Region, significant};
+use crate::waiting::{same_size_region, savings_percent};
+use measure::Rate;
+use serde::Serialize;
+
+/// The least split for arbitrary costs: `costs[k][m]` is the total cost of `m` users on line `k`.
+///
+/// Answers the users of each line and the least total; a table of lines times users squared steps.
+pub fn split_by_cost(users: usize, costs: &[Vec<f64>]) -> Result<(Vec<u64>, f64), DomainError> {
+    within("users", users as f64, (1..=5_000).contains(&users), "1 to 5,000")?;
+    if costs.is_empty() || costs.iter().any(|cost| cost.len() <= users) {
+        return Err(DomainError::TooFew {
+            what: "costs of a line",
+            got: costs.iter().map(Vec::len).min().unwrap_or(0),
+            need: users + 1,
+        });
+    }
+    let mut best = vec![f64::INFINITY; users + 1];
+    best[0] = 0.0;
+    let mut choices = Vec::with_capacity(costs.len());
+    for cost in costs {
+        let mut next = vec![f64::INFINITY; users + 1];
+        let mut choice = vec![0; users + 1];
+        for m in 0..=users {
+            for k in 0..=m {
+                let sum = best[m - k] + cost[k];
+                if sum < next[m] {
+                    (next[m], choice[m]) = (sum, k);
+                }
+            }
+        }
+        choices.push(choice);
+        best = next;
+    }
+    let mut left = users;
+    let mut given = vec![0; costs.len()];
+    for (line, choice) in choices.iter().enumerate().rev() {
+        given[line] = choice[left] as u64;
+        left -= choice[left];
+    }
+    Ok((given, best[users]))
+}
+
+/// A line for users who think.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct SteadyLine {
+    /// Its name in answers.
+    pub name: String,
+    /// Time a page takes on its wire.
+    pub demand: Seconds,
+    /// Time a page takes besides, which is not shared.
+    pub latency: Seconds,
+}
+
+impl SteadyLine {
+    fn network(&self, think: Seconds) -> Result<Network, DomainError> {
+        let stations = vec![
+            Station::queue(&self.name, self.demand),
+            Station::delay("latency", self.latency),
+        ];
+        Network::new(stations, think)
+    }
+}
+
+/// How users are split over lines of any cost.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct CostSplit {
+    /// Users of each line, in the order of the lines.
+    pub users: Vec<u64>,
+    /// Mean response of each line; zero where nobody is.
+    pub responses: Vec<Seconds>,
+    /// Mean response of a user.
+    pub response: Seconds,
+}
+
+/// What a split makes of lines whose `costs[k][m]` is the total time of `m` users on line `k`.
+fn by_cost(names: &[&str], costs: &[Vec<f64>], given: Vec<u64>) -> Explained<CostSplit> {
+    let m: u64 = given.iter().sum();
+    let total: f64 = costs.iter().zip(&given).map(|(cost, &k)| cost[k as usize]).sum();
+    let response = Seconds(total / m as f64);
+    let each = |(cost, &k): (&Vec<f64>, &u64)| match k {
+        0 => Seconds::ZERO,
+        k => Seconds(cost[k as usize] / k as f64),
+    };
+    let responses = costs.iter().zip(&given).map(each).collect();
+    let counts: Vec<String> = names
+        .iter()
+        .zip(&given)
+        .map(|(name, k)| format!("{name} {k}"))
+        .collect();
+    let line = format!("{}: mean turnaround {response}", counts.join(", "));
+    let answer = CostSplit {
+        users: given,
+        responses,
+        response,
+    };
+    Explained::new(answer, line)
+}
+
+/// A line for users who ask at once.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct WindowLine {
+    /// Its name in answers.
+    pub name: String,
+    /// Its rate.
+    pub rate: Rate,
+    /// Its round-trip time.
+    pub rtt: Seconds,
+}
+
+/// The split of the users of `question`, who ask at once and whose windows are served in turn
+/// ([`Basis::Windows`]), with the least mean turnaround; or, if `given` holds users for every line, what that
+/// split makes of it. Up to 5,000 users; the question's own rate, round trip and objective do not count.
+pub fn split_windows(
+    question: &Question,
+    lines: &[WindowLine],
+    given: Option<&[u64]>,
+) -> Result<Explained<CostSplit>, DomainError> {
+    let all = question.users;
+    within("users", all as f64, (1..=5_000).contains(&all), "1 to 5,000")?;
+    let at = |line: &WindowLine, users: u64| {
+        let own = Question {
+            users,
+            rtt: line.rtt,
+            basis: Basis::Windows,
+            ..*question
+        };
+        own.turnaround_at(line.rate)
+    };
+    let mut costs = Vec::with_capacity(lines.len());
+    for line in lines {
+        let mut cost = vec![0.0];
+        for users in 1..=all {
+            cost.push(users as f64 * at(line, users)?.total().0);
+        }
+        costs.push(cost);
+    }
+    let chosen = match given {
+        Some(users) => {
+            within(
+                "users of the lines together",
+                users.iter().sum::<u64>() as f64,
+                users.len() == lines.len() && users.iter().sum::<u64>() == all,
+                "as many as there are users, given for every line",
+            )?;
+            users.to_vec()
+        }
+        None => split_by_cost(all as usize, &costs)?.0,
+    };
+    let names: Vec<&str> = lines.iter().map(|line| line.name.as_str()).collect();
+    let mut e = by_cost(&names, &costs, chosen);
+    for (place, line) in lines.iter().enumerate() {
+        let users = e.answer.users[place];
+        if users == 0 {
+            if given.is_none() {
+                e.warnings
+                    .push(format!("{} is too slow to help: it gets no users", line.name));
+            }
+            continue;
+        }
+        let parts = at(line, users)?;
+        let numbers = format!(
+            "{} + {} + {} + {}",
+            significant(parts.round_trips.0),
+            significant(parts.window.0),
+            significant(parts.wire.0),
+            significant(parts.sharing.0)
+        );
+        e.step(
+            format!("t_T({})", line.name),
+            format!("{users} users"),
+            "round trips + window + wire + sharing",
+            numbers,
+            parts.total().0,
+            "s",
+            "document 004, Eq. 4, a window in place of a packet",
+        );
+    }
+    let (response, source) = (e.answer.response.0, "document 004, Eq. 8, weighted by users");
+    e.step(
+        "mean t_T",
+        "a user's mean turnaround",
+        "sum_k m_k t_T,k / m",
+        format!("{all} users"),
+        response,
+        "s",
+        source,
+    );
+    let alone = costs
+        .iter()
+        .map(|cost| cost[all as usize] / all as f64)
+        .fold(f64::INFINITY, f64::min);
+    let savings = savings_percent(Seconds(alone), e.answer.response)?;
+    let numbers = format!(
+        "100 x ({} - {}) / {}",
+        significant(alone),
+        significant(response),
+        significant(alone)
+    );
+    e.step(
+        "savings",
+        "against the best single line",
+        "100 (a - b)/a",
+        numbers,
+        savings,
+        "%",
+        "document 004, Eq. 9",
+    );
+    e.line = format!(
+        "{}, {} % less than the best single line",
+        e.line,
+        significant(savings)
+    );
+    let fastest = lines.iter().map(|line| Ok(at(line, 1)?.total().0));
+    let low = fastest.collect::<Result<Vec<f64>, DomainError>>()?;
+    e.bounds.push(Bound {
+        quantity: "mean turnaround",
+        low: low.into_iter().fold(f64::INFINITY, f64::min),
+        // A split that is given may be worse than no split.
+        high: given.is_none().then_some(alone),
+        unit: "s",
+        source: "one user alone on the best line; everyone on the best line",
+    });
+    e.assumptions.extend([
+        "all users ask at the same moment for pages of the same size",
+        "a first-in first-out queue at each line that holds all windows; no loss",
+    ]);
+    e.region.push(same_size_region());
+    Ok(e)
+}
+
+/// The split of thinking users over lines with the least mean response.
+pub fn split_steady(
+    users: usize,
+    think: Seconds,
+    lines: &[SteadyLine],
+) -> Result<Explained<CostSplit>, DomainError> {
+    within("users", users as f64, (1..=5_000).contains(&users), "1 to 5,000")?;
+    let mut costs = Vec::with_capacity(lines.len());
+    for line in lines {
+        let points = line.network(think)?.sweep(users as u64)?;
+        let totals = points.iter().map(|(n, _, response)| *n as f64 * response.0);
+        costs.push(core::iter::once(0.0).chain(totals).collect::<Vec<f64>>());
+    }
+    let (given, _) = split_by_cost(users, &costs)?;
+    let names: Vec<&str> = lines.iter().map(|line| line.name.as_str()).collect();
+    let mut e = by_cost(&names, &costs, given);
+    let (m, response) = (users as f64, e.answer.response);
+    let alone = costs
+        .iter()
+        .map(|cost| cost[users] / m)
+        .fold(f64::INFINITY, f64::min);
+    let (mut low, mut high) = (0.0, 0.0);
+    for (place, line) in lines.iter().enumerate() {
+        let (k, value) = (e.answer.users[place], e.answer.responses[place]);
+        if k == 0 {
+            e.warnings
+                .push(format!("{} is too slow to help: it gets no users", line.name));
+            continue;
+        }
+        let b = line.network(think)?.brackets(k);
+        let (least, most) = b.response_balanced.unwrap_or(b.response_asymptotic);
+        low += k as f64 * least.0 / m;
+        high += k as f64 * most.0 / m;
+        let numbers = format!(
+            "D = {}, E = {}, Z = {}",
+            significant(line.demand.0),
+            significant(line.latency.0),
+            significant(think.0)
+        );
+        e.step(
+            format!("R({})", line.name),
+            format!("{k} users"),
+            "R_MVA(N; D, E, Z)",
+            numbers,
+            value.0,
+            "s",
+            "exact mean value analysis, Reiser and Lavenberg 1980",
+        );
+    }
+    e.step(
+        "mean R",
+        "a user's mean response",
+        "sum_k m_k R_k / m",
+        format!("{users} users"),
+        response.0,
+        "s",
+        "least of all splits, by dynamic programming",
+    );
+    e.bounds.push(Bound {
+        quantity: "mean response",
+        low,
+        high: Some(high),
+        unit: "s",
+        source: "balanced job bounds of each line, weighted by users; Zahorjan et al. 1982",
+    });
+    e.bounds.push(Bound {
+        quantity: "mean response",
+        low: lines
+            .iter()
+            .map(|line| (line.demand + line.latency).0)
+            .fold(f64::INFINITY, f64::min),
+        high: Some(alone),
+        unit: "s",
+        source: "one user alone on the best line; everyone on the best line",
+    });
+    e.assumptions
+        .push("transfers of a line share it equally; no loss");
+    e.region.push(Region {
+        quantity: Quantity::SizeVariability,
+        low: 0.0,
+        high: f64::INFINITY,
+        outside: "means do not depend on it",
+    });
+    Ok(e)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn costs_of_fewer_users_than_there_are_is_refused() {
+        assert!(split_by_cost(3, &[vec![0.0, 1.0]]).is_err());
+    }
+}

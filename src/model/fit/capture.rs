@@ -1,0 +1,170 @@
+//! Transfers and TCP parameters from the lines of `weir trace --json`.
+//!
+//! Decides which transactions are transfers of a path by itself: the first of a connection, complete, from its SYN to
+//! its last byte. Lines that say nothing of those are read and passed over; a line that is no JSON, or lacks what its
+//! kind has, is named.
+
+use crate::cli::Failure;
+use ::model::Seconds;
+use ::model::fit::{Estimate, TransferSample};
+use measure::Bytes;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// The form of `weir trace --json` that is read here.
+const FORMAT: u64 = 1;
+
+#[derive(Deserialize)]
+struct Transaction {
+    connection: u64,
+    index: u64,
+    complete: bool,
+    start_s: f64,
+    request_ms: f64,
+    wait_ms: Option<f64>,
+    receive_ms: Option<f64>,
+    response_header_bytes: u64,
+    response_body_bytes: u64,
+}
+
+#[derive(Deserialize)]
+struct Connection {
+    id: u64,
+    start_s: f64,
+    handshake_ms: Option<f64>,
+    from_server: Half,
+}
+
+#[derive(Deserialize)]
+struct Half {
+    initial_window: u64,
+    segment_max: u64,
+    kinds: Kinds,
+    retransmissions: Retransmissions,
+}
+
+#[derive(Deserialize)]
+struct Kinds {
+    data: u64,
+}
+
+#[derive(Deserialize)]
+struct Retransmissions {
+    packets: u64,
+}
+
+/// What a capture says of a path.
+#[derive(Debug, Default)]
+pub(super) struct Capture {
+    /// Transfers that began with their connection.
+    pub(super) transfers: Vec<TransferSample>,
+    /// Handshakes in seconds: a round trip each, where the capture saw both sides of it.
+    pub(super) handshakes: Vec<f64>,
+    /// The largest payload of a segment from a server.
+    pub(super) segment: u64,
+    /// The most a server sent before the first acknowledgement; a short reply fills less.
+    pub(super) first_flight: u64,
+    /// Data segments from servers, and how many of them were retransmissions.
+    pub(super) data: u64,
+    pub(super) retransmitted: u64,
+}
+
+impl Capture {
+    /// Reads the lines of one capture.
+    ///
+    /// # Errors
+    /// `Usage`, naming file and line.
+    pub(super) fn read(text: &str, file: &str) -> Result<Capture, Failure> {
+        let mut capture = Capture::default();
+        // A connection's line comes after those of its transactions.
+        let mut firsts: BTreeMap<u64, Transaction> = BTreeMap::new();
+        for (number, line) in text.lines().enumerate() {
+            if line.trim().is_empty() {
+                continue;
+            }
+            let fault = |why: String| Failure::Usage(format!("{file}:{}: {why}", number + 1));
+            let value: Value =
+                serde_json::from_str(line).map_err(|error| fault(format!("no JSON: {error}")))?;
+            match value["event"].as_str() {
+                Some("trace") if value["format"] != FORMAT => {
+                    return Err(fault(format!(
+                        "lines of form {}; this program reads {FORMAT}",
+                        value["format"]
+                    )));
+                }
+                Some("transaction") => {
+                    let transaction: Transaction = parsed(value).map_err(fault)?;
+                    if transaction.index == 0 && transaction.complete {
+                        firsts.insert(transaction.connection, transaction);
+                    }
+                }
+                Some("connection") => {
+                    let connection: Connection = parsed(value).map_err(fault)?;
+                    let first = firsts.remove(&connection.id);
+                    capture.take(&connection, first.as_ref());
+                }
+                Some(_) => {}
+                None => {
+                    return Err(fault(
+                        "no line of `weir trace --json`: it has no event".to_owned(),
+                    ));
+                }
+            }
+        }
+        Ok(capture)
+    }
+
+    /// And those of another capture of the same path.
+    pub(super) fn add(&mut self, other: Capture) {
+        self.transfers.extend(other.transfers);
+        self.handshakes.extend(other.handshakes);
+        self.segment = self.segment.max(other.segment);
+        self.first_flight = self.first_flight.max(other.first_flight);
+        self.data += other.data;
+        self.retransmitted += other.retransmitted;
+    }
+
+    fn take(&mut self, connection: &Connection, first: Option<&Transaction>) {
+        let server = &connection.from_server;
+        self.segment = self.segment.max(server.segment_max);
+        self.first_flight = self.first_flight.max(server.initial_window);
+        self.data += server.kinds.data;
+        self.retransmitted += server.retransmissions.packets;
+        // Without a handshake the capture began in the middle of the connection.
+        let Some(handshake) = connection.handshake_ms else {
+            return;
+        };
+        self.handshakes.push(handshake / 1e3);
+        if let Some(first) = first
+            && let (Some(wait), Some(receive)) = (first.wait_ms, first.receive_ms)
+        {
+            let after = (first.request_ms + wait + receive) / 1e3;
+            self.transfers.push(TransferSample {
+                size: Bytes(first.response_header_bytes + first.response_body_bytes),
+                latency: Seconds(first.start_s - connection.start_s + after),
+            });
+        }
+    }
+
+    /// The share of data segments that were sent again, with Wilson's interval (1927).
+    pub(super) fn loss(&self) -> Option<Estimate> {
+        let n = self.data as f64;
+        (self.data > 0).then(|| {
+            const Z: f64 = 1.96;
+            let share = self.retransmitted as f64 / n;
+            let middle = (share + Z * Z / (2.0 * n)) / (1.0 + Z * Z / n);
+            let half = Z * (share * (1.0 - share) / n + Z * Z / (4.0 * n * n)).sqrt() / (1.0 + Z * Z / n);
+            Estimate {
+                value: share,
+                low: (middle - half).max(0.0),
+                high: (middle + half).min(1.0),
+            }
+        })
+    }
+}
+
+fn parsed<T: DeserializeOwned>(value: Value) -> Result<T, String> {
+    serde_json::from_value(value).map_err(|error| error.to_string())
+}

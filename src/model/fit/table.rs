@@ -1,0 +1,62 @@
+//! Measurements as a table: CSV whose first line names the columns. Decides what a cell of it is worth, and where it
+//! stands when it is worth nothing.
+
+use crate::cli::Failure;
+
+/// A table of numbers with named columns.
+pub(super) struct Rows {
+    file: String,
+    pub(super) names: Vec<String>,
+    /// The line's number and its cells.
+    lines: Vec<(usize, Vec<String>)>,
+}
+
+impl Rows {
+    pub(super) fn read(text: &str, file: &str) -> Result<Rows, Failure> {
+        let cells = |line: &str| line.split(',').map(|cell| cell.trim().to_owned()).collect();
+        let mut lines = text
+            .lines()
+            .enumerate()
+            .map(|(number, line)| (number + 1, line.trim()))
+            .filter(|(_, line)| !line.is_empty() && !line.starts_with('#'))
+            .map(|(number, line)| (number, cells(line)));
+        let Some((_, names)) = lines.next() else {
+            return Err(Failure::Usage(format!(
+                "`{file}` is empty; its first line must name the columns"
+            )));
+        };
+        Ok(Rows {
+            lines: lines.collect(),
+            file: file.to_owned(),
+            names,
+        })
+    }
+
+    pub(super) fn has(&self, columns: &[&str]) -> bool {
+        columns
+            .iter()
+            .all(|column| self.names.iter().any(|name| name == column))
+    }
+
+    /// One sample for each line; errors name file, line and column.
+    pub(super) fn each<T>(&self, columns: &[&str], sample: impl Fn(&[f64]) -> T) -> Result<Vec<T>, Failure> {
+        let place = |column: &&str| self.names.iter().position(|name| name == column);
+        let places: Vec<usize> = columns.iter().filter_map(place).collect();
+        let mut samples = Vec::with_capacity(self.lines.len());
+        for (number, cells) in &self.lines {
+            let mut values = Vec::with_capacity(columns.len());
+            for (&place, column) in places.iter().zip(columns) {
+                let cell = cells.get(place).map_or("", String::as_str);
+                let value = cell.parse::<f64>().ok().filter(|value| value.is_finite());
+                values.push(value.ok_or_else(|| {
+                    Failure::Usage(format!(
+                        "{}:{number}: `{cell}` is no number for {column}",
+                        self.file
+                    ))
+                })?);
+            }
+            samples.push(sample(&values));
+        }
+        Ok(samples)
+    }
+}

@@ -1,0 +1,161 @@
+//! Where something real is tried: a folder that goes with its owner, and this program run again in other roles.
+//!
+//! Decides what counts as refused by the system, which a caller may take for an answer. Measures nothing itself:
+//! results are read from the files `weir load` writes.
+
+use crate::cli::{Failure, Voice};
+use ::load::run::Run;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use runtime::itself::{Again, Running};
+use serde_json::Value;
+use std::ffi::OsString;
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+/// The code with which a command says that the system refused.
+const REFUSED: i32 = 4;
+/// The code with which a run says that it cannot be trusted; its result is written all the same.
+const INVALID: i32 = 3;
+
+/// Waits, at the most ten seconds, until the server answers, and then asks it as it was told to.
+const NEAR: &str = "n=0; until \"$STAGE_WEIR\" fetch \"$STAGE_URL\" >/dev/null 2>&1 || [ $n -ge 200 ]; \
+                    do n=$((n + 1)); sleep 0.05; done; exec \"$STAGE_WEIR\" load \"$STAGE_URL\" \"$@\"";
+/// Serves.
+const FAR: &str = "exec \"$STAGE_WEIR\" serve \"$STAGE_SITE\" --quiet --listen 0.0.0.0:8080";
+
+/// A folder, and what it is for.
+#[derive(Debug)]
+pub(super) struct Stage {
+    folder: tempfile::TempDir,
+}
+
+/// What came of an attempt.
+#[derive(Debug)]
+pub(super) enum Tried {
+    /// A result.
+    Done(Box<Run>),
+    /// The system does not allow it; why.
+    Refused(String),
+}
+
+impl Stage {
+    pub(super) fn new() -> Result<Stage, Failure> {
+        let folder = tempfile::Builder::new().prefix("weir-model-").tempdir();
+        let folder = folder.map_err(|error| Failure::System(format!("a folder for the run: {error}")))?;
+        let stage = Stage { folder };
+        std::fs::create_dir(stage.site()).map_err(|error| refused(&stage.site(), &error))?;
+        Ok(stage)
+    }
+
+    /// The folder that is served.
+    pub(super) fn site(&self) -> PathBuf {
+        self.folder.path().join("site")
+    }
+
+    /// Writes a file, below the stage's folder.
+    pub(super) fn put(&self, name: &str, content: &[u8]) -> Result<PathBuf, Failure> {
+        let path = self.folder.path().join(name);
+        let opened = OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .open(&path);
+        let written = opened.and_then(|mut file| file.write_all(content));
+        written.map_err(|error| refused(&path, &error))?;
+        Ok(path)
+    }
+
+    /// Serves the site at the far end of `link` and asks for it from the near end: `weir load` of `target`.
+    pub(super) fn over_link(&self, link: &str, target: &str, load: &[String]) -> Result<Tried, Failure> {
+        let out = self.folder.path().join("result.json");
+        let weir = runtime::itself::path()
+            .map_err(|error| Failure::System(format!("this program's own file: {error}")))?;
+        let words = [
+            "--quiet", "link", link, "--far", FAR, "--", "sh", "-c", NEAR, "sh",
+        ];
+        let words = words.iter().map(|word| (*word).to_owned());
+        let load = load.iter().cloned();
+        let result = [
+            "--quiet".to_owned(),
+            "--out".to_owned(),
+            out.display().to_string(),
+        ];
+        let again = Again::with(words.chain(load).chain(result))
+            .variable("STAGE_WEIR", weir)
+            .variable("STAGE_SITE", self.site())
+            .variable(
+                "STAGE_URL",
+                format!("http://{}:8080{target}", runtime::ferry::GATEWAY),
+            );
+        self.result_of(&again, &out)
+    }
+
+    /// Serves the site on the loopback, by one worker, until what is returned is dropped; and its address.
+    pub(super) fn serve(&self) -> Result<(Running, String), Failure> {
+        let words = ["--json", "serve", "--listen", "127.0.0.1:0", "--workers", "1"].map(OsString::from);
+        let again = Again::with(words.into_iter().chain([self.site().into_os_string()]));
+        let (running, line) = again
+            .start()
+            .map_err(|error| Failure::System(format!("cannot start a server on the loopback: {error}")))?;
+        let told: Value = serde_json::from_str(&line).unwrap_or_default();
+        match told["listeners"][0]["url"].as_str() {
+            Some(url) => Ok((running, url.to_owned())),
+            None => Err(Failure::System(format!(
+                "the server on the loopback did not say where it is: {}",
+                line.trim()
+            ))),
+        }
+    }
+
+    /// `weir load` of a server that is there already.
+    pub(super) fn load(&self, url: &str, load: &[String]) -> Result<Tried, Failure> {
+        let out = self.folder.path().join("result.json");
+        let words = ["load".to_owned(), url.to_owned(), "--quiet".to_owned()].into_iter();
+        let load = load.iter().cloned();
+        let result = ["--out".to_owned(), out.display().to_string()];
+        self.result_of(&Again::with(words.chain(load).chain(result)), &out)
+    }
+
+    fn result_of(&self, again: &Again, out: &Path) -> Result<Tried, Failure> {
+        let _ = std::fs::remove_file(out);
+        let ran = again
+            .run()
+            .map_err(|error| Failure::System(format!("cannot run this program again: {error}")))?;
+        let said = String::from_utf8_lossy(&ran.stderr);
+        let why = said.lines().last().unwrap_or("it said nothing");
+        match ran.status.code() {
+            Some(0 | INVALID) if out.exists() => {
+                let first = crate::load::read(out)?.into_iter().next();
+                let run = first.ok_or_else(|| Failure::System("a run without a result".to_owned()))?;
+                Ok(Tried::Done(Box::new(run)))
+            }
+            Some(REFUSED) => Ok(Tried::Refused(why.trim_start_matches("error: ").to_owned())),
+            _ => Err(Failure::System(format!(
+                "a run of this program ended with {}: {why}",
+                ran.status
+            ))),
+        }
+    }
+}
+
+fn refused(path: &Path, error: &std::io::Error) -> Failure {
+    Failure::System(format!("cannot write `{}`: {error}", path.display()))
+}
+
+/// A bar on a terminal for what takes a while: `steps` of `what`.
+pub(super) fn progress(steps: usize, what: &str, voice: &Voice) -> ProgressBar {
+    let target = if voice.reports() && !voice.json {
+        ProgressDrawTarget::stderr()
+    } else {
+        ProgressDrawTarget::hidden()
+    };
+    let bar = ProgressBar::with_draw_target(Some(steps as u64), target);
+    if let Ok(style) =
+        ProgressStyle::with_template(&format!("{{bar:24}} {{pos}}/{{len}} {what}, {{eta}} left"))
+    {
+        bar.set_style(style);
+    }
+    bar.tick();
+    bar
+}
