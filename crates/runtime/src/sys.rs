@@ -14,8 +14,10 @@ mod files;
 mod memory;
 mod namespaces;
 mod packets;
+pub(crate) mod perf;
 mod process;
 mod provided;
+pub(crate) mod ptrace;
 mod ring;
 mod sockets;
 
