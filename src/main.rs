@@ -13,9 +13,11 @@ mod link;
 mod load;
 mod model;
 mod plan;
+mod profile;
 mod serve;
 mod site;
 mod trace;
+mod trial;
 
 use std::process::ExitCode;
 
@@ -32,6 +34,7 @@ fn main() -> ExitCode {
         cli::Command::Fetch(flags) => fetch::run(&flags, &voice),
         cli::Command::Completions(flags) => cli::manual::complete(&flags),
         cli::Command::Man(flags) => cli::manual::write(&flags),
+        cli::Command::Profile(flags) => profile::run(&flags, &voice),
         cli::Command::Lab { what } => lab::run(&what, &voice),
         cli::Command::Model(flags) => model::run(&flags, &voice),
         cli::Command::Site { what } => site::run(&what, &voice),

@@ -14,6 +14,7 @@ pub(crate) mod link;
 pub(crate) mod load;
 pub(crate) mod manual;
 pub(crate) mod model;
+pub(crate) mod profile;
 pub(crate) mod serve;
 pub(crate) mod site;
 mod tilde;
@@ -116,6 +117,9 @@ pub(crate) enum Command {
 
     /// Answers how long, how much bandwidth, how many servers: from formulas, with bounds and derivation
     Model(Box<model::Flags>),
+
+    /// Watches a server, any server, and says which tasks its time goes to
+    Profile(Box<profile::Flags>),
 
     /// Writes the files a workload needs, with a manifest
     #[command(arg_required_else_help = true)]
