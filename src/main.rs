@@ -18,6 +18,7 @@ mod serve;
 mod site;
 mod trace;
 mod trial;
+mod tune;
 
 use std::process::ExitCode;
 
@@ -35,6 +36,7 @@ fn main() -> ExitCode {
         cli::Command::Completions(flags) => cli::manual::complete(&flags),
         cli::Command::Man(flags) => cli::manual::write(&flags),
         cli::Command::Profile(flags) => profile::run(&flags, &voice),
+        cli::Command::Tune(flags) => tune::run(&flags, &voice),
         cli::Command::Lab { what } => lab::run(&what, &voice),
         cli::Command::Model(flags) => model::run(&flags, &voice),
         cli::Command::Site { what } => site::run(&what, &voice),

@@ -117,7 +117,9 @@ impl Load {
             out.read_to_string(&mut text)
                 .map_err(|error| Failure::System(format!("the load: {error}")))?;
         }
-        let lines = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        let lines = text
+            .lines()
+            .filter_map(|line| serde_json::from_str::<Value>(line).ok());
         let result = lines.into_iter().find(|line| line["event"] == "result");
         result.ok_or_else(|| Failure::System(format!("the load measured nothing: {}", text.trim())))
     }

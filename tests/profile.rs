@@ -46,7 +46,12 @@ fn means() -> Vec<&'static str> {
 
 fn profile(args: &[&str]) -> Value {
     let output = weir(&[&["--json", "profile"][..], args].concat());
-    assert_eq!(output.status.code(), Some(0), "{args:?}: {}", text(&output.stderr));
+    assert_eq!(
+        output.status.code(),
+        Some(0),
+        "{args:?}: {}",
+        text(&output.stderr)
+    );
     let out = text(&output.stdout);
     // What a watched command prints comes first.
     let line = out.lines().last().expect("a line");
@@ -67,7 +72,15 @@ fn calls(profile: &Value, name: &str) -> u64 {
 fn every_call_of_a_command_is_counted() {
     for means in means() {
         let dd = [
-            "--means", means, "--", "dd", "if=/dev/zero", "of=/dev/null", "bs=512", "count=1000", "status=none",
+            "--means",
+            means,
+            "--",
+            "dd",
+            "if=/dev/zero",
+            "of=/dev/null",
+            "bs=512",
+            "count=1000",
+            "status=none",
         ];
         let seen = profile(&dd);
         assert_eq!(seen["means"], means);
@@ -78,7 +91,11 @@ fn every_call_of_a_command_is_counted() {
         // The loader reads a few files, and the copy of us waited for a word.
         assert!((1000..=1010).contains(&reads), "{means}: {reads}");
         let category = &seen["categories"]["writing_files"];
-        assert_eq!(category["calls"], calls(&seen, "write") + calls(&seen, "ioctl"), "{means}");
+        assert_eq!(
+            category["calls"],
+            calls(&seen, "write") + calls(&seen, "ioctl"),
+            "{means}"
+        );
         assert!(category["ran_ms"].as_f64().expect("a number") > 0.0, "{means}");
         assert!(seen["overhead"]["us_per_call"].as_f64().is_some(), "{means}");
         assert_eq!(seen["exit_code"], 0, "{means}");
@@ -88,7 +105,8 @@ fn every_call_of_a_command_is_counted() {
 #[test]
 fn children_and_threads_are_followed() {
     for means in means() {
-        let script = "for i in 1 2 3; do /bin/true; done; dd if=/dev/zero of=/dev/null bs=1 count=77 status=none";
+        let script =
+            "for i in 1 2 3; do /bin/true; done; dd if=/dev/zero of=/dev/null bs=1 count=77 status=none";
         let seen = profile(&["--means", means, "--", "sh", "-c", script]);
         assert_eq!(calls(&seen, "execve"), 5, "{means}: {seen}");
         assert_eq!(calls(&seen, "write"), 77, "{means}");
@@ -146,7 +164,14 @@ fn a_running_server_is_watched_with_all_its_processes_and_goes_on() {
     for means in means() {
         for strategy in [
             &["--concurrency", "loops", "--workers", "2", "--io", "epoll"][..],
-            &["--concurrency", "process-loops", "--workers", "2", "--io", "epoll"],
+            &[
+                "--concurrency",
+                "process-loops",
+                "--workers",
+                "2",
+                "--io",
+                "epoll",
+            ],
             &["--concurrency", "pool", "--workers", "3"],
         ] {
             let server = Server::start(strategy);
@@ -174,7 +199,11 @@ fn a_running_server_is_watched_with_all_its_processes_and_goes_on() {
                 .expect("piped")
                 .read_to_string(&mut out)
                 .expect("text");
-            assert_eq!(watcher.wait().expect("an end").code(), Some(0), "{means} {strategy:?}");
+            assert_eq!(
+                watcher.wait().expect("an end").code(),
+                Some(0),
+                "{means} {strategy:?}"
+            );
             let seen: Value = serde_json::from_str(out.trim()).expect("JSON");
             let exchanges = seen["exchanges"].as_u64().expect("a number");
             assert!(exchanges >= 20, "{means} {strategy:?}: {seen}");
@@ -194,7 +223,16 @@ fn the_server_of_this_program_is_drawn_under_its_own_load() {
     let svg = folder.join(format!("profile-{}.svg", std::process::id()));
     let svg = svg.to_str().expect("a name");
     let seen = profile(&[
-        "--self", "--seconds", "300ms", "--connections", "2", "--svg", svg, "--", "--workers", "1",
+        "--self",
+        "--seconds",
+        "300ms",
+        "--connections",
+        "2",
+        "--svg",
+        svg,
+        "--",
+        "--workers",
+        "1",
     ]);
     let asked = seen["divided_by"]["count"].as_f64().expect("a number");
     assert!(asked > 0.0, "{seen}");

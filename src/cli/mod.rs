@@ -19,6 +19,7 @@ pub(crate) mod serve;
 pub(crate) mod site;
 mod tilde;
 pub(crate) mod trace;
+pub(crate) mod tune;
 mod voice;
 
 pub(crate) use failure::Failure;
@@ -120,6 +121,9 @@ pub(crate) enum Command {
 
     /// Watches a server, any server, and says which tasks its time goes to
     Profile(Box<profile::Flags>),
+
+    /// Finds out by trying which strategy, workers, threshold and buffers are best on this machine
+    Tune(tune::Flags),
 
     /// Writes the files a workload needs, with a manifest
     #[command(arg_required_else_help = true)]

@@ -46,10 +46,7 @@ impl Cost {
 enum Place {
     Unknown,
     Outside,
-    Inside {
-        call: u64,
-        arguments: [u64; 2],
-    },
+    Inside { call: u64, arguments: [u64; 2] },
 }
 
 #[derive(Debug)]
@@ -215,7 +212,9 @@ impl Account {
             self.asked.remove(&(process, descriptor));
             return;
         }
-        let Some(direction) = category::direction(name) else { return };
+        let Some(direction) = category::direction(name) else {
+            return;
+        };
         if result < MESSAGE_MIN {
             return;
         }

@@ -55,14 +55,14 @@ impl Category {
         match name {
             // F_GETLK, F_SETLK, F_SETLKW and those of open file descriptions.
             "fcntl" if matches!(second, 5..=7 | 36..=38) => Category::Synchronization,
-            "open" | "openat" | "openat2" | "creat" | "close" | "close_range" | "stat" | "lstat" | "fstat"
-            | "newfstatat" | "statx" | "statfs" | "fstatfs" | "access" | "faccessat" | "faccessat2"
-            | "readlink" | "readlinkat" | "lseek" | "fcntl" | "getdents" | "getdents64" | "pread64"
-            | "preadv" | "preadv2" | "readahead" | "fadvise64" | "mincore" | "dup" | "dup2" | "dup3"
-            | "truncate" | "ftruncate" | "fallocate" | "fsync" | "fdatasync" | "unlink" | "unlinkat"
-            | "mkdir" | "mkdirat" | "rename" | "renameat2" | "linkat" | "symlinkat" | "chdir" | "fchdir"
-            | "getcwd" | "fchmod" | "fchown" | "inotify_init" | "inotify_init1" | "inotify_add_watch"
-            | "inotify_rm_watch" => Category::FileOperations,
+            "open" | "openat" | "openat2" | "creat" | "close" | "close_range" | "stat" | "lstat"
+            | "fstat" | "newfstatat" | "statx" | "statfs" | "fstatfs" | "access" | "faccessat"
+            | "faccessat2" | "readlink" | "readlinkat" | "lseek" | "fcntl" | "getdents" | "getdents64"
+            | "pread64" | "preadv" | "preadv2" | "readahead" | "fadvise64" | "mincore" | "dup" | "dup2"
+            | "dup3" | "truncate" | "ftruncate" | "fallocate" | "fsync" | "fdatasync" | "unlink"
+            | "unlinkat" | "mkdir" | "mkdirat" | "rename" | "renameat2" | "linkat" | "symlinkat"
+            | "chdir" | "fchdir" | "getcwd" | "fchmod" | "fchown" | "inotify_init" | "inotify_init1"
+            | "inotify_add_watch" | "inotify_rm_watch" => Category::FileOperations,
             "write" | "writev" | "pwrite64" | "pwritev" | "pwritev2" | "ioctl" | "sendto" | "sendmsg"
             | "sendmmsg" | "sendfile" | "splice" | "tee" | "vmsplice" | "copy_file_range" => {
                 Category::WritingFiles
@@ -76,9 +76,7 @@ impl Category {
             }
             "rt_sigaction" | "rt_sigprocmask" | "rt_sigreturn" | "rt_sigtimedwait" | "rt_sigpending"
             | "rt_sigsuspend" | "sigaltstack" | "kill" | "tkill" | "tgkill" | "signalfd" | "signalfd4"
-            | "setitimer" | "getitimer" | "alarm" | "pause" | "pidfd_send_signal" => {
-                Category::SignalHandling
-            }
+            | "setitimer" | "getitimer" | "alarm" | "pause" | "pidfd_send_signal" => Category::SignalHandling,
             "futex" | "futex_waitv" | "flock" | "semget" | "semop" | "semtimedop" | "semctl" | "msgget"
             | "msgsnd" | "msgrcv" | "sched_yield" | "eventfd" | "eventfd2" | "membarrier"
             | "set_robust_list" | "get_robust_list" => Category::Synchronization,

@@ -72,7 +72,9 @@ fn target(flags: &Flags) -> Result<Target, Failure> {
         (None, words) => Ok(Target::Command(words.to_vec())),
         (Some(pid), []) => match pid.parse() {
             Ok(pid @ 1..) if pid != std::process::id() => Ok(Target::Process(pid)),
-            Ok(_) => Err(Failure::Usage("this process cannot watch itself: see --self".to_owned())),
+            Ok(_) => Err(Failure::Usage(
+                "this process cannot watch itself: see --self".to_owned(),
+            )),
             Err(_) => Err(Failure::Usage(format!(
                 "`{pid}` is not the number of a process; a command goes after two dashes: weir profile -- {pid}"
             ))),
@@ -108,8 +110,10 @@ fn program(pid: u32) -> String {
         .map_or_else(|_| "process".to_owned(), |name| name.trim().to_owned())
 }
 
-#[allow(clippy::disallowed_methods, reason = "a command writes the file it is told to")]
+#[allow(
+    clippy::disallowed_methods,
+    reason = "a command writes the file it is told to"
+)]
 fn write(path: &std::path::Path, text: &str) -> Result<(), Failure> {
-    std::fs::write(path, text)
-        .map_err(|error| Failure::System(format!("`{}`: {error}", path.display())))
+    std::fs::write(path, text).map_err(|error| Failure::System(format!("`{}`: {error}", path.display())))
 }

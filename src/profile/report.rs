@@ -104,7 +104,10 @@ impl Profile {
         let mut shares: Vec<(String, Duration)> = Category::ALL
             .iter()
             .map(|category| {
-                let ran = self.by_category.get(category).map_or(Duration::ZERO, |cost| cost.ran);
+                let ran = self
+                    .by_category
+                    .get(category)
+                    .map_or(Duration::ZERO, |cost| cost.ran);
                 (category.words().to_owned(), ran)
             })
             .collect();
@@ -154,14 +157,13 @@ impl Profile {
             text.push('\n');
         }
         let _ = write!(text, "\n{:<28}{:>7}{:>11}", "call", "", "ran ms");
-        let _ = writeln!(text, "{:>11}{:>9}{:>12}{:>10}", "calls", "", "waited ms", "errors");
+        let _ = writeln!(
+            text,
+            "{:>11}{:>9}{:>12}{:>10}",
+            "calls", "", "waited ms", "errors"
+        );
         for (name, category, cost) in self.sum.calls.iter().take(CALLS_SHOWN) {
-            let _ = write!(
-                text,
-                "{name:<16}{:<19}{:>11.2}",
-                category.words(),
-                ms(cost.ran)
-            );
+            let _ = write!(text, "{name:<16}{:<19}{:>11.2}", category.words(), ms(cost.ran));
             self.counts(&mut text, cost, divisor);
             text.push('\n');
         }
@@ -410,12 +412,24 @@ mod tests {
     #[test]
     fn shares_are_of_what_was_spent_and_counts_of_what_was_asked() {
         let table = profile(Some(Requests::Told(100)), 0).table();
-        for part in ["6.70", "4.00", "10.0%", "50.0%", "30.0%", "5 because", "0.30 us", "6.70 opens"] {
+        for part in [
+            "6.70",
+            "4.00",
+            "10.0%",
+            "50.0%",
+            "30.0%",
+            "5 because",
+            "0.30 us",
+            "6.70 opens",
+        ] {
             assert!(table.contains(part), "{part} is not in\n{table}");
         }
         // Nobody said how many requests there were: by exchanges.
         let table = profile(None, 0).table();
-        assert!(table.contains("13.40 opens") && table.contains("exchange"), "{table}");
+        assert!(
+            table.contains("13.40 opens") && table.contains("exchange"),
+            "{table}"
+        );
         assert!(profile(None, 0).judged().is_ok());
         assert!(matches!(profile(None, 9).judged(), Err(Failure::Invalid(_))));
     }
@@ -429,7 +443,12 @@ mod tests {
         assert_eq!(json["categories"]["asynchronous_I_O"]["calls"], 0);
         assert_eq!(json["futex"]["waited_ms"], 30.0);
         let svg = profile.svg();
-        for part in ["waiting for a processor", "50.0 %", "HTTP processing", "calls per request"] {
+        for part in [
+            "waiting for a processor",
+            "50.0 %",
+            "HTTP processing",
+            "calls per request",
+        ] {
             assert!(svg.contains(part), "{part}");
         }
         assert!(!svg.contains("signal handling"), "nothing has no slice");
