@@ -88,7 +88,7 @@ fn a_profile_is_written_with_its_numbers_and_served_from() {
         "--clients",
         "4",
         "--budget",
-        "45s",
+        "30s",
         "--out",
         &profile,
     ]);

@@ -144,7 +144,7 @@ fn a_recorded_overload_begins_to_refuse_and_ends_when_nobody_has_to_be() {
         })
         .collect();
     assert_eq!(decisions.len(), 2, "{out}");
-    assert_eq!((decisions[0].0, decisions[0].1.as_str()), (2000, "turns of 10ms"));
+    assert_eq!((decisions[0].0, decisions[0].1.as_str()), (2000, "turns of 5ms"));
     assert!(decisions[0].2.contains("350 ms") && decisions[0].2.contains("4000 connections"));
     assert_eq!(
         (decisions[1].0, decisions[1].1.as_str()),

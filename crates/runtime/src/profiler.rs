@@ -166,8 +166,10 @@ trait Tracer {
     fn turn(&mut self, patience: Duration, take: &mut dyn FnMut(Event)) -> io::Result<bool>;
     /// Looks away, and hands over what is left.
     fn finish(self: Box<Self>, take: &mut dyn FnMut(Event)) -> io::Result<u64>;
-    /// How the process ended that was to be waited for, if it has and this is who learns it.
+    /// How this process ended, if it has and this is who learns it.
     fn ended(&self, process: u32) -> Option<i32>;
+    /// Whether ends and stops of children are told to this alone: nobody else may wait for them then.
+    fn waits(&self) -> bool;
 }
 
 /// Watches until the target ends, this long has passed, or SIGINT or SIGTERM came. Each event is handed over; those of
@@ -223,6 +225,9 @@ pub fn watch(
     }
     let code =
         follow(&mut *tracer, process, command.as_ref(), at_most, start, take).map_err(system("watching"))?;
+    if let (Some(command), Some(code)) = (&command, code) {
+        command.has_ended(code);
+    }
     let end = clock::now();
     let queued = tasks::queued(&tasks::below(process).0).saturating_sub(before);
     let lost = tracer.finish(take).map_err(system("watching"))?;
@@ -266,9 +271,10 @@ fn follow(
         let now = clock::now();
         let patience = deadline.map_or(TURN, |deadline| deadline.since(now)).min(TURN);
         let interrupted = tracer.turn(patience, take)?;
-        let ended = tracer
-            .ended(process)
-            .or_else(|| command.and_then(trial::Command::ended));
+        let ended = match command {
+            Some(command) if !tracer.waits() => command.ended(),
+            _ => tracer.ended(process),
+        };
         if ended.is_some() || tasks::is_gone(process) {
             return Ok(ended);
         }

@@ -181,4 +181,8 @@ impl Tracer for Ptrace {
     fn ended(&self, process: u32) -> Option<i32> {
         self.ended.get(&process).copied()
     }
+
+    fn waits(&self) -> bool {
+        true
+    }
 }

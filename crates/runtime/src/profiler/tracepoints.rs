@@ -115,6 +115,10 @@ impl Tracer for Tracepoints {
     fn ended(&self, _process: u32) -> Option<i32> {
         None
     }
+
+    fn waits(&self) -> bool {
+        false
+    }
 }
 
 fn ring(event: OwnedFd) -> io::Result<sys::perf::PerfRing> {

@@ -15,6 +15,9 @@ use std::os::unix::process::CommandExt;
 /// Calls of a trial: some milliseconds of them.
 const CALLS: [(Means, u32); 2] = [(Means::Tracepoints, 20_000), (Means::Ptrace, 2_000)];
 
+/// A trial that takes longer says nothing.
+const COST_MAX: Duration = Duration::from_secs(5);
+
 /// A process that waits for a word before it becomes a command.
 pub(super) struct Command {
     pid: Pid,
@@ -62,7 +65,12 @@ impl Command {
         Some(io::Error::from_raw_os_error(i32::from_ne_bytes(errno)))
     }
 
-    /// How it ended, if it has.
+    /// Somebody else was told how it ended.
+    pub(super) fn has_ended(&self, code: i32) {
+        self.ended.set(Some(code));
+    }
+
+    /// How it ended, if it has. Not to be asked while somebody else waits for it: this would take its stops away.
     pub(super) fn ended(&self) -> Option<i32> {
         if self.ended.get().is_none()
             && let Ok(Some((_, status))) = waitpid(Some(self.pid), WaitOptions::NOHANG)
@@ -131,21 +139,23 @@ pub(super) fn cost(means: Means) -> io::Result<Duration> {
     };
     drop((hear, tell));
     let (mut say, mut learn) = (File::from(say), File::from(learn));
+    let number = pid.as_raw_nonzero().get() as u32;
     let mut answer = [0; 8];
     let measured = (|| {
         learn.read_exact(&mut answer)?;
         let bare = u64::from_ne_bytes(answer);
-        let mut tracer = attach(means, &[pid.as_raw_nonzero().get() as u32])?;
+        let mut tracer = attach(means, &[number])?;
         say.write_all(b"!")?;
-        let mut status = None;
-        while status.is_none() {
-            tracer.turn(super::TURN, &mut |_| {})?;
-            status = tracer.ended(pid.as_raw_nonzero().get() as u32).map(|_| ());
-            if status.is_none()
-                && let Ok(Some(_)) = waitpid(Some(pid), WaitOptions::NOHANG)
-            {
-                status = Some(());
+        let until = clock::now() + COST_MAX;
+        let has_ended = |tracer: &dyn super::Tracer| match tracer.waits() {
+            true => tracer.ended(number).is_some(),
+            false => matches!(waitpid(Some(pid), WaitOptions::NOHANG), Ok(Some(_))),
+        };
+        while !has_ended(&*tracer) {
+            if clock::now() >= until {
+                return Err(io::ErrorKind::TimedOut.into());
             }
+            tracer.turn(super::TURN, &mut |_| {})?;
         }
         tracer.finish(&mut |_| {})?;
         learn.read_exact(&mut answer)?;
