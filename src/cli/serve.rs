@@ -191,7 +191,7 @@ pub(crate) struct Flags {
     adapt: Option<Adapt>,
 
     /// How long a worker of an event loop may take for one turn; beyond it requests for more than a small file in
-    /// memory get 503: auto (when answers are slow), off, or a time such as 20ms [default: auto]
+    /// memory get 503: off, auto (while answers are slow), or a time such as 20ms [default: off]
     #[arg(long, value_name = "TIME", env = "WEIR_MAX_TURN", help_heading = "Limits")]
     max_turn: Option<MaxTurn>,
 

@@ -92,9 +92,9 @@ pub enum Adapt {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MaxTurn {
     /// As the server decides.
-    #[default]
     Auto,
     /// As long as it takes: none are refused.
+    #[default]
     Off,
     /// So long.
     At(Duration),
