@@ -1,10 +1,12 @@
-//! Charts as SVG: linear or logarithmic axes, lines, steps and dots, bars in groups, a legend. Knows points and axes,
+//! Charts as SVG: linear or logarithmic axes, lines, steps and dots, bars in groups, pies, a legend. Knows points and axes,
 //! nothing of what they mean; follows the reader's light or dark preference, needs no network and no script.
 
 mod bars;
+mod pie;
 
 use ::model::explain::significant;
 pub(crate) use bars::Bars;
+pub(crate) use pie::Pie;
 use std::fmt::Write;
 
 const WIDTH: f64 = 760.0;

@@ -13,9 +13,12 @@ mod link;
 mod load;
 mod model;
 mod plan;
+mod profile;
 mod serve;
 mod site;
 mod trace;
+mod trial;
+mod tune;
 
 use std::process::ExitCode;
 
@@ -32,6 +35,8 @@ fn main() -> ExitCode {
         cli::Command::Fetch(flags) => fetch::run(&flags, &voice),
         cli::Command::Completions(flags) => cli::manual::complete(&flags),
         cli::Command::Man(flags) => cli::manual::write(&flags),
+        cli::Command::Profile(flags) => profile::run(&flags, &voice),
+        cli::Command::Tune(flags) => tune::run(&flags, &voice),
         cli::Command::Lab { what } => lab::run(&what, &voice),
         cli::Command::Model(flags) => model::run(&flags, &voice),
         cli::Command::Site { what } => site::run(&what, &voice),

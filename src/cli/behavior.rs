@@ -2,7 +2,7 @@
 
 use clap::Args;
 use measure::{Bytes, Duration};
-use server::config::{Behavior, CacheLock, FileName, LookupTime, parse_duration};
+use server::config::{Behavior, CacheLock, ColdReads, FileName, LookupTime, parse_duration};
 
 /// Flags that make the server do what others do. None where nothing was said.
 #[derive(Debug, Args)]
@@ -12,6 +12,11 @@ pub(crate) struct BehaviorFlags {
     /// closed) [default: cached]
     #[arg(long, value_name = "WHEN", env = "WEIR_LOOKUP")]
     lookup: Option<LookupTime>,
+
+    /// Who reads files that are not in memory yet: asked (the worker if nothing has to be waited for, else a helper),
+    /// inline (the worker), aside (a helper) [default: asked]
+    #[arg(long, value_name = "WHO", env = "WEIR_COLD_READS")]
+    cold_reads: Option<ColdReads>,
 
     /// Tries to open a file of this name in each directory down to the requested file, as Apache does for
     /// .htaccess; with --lookup each-request [default: none]
@@ -76,6 +81,7 @@ impl BehaviorFlags {
         }
         take!(
             lookup,
+            cold_reads,
             copies,
             cache_lock,
             fresh_head,

@@ -14,10 +14,12 @@ pub(crate) mod link;
 pub(crate) mod load;
 pub(crate) mod manual;
 pub(crate) mod model;
+pub(crate) mod profile;
 pub(crate) mod serve;
 pub(crate) mod site;
 mod tilde;
 pub(crate) mod trace;
+pub(crate) mod tune;
 mod voice;
 
 pub(crate) use failure::Failure;
@@ -116,6 +118,12 @@ pub(crate) enum Command {
 
     /// Answers how long, how much bandwidth, how many servers: from formulas, with bounds and derivation
     Model(Box<model::Flags>),
+
+    /// Watches a server, any server, and says which tasks its time goes to
+    Profile(Box<profile::Flags>),
+
+    /// Finds out by trying which strategy, workers, threshold and buffers are best on this machine
+    Tune(tune::Flags),
 
     /// Writes the files a workload needs, with a manifest
     #[command(arg_required_else_help = true)]

@@ -8,10 +8,11 @@ use clap::Args;
 use measure::{Bytes, Duration};
 use server::config::{
     Adapt, CachePolicy, Concurrency, Config, ConfigError, FieldLine, IoKind, Landlock, Listen, LiveFor,
-    LogFormat, Preset, User, Workers, parse_duration,
+    LogFormat, MaxTurn, Preset, Tuned, User, Workers, parse_duration,
 };
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -44,6 +45,13 @@ pub(crate) struct Flags {
     /// Validates the configuration and stops
     #[arg(long)]
     pub(crate) check: bool,
+
+    /// Starts from what `weir tune` found out about this machine; everything else that is said beats it
+    #[arg(long, value_name = "FILE", env = "WEIR_PROFILE", help_heading = "Strategy")]
+    profile: Option<PathBuf>,
+    /// That file, read once: later the process may not be allowed to.
+    #[arg(skip)]
+    tuned: OnceLock<Tuned>,
 
     /// Acts as a server the documents measured: apache-1.3, phttpd, java-server, zeus, enterprise, jaws-baseline,
     /// jaws; other flags and keys beat it [default: none]
@@ -103,6 +111,15 @@ pub(crate) struct Flags {
     /// Larger files kept open at most; fewer if descriptors are short [default: 2048]
     #[arg(long, value_name = "N", env = "WEIR_CACHE_FILES", help_heading = "Cache")]
     cache_files: Option<u32>,
+
+    /// Bytes of each connection's send buffer; 0: as many as the kernel finds good [default: 0]
+    #[arg(
+        long,
+        value_name = "BYTES",
+        env = "WEIR_SEND_BUFFER",
+        help_heading = "Strategy"
+    )]
+    send_buffer: Option<Bytes>,
 
     /// File name tried for a directory; may be repeated [default: index.html]
     #[arg(
@@ -172,6 +189,11 @@ pub(crate) struct Flags {
     /// change), off [default: auto]
     #[arg(long, value_name = "HOW", env = "WEIR_ADAPT", help_heading = "Operation")]
     adapt: Option<Adapt>,
+
+    /// How long a worker of an event loop may take for one turn; beyond it requests for more than a small file in
+    /// memory get 503: off, auto (while answers are slow), or a time such as 20ms [default: off]
+    #[arg(long, value_name = "TIME", env = "WEIR_MAX_TURN", help_heading = "Limits")]
+    max_turn: Option<MaxTurn>,
 
     /// Writes what it notices, a JSON line a second, for `weir adapt replay` [default: none]
     #[arg(long, value_name = "FILE", env = "WEIR_RECORD", help_heading = "Operation")]
@@ -342,15 +364,36 @@ impl Flags {
     /// `Usage`, naming file, line and key, or the flag.
     pub(crate) fn configuration(&self) -> Result<Config, Failure> {
         let mut config = match &self.config {
-            None => Config::from_toml_on(self.preset, "", "--preset")
+            None => Config::from_toml_above(self.preset, self.tuned()?, "", "--preset")
                 .map_err(|error| Failure::Usage(error.to_string()))?,
-            Some(path) => read(path, self.preset)?,
+            Some(path) => read(path, self.preset, self.tuned()?)?,
         };
         self.override_in(&mut config).map_err(Failure::Usage)?;
         config
             .validate()
             .map_err(|error| Failure::Usage(error.to_string()))?;
         Ok(config)
+    }
+
+    /// The profile to start from, and its file.
+    ///
+    /// # Errors
+    /// `Usage` for one that cannot be read, naming file, line and key.
+    pub(crate) fn tuned(&self) -> Result<Option<&Tuned>, Failure> {
+        let Some(path) = &self.profile else {
+            return Ok(None);
+        };
+        if let Some(tuned) = self.tuned.get() {
+            return Ok(Some(tuned));
+        }
+        let name = path.display().to_string();
+        let text = std::fs::read_to_string(path).map_err(|error| {
+            Failure::Usage(format!(
+                "cannot read the profile `{name}`: {error}; write one with `weir tune`"
+            ))
+        })?;
+        let tuned = Tuned::parse(&text, &name).map_err(|error| Failure::Usage(error.to_string()))?;
+        Ok(Some(self.tuned.get_or_init(|| tuned)))
     }
 
     /// Says where the root comes from that cannot be served, if a file named it.
@@ -397,6 +440,7 @@ impl Flags {
             cache_size,
             cache_file_size,
             cache_files,
+            send_buffer,
             listing,
             hidden,
             symlinks,
@@ -407,6 +451,7 @@ impl Flags {
             log_format,
             log_tcp,
             adapt,
+            max_turn,
             landlock,
             max_connections,
             max_connections_per_address,
@@ -468,14 +513,14 @@ impl Flags {
 }
 
 /// Reads a file; relative paths in it are relative to its folder.
-fn read(path: &Path, preset: Option<Preset>) -> Result<Config, Failure> {
+fn read(path: &Path, preset: Option<Preset>, tuned: Option<&Tuned>) -> Result<Config, Failure> {
     let name = path.display().to_string();
     let text = std::fs::read_to_string(path).map_err(|error| {
         Failure::Usage(format!(
             "cannot read the configuration `{name}`: {error}; check the path given with --config"
         ))
     })?;
-    let mut config = Config::from_toml_on(preset, &text, &name)
+    let mut config = Config::from_toml_above(preset, tuned, &text, &name)
         .map_err(|error: ConfigError| Failure::Usage(error.to_string()))?;
     let folder = path.parent().unwrap_or(Path::new(""));
     let hosts = config.host.iter_mut().map(|host| &mut host.root);
@@ -554,6 +599,10 @@ mod tests {
             "dry-run",
             "--record",
             "sensors.jsonl",
+            "--max-turn",
+            "20ms",
+            "--send-buffer",
+            "64K",
             "--landlock",
             "root",
             "--idle-timeout",
@@ -566,7 +615,7 @@ mod tests {
             "root = 'site'\nlisten = [':80', '[::1]:81']\nworkers = 3\nconcurrency = 'pool'\nio = 'blocking'\n\
              cache-policy = 'lru'\ncache-size = '1.5MiB'\nlisting = true\nsymlinks = false\n\
              spa-fallback = '/index.html'\naccess-log = '-'\nlog-format = 'json'\nuser = 'www:web'\n\
-             adapt = 'dry-run'\nrecord = 'sensors.jsonl'\nlandlock = 'root'\nidle-timeout = '1m30s'\n\
+             adapt = 'dry-run'\nmax-turn = '20ms'\nsend-buffer = '64K'\nrecord = 'sensors.jsonl'\nlandlock = 'root'\nidle-timeout = '1m30s'\n\
              header = ['X-Frame-Options: DENY']\n[error-pages]\n404 = '/404.html'\n5xx = '/sorry.html'\n",
             "weir.toml",
         )
@@ -671,7 +720,7 @@ mod tests {
         let mut flags: Vec<&str> = serve
             .get_arguments()
             .filter_map(|flag| flag.get_long())
-            .filter(|name| !["config", "check", "help", "version"].contains(name))
+            .filter(|name| !["config", "profile", "check", "help", "version"].contains(name))
             .map(|name| if name == "error-page" { "error-pages" } else { name })
             .collect();
         flags.sort_unstable();

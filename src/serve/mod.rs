@@ -133,6 +133,7 @@ fn serve(
     server.set_about(about(&choice, None));
     let how = Listening {
         no_delay: !config.behavior.nagle,
+        send_buffer: sockets::send_buffer(&config),
         ..Listening::default()
     };
     let mut workers = Drivers::start(&server, &choice, &listeners, &shares, how)?;
@@ -148,6 +149,7 @@ fn serve(
         embedded: config.root.is_none().then(demo_size),
         shares,
         rights: &rights,
+        profile: profile(flags)?,
         took: clock::now().since(began),
     };
     // Before whoever waits for the report may ask.
@@ -180,6 +182,21 @@ fn serve(
     operator.close_logs(&mut signals, until)?;
     tracing::info!("stopped");
     Ok(())
+}
+
+/// In what this machine is another one than that of the profile, if there is one; says so.
+fn profile(flags: &Flags) -> Result<Option<Vec<String>>, Failure> {
+    let Some(tuned) = flags.tuned()? else {
+        return Ok(None);
+    };
+    let differs = tuned.machine.differs(&crate::tune::machine());
+    if !differs.is_empty() {
+        tracing::warn!(
+            "the profile is of another machine ({}): run `weir tune` again",
+            differs.join(", ")
+        );
+    }
+    Ok(Some(differs))
 }
 
 /// Makes a configuration fit what a process may have: its share of the cache where there are several.

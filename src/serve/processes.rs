@@ -23,6 +23,7 @@ use super::adaptation::{self, Adaptation};
 use super::descriptors::Shares;
 use super::drivers::Drivers;
 use super::manager::{self, Heart};
+use super::profile;
 use super::report::Started;
 use super::rights::Rights;
 use super::sockets::{self, Given};
@@ -117,6 +118,7 @@ pub(super) fn run(
         embedded: config.root.is_none().then(demo_size),
         shares,
         rights: &rights,
+        profile: profile(flags)?,
         took: clock::now().since(began),
     };
     announce(&started, voice);
@@ -319,10 +321,14 @@ impl Founder<'_> {
         };
         let herd = &self.herd;
         let pids: Vec<u32> = herd.pids().collect();
-        let settings = adaptation.tend_processes(&pids, |reading| Sample {
-            reading,
-            totals: Readings::of(herd.ledger()).totals(),
-            open: u32::try_from(herd.open()).unwrap_or(u32::MAX),
+        let settings = adaptation.tend_processes(&pids, |reading| {
+            let readings = Readings::of(herd.ledger());
+            Sample {
+                reading,
+                totals: readings.totals(),
+                open: u32::try_from(herd.open()).unwrap_or(u32::MAX),
+                timed: (readings.durations.count(), readings.durations.total()),
+            }
         });
         if let Some(settings) = settings {
             self.knobs.set(settings);

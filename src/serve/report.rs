@@ -20,6 +20,8 @@ pub(crate) struct Started<'a> {
     pub(crate) embedded: Option<(usize, usize)>,
     pub(crate) shares: Shares,
     pub(crate) rights: &'a Rights,
+    /// In what the profile it starts from is of another machine; none without one.
+    pub(crate) profile: Option<Vec<String>>,
     pub(crate) took: Duration,
 }
 
@@ -50,6 +52,7 @@ impl Started<'_> {
             "listeners": listeners,
             "root": config.root,
             "preset": config.preset,
+            "profile-differs": self.profile,
             "behavior": config.switched_on(),
             "cache": {
                 "policy": config.cache_policy.to_string(),
@@ -132,6 +135,14 @@ impl Started<'_> {
             "",
             &format!("{:<9} {why_workers}", format!("{} {noun}", choice.workers)),
         );
+        match self.profile.as_deref() {
+            None => {}
+            Some([]) => line("", "from a profile of this machine"),
+            Some(differs) => line(
+                "",
+                &format!("from a profile of another machine: {}", differs.join(", ")),
+            ),
+        }
         let on = config.switched_on();
         let preset = config.preset.map(|preset| format!("as {preset}"));
         if let Some(first) = preset.or_else(|| (!on.is_empty()).then(|| "compared".to_owned())) {
@@ -230,6 +241,7 @@ mod tests {
                 landlock: "Landlock 6: reads nothing; writes nothing; binds 80".to_owned(),
                 is_confined: true,
             },
+            profile: None,
             took: Duration::from_millis(3),
         };
         assert_eq!(started.json()["listeners"][1]["url"], "http://localhost:80/");

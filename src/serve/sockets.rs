@@ -65,6 +65,7 @@ pub(crate) fn open(config: &Config, choice: &Choice, given: &mut Given) -> Resul
         }
         let how = Listening {
             no_delay,
+            send_buffer: send_buffer(config),
             ..Listening::default()
         };
         return passed
@@ -81,6 +82,7 @@ pub(crate) fn open(config: &Config, choice: &Choice, given: &mut Given) -> Resul
         let how = Listening {
             both_families: takes_both(address, &config.listen.0),
             no_delay,
+            send_buffer: send_buffer(config),
             ..Listening::default()
         };
         let taken = |error: &io::Error| taken(address, error, given.confined.is_some());
@@ -105,6 +107,13 @@ pub(crate) fn open(config: &Config, choice: &Choice, given: &mut Given) -> Resul
         }
     }
     Ok(listeners)
+}
+
+/// What connections get for what they send, if that is said.
+pub(crate) fn send_buffer(config: &Config) -> Option<usize> {
+    usize::try_from(config.send_buffer.0)
+        .ok()
+        .filter(|bytes| *bytes > 0)
 }
 
 /// The addresses listened on, each once.

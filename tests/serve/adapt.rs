@@ -111,6 +111,47 @@ fn a_recorded_want_of_memory_shortens_the_time_and_calm_gives_it_back() {
     assert_eq!(last["to"], "65s", "{last}");
 }
 
+/// A load that is more than the server can do, then one that is not.
+fn too_much() -> String {
+    let window = |at: u32, delay: f64, refused: u32| {
+        format!(
+            "{{\"at-ms\":{},\"span-ms\":1000,\"cpu\":0.98,\"run-queue\":0.1,\"memory-stalled\":0.0,\"io-stalled\":0.0,\
+             \"major-faults\":0,\"memory\":null,\"resident\":90000000,\"open\":4000,\"accepted\":0,\"requests\":9000,\
+             \"loads\":0,\"bytes-sent\":3000000,\"delay-ms\":{delay:.1},\"refused\":{refused}}}\n",
+            at * 1000
+        )
+    };
+    (1..=5)
+        .map(|at| window(at, 350.0, 0))
+        .chain((6..=20).map(|at| window(at, 8.0, 4000)))
+        .chain((21..=40).map(|at| window(at, 0.4, 0)))
+        .collect()
+}
+
+#[test]
+fn a_recorded_overload_begins_to_refuse_and_ends_when_nobody_has_to_be() {
+    let tree = Tree::new();
+    let recording = tree.write("sensors.jsonl", too_much());
+    let (code, out, complaint) = replay(&recording);
+    assert_eq!(code, 0, "{complaint}");
+    let decisions: Vec<(u64, String, String)> = out
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).expect("JSON"))
+        .filter(|line| line["decision"]["knob"] == "admission")
+        .map(|line| {
+            let text = |key: &str| line["decision"][key].as_str().expect(key).to_owned();
+            (line["at-ms"].as_u64().expect("a time"), text("to"), text("why"))
+        })
+        .collect();
+    assert_eq!(decisions.len(), 2, "{out}");
+    assert_eq!((decisions[0].0, decisions[0].1.as_str()), (2000, "turns of 5ms"));
+    assert!(decisions[0].2.contains("350 ms") && decisions[0].2.contains("4000 connections"));
+    assert_eq!(
+        (decisions[1].0, decisions[1].1.as_str()),
+        (25_000, "all requests")
+    );
+}
+
 #[test]
 fn what_is_no_recording_is_refused_by_line() {
     let tree = Tree::new();

@@ -24,6 +24,7 @@ pub mod machine;
 pub mod notify;
 pub mod packets;
 pub mod privilege;
+pub mod profiler;
 pub mod sensors;
 pub mod session;
 pub mod shared;

@@ -36,6 +36,8 @@ pub struct Listening {
     pub both_families: bool,
     /// Small segments leave at once (`TCP_NODELAY`), in place of Nagle's algorithm (RFC 896).
     pub no_delay: bool,
+    /// Bytes of each connection's send buffer (`SO_SNDBUF`); none: the kernel finds out what is good.
+    pub send_buffer: Option<usize>,
 }
 
 impl Listening {
@@ -52,6 +54,7 @@ impl Default for Listening {
             defer_accept: true,
             both_families: false,
             no_delay: true,
+            send_buffer: None,
         }
     }
 }
@@ -225,6 +228,7 @@ impl Listener {
             sockopt::set_ipv6_v6only(&fd, !how.both_families)?;
         }
         sockopt::set_tcp_nodelay(&fd, how.no_delay)?;
+        set_send_buffer(&fd, how)?;
         if how.defer_accept {
             // An optimization: where it is refused, the first receive merely finds nothing.
             let _ = sys::set_tcp_defer_accept(fd.as_fd(), Listening::DEFERRED);
@@ -255,6 +259,14 @@ impl Listener {
     }
 }
 
+/// Connections inherit it from the socket they are accepted from. The kernel doubles it, for its own part.
+fn set_send_buffer(fd: &OwnedFd, how: Listening) -> std::io::Result<()> {
+    match how.send_buffer {
+        Some(bytes) => Ok(sockopt::set_socket_send_buffer_size(fd, bytes)?),
+        None => Ok(()),
+    }
+}
+
 /// Gives a socket that another program opened what every listener of ours has.
 fn adopt_one(fd: &OwnedFd, how: Listening) -> std::io::Result<()> {
     let is_ours = sockopt::socket_type(fd)? == SocketType::STREAM
@@ -272,6 +284,7 @@ fn adopt_one(fd: &OwnedFd, how: Listening) -> std::io::Result<()> {
     rustix::io::ioctl_fionbio(fd, true)?;
     rustix::io::fcntl_setfd(fd, rustix::io::FdFlags::CLOEXEC)?;
     sockopt::set_tcp_nodelay(fd, how.no_delay)?;
+    set_send_buffer(fd, how)?;
     if how.defer_accept {
         // As when it is bound: an optimization.
         let _ = sys::set_tcp_defer_accept(fd.as_fd(), Listening::DEFERRED);

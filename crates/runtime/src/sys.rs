@@ -16,8 +16,10 @@ mod memory;
 mod namespaces;
 mod options;
 mod packets;
+pub(crate) mod perf;
 mod process;
 mod provided;
+pub(crate) mod ptrace;
 mod ring;
 mod sockets;
 

@@ -6,7 +6,9 @@
 
 use crate::access_log::Journal;
 use crate::clock::Clock;
+use crate::config::MaxTurn;
 use crate::counters::Counters;
+use crate::gate::Gate;
 use crate::hosts::Place;
 use crate::latency::{Latencies, Turn};
 use crate::recall::Recall;
@@ -33,6 +35,8 @@ pub struct Cx {
     are_new: bool,
     /// An answered connection may be idle for so long, if not as long as others.
     pub(crate) keep_alive: Option<Duration>,
+    /// What is taken on in a turn.
+    pub(crate) gate: Gate,
     pub(crate) clock: Clock,
     pub(crate) journal: Journal,
     pub(crate) counters: Arc<Counters>,
@@ -57,6 +61,7 @@ impl Cx {
             change: 0,
             are_new: false,
             keep_alive: state.limits.early_close,
+            gate: gate(&state, None),
             told: hub.board.is_among().then_some(0),
             hub,
             state,
@@ -96,7 +101,9 @@ impl Cx {
     fn take_settings(&mut self, change: u64) {
         self.change = change;
         self.are_new = true;
-        let set = self.hub.knobs.settings().keep_alive;
+        let settings = self.hub.knobs.settings();
+        self.gate.hold(turn_max(&self.state, settings.turn_max));
+        let set = settings.keep_alive;
         let configured = self.state.limits.early_close;
         self.keep_alive = match (set, configured) {
             (Some(a), Some(b)) => Some(a.min(b)),
@@ -209,6 +216,7 @@ impl Context for Cx {
     }
 
     fn rest(&mut self, now: Instant) {
+        self.gate.end(self.latest.length(now));
         self.latest.end(now, &self.latencies);
         if let Some(told) = &mut self.told {
             let now = self.views.iter().map(View::changes).fold(1, u64::wrapping_add);
@@ -217,6 +225,24 @@ impl Context for Cx {
             }
         }
     }
+}
+
+/// How long a turn may last: as configured, else as decided, where workers take turns.
+fn turn_max(state: &State, decided: Option<Duration>) -> Option<Duration> {
+    if !crate::adapt::takes_turns(state.config.concurrency) {
+        return None;
+    }
+    match state.config.max_turn {
+        MaxTurn::Auto => decided,
+        MaxTurn::Off => None,
+        MaxTurn::At(span) => Some(span),
+    }
+}
+
+fn gate(state: &State, decided: Option<Duration>) -> Gate {
+    let mut gate = Gate::new();
+    gate.hold(turn_max(state, decided));
+    gate
 }
 
 /// Work of a session that may block.

@@ -104,6 +104,8 @@ counters! {
     server_errors,
     /// Requests refused because their address made too many.
     too_many,
+    /// Requests refused because the server was behind.
+    overloaded,
     /// Bytes of answers handed to the kernel, heads included.
     bytes_sent,
     /// Requests answered from the worker's view of the cache.

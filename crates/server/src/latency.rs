@@ -94,6 +94,11 @@ impl Turn {
         }
     }
 
+    /// How long it has lasted.
+    pub(crate) fn length(&self, now: Instant) -> Duration {
+        now - self.began
+    }
+
     pub(crate) fn end(&mut self, now: Instant, latencies: &Latencies) {
         if self.answered > 0 {
             latencies.add(now - self.began, std::mem::take(&mut self.answered));
@@ -131,6 +136,11 @@ impl Durations {
             *sum = sum.wrapping_add(*one);
         }
         self.micros = self.micros.wrapping_add(words[BUCKETS]);
+    }
+
+    /// How long they took together.
+    pub fn total(&self) -> Duration {
+        Duration::from_micros(self.micros)
     }
 
     /// How many.

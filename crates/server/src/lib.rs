@@ -11,6 +11,7 @@ pub mod counters;
 pub mod entry;
 pub mod error_page;
 pub mod filter;
+mod gate;
 pub mod handler;
 mod hosts;
 pub mod latency;

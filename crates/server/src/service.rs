@@ -67,7 +67,7 @@ pub(crate) struct State {
     pub(crate) mounts: Mounts,
     /// What adds to each answer.
     pub(crate) each_answer: Vec<Arc<dyn Filter>>,
-    /// Whether somebody may ask how long answers take.
+    /// Whether somebody may ask how long answers take, or a controller does.
     pub(crate) is_timed: bool,
     /// Whether lines of the log say how the path to the client is.
     pub(crate) wants_path: bool,
@@ -111,7 +111,7 @@ impl State {
         }
         State {
             rate: Rate::new(limits.request_rate, limits.request_burst),
-            is_timed: shown_to != LiveFor::Nobody,
+            is_timed: shown_to != LiveFor::Nobody || crate::adapt::is_timed(&config),
             copied_max: match config.behavior.split_head {
                 true => 0,
                 false => Limits::COPIED_BODY,
@@ -317,10 +317,12 @@ impl Server {
 
     /// What controllers look at.
     pub fn sample(&self, reading: Reading) -> Sample {
+        let readings = self.readings();
         Sample {
             reading,
-            totals: self.readings().totals(),
+            totals: readings.totals(),
             open: self.open_connections(),
+            timed: (readings.durations.count(), readings.durations.total()),
         }
     }
 

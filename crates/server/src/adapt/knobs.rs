@@ -1,7 +1,7 @@
 //! Where the workers find the settings in force: a few words that all workers of all processes read.
 //!
 //! ```text
-//!   number of the change │ keep-alive in ms, plus one
+//!   number of the change │ keep-alive in ms, plus one │ longest turn in ms, plus one
 //! ```
 //! One writer. A worker looks at the first word each turn, which costs one load of a line that nobody writes, and at
 //! the others when it has changed. Words, not a lock: processes share them, and one that is killed leaves nothing held.
@@ -12,13 +12,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 const CHANGE: usize = 0;
 const KEEP_ALIVE: usize = 1;
-const LEN: usize = 2;
+const TURN_MAX: usize = 2;
+const LEN: usize = 3;
 
 /// What is changed from what the configuration says.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Settings {
     /// An answered connection may be idle for so long and no longer; none as configured.
     pub keep_alive: Option<Duration>,
+    /// A worker's turn should last so long at the most, for which costly requests are refused; none: none are.
+    pub turn_max: Option<Duration>,
 }
 
 /// The words. Clones are the same words.
@@ -38,8 +41,10 @@ impl Knobs {
     pub fn set(&self, settings: Settings) {
         if let Some(words) = self.words() {
             let ms = |span: Duration| u64::try_from(span.as_millis()).unwrap_or(u64::MAX - 1);
-            let value = settings.keep_alive.map_or(0, |span| ms(span) + 1);
-            words[KEEP_ALIVE].store(value, Ordering::Relaxed);
+            for (place, value) in [(KEEP_ALIVE, settings.keep_alive), (TURN_MAX, settings.turn_max)] {
+                let value = value.map_or(0, |span| ms(span) + 1);
+                words[place].store(value, Ordering::Relaxed);
+            }
             words[CHANGE].fetch_add(1, Ordering::Release);
         }
     }
@@ -60,9 +65,13 @@ impl Knobs {
         };
         // What was written before the change this worker saw is what it reads, or something newer.
         words[CHANGE].load(Ordering::Acquire);
-        let keep_alive = words[KEEP_ALIVE].load(Ordering::Relaxed);
+        let at = |place: usize| {
+            let value = words[place].load(Ordering::Relaxed);
+            value.checked_sub(1).map(Duration::from_millis)
+        };
         Settings {
-            keep_alive: keep_alive.checked_sub(1).map(Duration::from_millis),
+            keep_alive: at(KEEP_ALIVE),
+            turn_max: at(TURN_MAX),
         }
     }
 
@@ -82,13 +91,16 @@ mod tests {
         assert_eq!((knobs.change(), knobs.settings()), (0, Settings::default()));
         for keep_alive in [Some(Duration::ZERO), Some(Duration::from_millis(250)), None] {
             let before = knobs.change();
-            knobs.set(Settings { keep_alive });
-            assert_eq!(knobs.clone().settings(), Settings { keep_alive });
+            let turn_max = keep_alive.map(|span| span * 2);
+            let settings = Settings { keep_alive, turn_max };
+            knobs.set(settings);
+            assert_eq!(knobs.clone().settings(), settings);
             assert!(knobs.change() > before);
         }
         let fixed = Knobs::default();
         fixed.set(Settings {
             keep_alive: Some(Duration::ZERO),
+            turn_max: None,
         });
         assert_eq!((fixed.change(), fixed.settings()), (0, Settings::default()));
     }

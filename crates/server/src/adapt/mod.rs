@@ -10,6 +10,7 @@
 //! strategy is best), document 000 the first rule (`keep_alive`). This file decides who is asked, that what the
 //! operator set stays as it is, and that a dry run changes nothing; it does not know how a knob is turned.
 
+mod admission;
 mod decisions;
 mod keep_alive;
 mod knobs;
@@ -19,7 +20,8 @@ pub use decisions::Decisions;
 pub use knobs::{Knobs, Settings};
 pub use window::{MemoryState, Sample, Window};
 
-use crate::config::{Adapt, Config};
+use crate::config::{Adapt, Concurrency, Config, MaxTurn};
+use admission::Admission;
 use keep_alive::KeepAlive;
 use measure::Duration;
 use serde::Serialize;
@@ -43,6 +45,8 @@ pub struct Decision {
 pub enum Knob {
     /// How long a connection that was answered may be idle.
     KeepAlive,
+    /// Whether requests that cost much may be refused.
+    Admission,
 }
 
 impl Knob {
@@ -50,6 +54,7 @@ impl Knob {
     pub fn name(self) -> &'static str {
         match self {
             Knob::KeepAlive => "keep-alive",
+            Knob::Admission => "admission",
         }
     }
 }
@@ -58,6 +63,7 @@ impl Knob {
 #[derive(Debug)]
 pub struct Adaptor {
     keep_alive: Option<KeepAlive>,
+    admission: Option<Admission>,
     settings: Settings,
 }
 
@@ -69,6 +75,7 @@ impl Adaptor {
             config.idle_timeout != Config::default().idle_timeout || !config.behavior.early_close.is_zero();
         Adaptor {
             keep_alive: (on && !pinned).then(|| KeepAlive::new(config.idle_timeout)),
+            admission: (on && is_gated(config)).then(Admission::new),
             settings: Settings::default(),
         }
     }
@@ -77,13 +84,14 @@ impl Adaptor {
     pub fn of_all(idle_timeout: Duration) -> Adaptor {
         Adaptor {
             keep_alive: Some(KeepAlive::new(idle_timeout)),
+            admission: Some(Admission::new()),
             settings: Settings::default(),
         }
     }
 
     /// Whether anything can change.
     pub fn is_idle(&self) -> bool {
-        self.keep_alive.is_none()
+        self.keep_alive.is_none() && self.admission.is_none()
     }
 
     /// Looks at one window.
@@ -95,6 +103,12 @@ impl Adaptor {
             self.settings.keep_alive = keep_alive.bound();
             decisions.push(decision);
         }
+        if let Some(admission) = &mut self.admission
+            && let Some(decision) = admission.look(window)
+        {
+            self.settings.turn_max = admission.target();
+            decisions.push(decision);
+        }
         decisions
     }
 
@@ -102,4 +116,28 @@ impl Adaptor {
     pub fn settings(&self) -> Settings {
         self.settings
     }
+}
+
+/// Whether requests may come to be refused of the server's own accord: where workers take turns over many connections,
+/// and nobody has said how long turns may be.
+fn is_gated(config: &Config) -> bool {
+    config.max_turn == MaxTurn::Auto && takes_turns(config.concurrency)
+}
+
+/// Whether a worker has many connections: the length of its turns is then how long they wait for each other.
+pub(crate) fn takes_turns(concurrency: Concurrency) -> bool {
+    matches!(
+        concurrency,
+        Concurrency::Loops | Concurrency::Loop | Concurrency::ProcessLoops
+    )
+}
+
+/// Whether answers have to be timed for the controllers.
+pub(crate) fn is_timed(config: &Config) -> bool {
+    takes_turns(config.concurrency)
+        && match config.max_turn {
+            MaxTurn::Auto => config.adapt != Adapt::Off,
+            MaxTurn::Off => false,
+            MaxTurn::At(_) => true,
+        }
 }

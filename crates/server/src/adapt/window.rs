@@ -40,6 +40,12 @@ pub struct Window {
     pub loads: f64,
     /// Bytes sent per second.
     pub bytes_sent: f64,
+    /// How long answers took in the server, on average, in milliseconds; none if there were none, or nobody timed them.
+    #[serde(default)]
+    pub delay_ms: Option<f64>,
+    /// Requests refused per second because the server was behind.
+    #[serde(default)]
+    pub refused: Option<f64>,
 }
 
 /// Memory of a control group at the end of a window, in bytes.
@@ -65,6 +71,8 @@ pub struct Sample {
     pub totals: Totals,
     /// Connections open.
     pub open: u32,
+    /// Answers that were timed, and how long they took together.
+    pub timed: (u64, Duration),
 }
 
 impl Window {
@@ -107,6 +115,15 @@ impl Window {
             requests: rate(before.totals.requests, after.totals.requests),
             loads: rate(before.totals.loads, after.totals.loads),
             bytes_sent: rate(before.totals.bytes_sent, after.totals.bytes_sent),
+            delay_ms: delay(before.timed, after.timed),
+            refused: Some(rate(before.totals.overloaded, after.totals.overloaded)),
         }
     }
+}
+
+/// The mean time of the answers between, in milliseconds.
+fn delay(before: (u64, Duration), after: (u64, Duration)) -> Option<f64> {
+    let count = after.0.checked_sub(before.0).filter(|count| *count > 0)?;
+    let took = after.1.saturating_sub(before.1);
+    Some(took.as_secs_f64() * 1e3 / count as f64)
 }

@@ -15,6 +15,8 @@ use serde::{Deserialize, Serialize};
 pub struct Behavior {
     /// When files are looked for.
     pub lookup: LookupTime,
+    /// Who reads files that are not in memory yet.
+    pub cold_reads: ColdReads,
     /// A file of this name is tried to be opened in each directory from the root down to the requested file,
     /// as Apache does for `.htaccess`. What is in it is not read.
     pub ancestor_file: Option<FileName>,
@@ -46,6 +48,7 @@ impl Default for Behavior {
     fn default() -> Behavior {
         Behavior {
             lookup: LookupTime::default(),
+            cold_reads: ColdReads::default(),
             ancestor_file: None,
             copies: false,
             cache_lock: CacheLock::default(),
@@ -72,6 +75,19 @@ pub enum LookupTime {
     EachRequest,
 }
 
+/// Who reads files that are not in memory yet. A worker that blocks anyway always does it itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ColdReads {
+    /// The worker itself if nothing has to be waited for, which it asks the kernel; else a helper.
+    #[default]
+    Asked,
+    /// The worker itself, and its other connections wait.
+    Inline,
+    /// A helper, even if nothing has to be waited for.
+    Aside,
+}
+
 /// What is locked while an answer is looked up and laid out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -85,7 +101,7 @@ pub enum CacheLock {
     Whole,
 }
 
-text_values!(LookupTime, CacheLock);
+text_values!(LookupTime, ColdReads, CacheLock);
 
 /// A file name without directories.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -151,6 +167,9 @@ impl Config {
         let mut on = Vec::new();
         if b.lookup != LookupTime::default() {
             on.push(format!("lookup {}", b.lookup));
+        }
+        if b.cold_reads != ColdReads::default() {
+            on.push(format!("cold-reads {}", b.cold_reads));
         }
         if let Some(name) = &b.ancestor_file {
             on.push(format!("ancestor-file {}", name.0));

@@ -25,9 +25,10 @@ mod pattern;
 mod preset;
 mod redirect;
 mod tilde;
+mod tuned;
 mod values;
 
-pub use behavior::{Behavior, CacheLock, FileName, LookupTime};
+pub use behavior::{Behavior, CacheLock, ColdReads, FileName, LookupTime};
 pub use duration::{parse_duration, show_duration};
 pub use error::ConfigError;
 pub use header_rule::HeaderRule;
@@ -37,9 +38,10 @@ pub use preset::Preset;
 pub use redirect::Redirect;
 pub(crate) use redirect::spelling;
 pub use tilde::{HomeDirectory, Tilde};
+pub use tuned::{Machine, Probe, Tuned};
 pub use values::{
     Adapt, CachePolicy, Concurrency, ErrorPages, FieldLine, IoKind, Landlock, Listen, LiveFor, LogFormat,
-    User, Workers,
+    MaxTurn, User, Workers,
 };
 
 use crate::cache::{CacheConfig, Policy};
@@ -80,6 +82,10 @@ pub struct Config {
     /// Larger files kept open at most; each takes a descriptor.
     pub cache_files: u32,
 
+    /// Bytes of each connection's send buffer; 0 is as many as the kernel finds good (document 002 set 64 KiB).
+    #[serde(deserialize_with = "values::bytes")]
+    pub send_buffer: Bytes,
+
     /// File names tried, in order, for a directory.
     pub index: Vec<String>,
     /// Whether a directory without an index is listed (HTML, or JSON if `Accept` prefers it).
@@ -109,6 +115,8 @@ pub struct Config {
 
     /// What the server may change of its own accord.
     pub adapt: Adapt,
+    /// How long a worker's turn may last before requests that cost much are refused.
+    pub max_turn: MaxTurn,
     /// Where to write down what the server noticed, a line for each second. None: nowhere.
     pub record: Option<PathBuf>,
     /// Where `weir ctl` reaches the server: a socket of this file name. None: nowhere.
@@ -208,6 +216,7 @@ impl Default for Config {
             cache_size: Bytes::mib(64),
             cache_file_size: Bytes::kib(16),
             cache_files: 2048,
+            send_buffer: Bytes(0),
             index: vec!["index.html".to_owned()],
             listing: false,
             hidden: false,
@@ -222,6 +231,7 @@ impl Default for Config {
             tilde: None,
             host: Vec::new(),
             adapt: Adapt::default(),
+            max_turn: MaxTurn::default(),
             record: None,
             control: None,
             live: LiveFor::default(),
@@ -271,13 +281,31 @@ impl Config {
     /// # Errors
     /// As [`Config::from_toml`].
     pub fn from_toml_on(preset: Option<Preset>, text: &str, name: &str) -> Result<Config, ConfigError> {
+        Config::from_toml_above(preset, None, text, name)
+    }
+
+    /// The same, with what was found out about the machine beneath everything.
+    ///
+    /// # Errors
+    /// As [`Config::from_toml`].
+    pub fn from_toml_above(
+        preset: Option<Preset>,
+        tuned: Option<&Tuned>,
+        text: &str,
+        name: &str,
+    ) -> Result<Config, ConfigError> {
         let wrong = |e: &toml::de::Error| ConfigError::from_toml(e, text, name);
         let mut config: Config = toml::from_str(text).map_err(|e| wrong(&e))?;
-        if let Some(preset) = preset.or(config.preset) {
+        let preset = preset.or(config.preset);
+        if preset.is_some() || tuned.is_some() {
+            let mut merged = tuned.map_or_else(toml::Table::new, |tuned| tuned.serve.clone());
+            if let Some(preset) = preset {
+                let table = preset.text().parse::<toml::Table>().map_err(|e| wrong(&e))?;
+                merged = preset::on_top(table, merged);
+            }
             let above = text.parse::<toml::Table>().map_err(|e| wrong(&e))?;
-            let below = preset.text().parse::<toml::Table>().map_err(|e| wrong(&e))?;
-            config = preset::on_top(above, below).try_into().map_err(|e| wrong(&e))?;
-            config.preset = Some(preset);
+            config = preset::on_top(above, merged).try_into().map_err(|e| wrong(&e))?;
+            config.preset = preset;
         }
         config.validate().map_err(|e| e.locate(text, name))?;
         Ok(config)
@@ -529,6 +557,9 @@ impl Config {
         let mut keys = Vec::new();
         if self.listen != running.listen {
             keys.push("listen");
+        }
+        if self.send_buffer != running.send_buffer {
+            keys.push("send-buffer");
         }
         if self.workers != running.workers {
             keys.push("workers");

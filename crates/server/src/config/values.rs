@@ -88,6 +88,42 @@ pub enum Adapt {
     Off,
 }
 
+/// How long a worker's turn may last before requests that cost much are refused.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum MaxTurn {
+    /// As the server decides.
+    Auto,
+    /// As long as it takes: none are refused.
+    #[default]
+    Off,
+    /// So long.
+    At(Duration),
+}
+
+impl FromStr for MaxTurn {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<MaxTurn, String> {
+        match text {
+            "auto" => Ok(MaxTurn::Auto),
+            "off" => Ok(MaxTurn::Off),
+            _ => match super::parse_duration(text) {
+                Ok(span) if span >= Duration::from_millis(1) => Ok(MaxTurn::At(span)),
+                Ok(_) => Err("less than 1ms is less than one answer may take".to_owned()),
+                Err(why) => Err(format!("{why}; or auto, or off")),
+            },
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for MaxTurn {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<MaxTurn, D::Error> {
+        String::deserialize(deserializer)?
+            .parse()
+            .map_err(serde::de::Error::custom)
+    }
+}
+
 /// How far the kernel confines the process (Landlock).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

@@ -33,6 +33,7 @@ impl Session {
             clock,
             journal,
             counters,
+            gate,
             ..
         } = cx;
         let Some((known, representation)) = recall.get(found) else {
@@ -44,6 +45,8 @@ impl Session {
         let copied = if representation.len <= Limits::COPIED_BODY {
             representation.len as usize
         } else {
+            // It is not shut: nobody comes here then.
+            let _ = gate.admits();
             0
         };
         let out = &mut tx.head;

@@ -22,6 +22,7 @@ use crate::context::{Cx, Work};
 use crate::entry::{Answer, Entry, Missing, Representation, Resource};
 use crate::filter::Added;
 use crate::handler::Ask;
+use crate::limits::Limits;
 use crate::service::{Server, State};
 use crate::site::Lookup;
 use http1::Fault;
@@ -164,6 +165,12 @@ impl Failure {
         }
     }
 
+    /// Not now: the server is behind.
+    const BEHIND: Failure = Failure {
+        extra: Extra::RetryAfter,
+        ..Failure::of(Status::SERVICE_UNAVAILABLE)
+    };
+
     fn of_missing(missing: Missing) -> Failure {
         match missing {
             Missing::NotFound => Failure::of(Status::NOT_FOUND),
@@ -256,6 +263,7 @@ impl Session {
             counters,
             rng,
             recall,
+            gate,
             ..
         } = cx;
         let state: &State = state;
@@ -326,10 +334,26 @@ impl Session {
                 Some(entry) => entry,
                 None => match view.lookup(path) {
                     Lookup::Hit(entry) => {
+                        if matches!(stage, Stage::Target)
+                            && !asked.is_head_method()
+                            && costs_much(entry)
+                            && !gate.admits()
+                        {
+                            reply.counters.overloaded().add(1);
+                            reply.page(Failure::BEHIND);
+                            return Outcome::Answered;
+                        }
                         reply.counters.hits().add(1);
                         entry
                     }
-                    Lookup::Load(job) => return Outcome::Wait(Work::Load(job), stage),
+                    Lookup::Load(job) => {
+                        if matches!(stage, Stage::Target) && !gate.admits() {
+                            reply.counters.overloaded().add(1);
+                            reply.page(Failure::BEHIND);
+                            return Outcome::Answered;
+                        }
+                        return Outcome::Wait(Work::Load(job), stage);
+                    }
                     Lookup::Refused => {
                         let failure = match stage {
                             Stage::Page(failure) => {
@@ -376,6 +400,15 @@ impl Session {
                 }
             }
         }
+    }
+}
+
+/// Whether sending it is more than a copy from memory. What a copy costs, a refusal would cost too.
+#[inline]
+fn costs_much(entry: &Entry) -> bool {
+    match &entry.answer {
+        Answer::Resource(resource) => resource.identity().len > Limits::COPIED_BODY,
+        Answer::Listing(_) | Answer::Redirect(_) | Answer::Missing(_) => false,
     }
 }
 

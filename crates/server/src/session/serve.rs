@@ -55,6 +55,7 @@ impl Session {
             }
             if self.pace.is_none()
                 && cx.state.recalls
+                && !cx.gate.is_shut()
                 && let Some(found) = cx.recall.find(rest)
                 && self.http.receive_again(found.version, found.persistent)
             {

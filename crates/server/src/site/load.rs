@@ -17,7 +17,7 @@ use super::represent::{self, Body, Lines, Recipe};
 use super::tree::Opened;
 use super::{Polls, Shared};
 use crate::cache::{Charge, Draft, ENTRY_OVERHEAD, Snapshot};
-use crate::config::LookupTime;
+use crate::config::{ColdReads, LookupTime};
 use crate::entry::{Answer, Content, Entry, Listing, Missing, Resource};
 use crate::filter::Entity;
 use crate::listing;
@@ -68,6 +68,11 @@ impl Job for Load {
     type Output = Loaded;
 
     fn try_now(self) -> Result<Loaded, Load> {
+        match self.shared.config.behavior.cold_reads {
+            ColdReads::Asked => {}
+            ColdReads::Inline => return Ok(self.run()),
+            ColdReads::Aside => return Err(self),
+        }
         match self.attempt(Wait::Cached) {
             Ok(entry) => Ok(Loaded { entry }),
             Err(Blocked) => Err(self),

@@ -2,12 +2,13 @@
 //!
 //! The rig is the driver; `answers` says what answers hold, `persistence` when connections end,
 //! `pipelining` what several requests at once mean, `framing` that no body becomes a request, `time`
-//! every deadline, `log` what is written down, `properties` what holds for any bytes.
+//! every deadline, `overload` what a worker refuses that is behind, `log` what is written down, `properties` what holds for any bytes.
 
 mod again;
 mod answers;
 mod framing;
 mod log;
+mod overload;
 mod persistence;
 mod pipelining;
 mod properties;

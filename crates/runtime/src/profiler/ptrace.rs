@@ -1,0 +1,188 @@
+//! Calls as a debugger sees them: each thread stops at every entry and exit, is looked at, and goes on.
+//!
+//! ```text
+//!   seized ──interrupt──▶ stopped ──go on──▶ entry ──go on──▶ exit ──go on──▶ entry …
+//!                            ▲                  a signal on its way is handed on, a stop by SIGSTOP is kept
+//! ```
+//! What it has run is read from its `schedstat` while it is stopped, so that waiting and running are told apart. One
+//! whose call was interrupted by us finds EINTR in it, as under any debugger. Refuses to know what calls mean.
+
+use super::{ENDS, Event, SIGCHLD, Tracer, What, tasks};
+use crate::clock;
+use crate::sys::{
+    self,
+    ptrace::{At, Stop},
+};
+use measure::Duration;
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+
+/// Stops looked at before somebody asks for the time.
+const BATCH: usize = 256;
+/// How long threads that are to be let go may take to stop.
+const LEAVE_MAX: Duration = Duration::from_secs(2);
+
+struct Thread {
+    process: u32,
+    /// Where what it has run is written.
+    schedstat: Option<File>,
+}
+
+pub(super) struct Ptrace {
+    threads: BTreeMap<u32, Thread>,
+    /// Processes that ended, with how.
+    ended: BTreeMap<u32, i32>,
+}
+
+impl Ptrace {
+    pub(super) fn attach(threads: &[u32]) -> io::Result<Ptrace> {
+        let mut seized = Ptrace {
+            threads: BTreeMap::new(),
+            ended: BTreeMap::new(),
+        };
+        let mut refusal = None;
+        for &thread in threads {
+            match sys::ptrace::seize(thread).and_then(|()| sys::ptrace::interrupt(thread)) {
+                Ok(()) => {
+                    seized.thread(thread);
+                }
+                Err(error) => refusal = refusal.or(Some(error)),
+            }
+        }
+        match refusal {
+            // One may have ended meanwhile; all of them have not.
+            Some(error) if seized.threads.is_empty() => Err(error),
+            _ => Ok(seized),
+        }
+    }
+
+    fn thread(&mut self, thread: u32) -> &Thread {
+        self.threads.entry(thread).or_insert_with(|| Thread {
+            process: tasks::process_of(thread).unwrap_or(thread),
+            schedstat: File::open(format!("/proc/{thread}/schedstat")).ok(),
+        })
+    }
+
+    fn ran(thread: &Thread) -> Option<Duration> {
+        let mut text = [0; 64];
+        let len = thread.schedstat.as_ref()?.read_at(&mut text, 0).ok()?;
+        let text = std::str::from_utf8(&text[..len]).ok()?;
+        tasks::parse_schedstat(text).map(|(ran, _)| ran)
+    }
+
+    /// Tells of a stop; the thread stays stopped.
+    fn tell(&mut self, number: u32, what: What, take: &mut dyn FnMut(Event)) {
+        let thread = self.thread(number);
+        let (process, ran) = (thread.process, Self::ran(thread));
+        take(Event {
+            process,
+            thread: number,
+            at: clock::now(),
+            ran,
+            what,
+        });
+    }
+
+    fn stopped(&mut self, number: u32, stop: Stop, take: &mut dyn FnMut(Event)) {
+        let signal = match stop {
+            Stop::Call => {
+                match sys::ptrace::at(number) {
+                    Ok(At::Entry { call, arguments }) => {
+                        self.tell(number, What::Enter { call, arguments }, take);
+                    }
+                    Ok(At::Exit { result }) => self.tell(number, What::Exit { result }, take),
+                    Ok(At::Elsewhere) | Err(_) => {}
+                }
+                0
+            }
+            Stop::Made | Stop::Event => {
+                self.thread(number);
+                0
+            }
+            Stop::Group => {
+                // Killed meanwhile, it is told of as ended.
+                let _ = sys::ptrace::stay(number);
+                return;
+            }
+            Stop::Signal(signal) => signal,
+            Stop::Ended(code) => return self.end(number, code, take),
+        };
+        // The same.
+        let _ = sys::ptrace::go_on(number, signal);
+    }
+
+    fn end(&mut self, number: u32, code: i32, take: &mut dyn FnMut(Event)) {
+        if let Some(thread) = self.threads.remove(&number) {
+            if thread.process == number {
+                self.ended.insert(number, code);
+            }
+            take(Event {
+                process: thread.process,
+                thread: number,
+                at: clock::now(),
+                ran: None,
+                what: What::Gone,
+            });
+        }
+    }
+
+    /// The next stop; when there are no more threads to wait for, none.
+    fn next(&self) -> io::Result<Option<(u32, Stop)>> {
+        match sys::ptrace::next_stop() {
+            Err(error) if error.raw_os_error() == Some(libc::ECHILD) => Ok(None),
+            other => other,
+        }
+    }
+}
+
+impl Tracer for Ptrace {
+    fn turn(&mut self, patience: Duration, take: &mut dyn FnMut(Event)) -> io::Result<bool> {
+        for _ in 0..BATCH {
+            match self.next()? {
+                Some((thread, stop)) => self.stopped(thread, stop, take),
+                None => {
+                    let signals = [ENDS[0], ENDS[1], SIGCHLD];
+                    let came = sys::next_signal(&signals, Some(patience))?;
+                    return Ok(came.is_some_and(|signal| signal != SIGCHLD));
+                }
+            }
+        }
+        Ok(sys::next_signal(&ENDS, Some(Duration::ZERO))?.is_some())
+    }
+
+    /// Threads have to be stopped to be let go.
+    fn finish(mut self: Box<Self>, take: &mut dyn FnMut(Event)) -> io::Result<u64> {
+        for &thread in self.threads.keys() {
+            // One that has ended is told of as such.
+            let _ = sys::ptrace::interrupt(thread);
+        }
+        let until = clock::now() + LEAVE_MAX;
+        while !self.threads.is_empty() && clock::now() < until {
+            match self.next()? {
+                Some((thread, Stop::Ended(code))) => self.end(thread, code, take),
+                Some((thread, stop)) => {
+                    let signal = match stop {
+                        Stop::Signal(signal) => signal,
+                        _ => 0,
+                    };
+                    let _ = sys::ptrace::detach(thread, signal);
+                    self.threads.remove(&thread);
+                }
+                None => {
+                    sys::next_signal(&[SIGCHLD], Some(Duration::from_millis(20)))?;
+                }
+            }
+        }
+        Ok(0)
+    }
+
+    fn ended(&self, process: u32) -> Option<i32> {
+        self.ended.get(&process).copied()
+    }
+
+    fn waits(&self) -> bool {
+        true
+    }
+}

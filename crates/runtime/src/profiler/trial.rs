@@ -1,0 +1,190 @@
+//! Copies of this process: one that becomes a command once somebody watches it, and one that makes calls to find out
+//! what watching costs. Refuses to know how is watched.
+
+use super::{Means, Target, attach};
+use crate::{clock, sys};
+use measure::Duration;
+use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
+use std::cell::Cell;
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::unix::process::CommandExt;
+
+/// Calls of a trial: some milliseconds of them.
+const CALLS: [(Means, u32); 2] = [(Means::Tracepoints, 20_000), (Means::Ptrace, 2_000)];
+
+/// A trial that takes longer says nothing.
+const COST_MAX: Duration = Duration::from_secs(5);
+
+/// A process that waits for a word before it becomes a command.
+pub(super) struct Command {
+    pid: Pid,
+    word: Option<File>,
+    refusal: File,
+    ended: Cell<Option<i32>>,
+}
+
+impl Command {
+    pub(super) fn prepare(words: &[OsString]) -> io::Result<Command> {
+        let (hear, say) = pipe_with(PipeFlags::CLOEXEC)?;
+        let (learn, tell) = pipe_with(PipeFlags::CLOEXEC)?;
+        match sys::fork()? {
+            Some(pid) => Ok(Command {
+                pid,
+                word: Some(File::from(say)),
+                refusal: File::from(learn),
+                ended: Cell::new(None),
+            }),
+            None => {
+                drop((say, learn));
+                become_command(words, File::from(hear), File::from(tell))
+            }
+        }
+    }
+
+    pub(super) fn pid(&self) -> u32 {
+        self.pid.as_raw_nonzero().get() as u32
+    }
+
+    /// Lets it begin.
+    pub(super) fn go(&mut self) -> io::Result<()> {
+        match self.word.take() {
+            Some(mut word) => word.write_all(b"!"),
+            None => Ok(()),
+        }
+    }
+
+    /// Why it did not become the command, once it has ended.
+    pub(super) fn refusal(&mut self) -> Option<io::Error> {
+        // Without an end there may be nothing to read yet, and with one there always is an end of it.
+        self.ended()?;
+        let mut errno = [0; 4];
+        self.refusal.read_exact(&mut errno).ok()?;
+        Some(io::Error::from_raw_os_error(i32::from_ne_bytes(errno)))
+    }
+
+    /// Somebody else was told how it ended.
+    pub(super) fn has_ended(&self, code: i32) {
+        self.ended.set(Some(code));
+    }
+
+    /// How it ended, if it has. Not to be asked while somebody else waits for it: this would take its stops away.
+    pub(super) fn ended(&self) -> Option<i32> {
+        if self.ended.get().is_none()
+            && let Ok(Some((_, status))) = waitpid(Some(self.pid), WaitOptions::NOHANG)
+        {
+            let signal = status.terminating_signal().map(|signal| 128 + signal);
+            self.ended.set(status.exit_status().or(signal));
+        }
+        self.ended.get()
+    }
+
+    /// Asks, and the second time does not ask.
+    pub(super) fn ask_to_end(&self, asked: bool) {
+        let signal = if asked { Signal::KILL } else { Signal::TERM };
+        // One that has ended needs no asking.
+        let _ = kill_process(self.pid, signal);
+    }
+}
+
+impl Drop for Command {
+    fn drop(&mut self) {
+        if self.ended().is_none() {
+            self.ask_to_end(true);
+            let _ = waitpid(Some(self.pid), WaitOptions::empty());
+        }
+    }
+}
+
+/// In the copy: waits, then becomes the command or says why not.
+fn become_command(words: &[OsString], mut hear: File, mut tell: File) -> ! {
+    let _ = rustix::process::set_parent_process_death_signal(Some(Signal::KILL));
+    // Its maker may end without a word.
+    if hear.read_exact(&mut [0]).is_err() {
+        std::process::exit(127);
+    }
+    let _ = sys::unblock(&[libc::SIGINT, libc::SIGTERM, libc::SIGCHLD]);
+    let error = match words.split_first() {
+        Some((program, arguments)) => std::process::Command::new(program).args(arguments).exec(),
+        None => io::ErrorKind::InvalidInput.into(),
+    };
+    let errno = error.raw_os_error().unwrap_or(libc::EINVAL);
+    let _ = tell.write_all(&errno.to_ne_bytes());
+    std::process::exit(127);
+}
+
+/// The first word of a command.
+pub(super) fn shown(target: &Target) -> String {
+    match target {
+        Target::Process(pid) => pid.to_string(),
+        Target::Command(words) => words
+            .first()
+            .map_or_else(String::new, |word| word.to_string_lossy().into_owned()),
+    }
+}
+
+/// How much longer a call takes for who is watched.
+pub(super) fn cost(means: Means) -> io::Result<Duration> {
+    let calls = CALLS
+        .iter()
+        .find(|(one, _)| *one == means)
+        .map_or(1, |(_, calls)| *calls);
+    let (hear, say) = pipe_with(PipeFlags::CLOEXEC)?;
+    let (learn, tell) = pipe_with(PipeFlags::CLOEXEC)?;
+    let Some(pid) = sys::fork()? else {
+        drop((say, learn));
+        make_calls(calls, File::from(hear), File::from(tell))
+    };
+    drop((hear, tell));
+    let (mut say, mut learn) = (File::from(say), File::from(learn));
+    let number = pid.as_raw_nonzero().get() as u32;
+    let mut answer = [0; 8];
+    let measured = (|| {
+        learn.read_exact(&mut answer)?;
+        let bare = u64::from_ne_bytes(answer);
+        let mut tracer = attach(means, &[number])?;
+        say.write_all(b"!")?;
+        let until = clock::now() + COST_MAX;
+        let has_ended = |tracer: &dyn super::Tracer| match tracer.waits() {
+            true => tracer.ended(number).is_some(),
+            false => matches!(waitpid(Some(pid), WaitOptions::NOHANG), Ok(Some(_))),
+        };
+        while !has_ended(&*tracer) {
+            if clock::now() >= until {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+            tracer.turn(super::TURN, &mut |_| {})?;
+        }
+        tracer.finish(&mut |_| {})?;
+        learn.read_exact(&mut answer)?;
+        let watched = u64::from_ne_bytes(answer);
+        Ok(Duration::from_nanos(
+            watched.saturating_sub(bare) / u64::from(calls),
+        ))
+    })();
+    if measured.is_err() {
+        let _ = kill_process(pid, Signal::KILL);
+        let _ = waitpid(Some(pid), WaitOptions::empty());
+    }
+    measured
+}
+
+/// In the copy: the time of so many calls, alone and, after a word, watched.
+fn make_calls(calls: u32, mut hear: File, mut tell: File) -> ! {
+    let _ = rustix::process::set_parent_process_death_signal(Some(Signal::KILL));
+    let time = || {
+        let start = clock::now();
+        for _ in 0..calls {
+            std::hint::black_box(rustix::process::getppid());
+        }
+        clock::now().since(start).as_nanos() as u64
+    };
+    let bare = time();
+    let said = tell
+        .write_all(&bare.to_ne_bytes())
+        .and_then(|()| hear.read_exact(&mut [0]))
+        .and_then(|()| tell.write_all(&time().to_ne_bytes()));
+    std::process::exit(i32::from(said.is_err()));
+}

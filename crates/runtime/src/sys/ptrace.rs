@@ -1,0 +1,159 @@
+//! Stopping threads of other processes at their system calls, `ptrace(2)`. Each function is one request; whose turn it
+//! is, the caller keeps track of. All of them must be made by the thread that seized.
+
+use std::io;
+use std::mem::MaybeUninit;
+
+/// A thread that is stopped, and why.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stop {
+    /// At the entry of or the exit from a system call.
+    Call,
+    /// It has made a thread or a process, which is seized as well.
+    Made,
+    /// It is new, was interrupted by us, or runs another program now: it only has to be let go.
+    Event,
+    /// Its whole process is stopped, as by SIGSTOP: it must stay so.
+    Group,
+    /// It is about to have this signal.
+    Signal(i32),
+    /// It is no more; with the exit code of a process, or 128 and its signal.
+    Ended(i32),
+}
+
+/// What a thread is at, once it is stopped at a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum At {
+    /// About to enter this one, with its first two arguments.
+    Entry { call: u64, arguments: [u64; 2] },
+    /// Back with this result.
+    Exit { result: i64 },
+    /// Something else.
+    Elsewhere,
+}
+
+fn request(what: libc::c_uint, thread: u32, address: usize, data: usize) -> io::Result<i64> {
+    // SAFETY: none of the requests made through here reads or writes our memory, but for the one of `at`, which
+    // passes a pointer to a live value and its true size.
+    let result = unsafe { libc::ptrace(what as _, thread as libc::pid_t, address, data) };
+    match result {
+        -1 => Err(io::Error::last_os_error()),
+        other => Ok(other),
+    }
+}
+
+/// Takes a thread, and from now on all that it makes, without stopping it.
+pub(crate) fn seize(thread: u32) -> io::Result<()> {
+    let options = libc::PTRACE_O_TRACESYSGOOD
+        | libc::PTRACE_O_TRACECLONE
+        | libc::PTRACE_O_TRACEFORK
+        | libc::PTRACE_O_TRACEVFORK
+        | libc::PTRACE_O_TRACEEXEC;
+    request(libc::PTRACE_SEIZE, thread, 0, options as usize).map(drop)
+}
+
+/// Stops a seized thread soon.
+pub(crate) fn interrupt(thread: u32) -> io::Result<()> {
+    request(libc::PTRACE_INTERRUPT, thread, 0, 0).map(drop)
+}
+
+/// Lets a stopped thread go as far as the next entry or exit, with a signal if not 0.
+pub(crate) fn go_on(thread: u32, signal: i32) -> io::Result<()> {
+    request(libc::PTRACE_SYSCALL, thread, 0, signal as usize).map(drop)
+}
+
+/// Leaves a thread of a stopped process stopped.
+pub(crate) fn stay(thread: u32) -> io::Result<()> {
+    request(libc::PTRACE_LISTEN, thread, 0, 0).map(drop)
+}
+
+/// Lets a stopped thread go for good.
+pub(crate) fn detach(thread: u32, signal: i32) -> io::Result<()> {
+    request(libc::PTRACE_DETACH, thread, 0, signal as usize).map(drop)
+}
+
+/// Where a thread that is stopped at a call is.
+pub(crate) fn at(thread: u32) -> io::Result<At> {
+    let mut info = MaybeUninit::<libc::ptrace_syscall_info>::zeroed();
+    let size = size_of::<libc::ptrace_syscall_info>();
+    request(
+        libc::PTRACE_GET_SYSCALL_INFO,
+        thread,
+        size,
+        info.as_mut_ptr() as usize,
+    )?;
+    // SAFETY: all zeros is a value of this structure of integers, and the kernel has written over a part of it.
+    let info = unsafe { info.assume_init() };
+    Ok(match info.op {
+        libc::PTRACE_SYSCALL_INFO_ENTRY => {
+            // SAFETY: the kernel says that this is the member it filled in; all are integers.
+            let entry = unsafe { info.u.entry };
+            At::Entry {
+                call: entry.nr,
+                arguments: [entry.args[0], entry.args[1]],
+            }
+        }
+        libc::PTRACE_SYSCALL_INFO_EXIT => {
+            // SAFETY: as above.
+            let exit = unsafe { info.u.exit };
+            At::Exit { result: exit.sval }
+        }
+        _ => At::Elsewhere,
+    })
+}
+
+/// The next seized thread that stopped or ended; none if there is none now.
+pub(crate) fn next_stop() -> io::Result<Option<(u32, Stop)>> {
+    let mut status = 0;
+    loop {
+        // SAFETY: the pointer is to a live value.
+        let thread = unsafe { libc::waitpid(-1, &raw mut status, libc::__WALL | libc::WNOHANG) };
+        return match thread {
+            0 => Ok(None),
+            1.. => Ok(Some((thread as u32, reason(status)))),
+            _ => match io::Error::last_os_error() {
+                error if error.kind() == io::ErrorKind::Interrupted => continue,
+                error => Err(error),
+            },
+        };
+    }
+}
+
+fn reason(status: libc::c_int) -> Stop {
+    if libc::WIFEXITED(status) {
+        return Stop::Ended(libc::WEXITSTATUS(status));
+    }
+    if libc::WIFSIGNALED(status) {
+        return Stop::Ended(128 + libc::WTERMSIG(status));
+    }
+    let signal = libc::WSTOPSIG(status);
+    match status >> 16 {
+        libc::PTRACE_EVENT_CLONE | libc::PTRACE_EVENT_FORK | libc::PTRACE_EVENT_VFORK => Stop::Made,
+        libc::PTRACE_EVENT_STOP if signal != libc::SIGTRAP => Stop::Group,
+        0 if signal == libc::SIGTRAP | 0x80 => Stop::Call,
+        0 => Stop::Signal(signal),
+        _ => Stop::Event,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_status_has_its_reason() {
+        let stopped = |signal: i32, event: i32| (event << 16) | (signal << 8) | 0x7f;
+        for (status, expected) in [
+            (3 << 8, Stop::Ended(3)),
+            (9, Stop::Ended(137)),
+            (stopped(libc::SIGTRAP | 0x80, 0), Stop::Call),
+            (stopped(libc::SIGTRAP, libc::PTRACE_EVENT_CLONE), Stop::Made),
+            (stopped(libc::SIGTRAP, libc::PTRACE_EVENT_STOP), Stop::Event),
+            (stopped(libc::SIGTRAP, libc::PTRACE_EVENT_EXEC), Stop::Event),
+            (stopped(libc::SIGSTOP, libc::PTRACE_EVENT_STOP), Stop::Group),
+            (stopped(libc::SIGUSR1, 0), Stop::Signal(libc::SIGUSR1)),
+        ] {
+            assert_eq!(reason(status), expected, "{status:#x}");
+        }
+    }
+}

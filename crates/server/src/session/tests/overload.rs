@@ -1,0 +1,137 @@
+//! What a worker that is behind refuses, and what it never does.
+
+use crate::adapt::{Knobs, Settings};
+use crate::config::{Concurrency, Config, MaxTurn};
+use crate::service::{Additions, Herd, Server};
+use crate::session::rig::{Lines, Rig, answers, source};
+use measure::{Duration, Seed, UnixTime};
+use runtime::Context as _;
+use std::sync::Arc;
+
+const LARGE: &[u8] = b"GET /big.png HTTP/1.1\r\nHost: a\r\n\r\n";
+const SMALL: &[u8] = b"GET /digits.bin HTTP/1.1\r\nHost: a\r\n\r\n";
+const HEAD: &[u8] = b"HEAD /big.png HTTP/1.1\r\nHost: a\r\n\r\n";
+
+/// Ends the turn under way after so long.
+fn end_turn(rig: &mut Rig, length: Duration) {
+    let now = rig.now + length;
+    rig.cx.rest(now);
+}
+
+/// A worker whose last turn was far too long: one costly answer a turn is all it takes on.
+fn behind(config: Config) -> Rig {
+    let mut rig = Rig::of(
+        Server::open(config, source(), None, Seed(1)).unwrap(),
+        Arc::new(Lines::default()),
+    );
+    // Known, and met before, from now on.
+    for request in [LARGE, SMALL, LARGE, SMALL] {
+        rig.send(request);
+    }
+    for _ in 0..4 {
+        end_turn(&mut rig, Duration::from_secs(1));
+        rig.send(LARGE);
+    }
+    end_turn(&mut rig, Duration::from_secs(1));
+    rig.out.clear();
+    rig
+}
+
+fn statuses(rig: &Rig) -> Vec<u16> {
+    answers(&rig.out, |_| false)
+        .iter()
+        .map(|answer| answer.status)
+        .collect()
+}
+
+#[test]
+fn what_costs_much_is_refused_and_small_answers_never() {
+    let mut rig = behind(Config {
+        max_turn: MaxTurn::At(Duration::from_millis(10)),
+        ..Config::default()
+    });
+    for request in [LARGE, LARGE, SMALL, SMALL, LARGE] {
+        rig.send(request);
+    }
+    assert_eq!(statuses(&rig), [200, 503, 200, 200, 503]);
+    let refused = &answers(&rig.out, |_| false)[1];
+    assert_eq!(refused.field("retry-after"), Some("1"));
+    assert_eq!(rig.cx.counters.overloaded().get(), 2);
+    // The head of a large file is small.
+    rig.out.clear();
+    rig.send(HEAD);
+    assert!(rig.text().starts_with("HTTP/1.1 200"), "{}", rig.text());
+    // A file nobody knows yet has to be loaded, which costs much too.
+    rig.out.clear();
+    rig.send(b"GET /small.png HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert_eq!(statuses(&rig), [503]);
+    // Short turns bring it back.
+    for _ in 0..3 {
+        end_turn(&mut rig, Duration::from_millis(1));
+        rig.send(LARGE);
+        rig.send(LARGE);
+    }
+    rig.out.clear();
+    end_turn(&mut rig, Duration::from_millis(1));
+    rig.send(LARGE);
+    rig.send(LARGE);
+    assert_eq!(statuses(&rig), [200, 200]);
+}
+
+#[test]
+fn nobody_is_refused_where_turns_are_not_bounded_or_mean_nothing() {
+    let at = MaxTurn::At(Duration::from_millis(10));
+    for (max_turn, concurrency) in [
+        (MaxTurn::Auto, Concurrency::Loops),
+        (MaxTurn::Off, Concurrency::Loops),
+        (at, Concurrency::Pool),
+    ] {
+        let mut rig = behind(Config {
+            max_turn,
+            concurrency,
+            ..Config::default()
+        });
+        for _ in 0..5 {
+            rig.send(LARGE);
+        }
+        assert_eq!(statuses(&rig), [200; 5], "{max_turn:?} {concurrency:?}");
+    }
+}
+
+#[test]
+fn what_is_decided_holds_until_it_is_taken_back_and_off_is_off() {
+    for (max_turn, expected) in [(MaxTurn::Auto, 503), (MaxTurn::Off, 200)] {
+        let config = Config {
+            max_turn,
+            ..Config::default()
+        };
+        let herd = Herd {
+            knobs: Knobs::new().unwrap(),
+            ..Herd::default()
+        };
+        let server = Server::open_with(Additions::default(), herd, config, source(), None, Seed(1)).unwrap();
+        let mut rig = Rig::of(server, Arc::new(Lines::default()));
+        let set = |rig: &mut Rig, turn_max: Option<Duration>| {
+            let settings = Settings {
+                turn_max,
+                ..Settings::default()
+            };
+            rig.server.adapt(settings, Vec::new(), UnixTime::from_secs(0));
+            rig.turn();
+        };
+        set(&mut rig, Some(Duration::from_millis(10)));
+        for _ in 0..5 {
+            rig.send(LARGE);
+            end_turn(&mut rig, Duration::from_secs(1));
+        }
+        rig.out.clear();
+        rig.send(LARGE);
+        rig.send(LARGE);
+        assert_eq!(statuses(&rig), [200, expected], "{max_turn:?}");
+        rig.out.clear();
+        set(&mut rig, None);
+        rig.send(LARGE);
+        rig.send(LARGE);
+        assert_eq!(statuses(&rig), [200, 200], "{max_turn:?}");
+    }
+}

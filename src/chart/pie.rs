@@ -1,0 +1,115 @@
+//! A pie with its legend: shares of one whole, as document 002's Figures 6 to 10 show where a server's time goes. Knows
+//! names and numbers only.
+
+use super::{COLORS, HEIGHT, TOP, escape};
+use std::f64::consts::TAU;
+use std::fmt::Write;
+
+const RADIUS: f64 = 145.0;
+const CENTER: (f64, f64) = (200.0, 205.0);
+/// Where the legend begins.
+const LEGEND: f64 = 390.0;
+
+/// Shares of a whole.
+#[derive(Clone, Debug)]
+pub(crate) struct Pie {
+    /// What is shown, in one line.
+    pub(crate) title: String,
+    /// Each slice's name and size, in any unit; clockwise from the top.
+    pub(crate) slices: Vec<(String, f64)>,
+}
+
+impl Pie {
+    /// The pie alone, for [`super::page`].
+    pub(crate) fn body(&self) -> String {
+        let whole: f64 = self.slices.iter().map(|slice| slice.1.max(0.0)).sum();
+        let mut svg = format!(
+            "<text class=\"title\" x=\"16\" y=\"24\">{}</text>",
+            escape(&self.title)
+        );
+        let mut from = 0.0;
+        for (place, (name, size)) in self.slices.iter().enumerate() {
+            let share = if whole > 0.0 { size.max(0.0) / whole } else { 0.0 };
+            // More slices than colors: the second round is paler.
+            let class = place % COLORS.len();
+            let paint = match place / COLORS.len() {
+                0 => "",
+                _ => " fill-opacity=\"0.45\"",
+            };
+            slice(&mut svg, class, paint, from, share);
+            from += share;
+            let y = TOP + 14.0 + 24.0 * place as f64;
+            // Writing to a String cannot fail.
+            let _ = write!(
+                svg,
+                "<rect class=\"s{class}\" fill=\"currentColor\"{paint} stroke-width=\"1\" x=\"{LEGEND}\" y=\"{:.1}\" width=\"13\" \
+                 height=\"13\"/><text x=\"{}\" y=\"{y:.1}\">{}</text>\
+                 <text x=\"720\" y=\"{y:.1}\" text-anchor=\"end\">{:.1} %</text>",
+                y - 11.0,
+                LEGEND + 22.0,
+                escape(name),
+                share * 100.0
+            );
+        }
+        svg
+    }
+}
+
+fn slice(svg: &mut String, class: usize, paint: &str, from: f64, share: f64) {
+    if share <= 0.0 {
+        return;
+    }
+    let (x, y) = CENTER;
+    let _ = if share >= 1.0 - 1e-9 {
+        // An arc that ends where it begins is none.
+        write!(
+            svg,
+            "<circle class=\"s{class}\" fill=\"currentColor\"{paint} cx=\"{x}\" cy=\"{y}\" r=\"{RADIUS}\"/>"
+        )
+    } else {
+        let edge = |turn: f64| {
+            let angle = turn * TAU - TAU / 4.0;
+            (x + RADIUS * angle.cos(), y + RADIUS * angle.sin())
+        };
+        let (start, end) = (edge(from), edge(from + share));
+        let large = i32::from(share > 0.5);
+        write!(
+            svg,
+            "<path class=\"s{class}\" fill=\"currentColor\"{paint} style=\"stroke:var(--ground)\" \
+             d=\"M{x} {y}L{:.2} {:.2}A{RADIUS} {RADIUS} 0 {large} 1 {:.2} {:.2}Z\"/>",
+            start.0, start.1, end.0, end.1
+        )
+    };
+}
+
+const _: () = assert!(CENTER.1 + RADIUS < HEIGHT);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::chart::page;
+
+    fn pie(sizes: &[f64]) -> String {
+        let slices = sizes.iter().enumerate();
+        let pie = Pie {
+            title: "<time>".to_owned(),
+            slices: slices
+                .map(|(place, size)| (format!("task {place}"), *size))
+                .collect(),
+        };
+        page(&[pie.body()])
+    }
+
+    #[test]
+    fn shares_are_of_the_whole_and_nothing_has_no_slice() {
+        let svg = pie(&[2.0, 1.0, 0.0, 1.0]);
+        assert_eq!(svg.matches("<path").count(), 3, "{svg}");
+        for part in ["50.0 %", "25.0 %", "0.0 %", "&lt;time&gt;", "task 3"] {
+            assert!(svg.contains(part), "{part}: {svg}");
+        }
+        assert!(pie(&[5.0]).contains("<circle"));
+        for sizes in [&[][..], &[0.0, 0.0], &[1.0; 12]] {
+            assert!(!pie(sizes).contains("NaN"));
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! The flags of `weir tune`: what is served, what is asked of it, how long that may take. Does nothing.
+
+use ::load::connections::Mode;
+use clap::Args;
+use measure::Duration;
+use server::config::parse_duration;
+use std::path::PathBuf;
+
+const EXAMPLES: &str = "\
+Examples:
+  weir tune ./public                                64 clients ask for its files in turn
+  weir tune ./site --clients 200 --mode pipelined   a site that `weir site` wrote: as its manifest says
+  weir tune /srv/www --log access.log               as the log's clients did, in its order
+  weir serve /srv/www --profile weir-profile.toml
+
+It starts this program's own server and load on the loopback, again and again, and changes one thing at a time. A
+setting wins if it is ahead of what stood before in every round, and by 3 percent in the middle. Nothing else should
+run meanwhile. docs/tune.md says what is tried and what the numbers mean.
+
+Exit codes: 0 written, 2 usage, 3 the numbers cannot be trusted, 4 the system refused.";
+
+/// Flags of `weir tune`.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES, arg_required_else_help = true)]
+pub(crate) struct Flags {
+    /// The directory that will be served
+    #[arg(value_name = "ROOT")]
+    pub(crate) root: PathBuf,
+
+    /// Where the profile goes
+    #[arg(long, value_name = "FILE", default_value = "weir-profile.toml")]
+    pub(crate) out: PathBuf,
+
+    /// Clients that ask without pause
+    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub(crate) clients: u32,
+
+    /// http10: a connection a file; serial; pipelined; early-close
+    #[arg(long, value_name = "MODE", default_value = "serial")]
+    pub(crate) mode: Mode,
+
+    /// Access log (Common, Combined or JSON) whose GET requests are asked again, in its order
+    #[arg(long, value_name = "FILE")]
+    pub(crate) log: Option<PathBuf>,
+
+    /// How long all of it may take
+    #[arg(long, value_name = "TIME", default_value = "110s", value_parser = parse_duration)]
+    pub(crate) budget: Duration,
+}

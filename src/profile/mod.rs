@@ -1,0 +1,119 @@
+//! `weir profile`: where the time of a server goes, by the tasks of document 002's Table 2. Has `runtime` watch, counts,
+//! prints. Decides what is asked for and what makes a profile untrue; what a call is for says [`category`].
+
+mod account;
+mod category;
+mod own;
+mod report;
+
+use crate::cli::profile::{Flags, Means};
+use crate::cli::{Failure, Voice};
+use account::Account;
+use measure::Duration;
+use report::{Profile, Requests};
+use runtime::profiler::{self, Fault, Seen, Target};
+use std::io::{self, Write};
+
+/// How long a process is watched that does not end of its own.
+const SPAN: Duration = Duration::from_secs(10);
+
+/// Runs the command to its end.
+///
+/// # Errors
+/// `Usage` for what is no process or command, `Invalid` if records were lost or nothing happened, `System` for what the
+/// kernel or a file refuses.
+pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<(), Failure> {
+    voice.listen();
+    let profile = if flags.own {
+        own::run(flags, voice)?
+    } else {
+        let target = target(flags)?;
+        let span = match target {
+            Target::Process(_) => Some(flags.seconds.unwrap_or(SPAN)),
+            Target::Command(_) => flags.seconds,
+        };
+        let (account, seen) = watch(&target, flags, span, || ())?;
+        let who = match &target {
+            Target::Process(pid) => format!("{} ({pid})", program(*pid)),
+            Target::Command(words) => words.first().map_or_else(String::new, shown),
+        };
+        let requests = flags.requests.map(Requests::Told);
+        Profile::new(who, account.sum(seen.end), seen, requests)
+    };
+    if let Some(path) = &flags.svg {
+        write(path, &profile.svg())?;
+    }
+    let text = if voice.json {
+        format!("{}\n", profile.json())
+    } else {
+        profile.table()
+    };
+    match io::stdout().write_all(text.as_bytes()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            return Err(Failure::System(format!("cannot write the profile: {error}")));
+        }
+        _ => {}
+    }
+    profile.judged()
+}
+
+fn shown(word: &std::ffi::OsString) -> String {
+    word.to_string_lossy().into_owned()
+}
+
+fn target(flags: &Flags) -> Result<Target, Failure> {
+    match (&flags.target, flags.command.as_slice()) {
+        (Some(_), [_, ..]) => Err(Failure::Usage(
+            "a process or a command, not both: weir profile PID, or weir profile -- COMMAND".to_owned(),
+        )),
+        (None, []) => Err(Failure::Usage(
+            "which process? Give its number, or --self, or a command after two dashes".to_owned(),
+        )),
+        (None, words) => Ok(Target::Command(words.to_vec())),
+        (Some(pid), []) => match pid.parse() {
+            Ok(pid @ 1..) if pid != std::process::id() => Ok(Target::Process(pid)),
+            Ok(_) => Err(Failure::Usage(
+                "this process cannot watch itself: see --self".to_owned(),
+            )),
+            Err(_) => Err(Failure::Usage(format!(
+                "`{pid}` is not the number of a process; a command goes after two dashes: weir profile -- {pid}"
+            ))),
+        },
+    }
+}
+
+/// Watches and counts; `began` is called once the watching has begun.
+fn watch(
+    target: &Target,
+    flags: &Flags,
+    span: Option<Duration>,
+    began: impl FnOnce(),
+) -> Result<(Account, Seen), Failure> {
+    let means = flags.means.map(|means| match means {
+        Means::Tracepoints => profiler::Means::Tracepoints,
+        Means::Ptrace => profiler::Means::Ptrace,
+    });
+    let mut account = Account::new();
+    let seen = profiler::watch(target, means, span, |_| began(), &mut |event| {
+        account.take(&event);
+    })
+    .map_err(|fault| match fault {
+        Fault::NoProcess(_) | Fault::Command(..) => Failure::Usage(fault.to_string()),
+        Fault::Refused(_) | Fault::System(..) => Failure::System(fault.to_string()),
+    })?;
+    Ok((account, seen))
+}
+
+/// What a process calls itself.
+fn program(pid: u32) -> String {
+    std::fs::read_to_string(format!("/proc/{pid}/comm"))
+        .map_or_else(|_| "process".to_owned(), |name| name.trim().to_owned())
+}
+
+#[allow(
+    clippy::disallowed_methods,
+    reason = "a command writes the file it is told to"
+)]
+fn write(path: &std::path::Path, text: &str) -> Result<(), Failure> {
+    std::fs::write(path, text).map_err(|error| Failure::System(format!("`{}`: {error}", path.display())))
+}

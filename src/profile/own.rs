@@ -1,0 +1,63 @@
+//! `weir profile --self`: the server of this program under a load of its own, so that one command shows where its time
+//! goes. Document 002 had 15 connections that asked without pause.
+
+use super::report::{Profile, Requests};
+use crate::cli::profile::Flags;
+use crate::cli::{Failure, Voice};
+use crate::trial::{self, Load, Server};
+use measure::Duration;
+use runtime::profiler::Target;
+use std::ffi::OsString;
+use std::path::Path;
+
+/// What a run takes that is told nothing.
+const SPAN: Duration = Duration::from_secs(5);
+/// The load's own start and end lie within what is watched.
+const AROUND: Duration = Duration::from_millis(1500);
+
+pub(super) fn run(flags: &Flags, voice: &Voice) -> Result<Profile, Failure> {
+    let span = flags.seconds.unwrap_or(SPAN);
+    let root = flags.target.as_deref();
+    let mut serve: Vec<OsString> = root.map(OsString::from).into_iter().collect();
+    serve.extend(flags.command.iter().cloned());
+    let server = Server::start(&serve)?;
+    if voice.reports() {
+        tracing::info!(
+            "a server at {} and {} connections for {:.1} s",
+            server.url(),
+            flags.connections,
+            span.as_secs_f64()
+        );
+    }
+    let mut load = vec![
+        "--clients".to_owned(),
+        flags.connections.to_string(),
+        "--duration".to_owned(),
+        format!("{}ms", span.as_millis()),
+        "--stagger".to_owned(),
+        "0ms".to_owned(),
+        "--mode".to_owned(),
+        "serial".to_owned(),
+        "--seed".to_owned(),
+        "1".to_owned(),
+    ];
+    if let Some(root) = root.filter(|root| trial::is_site(Path::new(root))) {
+        load.extend(["--site".to_owned(), root.to_owned()]);
+    }
+    let mut running = None;
+    let target = Target::Process(server.pid());
+    let (account, seen) = super::watch(&target, flags, Some(span + AROUND), || {
+        running = Some(Load::start(server.url(), &load));
+    })?;
+    let result = running
+        .ok_or_else(|| Failure::System("the watching did not begin".to_owned()))??
+        .result()?;
+    let files = result["files"].as_u64().unwrap_or(0);
+    let requests = flags.requests.map_or(Requests::Loaded(files), Requests::Told);
+    Ok(Profile::new(
+        "weir serve".to_owned(),
+        account.sum(seen.end),
+        seen,
+        (files > 0 || flags.requests.is_some()).then_some(requests),
+    ))
+}

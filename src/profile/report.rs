@@ -1,0 +1,456 @@
+//! A profile in words, as JSON and drawn. Decides layout, units and what makes it untrue; every number is given.
+
+use super::account::{Cost, Sum};
+use super::category::{self, Category};
+use crate::chart::{self, Bars, Pie};
+use crate::cli::Failure;
+use measure::Duration;
+use runtime::profiler::{Means, Seen};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+/// Calls named one by one; the others are in their category.
+const CALLS_SHOWN: usize = 16;
+
+/// What counts are divided by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Requests {
+    /// The caller's word.
+    Told(u64),
+    /// The load of this program counted the answers.
+    Loaded(u64),
+}
+
+/// A profile, ready to be shown.
+#[derive(Debug)]
+pub(crate) struct Profile {
+    who: String,
+    sum: Sum,
+    seen: Seen,
+    requests: Option<Requests>,
+    by_category: BTreeMap<Category, Cost>,
+}
+
+impl Profile {
+    pub(crate) fn new(who: String, mut sum: Sum, seen: Seen, requests: Option<Requests>) -> Profile {
+        let mut by_category: BTreeMap<Category, Cost> = BTreeMap::new();
+        for (_, category, cost) in &sum.calls {
+            by_category.entry(*category).or_default().add(cost);
+        }
+        sum.calls
+            .sort_by_key(|(_, _, cost)| std::cmp::Reverse((cost.ran, cost.count)));
+        Profile {
+            who,
+            sum,
+            seen,
+            requests,
+            by_category,
+        }
+    }
+
+    /// Whether it can be trusted.
+    ///
+    /// # Errors
+    /// `Invalid` if records were lost, or nothing was seen.
+    pub(crate) fn judged(&self) -> Result<(), Failure> {
+        if self.seen.lost > 0 {
+            return Err(Failure::Invalid(format!(
+                "{} records were lost, because this machine is too busy: counts are too low; profile a smaller load",
+                self.seen.lost
+            )));
+        }
+        if self.sum.threads == 0 {
+            return Err(Failure::Invalid(
+                "nothing happened in that time; put a load on it meanwhile".to_owned(),
+            ));
+        }
+        Ok(())
+    }
+
+    fn span(&self) -> Duration {
+        self.seen.end.since(self.seen.start)
+    }
+
+    /// In calls, on a processor.
+    fn system(&self) -> Duration {
+        self.by_category.values().map(|cost| cost.ran).sum()
+    }
+
+    fn calls(&self) -> u64 {
+        self.by_category.values().map(|cost| cost.count).sum()
+    }
+
+    fn opens(&self) -> u64 {
+        let opens = |name: &String| category::opens(name);
+        let calls = self.sum.calls.iter().filter(|(name, ..)| opens(name));
+        calls.map(|(_, _, cost)| cost.count).sum()
+    }
+
+    /// What counts are divided by, and what that is.
+    fn divisor(&self) -> Option<(f64, &'static str)> {
+        match self.requests {
+            Some(Requests::Told(count)) => Some((count as f64, "request, as told")),
+            Some(Requests::Loaded(count)) => Some((count as f64, "request, as the load counted them")),
+            None => (self.sum.exchanges > 0).then_some((
+                self.sum.exchanges as f64,
+                "exchange: a receive and a send after it on one descriptor",
+            )),
+        }
+    }
+
+    /// Time that was spent, by task: what document 002's pies show.
+    fn shares(&self) -> Vec<(String, Duration)> {
+        let mut shares: Vec<(String, Duration)> = Category::ALL
+            .iter()
+            .map(|category| {
+                let ran = self
+                    .by_category
+                    .get(category)
+                    .map_or(Duration::ZERO, |cost| cost.ran);
+                (category.words().to_owned(), ran)
+            })
+            .collect();
+        shares.push(("HTTP processing (no call)".to_owned(), self.sum.user));
+        if let Some(queued) = self.seen.queued {
+            shares.push(("waiting for a processor".to_owned(), queued));
+        }
+        shares
+    }
+
+    /// For a person.
+    pub(crate) fn table(&self) -> String {
+        let mut text = String::new();
+        let seconds = self.span().as_secs_f64();
+        // Writing to a String cannot fail, here and below.
+        let _ = writeln!(
+            text,
+            "{}: {} processes, {} threads ({} did something), {seconds:.2} s\n",
+            self.who, self.seen.watched.0, self.seen.watched.1, self.sum.threads
+        );
+        let shares = self.shares();
+        let whole: Duration = shares.iter().map(|share| share.1).sum();
+        let divisor = self.divisor();
+        let _ = writeln!(
+            text,
+            "{:<28}{:>7}{:>11}{:>11}{:>9}{:>12}{:>10}",
+            "task",
+            "share",
+            "ran ms",
+            "calls",
+            if divisor.is_some() { "per req" } else { "" },
+            "waited ms",
+            "errors"
+        );
+        for (words, ran) in &shares {
+            let category = Category::ALL.iter().find(|category| category.words() == words);
+            let cost = category.map(|category| self.by_category.get(category).copied().unwrap_or_default());
+            let _ = write!(
+                text,
+                "{words:<28}{:>6.1}%{:>11.2}",
+                percent(*ran, whole),
+                ms(*ran)
+            );
+            if let Some(cost) = cost {
+                self.counts(&mut text, &cost, divisor);
+            }
+            text.push('\n');
+        }
+        let _ = write!(text, "\n{:<28}{:>7}{:>11}", "call", "", "ran ms");
+        let _ = writeln!(
+            text,
+            "{:>11}{:>9}{:>12}{:>10}",
+            "calls", "", "waited ms", "errors"
+        );
+        for (name, category, cost) in self.sum.calls.iter().take(CALLS_SHOWN) {
+            let _ = write!(text, "{name:<16}{:<19}{:>11.2}", category.words(), ms(cost.ran));
+            self.counts(&mut text, cost, divisor);
+            text.push('\n');
+        }
+        text.push('\n');
+        self.notes(&mut text, divisor);
+        text
+    }
+
+    fn counts(&self, text: &mut String, cost: &Cost, divisor: Option<(f64, &'static str)>) {
+        let per = divisor.map_or(String::new(), |(divisor, _)| {
+            format!("{:.2}", cost.count as f64 / divisor)
+        });
+        let _ = write!(
+            text,
+            "{:>11}{per:>9}{:>12.1}{:>10}",
+            cost.count,
+            ms(cost.waited),
+            cost.errors
+        );
+    }
+
+    fn notes(&self, text: &mut String, divisor: Option<(f64, &'static str)>) {
+        if let Some((divisor, what)) = divisor {
+            let per = |count: u64| count as f64 / divisor;
+            let _ = writeln!(
+                text,
+                "per {what} ({divisor:.0}): {:.2} calls, {:.2} opens, {:.2} futex operations",
+                per(self.calls()),
+                per(self.opens()),
+                per(self.locks().count)
+            );
+        }
+        let _ = writeln!(
+            text,
+            "processor: {:.1} ms in calls, {:.1} ms in none",
+            ms(self.system()),
+            ms(self.sum.user)
+        );
+        match self.seen.means {
+            Means::Tracepoints => {
+                let _ = writeln!(
+                    text,
+                    "switches: {} because a thread waited, {} because another was to run",
+                    self.sum.voluntary, self.sum.involuntary
+                );
+            }
+            Means::Ptrace => text.push_str("switches: not counted, as every stop is one\n"),
+        }
+        let _ = writeln!(
+            text,
+            "locks: {} futex operations, {:.1} ms waited in them; a lock that is free takes no call and is not seen",
+            self.locks().count,
+            ms(self.locks().waited)
+        );
+        let _ = writeln!(text, "{}", self.price());
+    }
+
+    fn locks(&self) -> Cost {
+        let mut locks = Cost::default();
+        for (name, _, cost) in &self.sum.calls {
+            if name.starts_with("futex") {
+                locks.add(cost);
+            }
+        }
+        locks
+    }
+
+    /// What looking cost, in one sentence.
+    fn price(&self) -> String {
+        let mut text = format!("seen by {}", self.seen.means.name());
+        if let Some(why) = &self.seen.refused {
+            let _ = write!(text, " (tracepoints: {why})");
+        }
+        match self.seen.cost {
+            Some(cost) => {
+                let all = cost.as_secs_f64() * self.calls() as f64;
+                let busy = (self.system() + self.sum.user).as_secs_f64();
+                let _ = write!(
+                    text,
+                    ": {:.2} us added to each call, {:.1} ms in all, {:.0} % of the processor time above",
+                    cost.as_secs_f64() * 1e6,
+                    all * 1e3,
+                    100.0 * all / busy.max(1e-9)
+                );
+            }
+            None => text.push_str("; what that cost could not be measured"),
+        }
+        let _ = write!(text, "; {:.1} ms of this program's own", ms(self.seen.own));
+        text
+    }
+
+    /// For a program.
+    pub(crate) fn json(&self) -> Value {
+        let divisor = self.divisor();
+        let cost = |cost: &Cost| {
+            json!({
+                "calls": cost.count,
+                "errors": cost.errors,
+                "ran_ms": ms(cost.ran),
+                "waited_ms": ms(cost.waited),
+                "per_request": divisor.map(|(divisor, _)| cost.count as f64 / divisor),
+            })
+        };
+        let categories: serde_json::Map<String, Value> = Category::ALL
+            .iter()
+            .map(|category| {
+                let key = category.words().replace([' ', '/'], "_");
+                let value = cost(&self.by_category.get(category).copied().unwrap_or_default());
+                (key, value)
+            })
+            .collect();
+        let calls: Vec<Value> = self
+            .sum
+            .calls
+            .iter()
+            .map(|(name, category, one)| {
+                let mut value = cost(one);
+                value["call"] = json!(name);
+                value["category"] = json!(category);
+                value
+            })
+            .collect();
+        let counted = |count: u64| (self.seen.means == Means::Tracepoints).then_some(count);
+        json!({
+            "event": "profile",
+            "version": 1,
+            "who": self.who,
+            "command": std::env::args().collect::<Vec<_>>(),
+            "kernel": std::fs::read_to_string("/proc/sys/kernel/osrelease").ok().map(|text| text.trim().to_owned()),
+            "clock": "CLOCK_MONOTONIC",
+            "means": self.seen.means.name(),
+            "means_refused": self.seen.refused,
+            "seconds": self.span().as_secs_f64(),
+            "processes": self.seen.watched.0,
+            "threads": self.seen.watched.1,
+            "threads_active": self.sum.threads,
+            "lost": self.seen.lost,
+            "overhead": {
+                "us_per_call": self.seen.cost.map(|cost| cost.as_secs_f64() * 1e6),
+                "ms": self.seen.cost.map(|cost| cost.as_secs_f64() * 1e3 * self.calls() as f64),
+                "own_ms": ms(self.seen.own),
+            },
+            "divided_by": divisor.map(|(count, what)| json!({ "count": count, "what": what })),
+            "exchanges": self.sum.exchanges,
+            "calls_total": self.calls(),
+            "opens": self.opens(),
+            "opens_per_request": divisor.map(|(divisor, _)| self.opens() as f64 / divisor),
+            "futex": cost(&self.locks()),
+            "user_ms": ms(self.sum.user),
+            "system_ms": ms(self.system()),
+            "preempted_ms": ms(self.sum.preempted),
+            "queued_ms": self.seen.queued.map(ms),
+            "switches": {
+                "voluntary": counted(self.sum.voluntary),
+                "involuntary": counted(self.sum.involuntary),
+            },
+            "categories": categories,
+            "calls": calls,
+            "exit_code": self.seen.code,
+        })
+    }
+
+    /// Drawn: the pie of document 002's figures, and calls per request by category.
+    pub(crate) fn svg(&self) -> String {
+        let shares = self.shares();
+        let whole: Duration = shares.iter().map(|share| share.1).sum();
+        let slices = shares.into_iter().filter(|(_, ran)| percent(*ran, whole) >= 0.05);
+        let pie = Pie {
+            title: format!("{}: where {:.1} ms of processor time went", self.who, ms(whole)),
+            slices: slices.map(|(words, ran)| (words, ran.as_secs_f64())).collect(),
+        };
+        let (divisor, label) = match self.divisor() {
+            Some((divisor, _)) => (divisor, "calls per request"),
+            None => (1.0, "calls"),
+        };
+        let used: Vec<(&Category, &Cost)> = self
+            .by_category
+            .iter()
+            .filter(|(_, cost)| cost.count as f64 >= 0.005 * divisor)
+            .collect();
+        let bars = Bars {
+            title: format!("{}: {label}, by {}", self.who, self.seen.means.name()),
+            label: label.to_owned(),
+            groups: vec![String::new()],
+            series: used
+                .into_iter()
+                .map(|(category, cost)| {
+                    let value = (cost.count as f64 / divisor * 100.0).round() / 100.0;
+                    (category.words().to_owned(), vec![value])
+                })
+                .collect(),
+        };
+        chart::page(&[pie.body(), bars.body()])
+    }
+}
+
+fn ms(span: Duration) -> f64 {
+    span.as_secs_f64() * 1e3
+}
+
+fn percent(part: Duration, whole: Duration) -> f64 {
+    100.0 * part.as_secs_f64() / whole.as_secs_f64().max(1e-12)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use measure::Instant;
+
+    fn profile(requests: Option<Requests>, lost: u64) -> Profile {
+        let cost = |count, ran, waited| Cost {
+            count,
+            errors: 0,
+            ran: Duration::from_millis(ran),
+            waited: Duration::from_millis(waited),
+        };
+        let calls = vec![
+            ("openat".to_owned(), Category::FileOperations, cost(670, 14, 0)),
+            ("futex".to_owned(), Category::Synchronization, cost(400, 6, 30)),
+            ("write".to_owned(), Category::WritingFiles, cost(100, 20, 0)),
+        ];
+        let sum = Sum {
+            calls,
+            user: Duration::from_millis(60),
+            preempted: Duration::ZERO,
+            voluntary: 5,
+            involuntary: 6,
+            threads: 3,
+            exchanges: 50,
+        };
+        let seen = Seen {
+            start: Instant::ZERO,
+            end: Instant::from_nanos(2_000_000_000),
+            means: Means::Tracepoints,
+            refused: None,
+            lost,
+            cost: Some(Duration::from_nanos(300)),
+            own: Duration::from_millis(3),
+            watched: (2, 4),
+            queued: Some(Duration::from_millis(100)),
+            code: None,
+        };
+        Profile::new("server".to_owned(), sum, seen, requests)
+    }
+
+    #[test]
+    fn shares_are_of_what_was_spent_and_counts_of_what_was_asked() {
+        let table = profile(Some(Requests::Told(100)), 0).table();
+        for part in [
+            "6.70",
+            "4.00",
+            "10.0%",
+            "50.0%",
+            "30.0%",
+            "5 because",
+            "0.30 us",
+            "6.70 opens",
+        ] {
+            assert!(table.contains(part), "{part} is not in\n{table}");
+        }
+        // Nobody said how many requests there were: by exchanges.
+        let table = profile(None, 0).table();
+        assert!(
+            table.contains("13.40 opens") && table.contains("exchange"),
+            "{table}"
+        );
+        assert!(profile(None, 0).judged().is_ok());
+        assert!(matches!(profile(None, 9).judged(), Err(Failure::Invalid(_))));
+    }
+
+    #[test]
+    fn json_and_drawing_say_the_same() {
+        let profile = profile(Some(Requests::Loaded(100)), 0);
+        let json = profile.json();
+        assert_eq!(json["opens_per_request"], 6.7);
+        assert_eq!(json["categories"]["writing_files"]["calls"], 100);
+        assert_eq!(json["categories"]["asynchronous_I_O"]["calls"], 0);
+        assert_eq!(json["futex"]["waited_ms"], 30.0);
+        let svg = profile.svg();
+        for part in [
+            "waiting for a processor",
+            "50.0 %",
+            "HTTP processing",
+            "calls per request",
+        ] {
+            assert!(svg.contains(part), "{part}");
+        }
+        assert!(!svg.contains("signal handling"), "nothing has no slice");
+    }
+}

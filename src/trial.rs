@@ -1,0 +1,145 @@
+//! This program's own server and load as processes, for the commands that measure: one that serves, one that asks, and
+//! what the second says. Decides how they are started and that none is left behind; refuses to know why it is measured.
+
+use crate::cli::Failure;
+use serde_json::Value;
+use std::ffi::OsStr;
+use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+/// This program.
+const ME: &str = "/proc/self/exe";
+
+/// A server that listens on a free port of the loopback, until dropped.
+#[derive(Debug)]
+pub(crate) struct Server {
+    child: Child,
+    url: String,
+}
+
+impl Server {
+    /// Starts it.
+    ///
+    /// # Errors
+    /// `System` if it does not start, with what it says.
+    pub(crate) fn start<S: AsRef<OsStr>>(options: impl IntoIterator<Item = S>) -> Result<Server, Failure> {
+        let mut child = Command::new(ME)
+            .args(["--json", "-q", "serve", "--listen", "127.0.0.1:0"])
+            .args(options)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .map_err(|error| Failure::System(format!("the server: {error}")))?;
+        let mut line = String::new();
+        if let Some(out) = child.stdout.take() {
+            // What cannot be read is no start, as below.
+            let _ = BufReader::new(out).read_line(&mut line);
+        }
+        let told: Value = serde_json::from_str(&line).unwrap_or_default();
+        let url = told["listeners"][0]["url"].as_str().map(str::to_owned);
+        let mut server = Server {
+            child,
+            url: String::new(),
+        };
+        match url {
+            Some(url) => {
+                server.url = url;
+                Ok(server)
+            }
+            None => Err(Failure::System(format!(
+                "the server did not start: {}",
+                server.last_words()
+            ))),
+        }
+    }
+
+    fn last_words(&mut self) -> String {
+        let mut text = String::new();
+        if let Some(err) = self.child.stderr.as_mut() {
+            // Its words are for a sentence; without them it is shorter.
+            let _ = err.take(4096).read_to_string(&mut text);
+        }
+        text.lines().last().unwrap_or("it said nothing").to_owned()
+    }
+
+    /// Its process.
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Where it is, with a slash at the end.
+    pub(crate) fn url(&self) -> &str {
+        &self.url
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        end(&mut self.child);
+    }
+}
+
+/// A load that runs, until dropped.
+#[derive(Debug)]
+pub(crate) struct Load {
+    child: Child,
+}
+
+impl Load {
+    /// Starts it.
+    ///
+    /// # Errors
+    /// `System` if it cannot be.
+    pub(crate) fn start<S: AsRef<OsStr>>(
+        url: &str,
+        options: impl IntoIterator<Item = S>,
+    ) -> Result<Load, Failure> {
+        let child = Command::new(ME)
+            .args(["--json", "-q", "load", url])
+            .args(options)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .map_err(|error| Failure::System(format!("the load: {error}")))?;
+        Ok(Load { child })
+    }
+
+    /// Waits for its end and what it measured. A run it does not trust itself has a verdict that says so.
+    ///
+    /// # Errors
+    /// `System` if there is no result.
+    pub(crate) fn result(mut self) -> Result<Value, Failure> {
+        let mut text = String::new();
+        if let Some(mut out) = self.child.stdout.take() {
+            out.read_to_string(&mut text)
+                .map_err(|error| Failure::System(format!("the load: {error}")))?;
+        }
+        let lines = text
+            .lines()
+            .filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        let result = lines.into_iter().find(|line| line["event"] == "result");
+        result.ok_or_else(|| Failure::System(format!("the load measured nothing: {}", text.trim())))
+    }
+}
+
+impl Drop for Load {
+    fn drop(&mut self) {
+        end(&mut self.child);
+    }
+}
+
+fn end(child: &mut Child) {
+    if let Ok(None) = child.try_wait() {
+        // Nothing it holds is worth waiting for.
+        let _ = child.kill();
+    }
+    let _ = child.wait();
+}
+
+/// Whether `weir site` wrote this folder.
+pub(crate) fn is_site(folder: &Path) -> bool {
+    folder.join(::load::site::MANIFEST).exists()
+}

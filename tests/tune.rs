@@ -1,0 +1,204 @@
+//! The black box of `weir tune`: a profile that a server starts from, what it says on another machine, what is refused.
+
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "a black-box test is the outside world: it starts programs and reads files"
+)]
+
+use serde_json::Value;
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+const WEIR: &str = env!("CARGO_BIN_EXE_weir");
+
+fn weir(args: &[&str]) -> Output {
+    Command::new(WEIR)
+        .args(args)
+        .env("NO_COLOR", "1")
+        .stdin(Stdio::null())
+        .output()
+        .expect("the binary cargo just built")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// A folder that is gone after the test.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Folder {
+        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("tune-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(path.join("root/below")).expect("a folder");
+        std::fs::write(path.join("root/index.html"), "<p>Home").expect("a file");
+        std::fs::write(path.join("root/below/large.bin"), vec![7; 100_000]).expect("a file");
+        Folder(path)
+    }
+
+    fn name(&self, name: &str) -> String {
+        self.0.join(name).to_str().expect("a name").to_owned()
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// What a server with these options says when it starts, and its complaints.
+fn start(args: &[&str]) -> (Value, String) {
+    let mut child = Command::new(WEIR)
+        .args(["--json", "serve", "--listen", "127.0.0.1:0"])
+        .args(args)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the binary cargo just built");
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().expect("piped"))
+        .read_line(&mut line)
+        .expect("a line");
+    let ended = Command::new("kill").arg(child.id().to_string()).status();
+    assert!(ended.expect("kill").success());
+    let mut said = String::new();
+    child
+        .stderr
+        .take()
+        .expect("piped")
+        .read_to_string(&mut said)
+        .expect("text");
+    child.wait().expect("an end");
+    (serde_json::from_str(&line).expect("JSON"), said)
+}
+
+/// Every setting once around, as short as can be: what wins is chance, what is written is not.
+#[test]
+fn a_profile_is_written_with_its_numbers_and_served_from() {
+    let folder = Folder::new("whole");
+    let (root, profile) = (folder.name("root"), folder.name("weir-profile.toml"));
+    let output = weir(&[
+        "--json",
+        "tune",
+        &root,
+        "--clients",
+        "4",
+        "--budget",
+        "30s",
+        "--out",
+        &profile,
+    ]);
+    let said = text(&output.stderr);
+    if output.status.code() == Some(3) {
+        // Others keep this machine busy: nothing can be measured then, and it says so.
+        assert!(said.contains("busy") || said.contains("failed"), "{said}");
+        eprintln!("skipped: {}", said.trim());
+        return;
+    }
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    let lines: Vec<Value> = text(&output.stdout)
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("JSON"))
+        .collect();
+    let (end, probes) = lines.split_last().expect("a last line");
+    assert_eq!(end["event"], "tuned");
+    for stage in ["strategy", "workers", "sendfile threshold", "socket buffers"] {
+        let of_it: Vec<&Value> = probes
+            .iter()
+            .filter(|line| line["probe"]["stage"] == stage)
+            .collect();
+        assert!(of_it.len() >= 2, "{stage}");
+        let chosen = of_it
+            .iter()
+            .filter(|line| line["probe"]["chosen"] == true)
+            .count();
+        assert_eq!(chosen, 1, "{stage}");
+        for line in of_it {
+            let rates = line["probe"]["files-per-s"].as_array().expect("rounds");
+            assert_eq!(rates.len(), 3);
+            assert!(
+                rates.iter().all(|rate| rate.as_f64().expect("a number") > 0.0),
+                "{line}"
+            );
+        }
+    }
+    let written: toml::Table = std::fs::read_to_string(&profile)
+        .expect("a profile")
+        .parse()
+        .expect("TOML");
+    assert_eq!(
+        written["workload"].as_str(),
+        Some(&*format!("4 clients, serial, 2 files of {root}"))
+    );
+    assert_eq!(written["probe"].as_array().map(Vec::len), Some(probes.len()));
+    let (started, said) = start(&[&root, "--profile", &profile]);
+    assert_eq!(started["profile-differs"], serde_json::json!([]), "{said}");
+}
+
+const PROFILE: &str = "version = 1\nworkload = 'none'\n[machine]\ncpu = 'Difference Engine'\ncores = 1\nkernel = '0.1'\n\
+                       [serve]\nconcurrency = 'pool'\nworkers = 3\ncache-file-size = '64KiB'\nsend-buffer = '64KiB'\n";
+
+#[test]
+fn a_profile_of_another_machine_is_used_and_said_to_be() {
+    let folder = Folder::new("other");
+    let profile = folder.name("p.toml");
+    std::fs::write(&profile, PROFILE).expect("a file");
+    let root = folder.name("root");
+    let (started, said) = start(&[&root, "--profile", &profile]);
+    let listener = &started["listeners"][0];
+    assert_eq!(
+        (listener["concurrency"].as_str(), listener["workers"].as_u64()),
+        (Some("pool"), Some(3))
+    );
+    assert_eq!(started["cache"]["file-bytes"], 65_536);
+    let differs = started["profile-differs"].as_array().expect("a list");
+    assert!(
+        differs[0].as_str().expect("words").contains("Difference Engine"),
+        "{differs:?}"
+    );
+    assert!(
+        said.contains("another machine") && said.contains("weir tune"),
+        "{said}"
+    );
+    // A flag beats it.
+    let (started, _) = start(&[
+        &root,
+        "--profile",
+        &profile,
+        "--workers",
+        "2",
+        "--concurrency",
+        "loops",
+    ]);
+    let listener = &started["listeners"][0];
+    assert_eq!(
+        (listener["concurrency"].as_str(), listener["workers"].as_u64()),
+        (Some("loops"), Some(2))
+    );
+}
+
+#[test]
+fn what_cannot_be_tuned_or_read_is_named() {
+    let folder = Folder::new("wrong");
+    let root = folder.name("root");
+    let broken = folder.name("broken.toml");
+    std::fs::write(&broken, PROFILE.replace("workers = 3", "root = '/'")).expect("a file");
+    std::fs::create_dir(folder.name("empty")).expect("a folder");
+    let (empty, nothing) = (folder.name("empty"), folder.name("nothing"));
+    for (args, part) in [
+        (&["tune", "/no/such/root"][..], "/no/such/root"),
+        (&["tune", &empty], "nothing to ask for"),
+        (&["tune", &root, "--log", &nothing], "cannot read the log"),
+        (&["serve", &root, "--profile", &nothing], "weir tune"),
+        (&["serve", &root, "--profile", &broken], "`root`"),
+    ] {
+        let output = weir(args);
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {said}");
+        assert!(said.contains(part), "{args:?}: {said}");
+    }
+}
