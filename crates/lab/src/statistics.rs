@@ -29,7 +29,7 @@ pub fn interval(values: &[f64], seed: Seed) -> Option<(f64, f64)> {
     let mut medians: Vec<f64> = (0..DRAWS)
         .filter_map(|_| {
             let drawn: Vec<f64> = (0..count)
-                .map(|_| values[(u128::from(rng.next_u64()) * u128::from(count) >> 64) as usize])
+                .map(|_| values[((u128::from(rng.next_u64()) * u128::from(count)) >> 64) as usize])
                 .collect();
             median(&drawn)
         })

@@ -94,20 +94,20 @@ fn figure(html: &mut String, study: &Study, one: &crate::plan::Picture) {
                 .iter()
                 .map(|world| format!("<span class=\"w {0}\">{0}</span>", world.name()))
                 .collect();
-            let _ = write!(
+            let _ = writeln!(
                 html,
                 "<figure><figcaption><b>{title}</b> {} <a class=\"small\" href=\"#{}\">document \
-                 {}{place}</a></figcaption>{svg}</figure>\n",
+                 {}{place}</a></figcaption>{svg}</figure>",
                 worlds.join(" "),
                 study.name,
                 escape(&study.plan.document)
             );
         }
         None => {
-            let _ = write!(
+            let _ = writeln!(
                 html,
                 "<figure><figcaption><b>{title}</b> <a class=\"small\" href=\"#{}\">document {}{place}</a></figcaption>\
-                 <p class=\"empty\">Nothing to draw yet: none of its runs is there.</p></figure>\n",
+                 <p class=\"empty\">Nothing to draw yet: none of its runs is there.</p></figure>",
                 study.name,
                 escape(&study.plan.document)
             );
@@ -206,9 +206,9 @@ fn anchor(entry: &Entry, source: &str) -> String {
 
 fn section(html: &mut String, study: &Study) {
     let plan = &study.plan;
-    let _ = write!(
+    let _ = writeln!(
         html,
-        "<section><h2 id=\"{}\">{}</h2>\n<p>{}</p><p><b>Prediction.</b> {}</p><p class=\"small\">{}</p>\n",
+        "<section><h2 id=\"{}\">{}</h2>\n<p>{}</p><p><b>Prediction.</b> {}</p><p class=\"small\">{}</p>",
         study.name,
         escape(&plan.title),
         escape(&plan.question),
@@ -233,9 +233,9 @@ fn section(html: &mut String, study: &Study) {
         printed(html, study, table);
     }
     runs(html, study);
-    let _ = write!(
+    let _ = writeln!(
         html,
-        "<details class=\"plan\" id=\"plan-{}\"><summary>The plan, experiments/{}.toml</summary><pre>{}</pre></details></section>\n",
+        "<details class=\"plan\" id=\"plan-{}\"><summary>The plan, experiments/{}.toml</summary><pre>{}</pre></details></section>",
         study.name,
         study.name,
         escape(&study.text)
@@ -244,9 +244,9 @@ fn section(html: &mut String, study: &Study) {
 
 fn printed(html: &mut String, study: &Study, table: &crate::plan::Table) {
     let laid = layout(study, table);
-    let _ = write!(
+    let _ = writeln!(
         html,
-        "<h3 id=\"{}-table-{}\">Table {}: {}</h3>\n",
+        "<h3 id=\"{}-table-{}\">Table {}: {}</h3>",
         study.name,
         slug(&table.number),
         escape(&table.number),
@@ -307,10 +307,10 @@ fn number(html: &mut String, ours: &Ours) {
 }
 
 fn runs(html: &mut String, study: &Study) {
-    let _ = write!(
+    let _ = writeln!(
         html,
         "<details class=\"runs\"><summary>{} runs, each with its command and raw result</summary><div class=\"wide\"><table><thead><tr>\
-         <th class=\"l\">Run<th>Repetition<th class=\"l\">Ended<th>Seconds<th>Steal %<th class=\"l\">Commands</tr></thead><tbody>\n",
+         <th class=\"l\">Run<th>Repetition<th class=\"l\">Ended<th>Seconds<th>Steal %<th class=\"l\">Commands</tr></thead><tbody>",
         study.records.len()
     );
     for (file, record) in &study.records {
@@ -325,10 +325,10 @@ fn runs(html: &mut String, study: &Study) {
         } else {
             format!(": {}", escape(&head.reason))
         };
-        let _ = write!(
+        let _ = writeln!(
             html,
             "<tr id=\"{}\"><td class=\"l\"><a href=\"{}\">{}</a><td class=\"n\">{}<td class=\"l\">{}{why}<td class=\"n\">{:.1}\
-             <td class=\"n\">{:.1}<td class=\"l\">{}</tr>\n",
+             <td class=\"n\">{:.1}<td class=\"l\">{}</tr>",
             slug(file),
             escape(file),
             escape(&head.run),
