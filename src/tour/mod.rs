@@ -30,22 +30,26 @@ pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<(), Failure> {
         .map_err(|error| Failure::System(format!("cannot find this program: {error}")))?;
     let folder = Folder(std::env::temp_dir().join(format!("weir-demo-{}", std::process::id())));
     let site = folder.0.join("site");
+    let group = Group::make();
+    let within = || match &group {
+        Ok(group) => group.command(&weir),
+        Err(_) => Command::new(&weir),
+    };
     let mut made = start(
-        Command::new(&weir)
+        within()
             .args(["site", "surge", "-q"])
             .arg(&site)
             .stdout(Stdio::null()),
     )?;
     await_end(&mut made, &mut signals, Duration::from_secs(60))?;
     let mut server = start(
-        Command::new(&weir)
+        within()
             .arg("serve")
             .arg(&site)
             .args(["--listen", &flags.listen, "--live", "--json"])
             .stdout(Stdio::piped()),
     )?;
     let url = address(&mut server)?;
-    let group = Group::with(server.0.id());
     say(voice, &format!("live page: {url}.weir/"), "started", &url)?;
     if let Err(why) = &group {
         say(voice, &format!("no memory squeeze: {why}"), "no-squeeze", why)?;

@@ -1,8 +1,9 @@
-//! A control group around one process, whose memory can be made tight. Decides by how much; removes what it made.
+//! A control group around what is started in it, whose memory can be made tight. Decides by how much; removes what it made.
 
 use std::fs::OpenOptions;
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 const MIB: u64 = 1 << 20;
 
@@ -14,10 +15,10 @@ pub(super) struct Group {
 }
 
 impl Group {
-    /// A group with this process in it.
+    /// A group with nothing in it yet.
     ///
     /// Errors: why this machine does not allow one.
-    pub(super) fn with(process: u32) -> Result<Group, String> {
+    pub(super) fn make() -> Result<Group, String> {
         let is_second = Path::new("/sys/fs/cgroup/cgroup.controllers").exists();
         let (parent, usage, limit) = if is_second {
             ("/sys/fs/cgroup", "memory.current", "memory.high")
@@ -28,17 +29,25 @@ impl Group {
                 "memory.limit_in_bytes",
             )
         };
-        let path = Path::new(parent).join(format!("weir-demo-{process}"));
+        let path = Path::new(parent).join(format!("weir-demo-{}", std::process::id()));
         std::fs::create_dir(&path)
             .map_err(|error| format!("no control group can be made below {parent}: {error}"))?;
         let group = Group { path, usage, limit };
         if !group.path.join(limit).exists() {
             return Err(format!("groups below {parent} have no memory controller"));
         }
-        group
-            .write("cgroup.procs", process.into())
-            .map_err(|error| format!("the server cannot be put into a control group: {error}"))?;
         Ok(group)
+    }
+
+    /// A command for a program that starts in the group: what it reads from files is charged to the group only if it
+    /// was in it then.
+    pub(super) fn command(&self, program: &Path) -> Command {
+        let mut command = Command::new("sh");
+        command
+            .args(["-c", "echo $$ 2>/dev/null > \"$0\"; exec \"$@\""])
+            .arg(self.path.join("cgroup.procs"))
+            .arg(program);
+        command
     }
 
     /// Allows less than is in use; how much was in use and how much is allowed, MiB.
@@ -48,6 +57,9 @@ impl Group {
             .trim()
             .parse()
             .map_err(|_| format!("{} is no number", self.usage))?;
+        if used < MIB {
+            return Err("the server could not be put into the control group".to_owned());
+        }
         // A kernel refuses a limit that it cannot reach by dropping what can be read again.
         let mut why = String::new();
         for percent in [50, 60, 70, 80, 90] {
@@ -68,14 +80,7 @@ impl Group {
 
 impl Drop for Group {
     fn drop(&mut self) {
-        // A group that still has a process in it stays: the server is ended after this, and is asked to leave first.
-        if let Some(parent) = self.path.parent() {
-            let text = std::fs::read_to_string(self.path.join("cgroup.procs")).unwrap_or_default();
-            for process in text.lines() {
-                let leave = OpenOptions::new().write(true).open(parent.join("cgroup.procs"));
-                let _ = leave.and_then(|mut file| file.write_all(process.as_bytes()));
-            }
-        }
+        // What was in it has ended; a group that is not empty stays, under a name that says whose it was.
         let _ = std::fs::remove_dir(&self.path);
     }
 }

@@ -204,7 +204,9 @@ pub fn results(out: &Path, name: &str, plan: &Plan) -> Result<BTreeMap<String, R
 /// The system refused.
 pub fn keep(path: &Path, text: &str) -> Result<(), String> {
     let part = path.with_extension("part");
-    fs::write(&part, text)
+    let folder = path.parent().map_or(Ok(()), fs::create_dir_all);
+    folder
+        .and_then(|()| fs::write(&part, text))
         .and_then(|()| fs::rename(&part, path))
         .map_err(|error| format!("cannot write {}: {error}", path.display()))
 }
