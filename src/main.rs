@@ -3,7 +3,6 @@
 
 mod adapt;
 mod cache;
-mod chart;
 mod cli;
 mod compare;
 mod demo;
@@ -16,10 +15,13 @@ mod plan;
 mod profile;
 mod serve;
 mod site;
+mod study;
+mod tour;
 mod trace;
 mod trial;
 mod tune;
 
+use ::lab::chart;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
@@ -32,6 +34,7 @@ fn main() -> ExitCode {
         // The one command that may end as another program ended.
         cli::Command::Link(flags) => return code(&voice, link::run(&flags, &voice)),
         cli::Command::Cache { what } => cache::run(&what, &voice),
+        cli::Command::Demo(flags) => tour::run(&flags, &voice),
         cli::Command::Fetch(flags) => fetch::run(&flags, &voice),
         cli::Command::Completions(flags) => cli::manual::complete(&flags),
         cli::Command::Man(flags) => cli::manual::write(&flags),
@@ -40,6 +43,7 @@ fn main() -> ExitCode {
         cli::Command::Lab { what } => lab::run(&what, &voice),
         cli::Command::Model(flags) => model::run(&flags, &voice),
         cli::Command::Site { what } => site::run(&what, &voice),
+        cli::Command::Study(flags) => study::run(&flags, &voice),
         cli::Command::Trace(flags) => trace::run(&flags, &voice),
         cli::Command::Compare(flags) => compare::run(&flags, &voice),
         cli::Command::Load(flags) => match &flags.what {

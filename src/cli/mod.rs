@@ -6,6 +6,7 @@ mod behavior;
 pub(crate) mod cache;
 pub(crate) mod compare;
 pub(crate) mod ctl;
+pub(crate) mod demo;
 mod environment;
 mod failure;
 pub(crate) mod fetch;
@@ -17,6 +18,7 @@ pub(crate) mod model;
 pub(crate) mod profile;
 pub(crate) mod serve;
 pub(crate) mod site;
+pub(crate) mod study;
 mod tilde;
 pub(crate) mod trace;
 pub(crate) mod tune;
@@ -96,6 +98,9 @@ pub(crate) enum Command {
         what: cache::Command,
     },
 
+    /// Shows it all on this machine: a site, a server, users, a memory squeeze; ends by itself
+    Demo(demo::Flags),
+
     /// Says what this machine allows
     #[command(arg_required_else_help = true)]
     Lab {
@@ -132,6 +137,9 @@ pub(crate) enum Command {
         #[command(subcommand)]
         what: site::Command,
     },
+
+    /// Reproduces a document: runs its plan, judges its claims, writes a report
+    Study(study::Flags),
 
     /// Asks a server for files as users, clients or a rate of arrivals would, and says how long it took
     Load(Box<load::Flags>),

@@ -4,11 +4,13 @@
 //! leaf: it knows no clock (callers pass time in) and no global randomness (callers pass a seed).
 
 mod bytes;
+mod ranks;
 mod rate;
 mod seed;
 mod time;
 
 pub use bytes::{Bytes, ParseBytesError};
+pub use ranks::ranks;
 pub use rate::{ParseRateError, Rate};
 pub use seed::{Draw, Rng, Seed};
 pub use time::{Duration, Instant, UnixTime};

@@ -6,20 +6,20 @@ use std::fmt::Write;
 
 /// Bars of several series, side by side in each group.
 #[derive(Clone, Debug)]
-pub(crate) struct Bars {
+pub struct Bars {
     /// What is shown, in one line.
-    pub(crate) title: String,
+    pub title: String,
     /// What is counted.
-    pub(crate) label: String,
+    pub label: String,
     /// The groups' names, from left to right.
-    pub(crate) groups: Vec<String>,
+    pub groups: Vec<String>,
     /// Each series' name and its value in every group.
-    pub(crate) series: Vec<(String, Vec<f64>)>,
+    pub series: Vec<(String, Vec<f64>)>,
 }
 
 impl Bars {
     /// The chart alone, for [`super::page`].
-    pub(crate) fn body(&self) -> String {
+    pub fn body(&self) -> String {
         let (right, bottom) = (WIDTH - RIGHT, HEIGHT - BOTTOM);
         let values = self.series.iter().flat_map(|(_, values)| values.iter().copied());
         let y = Ruler::over(values.chain([0.0]), Scale::Linear, bottom, TOP);

@@ -12,16 +12,16 @@ const LEGEND: f64 = 390.0;
 
 /// Shares of a whole.
 #[derive(Clone, Debug)]
-pub(crate) struct Pie {
+pub struct Pie {
     /// What is shown, in one line.
-    pub(crate) title: String,
+    pub title: String,
     /// Each slice's name and size, in any unit; clockwise from the top.
-    pub(crate) slices: Vec<(String, f64)>,
+    pub slices: Vec<(String, f64)>,
 }
 
 impl Pie {
-    /// The pie alone, for [`super::page`].
-    pub(crate) fn body(&self) -> String {
+    /// The pie alone as SVG elements, for [`super::page`].
+    pub fn body(&self) -> String {
         let whole: f64 = self.slices.iter().map(|slice| slice.1.max(0.0)).sum();
         let mut svg = format!(
             "<text class=\"title\" x=\"16\" y=\"24\">{}</text>",

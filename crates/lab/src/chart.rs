@@ -4,9 +4,9 @@
 mod bars;
 mod pie;
 
-use ::model::explain::significant;
-pub(crate) use bars::Bars;
-pub(crate) use pie::Pie;
+pub use bars::Bars;
+use model::explain::significant;
+pub use pie::Pie;
 use std::fmt::Write;
 
 const WIDTH: f64 = 760.0;
@@ -29,7 +29,7 @@ const COLORS: [(&str, &str); 7] = [
 
 /// How an axis is divided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Scale {
+pub enum Scale {
     /// Evenly, from zero.
     Linear,
     /// By powers of ten; only what is above zero can be shown.
@@ -38,16 +38,16 @@ pub(crate) enum Scale {
 
 /// An axis.
 #[derive(Clone, Debug)]
-pub(crate) struct Axis {
+pub struct Axis {
     /// What is counted, with its unit.
-    pub(crate) label: String,
+    pub label: String,
     /// How it is divided.
-    pub(crate) scale: Scale,
+    pub scale: Scale,
 }
 
 impl Axis {
     /// A linear axis.
-    pub(crate) fn linear(label: &str) -> Axis {
+    pub fn linear(label: &str) -> Axis {
         Axis {
             label: label.to_owned(),
             scale: Scale::Linear,
@@ -55,7 +55,7 @@ impl Axis {
     }
 
     /// A logarithmic axis.
-    pub(crate) fn logarithmic(label: &str) -> Axis {
+    pub fn logarithmic(label: &str) -> Axis {
         Axis {
             label: label.to_owned(),
             scale: Scale::Logarithmic,
@@ -65,7 +65,7 @@ impl Axis {
 
 /// How a series is drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Stroke {
+pub enum Stroke {
     /// A line.
     Solid,
     /// A line with gaps: bounds, and what is compared with.
@@ -80,36 +80,36 @@ pub(crate) enum Stroke {
 
 /// Points of one kind.
 #[derive(Clone, Debug)]
-pub(crate) struct Series {
+pub struct Series {
     /// Its words in the legend.
-    pub(crate) name: String,
+    pub name: String,
     /// How it is drawn.
-    pub(crate) stroke: Stroke,
+    pub stroke: Stroke,
     /// The points, in order of x.
-    pub(crate) points: Vec<(f64, f64)>,
+    pub points: Vec<(f64, f64)>,
 }
 
 /// A chart.
 #[derive(Clone, Debug)]
-pub(crate) struct Chart {
+pub struct Chart {
     /// What is shown, in one line.
-    pub(crate) title: String,
+    pub title: String,
     /// Across.
-    pub(crate) x: Axis,
+    pub x: Axis,
     /// Up.
-    pub(crate) y: Axis,
+    pub y: Axis,
     /// What is drawn, the first below the others.
-    pub(crate) series: Vec<Series>,
+    pub series: Vec<Series>,
 }
 
 /// One document with the charts below each other.
-pub(crate) fn document(charts: &[Chart]) -> String {
+pub fn document(charts: &[Chart]) -> String {
     let bodies: Vec<String> = charts.iter().map(Chart::body).collect();
     page(&bodies)
 }
 
 /// One document with what [`Chart::body`] and [`Bars::body`] drew, below each other.
-pub(crate) fn page(bodies: &[String]) -> String {
+pub fn page(bodies: &[String]) -> String {
     let height = HEIGHT * bodies.len() as f64;
     let mut style = String::from(
         "text{font:13px system-ui,sans-serif;fill:var(--ink)}.title{font-weight:600;font-size:15px}\
@@ -236,7 +236,7 @@ fn round_up(value: f64) -> f64 {
 
 impl Chart {
     /// The chart alone, for [`page`].
-    pub(crate) fn body(&self) -> String {
+    pub fn body(&self) -> String {
         let all = || {
             self.series
                 .iter()

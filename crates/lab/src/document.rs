@@ -1,0 +1,276 @@
+//! What the five documents printed: their tables and the claims made of them, embedded. Decides how they are read;
+//! numbers that were recalled and not verified keep that mark.
+
+use crate::observation::{Labels, Observation, World};
+use crate::plan::{Table, fill};
+use serde::Deserialize;
+use std::collections::BTreeMap;
+
+macro_rules! files {
+    ($($name:literal),* $(,)?) => {
+        &[$(($name, include_str!(concat!("../documents/", $name)))),*]
+    };
+}
+
+const FILES: &[(&str, &str)] = files![
+    "barford_table2.csv",
+    "barford_table3.csv",
+    "barford_table4.csv",
+    "barford_table5.csv",
+    "barford_table6.csv",
+    "barford_table7.csv",
+    "heidemann_table1.csv",
+    "jaws_whitebox.csv",
+    "model_table1.csv",
+    "model_table2.csv",
+    "model_table3.csv",
+    "model_table4.csv",
+    "model_table5.csv",
+    "w3c_compression_modem.csv",
+    "w3c_table10.csv",
+    "w3c_table11.csv",
+    "w3c_table3.csv",
+    "w3c_table4.csv",
+    "w3c_table5.csv",
+    "w3c_table6.csv",
+    "w3c_table7.csv",
+    "w3c_table8.csv",
+    "w3c_table9.csv",
+];
+
+/// What the source of a number ends with that was recalled and not verified, so that it is told wherever it is shown.
+pub const RECALLED: &str = ", recalled";
+
+/// A statement of a document that can be checked.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Stated {
+    /// Its number: `bc-01`.
+    pub id: String,
+    /// Number of the document.
+    pub doc: String,
+    /// What is claimed.
+    pub claim: String,
+    /// What in the document supports it, and how it is to be checked.
+    pub check: String,
+    /// How the wording came down to us.
+    pub provenance: String,
+}
+
+#[derive(Deserialize)]
+struct List {
+    claim: Vec<Stated>,
+}
+
+/// All claims, in the order of the documents.
+pub fn claims() -> Vec<Stated> {
+    let list: Result<List, _> = toml::from_str(include_str!("../documents/claims.toml"));
+    // It is embedded, and a test reads it.
+    list.expect("the list of claims").claim
+}
+
+/// A file of numbers.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Numbers {
+    /// What is said above them: `source`, `units`, `provenance`, `note`.
+    pub about: BTreeMap<String, String>,
+    /// The names of the columns.
+    pub columns: Vec<String>,
+    /// The rows, by column.
+    pub rows: Vec<Labels>,
+}
+
+/// Reads an embedded table.
+///
+/// # Errors
+/// There is no file of that name.
+pub fn table(file: &str) -> Result<Numbers, String> {
+    let (_, text) = FILES
+        .iter()
+        .find(|(name, _)| *name == file)
+        .ok_or_else(|| format!("there is no document table `{file}`"))?;
+    Ok(read(text))
+}
+
+fn read(text: &str) -> Numbers {
+    let mut about = BTreeMap::new();
+    let mut lines = Vec::new();
+    for line in text.lines().filter(|line| !line.is_empty()) {
+        match line.strip_prefix("# ") {
+            Some(comment) => {
+                let (key, value) = comment.split_once(": ").unwrap_or(("note", comment));
+                about.insert(key.to_owned(), value.to_owned());
+            }
+            None => lines.push(fields(line)),
+        }
+    }
+    let mut lines = lines.into_iter();
+    let columns = lines.next().unwrap_or_default();
+    let rows = lines
+        .map(|fields| columns.iter().cloned().zip(fields).collect())
+        .collect();
+    Numbers { about, columns, rows }
+}
+
+/// The fields of a line; a field in double quotes may hold commas.
+fn fields(line: &str) -> Vec<String> {
+    let mut fields = vec![String::new()];
+    let mut quoted = false;
+    for c in line.chars() {
+        match c {
+            '"' => quoted = !quoted,
+            ',' if !quoted => fields.push(String::new()),
+            // There is always a last one.
+            c => {
+                if let Some(last) = fields.last_mut() {
+                    last.push(c);
+                }
+            }
+        }
+    }
+    fields
+}
+
+/// A number of a table with where it stands.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Cell {
+    /// What stands at the left.
+    pub row: Vec<String>,
+    /// What stands above.
+    pub column: String,
+    /// As printed.
+    pub printed: String,
+    /// Which measure it is.
+    pub measure: String,
+    /// Of what.
+    pub labels: Labels,
+    /// How it came down to us.
+    pub provenance: String,
+}
+
+/// The cells of a table as a plan describes it.
+///
+/// # Errors
+/// There is no file of that name, or no such column in it.
+pub fn cells(table: &Table, words: &BTreeMap<String, String>) -> Result<Vec<Cell>, String> {
+    let numbers = self::table(&table.file)?;
+    let named = table.rows.iter().chain(&table.columns).chain(&table.values);
+    if let Some(missing) = named
+        .chain(&table.value)
+        .find(|name| !numbers.columns.contains(name))
+    {
+        return Err(format!("{} has no column `{missing}`", table.file));
+    }
+    let mut cells = Vec::new();
+    for row in &numbers.rows {
+        let ours: Labels = row
+            .iter()
+            .map(|(name, value)| (name.clone(), words.get(value).unwrap_or(value).clone()))
+            .collect();
+        let labels: Labels = table
+            .labels
+            .iter()
+            .map(|(name, template)| (name.clone(), fill(template, &ours)))
+            .collect();
+        let above: Vec<&str> = table.columns.iter().map(|name| row[name].as_str()).collect();
+        let mut push = |value: &str, name: Option<&str>, measure: String| {
+            let mut column = above.clone();
+            column.extend(name);
+            cells.push(Cell {
+                row: table.rows.iter().map(|name| row[name].clone()).collect(),
+                column: column.join(" "),
+                printed: value.to_owned(),
+                measure,
+                labels: labels.clone(),
+                provenance: row.get("provenance").cloned().unwrap_or_default(),
+            });
+        };
+        for name in &table.values {
+            push(&row[name], Some(name), name.clone());
+        }
+        if let Some(column) = &table.value {
+            let measure = fill(table.measure.as_deref().unwrap_or("value"), &ours);
+            push(&row[column], None, measure);
+        }
+    }
+    Ok(cells)
+}
+
+impl Cell {
+    /// Whether nobody has seen the number in a copy of the document.
+    pub fn is_unverified(&self) -> bool {
+        self.provenance.contains("unverified")
+    }
+
+    /// The number, for rules.
+    pub fn observation(&self, table: &Table) -> Option<Observation> {
+        Some(Observation {
+            world: World::Published,
+            measure: self.measure.clone(),
+            labels: self.labels.clone(),
+            value: self.printed.parse().ok()?,
+            source: format!(
+                "table {}{}",
+                table.number,
+                if self.is_unverified() { RECALLED } else { "" }
+            ),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_file_has_rows_as_long_as_its_head_and_says_where_it_is_from() {
+        for (name, text) in FILES {
+            let numbers = read(text);
+            assert!(
+                numbers.about.contains_key("source") && !numbers.rows.is_empty(),
+                "{name}"
+            );
+            for row in &numbers.rows {
+                assert_eq!(row.len(), numbers.columns.len(), "{name}: {row:?}");
+            }
+        }
+        assert_eq!(claims().len(), 41);
+    }
+
+    #[test]
+    fn fields_in_quotes_hold_commas() {
+        assert_eq!(fields("a,\"b,c\",d"), ["a", "b,c", "d"]);
+    }
+
+    #[test]
+    fn long_and_wide_tables_give_the_same_kind_of_cell() {
+        let words = [("HTTP/1.0".to_owned(), "http10".to_owned())].into();
+        let table = |file: &str, text: &str| -> Table {
+            toml::from_str(&format!("file='{file}'\nnumber='1'\ntitle='t'\n{text}")).expect("a table")
+        };
+        let long = table(
+            "barford_table2.csv",
+            "rows=['ue']\ncolumns=['protocol']\nvalue='value'\nmeasure='{quantity}'\nlabels={mode='{protocol}',users='{ue}'}",
+        );
+        let cells_of = cells(&long, &words).expect("cells");
+        let one = &cells_of[0];
+        assert_eq!(
+            (one.measure.as_str(), one.printed.as_str()),
+            ("data_packets", "0.107")
+        );
+        assert_eq!(one.labels["mode"], "http10");
+        assert_eq!(one.observation(&long).expect("a number").labels["users"], "40");
+        let wide = table(
+            "w3c_table4.csv",
+            "rows=['client_mode','test']\nvalues=['packets','bytes']\nlabels={mode='{client_mode}'}",
+        );
+        let cells_of = cells(&wide, &words).expect("cells");
+        assert_eq!(
+            (cells_of[1].column.as_str(), cells_of[1].printed.as_str()),
+            ("bytes", "216289")
+        );
+        assert!(cells_of[1].is_unverified());
+        let error = cells(&table("w3c_table4.csv", "rows=['nothing']"), &words).expect_err("no such column");
+        assert!(error.contains("`nothing`"), "{error}");
+    }
+}

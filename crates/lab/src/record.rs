@@ -1,0 +1,321 @@
+//! A result file: a line that says what was run, on what, and how that ended, then the lines it printed, as they came.
+//! Decides the format and what may be used again; touches no file itself.
+
+use crate::observation::{Labels, Observation, World};
+use crate::plan::{Plan, Read};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// The version of the format.
+pub const VERSION: u32 = 1;
+
+/// How a run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Status {
+    /// Its numbers can be used.
+    Done,
+    /// Something it needs is not here.
+    NotRun,
+    /// A program failed.
+    Failed,
+    /// It ran, and says itself that it cannot be trusted, or the machine was disturbed.
+    Invalid,
+}
+
+impl Status {
+    /// In words.
+    pub fn name(self) -> &'static str {
+        match self {
+            Status::Done => "done",
+            Status::NotRun => "not run",
+            Status::Failed => "failed",
+            Status::Invalid => "invalid",
+        }
+    }
+}
+
+/// What else the machine did meanwhile.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Disturbance {
+    /// Share of all processor time that the host took away, percent.
+    pub steal_pct: f64,
+    /// Share of the time in which something waited for a processor, percent; none if the kernel does not say.
+    pub cpu_pressure_pct: Option<f64>,
+}
+
+/// Steal above this makes a run of the live machine invalid, percent.
+pub const STEAL_MAX_PCT: f64 = 5.0;
+
+/// The first line of a result file.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Head {
+    /// `weir-study`.
+    pub format: String,
+    /// [`VERSION`].
+    pub version: u32,
+    /// The study's name.
+    pub study: String,
+    /// The arm's name.
+    pub name: String,
+    /// The arm with its parameters.
+    pub run: String,
+    /// Its parameters.
+    pub parameters: Labels,
+    /// Which repetition, from 0.
+    pub repetition: u32,
+    /// `quick`, `full` or `paper`.
+    pub size: String,
+    /// What its numbers are.
+    pub world: World,
+    /// The seed that `{seed}` stood for.
+    pub seed: u64,
+    /// Digest of the plan.
+    pub plan: String,
+    /// Digest of what decides this result: commands, version of the program. A result with another is not used.
+    pub arm: String,
+    /// The commands as they were run.
+    pub commands: Vec<Vec<String>>,
+    /// How it ended.
+    pub status: Status,
+    /// Why, unless it is done.
+    pub reason: String,
+    /// Tries before this one that were invalid.
+    pub excluded: u32,
+    /// When it began, in seconds since 1970.
+    pub began: u64,
+    /// How long it took, seconds.
+    pub seconds: f64,
+    /// The program and its version.
+    pub program: String,
+    /// The kernel.
+    pub kernel: String,
+    /// The processor.
+    pub processor: String,
+    /// The clock that times came from.
+    pub clock: String,
+    /// What else the machine did.
+    pub disturbance: Disturbance,
+}
+
+/// A result file.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Record {
+    /// What was run.
+    pub head: Head,
+    /// What it printed.
+    pub lines: Vec<Value>,
+}
+
+impl Record {
+    /// As a file.
+    pub fn text(&self) -> String {
+        // A head of strings and numbers always has a JSON form.
+        let mut text = serde_json::to_string(&self.head).expect("a head is JSON");
+        text.push('\n');
+        for line in &self.lines {
+            text.push_str(&line.to_string());
+            text.push('\n');
+        }
+        text
+    }
+
+    /// From a file.
+    ///
+    /// # Errors
+    /// It is not a result of this version, or it was cut short.
+    pub fn parse(text: &str) -> Result<Record, String> {
+        let (first, rest) = text.split_once('\n').ok_or("it was cut short")?;
+        let head: Head = serde_json::from_str(first).map_err(|error| format!("line 1: {error}"))?;
+        if head.format != "weir-study" || head.version != VERSION {
+            return Err(format!(
+                "it is {} {}, not weir-study {VERSION}",
+                head.format, head.version
+            ));
+        }
+        let mut lines = Vec::new();
+        for (number, line) in rest.lines().enumerate() {
+            lines.push(serde_json::from_str(line).map_err(|error| format!("line {}: {error}", number + 2))?);
+        }
+        Ok(Record { head, lines })
+    }
+
+    /// What the plan reads from it, under the name of its file.
+    pub fn observations(&self, plan: &Plan, name: &str) -> Vec<Observation> {
+        if self.head.status != Status::Done {
+            return Vec::new();
+        }
+        let arm = plan.arms.iter().find(|arm| arm.name == self.head.name);
+        let Some(arm) = arm else { return Vec::new() };
+        let mut found = Vec::new();
+        for read in &arm.read {
+            for line in &self.lines {
+                if read
+                    .event
+                    .as_ref()
+                    .is_some_and(|event| line["event"].as_str() != Some(event))
+                {
+                    continue;
+                }
+                let one = core::slice::from_ref(line);
+                let rows = match &read.rows {
+                    Some(pointer) => line
+                        .pointer(pointer)
+                        .and_then(Value::as_array)
+                        .map_or(&[][..], Vec::as_slice),
+                    None => one,
+                };
+                for row in rows {
+                    let mut labels = arm.labels.clone();
+                    labels.extend(self.head.parameters.clone());
+                    read_row(read, row, labels, self.head.world, name, plan, &mut found);
+                }
+            }
+        }
+        found
+    }
+}
+
+fn read_row(
+    read: &Read,
+    row: &Value,
+    mut labels: Labels,
+    world: World,
+    name: &str,
+    plan: &Plan,
+    found: &mut Vec<Observation>,
+) {
+    labels.extend(read.set.clone());
+    for (label, pointer) in &read.labels {
+        let text = match row.pointer(pointer) {
+            Some(Value::String(text)) => text.clone(),
+            Some(Value::Number(number)) => number.to_string(),
+            Some(Value::Bool(yes)) => yes.to_string(),
+            _ => return,
+        };
+        labels.insert(label.clone(), plan.words.get(&text).cloned().unwrap_or(text));
+    }
+    for (measure, places) in &read.values {
+        let parts: Option<Vec<f64>> = places.split(" + ").map(|place| part(row, place)).collect();
+        if let Some(parts) = parts {
+            found.push(Observation {
+                world: read.world.unwrap_or(world),
+                measure: measure.clone(),
+                labels: labels.clone(),
+                value: parts.iter().sum(),
+                source: name.to_owned(),
+            });
+        }
+    }
+}
+
+/// The number a pointer leads to, multiplied by a number and divided by another pointer's if the plan says so:
+/// `/latency * 1000 / /files`.
+fn part(row: &Value, place: &str) -> Option<f64> {
+    let (place, divisor) = match place.split_once(" / ") {
+        Some((place, pointer)) => (place, row.pointer(pointer.trim())?.as_f64()?),
+        None => (place, 1.0),
+    };
+    let (pointer, factor) = match place.split_once(" * ") {
+        Some((pointer, factor)) => (pointer, factor.trim().parse().ok()?),
+        None => (place, 1.0),
+    };
+    Some(row.pointer(pointer.trim())?.as_f64()? * factor / divisor)
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    pub(crate) fn head(run: &str, status: Status) -> Head {
+        Head {
+            format: "weir-study".to_owned(),
+            version: VERSION,
+            study: "s".to_owned(),
+            name: run.split_once("-users=").map_or(run, |(name, _)| name).to_owned(),
+            run: run.to_owned(),
+            parameters: [("users".to_owned(), "40".to_owned())].into(),
+            repetition: 0,
+            size: "quick".to_owned(),
+            world: World::Measured,
+            seed: 1,
+            plan: String::new(),
+            arm: String::new(),
+            commands: Vec::new(),
+            status,
+            reason: String::new(),
+            excluded: 0,
+            began: 0,
+            seconds: 1.0,
+            program: String::new(),
+            kernel: String::new(),
+            processor: String::new(),
+            clock: String::new(),
+            disturbance: Disturbance::default(),
+        }
+    }
+
+    const PLAN: &str = r#"
+document = "000"
+title = "t"
+question = "q"
+prediction = "p"
+words = { "Pipelined" = "pipelined" }
+[[arm]]
+name = "load"
+world = "measured"
+over = { users = ["40"] }
+labels = { server = "weir" }
+repetitions = { quick = 1, full = 1, paper = 1 }
+seconds = { quick = 1, full = 1, paper = 1 }
+run = [["load", "{users}"]]
+read = [
+  { event = "result", labels = { mode = "/mode" }, values = { latency_ms = "/latency * 1000", sum = "/latency * 4 / /more + /more" } },
+  { rows = "/tables/0/rows", world = "model", set = { kind = "row" }, labels = { entry = "/0" }, values = { entry = "/1" } },
+]
+"#;
+
+    #[test]
+    fn what_is_written_is_read_and_what_was_cut_is_refused() {
+        let record = Record {
+            head: head("load-users=40", Status::Done),
+            lines: vec![serde_json::json!({"a": 1})],
+        };
+        let text = record.text();
+        assert_eq!(Record::parse(&text), Ok(record));
+        for cut in [10, text.len() - 4] {
+            assert!(Record::parse(&text[..cut]).is_err(), "{cut}");
+        }
+        assert!(Record::parse(&text.replace("weir-study", "other")).is_err());
+    }
+
+    #[test]
+    fn values_are_found_by_pointer_with_labels_of_arm_parameters_and_line() {
+        let plan = Plan::parse("p", PLAN).expect("a plan");
+        let lines = vec![
+            serde_json::json!({"event": "result", "mode": "Pipelined", "latency": 0.25, "more": 2}),
+            serde_json::json!({"event": "other", "mode": "x", "latency": 9}),
+            serde_json::json!({"tables": [{"rows": [["K", 2.05], ["L", null]]}]}),
+        ];
+        let mut record = Record {
+            head: head("load-users=40", Status::Done),
+            lines,
+        };
+        let found = record.observations(&plan, "file");
+        assert_eq!(found.len(), 3, "{found:?}");
+        assert_eq!((found[1].measure.as_str(), found[1].value), ("sum", 2.5));
+        assert_eq!((found[0].measure.as_str(), found[0].value), ("latency_ms", 250.0));
+        let labels: Vec<(&str, &str)> = found[0]
+            .labels
+            .iter()
+            .map(|(a, b)| (a.as_str(), b.as_str()))
+            .collect();
+        assert_eq!(
+            labels,
+            [("mode", "pipelined"), ("server", "weir"), ("users", "40")]
+        );
+        assert_eq!((found[2].world, found[2].value), (World::Model, 2.05));
+        record.head.status = Status::Invalid;
+        assert!(record.observations(&plan, "file").is_empty());
+    }
+}

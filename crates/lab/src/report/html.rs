@@ -1,0 +1,366 @@
+//! The report as one page: no network, no script, light and dark, for a phone and for paper. The front of it is the
+//! ledger and the pictures; each study follows with its tables, runs and plan. Every number of ours links to its run,
+//! every run to its raw result and its plan.
+
+use super::table::{Ours, layout};
+use super::{Material, picture, tally};
+use crate::document::RECALLED;
+use crate::ledger::{Entry, Study, Verdict, counts};
+use crate::observation::World;
+use crate::rule::short;
+use std::fmt::Write;
+
+const STYLE: &str = include_str!("style.css");
+
+/// The page.
+pub fn page(material: &Material<'_>) -> String {
+    let mut html = format!(
+        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" \
+         content=\"width=device-width,initial-scale=1\"><title>Five documents, 41 claims</title>\n<style>{STYLE}</style></head>\n\
+         <body><main>\n<h1>Five documents, 41 claims</h1>\n<p class=\"lead\">What was published, what a simulation of then \
+         says, what this machine measures today, what the formulas give. A verdict is what the claim's own rule comes to \
+         for the numbers of the result files.</p>\n<p class=\"small\">{} · {}{}</p>\n",
+        escape(material.program),
+        escape(material.date),
+        machine(material)
+    );
+    // Writing to a String cannot fail, here and below.
+    html.push_str("<ul class=\"counts\">");
+    for (verdict, count) in counts(material.ledger) {
+        let _ = write!(
+            html,
+            "<li class=\"{}\"><b>{count}</b> {}</li>",
+            class(verdict),
+            verdict.name()
+        );
+    }
+    html.push_str("</ul>\n<nav>");
+    for study in material.studies {
+        let _ = write!(
+            html,
+            "<a href=\"#{}\">{} ({})</a> ",
+            study.name, study.name, study.plan.document
+        );
+    }
+    html.push_str("</nav>\n");
+    gallery(&mut html, material);
+    ledger(&mut html, material.ledger);
+    for study in material.studies {
+        section(&mut html, study);
+    }
+    html.push_str("</main></body></html>\n");
+    html
+}
+
+fn machine(material: &Material<'_>) -> String {
+    let head = material
+        .studies
+        .iter()
+        .find_map(|study| study.records.values().next())
+        .map(|record| &record.head);
+    head.map_or(String::new(), |head| {
+        format!(
+            " · {} · {} · size: {}",
+            escape(&head.processor),
+            escape(&head.kernel),
+            escape(&head.size)
+        )
+    })
+}
+
+fn gallery(html: &mut String, material: &Material<'_>) {
+    let front = material
+        .studies
+        .iter()
+        .flat_map(|study| study.plan.pictures.iter().map(move |one| (study, one)))
+        .filter(|(_, one)| one.front);
+    html.push_str("<section class=\"gallery\">\n");
+    for (study, one) in front.take(6) {
+        figure(html, study, one);
+    }
+    html.push_str("</section>\n");
+}
+
+fn figure(html: &mut String, study: &Study, one: &crate::plan::Picture) {
+    let title = escape(&one.title);
+    let place = if one.figure.is_empty() {
+        String::new()
+    } else {
+        format!(" · figure {}", escape(&one.figure))
+    };
+    match picture::draw(study, one) {
+        Some((svg, worlds)) => {
+            let worlds: Vec<String> = worlds
+                .iter()
+                .map(|world| format!("<span class=\"w {0}\">{0}</span>", world.name()))
+                .collect();
+            let _ = writeln!(
+                html,
+                "<figure><figcaption><b>{title}</b> {} <a class=\"small\" href=\"#{}\">document \
+                 {}{place}</a></figcaption>{svg}</figure>",
+                worlds.join(" "),
+                study.name,
+                escape(&study.plan.document)
+            );
+        }
+        None => {
+            let _ = writeln!(
+                html,
+                "<figure><figcaption><b>{title}</b> <a class=\"small\" href=\"#{}\">document {}{place}</a></figcaption>\
+                 <p class=\"empty\">Nothing to draw yet: none of its runs is there.</p></figure>",
+                study.name,
+                escape(&study.plan.document)
+            );
+        }
+    }
+}
+
+fn ledger(html: &mut String, ledger: &[Entry]) {
+    html.push_str(
+        "<section><h2 id=\"ledger\">The ledger</h2>\n<table class=\"ledger\"><thead><tr><th>Claim<th>Published\
+         <th>Simulated<th>Measured<th>Model<th>Verdict</tr></thead>\n",
+    );
+    for entry in ledger {
+        let _ = write!(
+            html,
+            "<tbody id=\"{0}\"><tr><td class=\"says\"><a href=\"#{0}\">{0}</a> {1}",
+            escape(&entry.id),
+            escape(&entry.claim)
+        );
+        if !entry.shows.is_empty() {
+            let _ = write!(
+                html,
+                "<span class=\"shows\">numbers: {}</span>",
+                escape(&entry.shows)
+            );
+        }
+        html.push_str("</td>");
+        for world in World::ALL {
+            let none = if entry.views.contains_key(&world) {
+                ""
+            } else {
+                " none"
+            };
+            let _ = write!(html, "<td class=\"n{none}\" data-w=\"{}\">", world.name());
+            match entry.views.get(&world) {
+                Some(view) => {
+                    let mark = match view.holds {
+                        Some(true) => "holds",
+                        Some(false) => "fails",
+                        None => "open",
+                    };
+                    let target = view.sources.first().map(|source| anchor(entry, source));
+                    let value = escape(&view.value);
+                    let title = escape(&view.rules.join("; "));
+                    let _ = match target {
+                        Some(target) => write!(
+                            html,
+                            "<a class=\"{mark}\" href=\"#{target}\" title=\"{title}\">{value}</a>"
+                        ),
+                        None => write!(html, "<span class=\"{mark}\" title=\"{title}\">{value}</span>"),
+                    };
+                }
+                None => html.push('–'),
+            }
+            html.push_str("</td>");
+        }
+        let _ = write!(
+            html,
+            "<td class=\"v\"><span class=\"verdict {}\">{}</span></td></tr>\n<tr class=\"why\"><td colspan=\"6\">{}",
+            class(entry.verdict),
+            entry.verdict.name(),
+            escape(&entry.reason)
+        );
+        let _ = write!(
+            html,
+            "<details><summary>how it is judged</summary><p>In the document: {}</p>",
+            escape(&entry.check)
+        );
+        for rule in &entry.rules {
+            let _ = write!(html, "<p><code>{}</code></p>", escape(rule));
+        }
+        for (world, view) in &entry.views {
+            let _ = write!(
+                html,
+                "<p><span class=\"w {0}\">{0}</span> {1}</p>",
+                world.name(),
+                escape(&view.rules.join("; "))
+            );
+        }
+        if let Some(study) = &entry.study {
+            let _ = write!(html, "<p><a href=\"#plan-{study}\">the plan</a></p>");
+        }
+        html.push_str("</details></td></tr></tbody>\n");
+    }
+    html.push_str("</table></section>\n");
+}
+
+/// Where a source of a claim's numbers stands on the page.
+fn anchor(entry: &Entry, source: &str) -> String {
+    let source = source.strip_suffix(RECALLED).unwrap_or(source);
+    match (&entry.study, source.strip_prefix("table ")) {
+        (Some(study), Some(number)) => format!("{study}-table-{}", slug(number)),
+        _ => slug(source),
+    }
+}
+
+fn section(html: &mut String, study: &Study) {
+    let plan = &study.plan;
+    let _ = writeln!(
+        html,
+        "<section><h2 id=\"{}\">{}</h2>\n<p>{}</p><p><b>Prediction.</b> {}</p><p class=\"small\">{}</p>",
+        study.name,
+        escape(&plan.title),
+        escape(&plan.question),
+        escape(&plan.prediction),
+        tally(study)
+    );
+    if !plan.gaps.is_empty() {
+        html.push_str("<ul class=\"gaps\">");
+        for gap in &plan.gaps {
+            let _ = write!(html, "<li>{}</li>", escape(gap));
+        }
+        html.push_str("</ul>\n");
+    }
+    if !plan.pictures.is_empty() {
+        html.push_str("<div class=\"gallery\">\n");
+        for one in plan.pictures.iter().filter(|one| !one.front) {
+            figure(html, study, one);
+        }
+        html.push_str("</div>\n");
+    }
+    for table in &plan.tables {
+        printed(html, study, table);
+    }
+    runs(html, study);
+    let _ = writeln!(
+        html,
+        "<details class=\"plan\" id=\"plan-{}\"><summary>The plan, experiments/{}.toml</summary><pre>{}</pre></details></section>",
+        study.name,
+        study.name,
+        escape(&study.text)
+    );
+}
+
+fn printed(html: &mut String, study: &Study, table: &crate::plan::Table) {
+    let laid = layout(study, table);
+    let _ = writeln!(
+        html,
+        "<h3 id=\"{}-table-{}\">Table {}: {}</h3>",
+        study.name,
+        slug(&table.number),
+        escape(&table.number),
+        escape(&table.title)
+    );
+    if !laid.has_ours() {
+        html.push_str("<p class=\"small\">As printed; nothing of ours beside it yet.</p>");
+    }
+    html.push_str("<div class=\"wide\"><table><thead><tr>");
+    for head in &laid.heads {
+        let _ = write!(html, "<th class=\"l\">{}", escape(head));
+    }
+    for column in &laid.columns {
+        let _ = write!(html, "<th>{}", escape(&column.replace('_', " ")));
+    }
+    html.push_str("</tr></thead><tbody>\n");
+    for (row, places) in &laid.rows {
+        html.push_str("<tr>");
+        for word in row {
+            let _ = write!(html, "<th class=\"l\">{}", escape(&word.replace('_', " ")));
+        }
+        for place in places {
+            html.push_str("<td class=\"n\">");
+            if let Some(place) = place {
+                let kind = if place.is_unverified {
+                    "printed recalled"
+                } else {
+                    "printed"
+                };
+                let _ = write!(html, "<span class=\"{kind}\">{}</span>", escape(&place.printed));
+                for ours in &place.ours {
+                    number(html, ours);
+                }
+            }
+            html.push_str("</td>");
+        }
+        html.push_str("</tr>\n");
+    }
+    html.push_str("</tbody></table></div><p class=\"notes\">");
+    let notes: Vec<String> = laid.notes.iter().map(|note| escape(note)).collect();
+    html.push_str(&notes.join("<br>"));
+    html.push_str("</p>\n");
+}
+
+fn number(html: &mut String, ours: &Ours) {
+    let mut title = format!("{}, {} run(s)", ours.world.name(), ours.repetitions);
+    if let Some((low, high)) = ours.interval {
+        let _ = write!(title, ", 95 % interval {} to {}", short(low), short(high));
+    }
+    let _ = write!(
+        html,
+        "<a class=\"ours w {}\" href=\"#{}\" title=\"{}\">{}</a>",
+        ours.world.name(),
+        slug(&ours.source),
+        escape(&title),
+        short(ours.value)
+    );
+}
+
+fn runs(html: &mut String, study: &Study) {
+    let _ = writeln!(
+        html,
+        "<details class=\"runs\"><summary>{} runs, each with its command and raw result</summary><div class=\"wide\"><table><thead><tr>\
+         <th class=\"l\">Run<th>Repetition<th class=\"l\">Ended<th>Seconds<th>Steal %<th class=\"l\">Commands</tr></thead><tbody>",
+        study.records.len()
+    );
+    for (file, record) in &study.records {
+        let head = &record.head;
+        let commands: Vec<String> = head
+            .commands
+            .iter()
+            .map(|words| format!("<code>{}</code>", escape(&words.join(" "))))
+            .collect();
+        let why = if head.reason.is_empty() {
+            String::new()
+        } else {
+            format!(": {}", escape(&head.reason))
+        };
+        let _ = writeln!(
+            html,
+            "<tr id=\"{}\"><td class=\"l\"><a href=\"{}\">{}</a><td class=\"n\">{}<td class=\"l\">{}{why}<td class=\"n\">{:.1}\
+             <td class=\"n\">{:.1}<td class=\"l\">{}</tr>",
+            slug(file),
+            escape(file),
+            escape(&head.run),
+            head.repetition,
+            head.status.name(),
+            head.seconds,
+            head.disturbance.steal_pct,
+            commands.join("<br>")
+        );
+    }
+    html.push_str("</tbody></table></div></details>\n");
+}
+
+fn class(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Reproduced => "yes",
+        Verdict::SimulatedOnly => "then",
+        Verdict::NotReproduced => "no",
+        Verdict::NotTestable => "cannot",
+        Verdict::NotJudged => "open",
+    }
+}
+
+fn slug(text: &str) -> String {
+    text.chars()
+        .map(|c| if c.is_ascii_alphanumeric() { c } else { '-' })
+        .collect()
+}
+
+fn escape(text: &str) -> String {
+    text.replace('&', "&amp;")
+        .replace('<', "&lt;")
+        .replace('>', "&gt;")
+        .replace('"', "&quot;")
+}

@@ -1,0 +1,120 @@
+//! The report of a small study: what must stand where.
+
+use super::*;
+use crate::ledger::ledger;
+use crate::observation::World;
+use crate::plan::Plan;
+use crate::record::Record;
+use crate::record::tests::head;
+use std::collections::BTreeMap;
+
+const PLAN: &str = r#"
+document = "003"
+title = "Small <study>"
+question = "q"
+prediction = "p"
+gaps = ["something is missing"]
+words = { "HTTP/1.0" = "http10", "HTTP/1.1-pipelined" = "pipelined" }
+[[arm]]
+name = "live"
+world = "measured"
+repetitions = { quick = 1, full = 1, paper = 1 }
+seconds = { quick = 1, full = 1, paper = 1 }
+run = [["x"]]
+read = [{ labels = { mode = "/mode", users = "/users" }, values = { packets = "/packets" }, set = { test = "first_time" } }]
+[[table]]
+file = "w3c_table5.csv"
+number = "5"
+title = "Apache"
+rows = ["client_mode", "test"]
+values = ["packets"]
+labels = { mode = "{client_mode}", test = "{test}" }
+beside = { measured = { users = "40" } }
+[[claim]]
+id = "w3-01"
+rules = ["packets{mode=http10,test=first_time} / packets{mode=pipelined,test=first_time} >= 2"]
+shows = "packets of 1.0 for each of 1.1"
+[[picture]]
+title = "Packets"
+worlds = ["simulated", "measured"]
+measure = "packets"
+x = "users"
+series = "mode"
+front = true
+"#;
+
+fn study() -> Study {
+    let plan = Plan::parse("p", PLAN).expect("a plan");
+    let mut records = BTreeMap::new();
+    for (number, factor) in [1.0, 2.0, 3.0].into_iter().enumerate() {
+        let mut head = head("live", Status::Done);
+        head.parameters.clear();
+        let lines = vec![
+            serde_json::json!({"mode": "http10", "users": 40, "packets": 100.0 * factor}),
+            serde_json::json!({"mode": "pipelined", "users": 40, "packets": 50.0}),
+        ];
+        records.insert(
+            format!("results/small/live.{number}.jsonl"),
+            Record { head, lines },
+        );
+    }
+    Study::new("small", PLAN, plan, records).expect("a study")
+}
+
+#[test]
+fn the_page_has_printed_numbers_ours_links_and_nothing_from_outside() {
+    let studies = [study()];
+    let ledger = ledger(&studies);
+    let material = Material {
+        studies: &studies,
+        ledger: &ledger,
+        program: "weir 0",
+        date: "today",
+    };
+    let page = page(&material);
+    for part in [
+        "<span class=\"printed recalled\">489.4</span>",
+        ">200</a>",
+        "95 % interval 100 to 300",
+        "href=\"#results-small-live-0-jsonl\"",
+        "id=\"results-small-live-0-jsonl\"",
+        "href=\"results/small/live.0.jsonl\"",
+        "Small &lt;study&gt;",
+        "something is missing",
+        "<svg",
+        "verdict yes",
+        "id=\"plan-small\"",
+    ] {
+        assert!(page.contains(part), "{part}");
+    }
+    for outside in ["src=\"http", "href=\"http", "url(", "<script", "@import"] {
+        assert!(!page.contains(outside), "{outside}");
+    }
+    let entry = ledger.iter().find(|entry| entry.id == "w3-01").expect("it");
+    assert_eq!(entry.views[&World::Measured].value, "4");
+    // 489.4 packets against 175.8.
+    assert_eq!(entry.views[&World::Published].value, "2.784 (recalled)");
+    let text = text(&material);
+    assert!(
+        text.contains("| HTTP/1.0 | first_time | 489.4 [recalled]<br>measured 200 |"),
+        "{text}"
+    );
+    let json = json(&material);
+    assert_eq!(json["verdicts"]["reproduced"], 1);
+    assert_eq!(json["ledger"].as_array().map(Vec::len), Some(41));
+}
+
+#[test]
+fn a_report_without_any_result_is_still_one() {
+    let plan = Plan::parse("p", PLAN).expect("a plan");
+    let studies = [Study::new("small", PLAN, plan, BTreeMap::new()).expect("a study")];
+    let ledger = ledger(&studies);
+    let material = Material {
+        studies: &studies,
+        ledger: &ledger,
+        program: "weir 0",
+        date: "today",
+    };
+    assert!(page(&material).contains("Nothing to draw yet"));
+    assert!(text(&material).contains("not judged: 41"));
+}

@@ -1,0 +1,674 @@
+//! The rule of a claim: an inequality between measurements, read from the plan and evaluated in one world at a time.
+//! Decides what holds and says which numbers decided; knows no claim and no file.
+//!
+//! ```text
+//! rule   := sum ('>=' | '<=' | '>' | '<') sum
+//! sum    := term (('+' | '-') term)*          term := factor (('*' | '/') factor)*
+//! factor := number | '-' factor | '(' sum ')' | function '(' sum ')' | measure [ '{' label '=' value ',' ... '}' ]
+//! function: abs, min, max, mean, spread (largest less smallest, as a share of the smallest), count
+//! ```
+//!
+//! A measure stands for the median of its repetitions. Where one number is wanted, the labels must leave one
+//! measurement. `each` repeats a rule for every value of a label: `packets{mode=http10,network=$network}`.
+
+use crate::observation::{Labels, Observations, World};
+use std::collections::BTreeMap;
+
+/// Repetitions on each side from which on a rank test says something.
+const REPETITIONS_MIN: usize = 3;
+
+/// A rule as written, and as read.
+#[derive(Clone, Debug)]
+pub struct Rule {
+    text: String,
+    left: Term,
+    sign: Sign,
+    right: Term,
+    each: BTreeMap<String, Vec<String>>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sign {
+    AtLeast,
+    AtMost,
+    Above,
+    Below,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+enum Term {
+    Number(f64),
+    Measure(String, Labels),
+    Call(Function, Box<Term>),
+    Pair(Box<Term>, char, Box<Term>),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Function {
+    Abs,
+    Min,
+    Max,
+    Mean,
+    Spread,
+    Count,
+}
+
+/// What a rule came to in one world.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Outcome {
+    /// Nothing to evaluate it with, and what is missing.
+    Missing(String),
+    /// It was evaluated.
+    Evaluated {
+        /// For how many combinations of `each`.
+        checked: usize,
+        /// In how many of them it held.
+        held: usize,
+        /// The left side's least and largest value.
+        range: (f64, f64),
+        /// The combination that came closest to failing or failed by most, with its numbers.
+        worst: String,
+        /// The names of the results that were used.
+        sources: Vec<String>,
+    },
+}
+
+impl Rule {
+    /// Reads a rule; `each` has for a name its values, `*` for all there are.
+    ///
+    /// # Errors
+    /// What is wrong, and at which character.
+    pub fn parse(text: &str, each: &BTreeMap<String, Vec<String>>) -> Result<Rule, String> {
+        let mut reader = Reader { rest: text, text };
+        let left = reader.sum()?;
+        let sign = reader.sign()?;
+        let right = reader.sum()?;
+        if !reader.rest.trim().is_empty() {
+            return Err(reader.fault("the end"));
+        }
+        Ok(Rule {
+            text: text.to_owned(),
+            left,
+            sign,
+            right,
+            each: each.clone(),
+        })
+    }
+
+    /// As it was written.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// The measures it names, without repetition.
+    pub fn measures(&self) -> Vec<&str> {
+        let mut found = Vec::new();
+        self.left.measures(&mut found);
+        self.right.measures(&mut found);
+        found.dedup();
+        found
+    }
+
+    /// Evaluates it with what is known of a world.
+    pub fn evaluate(&self, known: &Observations, world: World) -> Outcome {
+        let mut checked = 0;
+        let mut held = 0;
+        let mut range = (f64::INFINITY, f64::NEG_INFINITY);
+        let mut worst: Option<(f64, String)> = None;
+        let mut sources = Vec::new();
+        let mut missing = None;
+        for chosen in self.combinations(known, world) {
+            let mut used = Vec::new();
+            let pair = self
+                .left
+                .value(known, world, &chosen, &mut used)
+                .and_then(|left| Ok((left, self.right.value(known, world, &chosen, &mut used)?)));
+            let (left, right) = match pair {
+                Ok((left, right)) if left.is_finite() && right.is_finite() => (left, right),
+                Ok(_) => {
+                    missing.get_or_insert("a division by zero".to_owned());
+                    continue;
+                }
+                Err(what) => {
+                    missing.get_or_insert(what);
+                    continue;
+                }
+            };
+            checked += 1;
+            let holds = self.sign.holds(left, right);
+            held += usize::from(holds);
+            range = (range.0.min(left), range.1.max(left));
+            for source in used {
+                if !sources.contains(&source) {
+                    sources.push(source);
+                }
+            }
+            let margin = self.sign.margin(left, right);
+            if worst.as_ref().is_none_or(|(least, _)| margin < *least) {
+                let place: Vec<String> = chosen
+                    .iter()
+                    .map(|(name, value)| format!("{name} {value}"))
+                    .collect();
+                let place = if place.is_empty() {
+                    String::new()
+                } else {
+                    format!("{}: ", place.join(", "))
+                };
+                let says = if holds {
+                    self.sign.text()
+                } else {
+                    self.sign.denied()
+                };
+                let rank = self.left.rank_test(known, world, &chosen);
+                let rank = rank
+                    .map(|p| format!(" (rank test: p {})", short(p)))
+                    .unwrap_or_default();
+                let text = format!("{place}{} {says} {}{rank}", short(left), short(right));
+                worst = Some((margin, text));
+            }
+        }
+        match worst {
+            None => Outcome::Missing(missing.unwrap_or_else(|| "no measurement".to_owned())),
+            Some((_, worst)) => Outcome::Evaluated {
+                checked,
+                held,
+                range,
+                worst,
+                sources,
+            },
+        }
+    }
+
+    /// Every choice of the values of `each`.
+    fn combinations(&self, known: &Observations, world: World) -> Vec<Labels> {
+        let mut all = vec![Labels::new()];
+        for (name, values) in &self.each {
+            let values = if values.iter().any(|value| value == "*") {
+                let mut found: Vec<String> = Vec::new();
+                for measure in self.measures() {
+                    for value in known.values_of(world, measure, name) {
+                        if !found.contains(&value) {
+                            found.push(value);
+                        }
+                    }
+                }
+                found
+            } else {
+                values.clone()
+            };
+            all = all
+                .iter()
+                .flat_map(|before| {
+                    values.iter().map(move |value| {
+                        let mut one = before.clone();
+                        one.insert(name.clone(), value.clone());
+                        one
+                    })
+                })
+                .collect();
+        }
+        all
+    }
+}
+
+/// Few digits, as a person would write them.
+pub fn short(value: f64) -> String {
+    let magnitude = value.abs();
+    let digits = match magnitude {
+        m if m >= 1000.0 || value == value.trunc() && m < 1e9 => 0,
+        m if m >= 100.0 => 1,
+        m if m >= 10.0 => 2,
+        m if m >= 0.1 => 3,
+        m if m >= 0.001 => 5,
+        _ => return format!("{value:.2e}"),
+    };
+    let text = format!("{value:.digits$}");
+    if text.contains('.') {
+        text.trim_end_matches('0').trim_end_matches('.').to_owned()
+    } else {
+        text
+    }
+}
+
+impl Sign {
+    fn holds(self, left: f64, right: f64) -> bool {
+        match self {
+            Sign::AtLeast => left >= right,
+            Sign::AtMost => left <= right,
+            Sign::Above => left > right,
+            Sign::Below => left < right,
+        }
+    }
+
+    /// How far from failing: below zero it fails.
+    fn margin(self, left: f64, right: f64) -> f64 {
+        match self {
+            Sign::AtLeast | Sign::Above => left - right,
+            Sign::AtMost | Sign::Below => right - left,
+        }
+    }
+
+    fn text(self) -> &'static str {
+        match self {
+            Sign::AtLeast => "≥",
+            Sign::AtMost => "≤",
+            Sign::Above => ">",
+            Sign::Below => "<",
+        }
+    }
+
+    fn denied(self) -> &'static str {
+        match self {
+            Sign::AtLeast => "is not ≥",
+            Sign::AtMost => "is not ≤",
+            Sign::Above => "is not >",
+            Sign::Below => "is not <",
+        }
+    }
+}
+
+impl Term {
+    fn measures<'t>(&'t self, found: &mut Vec<&'t str>) {
+        match self {
+            Term::Number(_) => {}
+            Term::Measure(name, _) => found.push(name),
+            Term::Call(_, inner) => inner.measures(found),
+            Term::Pair(left, _, right) => {
+                left.measures(found);
+                right.measures(found);
+            }
+        }
+    }
+
+    fn value(
+        &self,
+        known: &Observations,
+        world: World,
+        chosen: &Labels,
+        used: &mut Vec<String>,
+    ) -> Result<f64, String> {
+        let values = self.values(known, world, chosen, used)?;
+        match values.as_slice() {
+            [one] => Ok(*one),
+            many => Err(format!(
+                "{} stands for {} measurements: more labels are needed",
+                self.shown(chosen),
+                many.len()
+            )),
+        }
+    }
+
+    fn values(
+        &self,
+        known: &Observations,
+        world: World,
+        chosen: &Labels,
+        used: &mut Vec<String>,
+    ) -> Result<Vec<f64>, String> {
+        match self {
+            Term::Number(number) => Ok(vec![*number]),
+            Term::Measure(name, labels) => {
+                let groups = known.select(world, name, &filled(labels, chosen));
+                if groups.is_empty() {
+                    return Err(format!("no {}", self.shown(chosen)));
+                }
+                used.extend(groups.iter().flat_map(|group| group.sources.iter().cloned()));
+                Ok(groups.iter().map(crate::observation::Group::median).collect())
+            }
+            Term::Call(function, inner) => {
+                let values = inner.values(known, world, chosen, used)?;
+                if *function == Function::Abs {
+                    return Ok(values.iter().map(|value| value.abs()).collect());
+                }
+                Ok(vec![function.of(&values)])
+            }
+            Term::Pair(left, sign, right) => {
+                let left = left.value(known, world, chosen, used)?;
+                let right = right.value(known, world, chosen, used)?;
+                Ok(vec![match sign {
+                    '+' => left + right,
+                    '-' => left - right,
+                    '*' => left * right,
+                    _ => left / right,
+                }])
+            }
+        }
+    }
+
+    /// For one measurement over another: how likely ranks as different as those of their repetitions are without a
+    /// difference. None with fewer than three repetitions on a side, which no test could tell apart.
+    fn rank_test(&self, known: &Observations, world: World, chosen: &Labels) -> Option<f64> {
+        let Term::Pair(left, '/', right) = self else {
+            return None;
+        };
+        let repetitions = |term: &Term| -> Option<Vec<f64>> {
+            let Term::Measure(name, labels) = term else {
+                return None;
+            };
+            let mut groups = known.select(world, name, &filled(labels, chosen));
+            let group = groups.pop().filter(|_| groups.is_empty())?;
+            (group.values.len() >= REPETITIONS_MIN).then_some(group.values)
+        };
+        Some(measure::ranks(&repetitions(left)?, &repetitions(right)?).1)
+    }
+
+    fn shown(&self, chosen: &Labels) -> String {
+        match self {
+            Term::Measure(name, labels) => {
+                let labels: Vec<String> = filled(labels, chosen)
+                    .iter()
+                    .map(|(name, value)| format!("{name}={value}"))
+                    .collect();
+                format!("{name}{{{}}}", labels.join(","))
+            }
+            _ => "a part".to_owned(),
+        }
+    }
+}
+
+/// The labels with `$name` replaced by the value chosen for that name, longer names first.
+fn filled(labels: &Labels, chosen: &Labels) -> Labels {
+    let mut names: Vec<&String> = chosen.keys().collect();
+    names.sort_by_key(|name| core::cmp::Reverse(name.len()));
+    let value = |given: &String| {
+        names.iter().fold(given.clone(), |text, name| {
+            text.replace(&format!("${name}"), &chosen[*name])
+        })
+    };
+    labels
+        .iter()
+        .map(|(name, given)| (name.clone(), value(given)))
+        .collect()
+}
+
+impl Function {
+    fn of(self, values: &[f64]) -> f64 {
+        let least = values.iter().copied().fold(f64::INFINITY, f64::min);
+        let most = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        match self {
+            Function::Abs => most.abs(),
+            Function::Min => least,
+            Function::Max => most,
+            Function::Mean => values.iter().sum::<f64>() / values.len() as f64,
+            Function::Spread => (most - least) / least,
+            Function::Count => values.len() as f64,
+        }
+    }
+}
+
+struct Reader<'t> {
+    rest: &'t str,
+    text: &'t str,
+}
+
+impl Reader<'_> {
+    fn fault(&self, wanted: &str) -> String {
+        let at = self.text.len() - self.rest.trim_start().len();
+        format!("`{}`: {wanted} was expected at character {}", self.text, at + 1)
+    }
+
+    fn eat(&mut self, token: char) -> bool {
+        let rest = self.rest.trim_start();
+        match rest.strip_prefix(token) {
+            Some(after) => {
+                self.rest = after;
+                true
+            }
+            None => false,
+        }
+    }
+
+    fn sign(&mut self) -> Result<Sign, String> {
+        let rest = self.rest.trim_start();
+        for (text, sign) in [
+            (">=", Sign::AtLeast),
+            ("<=", Sign::AtMost),
+            (">", Sign::Above),
+            ("<", Sign::Below),
+        ] {
+            if let Some(after) = rest.strip_prefix(text) {
+                self.rest = after;
+                return Ok(sign);
+            }
+        }
+        Err(self.fault("one of >=, <=, >, <"))
+    }
+
+    fn sum(&mut self) -> Result<Term, String> {
+        self.chain(&['+', '-'], Reader::product)
+    }
+
+    fn product(&mut self) -> Result<Term, String> {
+        self.chain(&['*', '/'], Reader::factor)
+    }
+
+    fn chain(
+        &mut self,
+        signs: &[char],
+        part: impl Fn(&mut Self) -> Result<Term, String>,
+    ) -> Result<Term, String> {
+        let mut term = part(self)?;
+        while let Some(sign) = signs.iter().copied().find(|sign| self.eat(*sign)) {
+            let right = part(self)?;
+            term = Term::Pair(Box::new(term), sign, Box::new(right));
+        }
+        Ok(term)
+    }
+
+    fn factor(&mut self) -> Result<Term, String> {
+        if self.eat('-') {
+            let inner = self.factor()?;
+            return Ok(Term::Pair(Box::new(Term::Number(0.0)), '-', Box::new(inner)));
+        }
+        if self.eat('(') {
+            let inner = self.sum()?;
+            return if self.eat(')') {
+                Ok(inner)
+            } else {
+                Err(self.fault("`)`"))
+            };
+        }
+        let rest = self.rest.trim_start();
+        let length = rest
+            .find(|c: char| !c.is_ascii_alphanumeric() && c != '_' && c != '.')
+            .unwrap_or(rest.len());
+        let (word, after) = rest.split_at(length);
+        if word.is_empty() {
+            return Err(self.fault("a number or a measure"));
+        }
+        if word.starts_with(|c: char| c.is_ascii_digit() || c == '.') {
+            let number = word.parse().map_err(|_| self.fault("a number"))?;
+            self.rest = after;
+            return Ok(Term::Number(number));
+        }
+        self.rest = after;
+        let function = match word {
+            "abs" => Some(Function::Abs),
+            "min" => Some(Function::Min),
+            "max" => Some(Function::Max),
+            "mean" => Some(Function::Mean),
+            "spread" => Some(Function::Spread),
+            "count" => Some(Function::Count),
+            _ => None,
+        };
+        if let Some(function) = function
+            && self.eat('(')
+        {
+            let inner = self.sum()?;
+            return if self.eat(')') {
+                Ok(Term::Call(function, Box::new(inner)))
+            } else {
+                Err(self.fault("`)`"))
+            };
+        }
+        let mut labels = Labels::new();
+        if self.eat('{') {
+            let Some((inside, after)) = self.rest.split_once('}') else {
+                return Err(self.fault("`}`"));
+            };
+            for pair in inside.split(',').map(str::trim).filter(|pair| !pair.is_empty()) {
+                let Some((name, value)) = pair.split_once('=') else {
+                    return Err(self.fault("label=value"));
+                };
+                labels.insert(name.trim().to_owned(), value.trim().to_owned());
+            }
+            self.rest = after;
+        }
+        Ok(Term::Measure(word.to_owned(), labels))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::observation::Observation;
+
+    fn known() -> Observations {
+        let mut known = Observations::default();
+        for (network, mode, value) in [
+            ("lan", "http10", 500.0),
+            ("lan", "http10", 520.0),
+            ("lan", "http10", 510.0),
+            ("lan", "pipelined", 180.0),
+            ("wan", "http10", 560.0),
+            ("wan", "pipelined", 300.0),
+            ("ppp", "pipelined", 280.0),
+        ] {
+            known.push(Observation {
+                world: World::Measured,
+                measure: "packets".to_owned(),
+                labels: [("network", network), ("mode", mode)]
+                    .map(|(name, value)| (name.to_owned(), value.to_owned()))
+                    .into(),
+                value,
+                source: network.to_owned(),
+            });
+        }
+        known
+    }
+
+    fn check(text: &str, each: &[(&str, &[&str])], want: Result<(usize, usize, &str), &str>) {
+        let each = each
+            .iter()
+            .map(|(name, values)| {
+                (
+                    (*name).to_owned(),
+                    values.iter().map(|v| (*v).to_owned()).collect(),
+                )
+            })
+            .collect();
+        let rule = Rule::parse(text, &each).unwrap_or_else(|error| panic!("{error}"));
+        match (rule.evaluate(&known(), World::Measured), want) {
+            (
+                Outcome::Evaluated {
+                    checked, held, worst, ..
+                },
+                Ok((all, good, says)),
+            ) => assert_eq!((checked, held, worst.as_str()), (all, good, says), "{text}"),
+            (Outcome::Missing(what), Err(says)) => assert!(what.contains(says), "{text}: {what}"),
+            (other, want) => panic!("{text}: {other:?} and not {want:?}"),
+        }
+    }
+
+    #[test]
+    fn rules_are_arithmetic_over_medians() {
+        let http = "packets{network=lan,mode=http10}";
+        check(&format!("{http} >= 510"), &[], Ok((1, 1, "510 ≥ 510")));
+        check(&format!("{http} > 510"), &[], Ok((1, 0, "510 is not > 510")));
+        check(
+            &format!("({http} - 10) / 2 * 2 + -100 <= 400"),
+            &[],
+            Ok((1, 1, "400 ≤ 400")),
+        );
+        check(
+            "max(packets{network=lan}) / min(packets{network=lan}) < 3",
+            &[],
+            Ok((1, 1, "2.833 < 3")),
+        );
+        check(
+            "spread(packets{mode=pipelined}) < 1",
+            &[],
+            Ok((1, 1, "0.667 < 1")),
+        );
+        check("count(packets) >= 5", &[], Ok((1, 1, "5 ≥ 5")));
+    }
+
+    #[test]
+    fn each_repeats_a_rule_and_the_worst_is_told() {
+        let rule = "packets{network=$network,mode=http10} / packets{network=$network,mode=pipelined} >= 2";
+        let one = "network wan: 1.867 is not ≥ 2";
+        check(rule, &[("network", &["lan", "wan"])], Ok((2, 1, one)));
+        // There is no HTTP/1.0 over the modem, so two of the three are checked.
+        check(rule, &[("network", &["*"])], Ok((2, 1, one)));
+        check(
+            rule,
+            &[("network", &["moon"])],
+            Err("no packets{mode=http10,network=moon}"),
+        );
+    }
+
+    #[test]
+    fn repeated_measurements_are_told_apart_by_rank() {
+        let mut known = Observations::default();
+        for (mode, values) in [("old", [4.0, 5.0, 6.0]), ("new", [1.0, 2.0, 3.0])] {
+            for value in values {
+                known.push(Observation {
+                    world: World::Measured,
+                    measure: "seconds".to_owned(),
+                    labels: [("mode".to_owned(), mode.to_owned())].into(),
+                    value,
+                    source: "f".to_owned(),
+                });
+            }
+        }
+        let rule =
+            Rule::parse("seconds{mode=old} / seconds{mode=new} >= 2", &BTreeMap::new()).expect("a rule");
+        let Outcome::Evaluated { worst, .. } = rule.evaluate(&known, World::Measured) else {
+            panic!("it has its numbers");
+        };
+        // Of 20 choices of 3 from 6, two are as far apart.
+        assert_eq!(worst, "2.5 ≥ 2 (rank test: p 0.1)");
+    }
+
+    #[test]
+    fn what_is_not_one_number_is_missing_and_says_so() {
+        check("packets{network=lan} > 1", &[], Err("stands for 2 measurements"));
+        check("bytes > 1", &[], Err("no bytes{}"));
+        check("packets{network=ppp} / 0 > 1", &[], Err("division by zero"));
+    }
+
+    #[test]
+    fn what_cannot_be_read_names_the_place() {
+        for (text, wanted) in [
+            (
+                "packets",
+                "`packets`: one of >=, <=, >, < was expected at character 8",
+            ),
+            ("a > ", "a number or a measure"),
+            ("a{b > 2", "`}`"),
+            ("a{b} > 2", "label=value"),
+            ("(a > 2", "`)`"),
+            ("a > 2 3", "the end"),
+            ("a > 1.2.3", "a number"),
+        ] {
+            let error = Rule::parse(text, &BTreeMap::new()).expect_err(text);
+            assert!(error.contains(wanted), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn numbers_are_short() {
+        for (value, want) in [
+            (0.0, "0"),
+            (1234.5, "1234"),
+            (0.3333, "0.333"),
+            (22.43, "22.43"),
+            (-0.5, "-0.5"),
+            (0.00012, "1.20e-4"),
+            (1e-17, "1.00e-17"),
+            (153.25, "153.2"),
+        ] {
+            assert_eq!(short(value), want, "{value}");
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! What this machine is, has and was doing. Looks; decides nothing but whether what an arm needs is here.
+
+use crate::record::Disturbance;
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+/// Ticks of all processors below which steal is not told.
+const TICKS_MIN: f64 = 100.0;
+
+/// This machine.
+pub(super) struct Machine {
+    pub(super) kernel: String,
+    pub(super) processor: String,
+    pub(super) is_root: bool,
+    weir: PathBuf,
+    /// Needs that were looked into, and why they are not met.
+    known: BTreeMap<String, Option<String>>,
+}
+
+/// Processor time so far.
+pub(super) struct Busy {
+    all: f64,
+    steal: f64,
+    waited_us: Option<f64>,
+    at: Instant,
+}
+
+impl Machine {
+    pub(super) fn look(weir: &Path) -> Machine {
+        let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
+        let processors = read("/proc/cpuinfo");
+        let model = processors
+            .lines()
+            .find_map(|line| line.strip_prefix("model name"))
+            .and_then(|rest| rest.split_once(": "))
+            .map_or("unknown", |(_, name)| name);
+        let count = processors
+            .lines()
+            .filter(|line| line.starts_with("processor"))
+            .count();
+        let is_root = read("/proc/self/status")
+            .lines()
+            .find_map(|line| line.strip_prefix("Uid:")?.split_whitespace().nth(1))
+            == Some("0");
+        Machine {
+            kernel: format!("Linux {}", read("/proc/sys/kernel/osrelease").trim()),
+            processor: format!("{count} x {model}"),
+            is_root,
+            weir: weir.to_owned(),
+            known: BTreeMap::new(),
+        }
+    }
+
+    /// Why a need is not met; none if it is.
+    pub(super) fn lacks(&mut self, need: &str) -> Option<String> {
+        if let Some(answer) = self.known.get(need) {
+            return answer.clone();
+        }
+        let answer = self.look_for(need);
+        self.known.insert(need.to_owned(), answer.clone());
+        answer
+    }
+
+    fn look_for(&self, need: &str) -> Option<String> {
+        let parts: Vec<&str> = need.splitn(3, ':').collect();
+        match parts.as_slice() {
+            ["root"] => (!self.is_root).then(|| "it needs root".to_owned()),
+            ["namespaces"] => self
+                .fails(&["link", "lan", "--", "true"])
+                .then(|| "no link can be made here: `weir lab doctor` says what would allow it".to_owned()),
+            ["program", name] => {
+                let is_here = super::peer::program(name).is_some();
+                (!is_here).then(|| format!("{name} is not installed"))
+            }
+            ["flag", command, flag] => {
+                let help = Command::new(&self.weir)
+                    .args([command, "--help"])
+                    .stderr(Stdio::null())
+                    .output();
+                let has = help.is_ok_and(|help| {
+                    String::from_utf8_lossy(&help.stdout)
+                        .split(|c: char| c.is_whitespace() || c == ',' || c == '=')
+                        .any(|word| word == *flag)
+                });
+                (!has).then(|| format!("`weir {command}` has no {flag} yet"))
+            }
+            _ => Some(format!("nobody knows what `{need}` is")),
+        }
+    }
+
+    fn fails(&self, words: &[&str]) -> bool {
+        let status = Command::new(&self.weir)
+            .args(words)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .status();
+        !status.is_ok_and(|status| status.success())
+    }
+
+    pub(super) fn busy(&self) -> Busy {
+        let stat = fs::read_to_string("/proc/stat").unwrap_or_default();
+        let times: Vec<f64> = stat
+            .lines()
+            .next()
+            .unwrap_or_default()
+            .split_whitespace()
+            .skip(1)
+            .take(8)
+            .filter_map(|time| time.parse().ok())
+            .collect();
+        let pressure = fs::read_to_string("/proc/pressure/cpu").ok();
+        Busy {
+            all: times.iter().sum(),
+            steal: times.get(7).copied().unwrap_or(0.0),
+            waited_us: pressure.and_then(|text| text.lines().next()?.split_once("total=")?.1.parse().ok()),
+            at: Instant::now(),
+        }
+    }
+
+    pub(super) fn since(&self, before: &Busy) -> Disturbance {
+        let now = self.busy();
+        let all = now.all - before.all;
+        // A tick is 10 ms: of less than a second of them no share can be told.
+        let steal_pct = if all >= TICKS_MIN {
+            100.0 * (now.steal - before.steal) / all
+        } else {
+            0.0
+        };
+        let took_us = before.at.elapsed().as_secs_f64() * 1e6;
+        let cpu_pressure_pct = match (before.waited_us, now.waited_us) {
+            (Some(before), Some(now)) if took_us > 0.0 => {
+                Some((100.0 * (now - before) / took_us).clamp(0.0, 100.0))
+            }
+            _ => None,
+        };
+        Disturbance {
+            steal_pct,
+            cpu_pressure_pct,
+        }
+    }
+}

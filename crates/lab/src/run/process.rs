@@ -1,0 +1,281 @@
+//! Programs: started, listened to, waited for within a bound, and never left behind. Decides when one is ready and when
+//! it has taken too long.
+
+use super::peer;
+use std::fs;
+use std::io::{BufRead, BufReader, Read};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::mpsc;
+use std::time::Duration;
+
+/// Output of a program that is kept at most.
+const OUTPUT_MAX: u64 = 64 << 20;
+/// Errors of a program that are kept at most.
+const ERRORS_MAX: u64 = 64 << 10;
+
+/// What a program said.
+pub(super) struct Said {
+    pub(super) code: Option<i32>,
+    pub(super) output: String,
+    errors: String,
+    command: String,
+}
+
+impl Said {
+    /// Its last words.
+    pub(super) fn why(&self) -> String {
+        let code = self
+            .code
+            .map_or("a signal".to_owned(), |code| format!("exit code {code}"));
+        let last: Vec<&str> = self
+            .errors
+            .lines()
+            .rev()
+            .filter(|line| !line.trim().is_empty())
+            .take(2)
+            .collect();
+        let last: Vec<&str> = last.into_iter().rev().collect();
+        format!("`{}`: {code}: {}", self.command, last.join(" "))
+    }
+}
+
+/// A command for a program that gets this signal when this one ends, where the machine offers that.
+fn command(program: &Path, signal: &str) -> Command {
+    match peer::program("setpriv") {
+        Some(setpriv) => {
+            let mut command = Command::new(setpriv);
+            command.args(["--pdeathsig", signal, "--"]).arg(program);
+            command
+        }
+        None => Command::new(program),
+    }
+}
+
+/// Runs a program to its end, or ends it after so many seconds.
+pub(super) fn run(program: &Path, words: &[String], seconds_max: f64) -> Result<Said, String> {
+    let shown = format!("weir {}", words.join(" "));
+    let mut child = command(program, "KILL")
+        .args(words)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .map_err(|error| format!("cannot start {}: {error}", program.display()))?;
+    let output = drain(child.stdout.take(), OUTPUT_MAX);
+    let errors = drain(child.stderr.take(), ERRORS_MAX);
+    let patience = Duration::from_secs_f64(seconds_max);
+    let Ok(output) = output.recv_timeout(patience) else {
+        // It may have ended by itself meanwhile.
+        let _ = child.kill();
+        let _ = child.wait();
+        return Err(format!("`{shown}` took longer than {seconds_max:.0} s"));
+    };
+    let errors = errors.recv_timeout(patience).unwrap_or_default();
+    let status = child.wait().map_err(|error| format!("`{shown}`: {error}"))?;
+    Ok(Said {
+        code: status.code(),
+        output,
+        errors,
+        command: shown,
+    })
+}
+
+/// Reads a pipe to its end on a thread; beyond the bound it is read and dropped.
+fn drain(pipe: Option<impl Read + Send + 'static>, bytes_max: u64) -> mpsc::Receiver<String> {
+    let (tell, told) = mpsc::channel();
+    let read = move || {
+        let mut kept = Vec::new();
+        if let Some(pipe) = pipe {
+            let mut bounded = pipe.take(bytes_max);
+            let _ = bounded.read_to_end(&mut kept);
+            let _ = std::io::copy(&mut bounded.into_inner(), &mut std::io::sink());
+        }
+        // Nobody may listen any more.
+        let _ = tell.send(String::from_utf8_lossy(&kept).into_owned());
+    };
+    // Without a thread the channel closes, which its reader takes for the end.
+    let _ = std::thread::Builder::new().spawn(read);
+    told
+}
+
+/// A server, stopped when dropped.
+pub(super) struct Server {
+    child: Child,
+    /// What ends the whole group of a server that forks.
+    stop: Option<Vec<String>>,
+    pub(super) port: u16,
+    pub(super) command: Vec<String>,
+}
+
+impl Server {
+    /// Starts `weir` with these words, or a program of this machine, and waits until it answers.
+    pub(super) fn start(
+        weir: &Path,
+        words: &[String],
+        root: &Path,
+        scratch: &Path,
+        is_root: bool,
+    ) -> Result<Server, String> {
+        if peer::is_known(&words[0]) {
+            return Server::peer(weir, &words[0], root, scratch, is_root);
+        }
+        let mut full = words.to_vec();
+        full.extend(["--listen", "127.0.0.1:0", "--json"].map(str::to_owned));
+        let mut child = command(weir, "KILL")
+            .args(&full)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .map_err(|error| format!("cannot start the server: {error}"))?;
+        let (tell, told) = mpsc::channel();
+        let pipe = child.stdout.take();
+        let listen = move || {
+            let Some(pipe) = pipe else { return };
+            let mut pipe = BufReader::new(pipe);
+            let mut line = String::new();
+            let _ = pipe.read_line(&mut line);
+            let _ = tell.send(line);
+            // A server whose reader is gone would fail to log.
+            let _ = std::io::copy(&mut pipe, &mut std::io::sink());
+        };
+        let _ = std::thread::Builder::new().spawn(listen);
+        let line = told.recv_timeout(Duration::from_secs(30)).unwrap_or_default();
+        let started: serde_json::Value = serde_json::from_str(&line).unwrap_or_default();
+        let address = started["listeners"][0]["address"].as_str().unwrap_or_default();
+        let port = address.rsplit_once(':').and_then(|(_, port)| port.parse().ok());
+        let mut server = Server {
+            child,
+            stop: None,
+            port: 0,
+            command: [vec!["weir".to_owned()], full.clone()].concat(),
+        };
+        match port {
+            Some(port) => server.port = port,
+            None => {
+                return Err(format!(
+                    "`weir {}` did not say where it listens: {}",
+                    full.join(" "),
+                    line.trim()
+                ));
+            }
+        }
+        Ok(server)
+    }
+
+    fn peer(weir: &Path, name: &str, root: &Path, scratch: &Path, is_root: bool) -> Result<Server, String> {
+        let port = peer::free_port()?;
+        let peer = peer::prepare(name, port, root, scratch, is_root)?;
+        // Apache passes its signals on to its whole process group, which must not be ours; and only a signal that it
+        // can heed lets it end its children.
+        let child = command(&peer.program, "TERM")
+            .process_group(0)
+            .args(&peer.words)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .map_err(|error| format!("cannot start {name}: {error}"))?;
+        let shown = [vec![peer.program.display().to_string()], peer.words.clone()].concat();
+        let server = Server {
+            child,
+            stop: peer.stop,
+            port,
+            command: shown,
+        };
+        let ask = [
+            "fetch",
+            &server.url(),
+            "--no-embedded",
+            "--timeout",
+            "2s",
+            "--json",
+        ]
+        .map(str::to_owned);
+        for _ in 0..50 {
+            let answers = run(weir, &ask, 10.0).is_ok_and(|said| {
+                let line = said.output.lines().next().unwrap_or_default();
+                let fetched: serde_json::Value = serde_json::from_str(line).unwrap_or_default();
+                // Whatever it answers: a site need not have a page at its root.
+                fetched["objects"][0]["status"].is_u64()
+            });
+            if answers {
+                return Ok(server);
+            }
+            std::thread::park_timeout(Duration::from_millis(100));
+        }
+        let log = fs::read_to_string(scratch.join("error.log")).unwrap_or_default();
+        Err(format!(
+            "{name} does not answer: {}",
+            log.lines().last().unwrap_or("it says nothing")
+        ))
+    }
+
+    pub(super) fn url(&self) -> String {
+        format!("http://127.0.0.1:{}/", self.port)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if let Some((program, words)) = self.stop.as_ref().and_then(|stop| stop.split_first()) {
+            let _ = Command::new(program)
+                .args(words)
+                .stdout(Stdio::null())
+                .stderr(Stdio::null())
+                .status();
+            for _ in 0..30 {
+                if matches!(self.child.try_wait(), Ok(Some(_))) {
+                    return;
+                }
+                std::thread::park_timeout(Duration::from_millis(100));
+            }
+        }
+        // It may have ended by itself.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A folder that is gone when dropped.
+pub(super) struct Scratch(PathBuf);
+
+impl Scratch {
+    /// Removes what processes left that were killed.
+    pub(super) fn sweep(out: &Path) {
+        for entry in fs::read_dir(out).into_iter().flatten().flatten() {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            let process = name
+                .strip_prefix("scratch-")
+                .and_then(|rest| rest.split('-').next());
+            if process.is_some_and(|process| !Path::new("/proc").join(process).exists()) {
+                // The next one tries again.
+                let _ = fs::remove_dir_all(entry.path());
+            }
+        }
+    }
+
+    pub(super) fn new(out: &Path) -> Result<Scratch, String> {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let path = out.join(format!("scratch-{}-{number}", std::process::id()));
+        fs::create_dir_all(&path).map_err(|error| format!("cannot make {}: {error}", path.display()))?;
+        path.canonicalize()
+            .map(Scratch)
+            .map_err(|error| error.to_string())
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // What is left over is named so that anybody can see what it was.
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}

@@ -1,0 +1,91 @@
+//! The flags of `weir study`: which document, how much of it, where results go. Does nothing.
+
+use clap::{Args, ValueEnum};
+use std::path::PathBuf;
+
+const EXAMPLES: &str = "\
+Examples:
+  weir study qos --quick
+  weir study all --quick --out ./study
+  weir study w3c --full --out ./study
+  weir study all --report-only --out ./study
+  weir study --plan mine.toml --out ./mine
+  weir study qos --show-plan > mine.toml
+
+Results are kept below --out; a run that was interrupted goes on where it was. Arms that need what is not here are
+shown as not run, with the reason. The report is --out/report.html, .md and .json.
+
+Exit codes: 0 the report is written; 1 a run failed or stayed invalid; 2 usage, or a plan that cannot be read; 4 the
+system refused.";
+
+/// A document.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Name {
+    /// 003: pipelining and compression, W3C 1997
+    W3c,
+    /// 001: P-HTTP and TCP, Heidemann 1997
+    Heidemann,
+    /// 000: HTTP/1.0 and 1.1 under Surge, Barford and Crovella 1999
+    Barford,
+    /// 002: server architectures, JAWS 1997
+    Jaws,
+    /// 004: waiting and turnaround, formulas
+    Qos,
+    /// All of them
+    All,
+}
+
+impl Name {
+    /// The names of the studies it stands for.
+    pub(crate) fn studies(self) -> &'static [&'static str] {
+        match self {
+            Name::W3c => &["w3c"],
+            Name::Heidemann => &["heidemann"],
+            Name::Barford => &["barford"],
+            Name::Jaws => &["jaws"],
+            Name::Qos => &["qos"],
+            Name::All => &["w3c", "heidemann", "barford", "jaws", "qos"],
+        }
+    }
+}
+
+/// What is said to `weir study`.
+#[derive(Debug, Args)]
+#[command(arg_required_else_help = true, after_help = EXAMPLES)]
+pub(crate) struct Flags {
+    /// Which document
+    #[arg(value_name = "NAME", value_enum, required_unless_present = "plan")]
+    pub(crate) name: Option<Name>,
+
+    /// A plan of your own instead
+    #[arg(long, value_name = "FILE", conflicts_with = "name")]
+    pub(crate) plan: Option<PathBuf>,
+
+    /// Everything in a quarter of an hour: simulations, and short live runs (the default)
+    #[arg(long, conflicts_with_all = ["full", "paper"])]
+    pub(crate) quick: bool,
+
+    /// Every arm, durations scaled
+    #[arg(long, conflicts_with = "paper")]
+    pub(crate) full: bool,
+
+    /// The documents' own durations
+    #[arg(long)]
+    pub(crate) paper: bool,
+
+    /// Where results and the report go
+    #[arg(long, value_name = "DIR", default_value = "study")]
+    pub(crate) out: PathBuf,
+
+    /// Runs only arms whose names begin so, commas between them; the report shows all results there are
+    #[arg(long, value_name = "ARMS", value_delimiter = ',')]
+    pub(crate) only: Vec<String>,
+
+    /// Runs nothing: judges and reports the results that are there
+    #[arg(long)]
+    pub(crate) report_only: bool,
+
+    /// Prints the plan and does nothing else
+    #[arg(long, conflicts_with = "plan")]
+    pub(crate) show_plan: bool,
+}

@@ -1,0 +1,274 @@
+//! The black box of `weir study` and `weir demo`: the built binary, small plans, a run that is killed and goes on, keys
+//! that mean nothing. Looks only at what is printed and written; needs no privilege.
+
+#![allow(
+    clippy::disallowed_methods,
+    reason = "a black-box test is the outside world: it starts programs and reads files"
+)]
+
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use tempfile::TempDir;
+
+fn weir(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_weir"))
+        .args(arguments)
+        .output()
+        .expect("the binary starts")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// A plan with model arms, and one that needs what no machine has.
+const PLAN: &str = r#"
+document = "004"
+title = "Small"
+question = "q"
+prediction = "p"
+[[arm]]
+name = "wait"
+world = "model"
+over = { users = ["5", "10", "20", "50"], packets = ["3", "5", "12"] }
+repetitions = { quick = 3, full = 3, paper = 3 }
+seconds = { quick = 0.1, full = 0.1, paper = 0.1 }
+run = [["model", "waiting", "--users", "{users}", "--packets", "{packets}", "--packet-time", "36ms", "--format", "json"]]
+read = [{ rows = "/tables/0/rows", labels = { m = "/0" }, values = { waiting = "/1", turnaround = "/2" } }]
+[[arm]]
+name = "moon"
+world = "measured"
+repetitions = { quick = 1, full = 1, paper = 1 }
+seconds = { quick = 0.1, full = 0.1, paper = 0.1 }
+needs = ["program:no-such-program-anywhere"]
+run = [["model", "tables", "--format", "json"]]
+read = [{ values = { gravity = "/g" } }]
+[[claim]]
+id = "mo-01"
+by = ["model"]
+rules = ["turnaround{users=50,packets=$packets,m=$m} - waiting{users=50,packets=$packets,m=$m} > 0"]
+each = { packets = ["*"], m = ["*"] }
+[[claim]]
+id = "mo-02"
+rules = ["gravity < 2"]
+"#;
+
+/// Writes the plan and says where it and the results are.
+fn plan(text: &str) -> (TempDir, String, String) {
+    let folder = TempDir::new().expect("a folder");
+    let file = folder.path().join("small.toml");
+    fs::write(&file, text).expect("a plan");
+    let shown = |path: &Path| path.to_str().expect("text").to_owned();
+    let out = folder.path().join("out");
+    (folder, shown(&file), shown(&out))
+}
+
+/// The names of the results and what is in them.
+fn results(out: &str) -> BTreeMap<String, String> {
+    let folder = Path::new(out).join("results/small");
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    entries
+        .filter(|entry| {
+            entry
+                .path()
+                .extension()
+                .is_some_and(|extension| extension == "jsonl")
+        })
+        .map(|entry| {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            (name, fs::read_to_string(entry.path()).expect("a result"))
+        })
+        .collect()
+}
+
+fn report(out: &str) -> Value {
+    let text = fs::read_to_string(Path::new(out).join("report.json")).expect("report.json");
+    serde_json::from_str(&text).expect("JSON")
+}
+
+fn verdict<'r>(report: &'r Value, id: &str) -> (&'r str, &'r str) {
+    let ledger = report["ledger"].as_array().expect("a ledger");
+    let entry = ledger.iter().find(|entry| entry["id"] == id).expect("the claim");
+    (
+        entry["verdict"].as_str().expect("a verdict"),
+        entry["reason"].as_str().expect("a reason"),
+    )
+}
+
+#[test]
+fn a_small_plan_is_run_judged_and_reported() {
+    let (_folder, file, out) = plan(PLAN);
+    let output = weir(&["study", "--plan", &file, "--out", &out, "--json"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let line: Value = serde_json::from_str(&text(&output.stdout)).expect("one line of JSON");
+    assert_eq!(
+        (&line["done"], &line["kept"], &line["not_run"]),
+        (&36.into(), &0.into(), &1.into())
+    );
+    let report = report(&out);
+    let (word, why) = verdict(&report, "mo-01");
+    assert_eq!(word, "reproduced", "{why}");
+    let (word, why) = verdict(&report, "mo-02");
+    assert_eq!(word, "not-judged", "{why}");
+    assert!(why.contains("no-such-program-anywhere is not installed"), "{why}");
+    assert_eq!(report["ledger"].as_array().map(Vec::len), Some(41));
+    let page = fs::read_to_string(Path::new(&out).join("report.html")).expect("a page");
+    assert!(page.contains("not installed") && !page.contains("http://") && !page.contains("https://"));
+    // The page names its raw results by their place beside it.
+    for name in results(&out).keys() {
+        let name = name.replace('&', "&amp;");
+        assert!(page.contains(&format!("href=\"results/small/{name}\"")), "{name}");
+    }
+    assert!(Path::new(&out).join("plans/small.toml").exists());
+    assert!(Path::new(&out).join("report.md").exists());
+}
+
+#[test]
+fn a_run_that_is_killed_goes_on_where_it_was() {
+    let (_folder, file, out) = plan(PLAN);
+    let mut child = Command::new(env!("CARGO_BIN_EXE_weir"))
+        .args(["study", "--plan", &file, "--out", &out])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("the binary starts");
+    // Killed when some are done and most are not.
+    while results(&out).len() < 3 {
+        assert!(
+            matches!(child.try_wait(), Ok(None)),
+            "it ended before it could be killed"
+        );
+        std::thread::yield_now();
+    }
+    child.kill().expect("a signal");
+    child.wait().expect("its end");
+    let before = results(&out);
+    assert!(before.len() < 37, "{}", before.len());
+    let output = weir(&["study", "--plan", &file, "--out", &out, "--json"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let line: Value = serde_json::from_str(&text(&output.stdout)).expect("one line of JSON");
+    assert_eq!(line["done"], 36, "{line}");
+    let kept = before.len() as u64 - u64::from(before.contains_key("moon.0.jsonl"));
+    assert_eq!(line["kept"], kept, "{line}");
+    let after = results(&out);
+    for (name, was) in &before {
+        if !name.starts_with("moon") {
+            assert_eq!(&after[name], was, "{name} was run again");
+        }
+    }
+    assert_eq!(after.len(), 37);
+}
+
+#[test]
+fn a_key_that_means_nothing_is_named_with_the_nearest_one() {
+    for (from, to, wanted) in [
+        ("question =", "qestion =", "did you mean `question`?"),
+        ("repetitions =", "repititions =", "did you mean `repetitions`?"),
+        (
+            "rules = [\"gravity < 2\"]",
+            "rules = [\"gravity 2\"]",
+            "claim mo-02",
+        ),
+    ] {
+        assert!(PLAN.contains(from), "{from}");
+        let (_folder, file, out) = plan(&PLAN.replacen(from, to, 1));
+        let output = weir(&["study", "--plan", &file, "--out", &out]);
+        assert_eq!(output.status.code(), Some(2), "{to}");
+        let said = text(&output.stderr);
+        assert!(said.contains(wanted) && said.contains("small.toml"), "{said}");
+        assert!(!Path::new(&out).exists(), "nothing is run");
+    }
+}
+
+#[test]
+fn what_fails_is_said_and_the_rest_goes_on() {
+    let broken = PLAN.replace(
+        "\"{packets}\", \"--packet-time\"",
+        "\"{packets}\", \"--no-such-flag\"",
+    );
+    let (_folder, file, out) = plan(&broken);
+    let output = weir(&["study", "--plan", &file, "--out", &out]);
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
+    let report = report(&out);
+    let (word, why) = verdict(&report, "mo-01");
+    assert_eq!(word, "not-judged");
+    assert!(why.contains("--no-such-flag"), "{why}");
+}
+
+#[test]
+fn the_formulas_of_document_004_are_all_judged() {
+    let folder = TempDir::new().expect("a folder");
+    let out = folder.path().to_str().expect("text");
+    let output = weir(&["study", "qos", "--quick", "--out", out]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let report = report(out);
+    for id in ["mo-01", "mo-02", "mo-03", "mo-04"] {
+        let (word, why) = verdict(&report, id);
+        assert_eq!(word, "reproduced", "{id}: {why}");
+    }
+    // Its second half is contradicted by the document's own Table 4.
+    assert_eq!(verdict(&report, "mo-05").0, "not-reproduced");
+    assert_eq!(verdict(&report, "bc-01").1, "its study was not asked for");
+}
+
+#[test]
+fn a_report_can_be_made_again_from_results_alone() {
+    let (_folder, file, out) = plan(PLAN);
+    assert!(weir(&["study", "--plan", &file, "--out", &out]).status.success());
+    let first = report(&out);
+    let output = weir(&["study", "--plan", &file, "--out", &out, "--report-only"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let again = report(&out);
+    assert_eq!(again["ledger"], first["ledger"]);
+    // A result that was tampered with is named.
+    let one = Path::new(&out).join("results/small/wait-packets=3-users=5.0.jsonl");
+    fs::write(&one, "{").expect("damage");
+    let output = weir(&["study", "--plan", &file, "--out", &out, "--report-only"]);
+    assert_eq!(output.status.code(), Some(4));
+    assert!(text(&output.stderr).contains("wait-packets=3-users=5.0.jsonl is no result"));
+}
+
+#[test]
+fn the_plans_can_be_shown_and_read_again() {
+    let output = weir(&["study", "jaws", "--show-plan"]);
+    let (_folder, file, out) = plan(&text(&output.stdout));
+    let output = weir(&["study", "--plan", &file, "--out", &out, "--report-only"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+}
+
+#[test]
+fn the_demo_shows_its_page_and_ends_by_itself() {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_weir"))
+        .args([
+            "demo",
+            "--users",
+            "5",
+            "--duration",
+            "2s",
+            "--squeeze",
+            "1s",
+            "--json",
+        ])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("the binary starts");
+    let lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
+    let lines: Vec<Value> = lines
+        .map_while(Result::ok)
+        .map(|line| serde_json::from_str(&line).expect("JSON"))
+        .collect();
+    assert_eq!(child.wait().expect("its end").code(), Some(0), "{lines:?}");
+    assert_eq!(lines[0]["event"], "started");
+    let url = lines[0]["what"].as_str().expect("a URL");
+    assert!(url.starts_with("http://127.0.0.1:"), "{url}");
+    let squeezes = lines
+        .iter()
+        .filter(|line| line["event"] == "squeeze" || line["event"] == "no-squeeze");
+    assert_eq!(squeezes.count(), 1, "{lines:?}");
+    assert!(lines.iter().any(|line| line["event"] == "result"), "{lines:?}");
+}
