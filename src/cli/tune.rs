@@ -1,6 +1,6 @@
 //! The flags of `weir tune`: what is served, what is asked of it, how long that may take. Does nothing.
 
-use ::load::connections::Mode;
+use client::plan::Mode;
 use clap::Args;
 use measure::Duration;
 use server::config::parse_duration;
