@@ -1,7 +1,7 @@
 //! The flags of `weir tune`: what is served, what is asked of it, how long that may take. Does nothing.
 
-use client::plan::Mode;
 use clap::Args;
+use client::plan::Mode;
 use measure::Duration;
 use server::config::parse_duration;
 use std::path::PathBuf;

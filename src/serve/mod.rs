@@ -102,6 +102,9 @@ fn serve(
     mut given: Given,
 ) -> Result<(), Failure> {
     let began = clock::now();
+    if !machine::keep_little_memory() {
+        tracing::debug!("this allocator cannot be told to keep little memory");
+    }
     let mut config = configuration(flags)?;
     let choice = choose(&config, machine::usable_cores())?;
     if choice.is_of_processes() {

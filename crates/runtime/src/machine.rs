@@ -25,6 +25,14 @@ pub fn pin_thread(number: usize) -> bool {
     sched_setaffinity(None, &one).is_ok()
 }
 
+/// Has the allocator keep little of what is freed from now on: for a program that runs for months, and whose strategies may
+/// have hundreds of threads for a while. Blocks of 128 KiB and more are then the system's own, none of which a
+/// request needs that finds its file in memory. Returns whether the allocator can.
+pub fn keep_little_memory() -> bool {
+    const FREE_AT_MOST: i32 = 128 << 10;
+    crate::sys::set_trim_threshold(FREE_AT_MOST)
+}
+
 /// Returns to the system what the allocator keeps of memory that nothing uses any more. Takes milliseconds and every
 /// arena's lock in turn: for when much has ended, not for every turn of a loop.
 pub fn give_memory_back() {

@@ -109,6 +109,20 @@ impl Run {
     }
 }
 
+/// Has the allocator return the end of an arena as soon as this much of it is free. Otherwise it learns from the largest
+/// blocks it has seen freed, up to tens of megabytes for each arena. False if it has no such knob.
+pub(crate) fn set_trim_threshold(bytes: i32) -> bool {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: it takes no pointer and changes a number the allocator reads under its own lock.
+    let is_set = unsafe { libc::mallopt(libc::M_TRIM_THRESHOLD, bytes) == 1 };
+    #[cfg(not(target_env = "gnu"))]
+    let is_set = {
+        let _ = bytes;
+        false
+    };
+    is_set
+}
+
 /// Asks the allocator to return unused pages of all its arenas; nothing where it has no such call.
 pub(crate) fn trim() {
     #[cfg(target_env = "gnu")]
