@@ -271,12 +271,17 @@ fn follow(
         let now = clock::now();
         let patience = deadline.map_or(TURN, |deadline| deadline.since(now)).min(TURN);
         let interrupted = tracer.turn(patience, take)?;
-        let ended = match command {
+        let ended = |tracer: &dyn Tracer| match command {
             Some(command) if !tracer.waits() => command.ended(),
             _ => tracer.ended(process),
         };
-        if ended.is_some() || tasks::is_gone(process) {
-            return Ok(ended);
+        if let Some(code) = ended(tracer) {
+            return Ok(Some(code));
+        }
+        if tasks::is_gone(process) {
+            // Since this turn: what it left is still to be told, its code with it.
+            tracer.turn(Duration::ZERO, take)?;
+            return Ok(ended(tracer));
         }
         if !interrupted && deadline.is_none_or(|deadline| clock::now() < deadline) {
             continue;
