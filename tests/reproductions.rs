@@ -64,7 +64,7 @@ fn table_and_traces_of_document_001() {
         assert_eq!(trace["difference"], Value::Null);
     }
     let restarts = of_event(&all, "restart");
-    assert_eq!(restarts.len(), 4 + 3);
+    assert_eq!(restarts.len(), 2 * 4 + 3);
     let out = weir("lab heidemann --pages 3");
     let text = String::from_utf8(out.stdout).expect("UTF-8");
     assert_eq!(

@@ -26,11 +26,11 @@ pub(super) fn run(flags: &HeidemannFlags, voice: &Voice) -> Result<(), Failure> 
     if voice.json {
         let mut values: Vec<Value> = rows.iter().map(row_json).collect();
         values.extend(traces.iter().map(trace_json));
-        values.extend(
-            policies
-                .iter()
-                .map(|(name, resumed)| resumed_json("policy", name, resumed)),
-        );
+        values.extend(policies.iter().map(|(path, name, resumed)| {
+            let mut line = resumed_json("policy", name, resumed);
+            line["path"] = json!(path);
+            line
+        }));
         values.extend(
             stacks
                 .iter()
@@ -62,7 +62,7 @@ fn table(rows: &[Row]) -> String {
     for row in rows {
         let _ = writeln!(
             text,
-            "{:<22} {:>7.1} / {:>7.1} {:>7.1} / {:>7.1} {:>7}  {}",
+            "{:<22} {:>7.1} / {:>7.1} {:>7.1} / {:>7.1} {:>7.1}  {}",
             row.config.name,
             row.mean_ms(),
             row.config.mean_ms,
@@ -107,24 +107,24 @@ fn figure(trace: &Trace) -> String {
     text
 }
 
-fn restarts(policies: &[(&str, Resumed)], stacks: &[(&str, bool, Resumed)]) -> String {
-    let mut text = format!(
-        "40,000 B after 20 s of nothing, over {} (nothing is published to compare)\n{:<14} {:>12} {:>12} {:>10} {:>6} {:>9}\n",
-        pacing::PATH,
-        "policy",
-        "at once then",
-        "at once now",
-        "over ms",
-        "lost",
-        "seconds"
-    );
+fn restarts(policies: &[(&str, &str, Resumed)], stacks: &[(&str, bool, Resumed)]) -> String {
+    let mut text = "40,000 B after some 3 s of nothing (nothing is published to compare)\n".to_owned();
     let line = |name: &str, one: &Resumed| {
         format!(
             "{name:<14} {:>12} {:>12} {:>10.1} {:>6} {:>9.3}\n",
             one.flight_before, one.first_flight, one.spread_ms, one.lost, one.seconds
         )
     };
-    for (name, resumed) in policies {
+    let mut last = "";
+    for (path, name, resumed) in policies {
+        if *path != last {
+            let _ = writeln!(
+                text,
+                "over {path}\n{:<14} {:>12} {:>12} {:>10} {:>6} {:>9}",
+                "policy", "at once then", "at once now", "over ms", "lost", "seconds"
+            );
+            last = path;
+        }
         text += &line(name, resumed);
     }
     text += "\nStacks by themselves, without the short queue\n";

@@ -366,7 +366,7 @@ fn heidemann(evidence: &Evidence) -> Vec<Verdict> {
     judge(
         "he-01",
         "Unfixed P-HTTP is about 14 times slower than HTTP on a LAN; with both fixes it is 40 percent faster",
-        (10.0..=20.0).contains(&(broken / http)) && fixed < 0.8 * http,
+        (11.3..=16.9).contains(&(broken / http)) && (0.48..=0.73).contains(&(fixed / http)),
         format!(
             "{broken:.0} / {http:.0} ms = {:.1}; {fixed:.0} / {http:.0} ms = {:.2} (published 14.1 and 0.60; the published 43 ms has a deviation of 40)",
             broken / http,
@@ -411,12 +411,16 @@ fn heidemann(evidence: &Evidence) -> Vec<Verdict> {
         (0.25..=0.42).contains(&(first / broken)),
         format!("{first:.0} / {broken:.0} ms = {:.2}", first / broken),
     );
-    let count: Vec<usize> = evidence.table_1.iter().map(|row| row.stalls).collect();
+    let count: Vec<u32> = evidence
+        .table_1
+        .iter()
+        .map(|row| row.stalls.round() as u32)
+        .collect();
     judge(
         "he-05",
         "TCP_NODELAY on the server removes the second stall; closing the connection also does",
         count == [0, 3, 1, 0],
-        format!("stalls in the first page: HTTP, P-HTTP, first fix, both fixes: {count:?}"),
+        format!("stalls a page: HTTP, P-HTTP, first fix, both fixes: {count:?}"),
     );
     let stacks: Vec<String> = evidence
         .stacks
@@ -459,12 +463,13 @@ mod tests {
         for verdict in &verdicts {
             println!("{} {} {}", verdict.id, verdict.holds, verdict.because);
         }
-        // A verdict that changes is news, good or bad.
+        // A verdict that changes is news, good or bad. Plain HTTP takes 32 ms here against 43 (deviation 40) published,
+        // so both ratios to it are off by a third; and serial first visits from Apache over the LAN beat HTTP/1.0.
         let against: Vec<&str> = verdicts
             .iter()
             .filter(|one| !one.holds)
             .map(|one| one.id)
             .collect();
-        assert_eq!(against, Vec::<&str>::new());
+        assert_eq!(against, ["w3-02", "he-01"]);
     }
 }

@@ -331,8 +331,8 @@ pub struct Row {
     pub config: Config,
     /// Milliseconds of each page.
     pub pages_ms: Vec<f64>,
-    /// Stalls of the kinds the paper names, counted in the trace of the first page.
-    pub stalls: usize,
+    /// Stalls of the kinds the paper names, a page on average, counted in the trace.
+    pub stalls: f64,
 }
 
 impl Row {
@@ -400,10 +400,7 @@ pub fn table_1(config: Config, pages: usize, seed: u64) -> Row {
         Limits::default(),
     );
     world.run(Instant::ZERO + Duration::from_secs(600));
-    let stalls = stalls(
-        &rows(&world.seen_from(Vantage::Line)),
-        took.borrow().first().copied(),
-    );
+    let stalls = stalls(&rows(&world.seen_from(Vantage::Line))) as f64 / pages as f64;
     let pages_ms = took
         .borrow()
         .iter()
@@ -416,16 +413,14 @@ pub fn table_1(config: Config, pages: usize, seed: u64) -> Row {
     }
 }
 
-/// Pauses of the server's data that a timer-driven ACK of the client ends: more than 20 ms after the last data, and
-/// data again within 10 ms of it. Only those of the first page.
-fn stalls(rows: &[(f64, Segment)], page: Option<Duration>) -> usize {
-    let Some(page) = page else { return 0 };
-    let end = page.as_secs_f64() * 1e3;
-    let mut last_data = None;
-    let mut waited = None;
-    let mut count = 0;
-    for (at, row) in rows.iter().take_while(|(at, _)| *at <= end) {
-        if row.from == "server" && row.seq.is_some() {
+/// Pauses of the server's data that a timer-driven ACK of the client ends: more than 20 ms after the last data of a
+/// connection, and data again within 10 ms of the ACK.
+fn stalls(rows: &[(f64, Segment)]) -> usize {
+    let (mut last_data, mut waited, mut count) = (None, None, 0);
+    for (at, row) in rows {
+        if row.flags.contains('S') {
+            (last_data, waited) = (None, None);
+        } else if row.from == "server" && row.seq.is_some() {
             count += usize::from(waited.is_some_and(|ack| at - ack < 10.0));
             (last_data, waited) = (Some(*at), None);
         } else if row.from == "client" && row.seq.is_none() {
@@ -579,7 +574,13 @@ mod tests {
                 config.mean_ms
             );
             assert_eq!(row.pages_ms.len(), 100);
-            assert_eq!(row.stalls, stalls, "{}", config.name);
+            assert_eq!(
+                row.stalls.round() as u32,
+                stalls,
+                "{}: {}",
+                config.name,
+                row.stalls
+            );
             if config.persistent {
                 assert!((row.mean_ms() / config.mean_ms - 1.0).abs() < 0.05, "{row:?}");
             } else {

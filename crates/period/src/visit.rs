@@ -237,10 +237,13 @@ impl Hosts {
     /// Today's stack on both hosts, and processors that take no time, over the network of the document at the rate
     /// it gives.
     pub fn today(network: Network) -> Hosts {
+        let mut stack = preset("linux-6");
+        // The preset has the first size; today's send buffer grows with the connection.
+        stack.send_buffer = Bytes(1 << 20);
         let host = || HostSetup {
             tcp: Setup {
                 no_delay: true,
-                ..Setup::new(preset("linux-6"), 0)
+                ..Setup::new(stack.clone(), 0)
             },
             read_time: Duration::ZERO,
             read_max: 65_536,
