@@ -24,6 +24,11 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("server", &["http1", "markup", "runtime", "measure"]),
     ("client", &["http1", "markup", "runtime", "measure"]),
     ("load", &["accesslog", "client", "runtime", "measure"]),
+    // The client over the simulated network, against servers of 1997 that are its own: never the server of today.
+    (
+        "period",
+        &["client", "http1", "link", "load", "runtime", "tcp", "measure"],
+    ),
     ("lab", &["trace", "model", "measure"]),
 ];
 

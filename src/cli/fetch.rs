@@ -13,19 +13,68 @@ Examples:
   weir fetch http://localhost:8080/ --compare http10,serial,pipelined,pipelined+deflate --repeat 5
   weir fetch http://localhost:8080/ --cache ./cache && weir fetch http://localhost:8080/ --cache ./cache --revalidate
   weir fetch http://localhost:8080/ --svg waterfall.svg --har page.har
+  weir fetch --simulate ppp --from apache --compare http10,serial,pipelined,pipelined+deflate --repeat 5
+  weir fetch --simulate wan --from jigsaw --mode pipelined --revalidate --pcapng visit.pcapng
 
 Modes: http10 (a connection a request, 4 at once), serial, pipelined, early-close; with +deflate, +gzip, +br or
 +zstd text is asked for in that coding.
 
 Exit codes: 0 all is here; 1 an object is not; 2 usage; 4 the system refused.";
 
+/// A server of a simulation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// This one.
+    Weir,
+    /// One of 1997.
+    Period(period::server::Kind),
+}
+
+fn origin(text: &str) -> Result<Origin, String> {
+    use period::server::Kind;
+    match text {
+        "weir" => Ok(Origin::Weir),
+        "apache" => Ok(Origin::Period(Kind::Apache)),
+        "jigsaw" => Ok(Origin::Period(Kind::Jigsaw)),
+        _ => Err("a server is weir, apache or jigsaw".to_owned()),
+    }
+}
+
 /// What is said to `weir fetch`.
 #[derive(Debug, Args)]
 #[command(arg_required_else_help = true, after_help = EXAMPLES)]
 pub(crate) struct Flags {
     /// The page
-    #[arg(value_name = "URL")]
-    pub(crate) url: String,
+    #[arg(value_name = "URL", required_unless_present = "simulate")]
+    pub(crate) url: Option<String>,
+
+    /// Instead of a page, Microscape of document 003 in virtual time over lan, wan, ppp or a link as `weir link` takes
+    #[arg(
+        long,
+        value_name = "NETWORK",
+        conflicts_with_all = ["url", "cache"],
+        help_heading = "Simulation"
+    )]
+    pub(crate) simulate: Option<String>,
+
+    /// Who serves there: weir (today's stack on both hosts), apache or jigsaw (1997's)
+    #[arg(long, value_name = "SERVER", requires = "simulate", default_value = "weir", value_parser = origin,
+        help_heading = "Simulation")]
+    pub(crate) from: Origin,
+
+    /// Where the phases of timers come from; each repetition counts it up
+    #[arg(
+        long,
+        value_name = "N",
+        requires = "simulate",
+        default_value_t = 1,
+        help_heading = "Simulation"
+    )]
+    pub(crate) seed: u64,
+
+    /// Writes the segments of the last fetch as a packet capture, seen at the client
+    #[arg(long, value_name = "FILE", requires = "simulate", help_heading = "Simulation")]
+    pub(crate) pcapng: Option<PathBuf>,
 
     /// How requests are laid onto connections, and the coding asked for
     #[arg(long, value_name = "MODE", default_value = "serial", help_heading = "How")]
@@ -75,7 +124,8 @@ pub(crate) struct Flags {
     pub(crate) cache: Option<PathBuf>,
 
     /// Asks about everything in the cache, however fresh; http10: GET for the page, HEAD for the rest
-    #[arg(long, requires = "cache", help_heading = "Cache")]
+    /// Simulated: after a first visit that filled the cache
+    #[arg(long, help_heading = "Cache")]
     pub(crate) revalidate: bool,
 
     /// Objects of the page, itself included

@@ -1,6 +1,6 @@
-//! The flags of `weir lab`: what the laboratory can say of this machine. Does nothing.
+//! The flags of `weir lab`: what the laboratory can say of this machine, and what it reproduces. Does nothing.
 
-use clap::Subcommand;
+use clap::{Args, Subcommand};
 
 /// What `weir lab` can do.
 #[derive(Debug, Subcommand)]
@@ -13,4 +13,90 @@ Examples:
 
 Exit code 0 whatever is found: what is missing limits what can be measured here, not whether Weir serves.")]
     Doctor,
+
+    /// Simulates document 003 (W3C NOTE, 1997), Tables 3 to 9 and the modem's, beside the published figures
+    #[command(after_help = "\
+Examples:
+  weir lab w3c
+  weir lab w3c --table 5 --runs 1
+  weir lab w3c --json > rows.jsonl
+
+The published figures of Tables 3 to 9 are recalled and unverified, and every row says so; what was fitted to them
+is listed at the end. A row beyond 10 % of packets or bytes or 20 % of seconds is `not explained`.
+One visit by itself: weir fetch --simulate ppp --from apache --mode pipelined --explain")]
+    W3c(W3cFlags),
+
+    /// Simulates document 001 (Heidemann, 1997): Table 1, Figures 2 and 4, restart after idling
+    #[command(after_help = "\
+Examples:
+  weir lab heidemann
+  weir lab heidemann --pages 20 --json")]
+    Heidemann(HeidemannFlags),
+
+    /// Judges the claims of documents 001 and 003 from what the two simulations give
+    #[command(after_help = "\
+Examples:
+  weir lab claims
+  weir lab claims --json
+
+Exit codes: 0 every claim holds in the simulation; 1 one does not; 4 the system refused.")]
+    Claims(ClaimsFlags),
+
+    /// Repeats document 003's study of content on the Microscape site: deflate by the case of tags, PNG, style sheets
+    #[command(after_help = "\
+Examples:
+  weir lab content
+  weir lab content --json
+
+The original's pixels are lost: what is said of pictures is about made-up ones of the published lengths.")]
+    Content,
+}
+
+/// Flags of `weir lab w3c`.
+#[derive(Debug, Args)]
+pub(crate) struct W3cFlags {
+    /// Only these tables, commas between them: 3 to 9, modem [default: all]
+    #[arg(long, value_name = "TABLES", value_delimiter = ',', value_parser = table)]
+    pub(crate) table: Vec<Table>,
+
+    /// Visits of each row, each with timers of its own
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=100))]
+    pub(crate) runs: u64,
+
+    /// Also with this server and this client on today's stack over the same networks
+    #[arg(long)]
+    pub(crate) today: bool,
+}
+
+/// A table of document 003.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Table {
+    /// 3 to 9.
+    Number(u32),
+    /// The one without a number.
+    Modem,
+}
+
+fn table(text: &str) -> Result<Table, String> {
+    match text.parse() {
+        Ok(number @ 3..=9) => Ok(Table::Number(number)),
+        _ if text == "modem" => Ok(Table::Modem),
+        _ => Err("a table is a number from 3 to 9, or modem".to_owned()),
+    }
+}
+
+/// Flags of `weir lab heidemann`.
+#[derive(Debug, Args)]
+pub(crate) struct HeidemannFlags {
+    /// Retrievals of the page in each configuration
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    pub(crate) pages: u16,
+}
+
+/// Flags of `weir lab claims`.
+#[derive(Debug, Args)]
+pub(crate) struct ClaimsFlags {
+    /// Visits of each row
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=100))]
+    pub(crate) runs: u64,
 }

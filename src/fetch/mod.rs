@@ -5,6 +5,7 @@
 mod har;
 mod json;
 mod report;
+pub(crate) mod simulated;
 mod spread;
 mod store;
 mod svg;
@@ -40,17 +41,22 @@ struct Run {
 /// `Usage` for what cannot be, `Failed` if an object is not here, `System` for what the system refuses.
 pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<(), Failure> {
     voice.listen();
-    let page = page(&flags.url)?;
+    let Some(url) = &flags.url else {
+        return simulated::run(flags, voice);
+    };
+    if flags.revalidate && flags.cache.is_none() {
+        return Err(Failure::Usage(
+            "`--revalidate` asks about what is in a cache: name one with --cache".to_owned(),
+        ));
+    }
+    let page = page(url)?;
     let peer = resolve(&page)?;
     let store = flags.cache.as_deref().map(opened).transpose()?;
     let before = match &store {
         Some((_, entries)) => entries.clone(),
         None => Entries::new(),
     };
-    let manners = match flags.compare.as_slice() {
-        [] => vec![flags.mode],
-        several => several.to_vec(),
-    };
+    let manners = manners(flags);
     let mut runs: Vec<Run> = Vec::new();
     let mut last = None;
     for _ in 0..flags.repeat {
@@ -79,6 +85,13 @@ pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<(), Failure> {
     }
     say(flags, &page, &manners, &runs, voice)?;
     judged(&runs)
+}
+
+fn manners(flags: &Flags) -> Vec<Manner> {
+    match flags.compare.as_slice() {
+        [] => vec![flags.mode],
+        several => several.to_vec(),
+    }
 }
 
 fn page(text: &str) -> Result<Url, Failure> {
@@ -163,10 +176,10 @@ fn say(flags: &Flags, page: &Url, manners: &[Manner], runs: &[Run], voice: &Voic
     let Some(last) = runs.last() else { return Ok(()) };
     if let Some(path) = &flags.har {
         let archive = har::of(page, last);
-        written(path, &format!("{archive:#}\n"))?;
+        written(path, format!("{archive:#}\n").as_bytes())?;
     }
     if let Some(path) = &flags.svg {
-        written(path, &svg::draw(page, last))?;
+        written(path, svg::draw(page, last).as_bytes())?;
     }
     if voice.json {
         if flags.repeat > 1 || manners.len() > 1 {
@@ -190,13 +203,13 @@ fn say(flags: &Flags, page: &Url, manners: &[Manner], runs: &[Run], voice: &Voic
     Ok(())
 }
 
-fn written(path: &Path, text: &str) -> Result<(), Failure> {
+fn written(path: &Path, content: &[u8]) -> Result<(), Failure> {
     let file = OpenOptions::new()
         .write(true)
         .create(true)
         .truncate(true)
         .open(path);
-    file.and_then(|mut file| file.write_all(text.as_bytes()))
+    file.and_then(|mut file| file.write_all(content))
         .map_err(|error| Failure::System(format!("cannot write `{}`: {error}", path.display())))
 }
 
@@ -223,8 +236,6 @@ fn judged(runs: &[Run]) -> Result<(), Failure> {
     Ok(())
 }
 
-#[cfg(test)]
-mod simulated;
 #[cfg(test)]
 mod tests {
     use super::*;

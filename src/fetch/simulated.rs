@@ -1,144 +1,299 @@
-//! The client of `weir fetch` and the server of `weir serve`, both unchanged, over a simulated network: the modes of
-//! W3C NOTE-pipelining-970624 in virtual time, the same on every machine.
+//! `weir fetch --simulate`: the same client over a simulated network, in virtual time and the same on every machine,
+//! from a server of 1997 or from the server of `weir serve`, unchanged.
+//!
+//! What hosts and networks of 1997 were like `period` knows; here flags become visits, and visits what a fetch over
+//! sockets leaves, so that all it can be shown as works for them, too.
 
-use super::*;
-use client::explain::{explain, sums};
+use super::{Limits, Manner, Plan, Run, USER_AGENT, Url, json, judged, manners, plan, say, written};
+use crate::cli::fetch::{Flags, Origin};
+use crate::cli::{Failure, Voice};
+use client::cache::Entries;
+use client::fetch::Outcome;
+use client::plan::Buffering;
 use link::Profile;
-use measure::{Duration, Instant, Seed};
-use runtime::world::{Dialing, HostSetup, Hosted, Limits as WorldLimits, World};
+use load::site::microscape::TagCase;
+use measure::{Duration, Seed, UnixTime};
+use period::page::{Page, URL, microscape};
+use period::server::Kind;
+use period::visit::{Case, Figures, Hosts, Network, Ready, Variation, over};
+use runtime::world::{Application, Hosted};
 use server::Server;
 use server::config::Config;
 use server::site::Source;
-use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::LazyLock;
-use tcp::{Setup, Stack};
 
-/// As large and as many as the Microscape page: 42 KB of HTML, 42 pictures of some 3 KB.
+/// The civil time of every visit: the day the NOTE was published.
+const WALL: UnixTime = UnixTime::from_secs(867_153_600);
+/// What this server's processor takes for an answer.
+const TURN: Duration = Duration::from_millis(1);
+
+/// The page as the server of this program takes it.
 static FILES: LazyLock<Vec<(&'static str, &'static [u8])>> = LazyLock::new(|| {
-    let text = "A weir regulates a flow. ".repeat(40);
-    let page: String = (0..42)
-        .map(|n| format!("<p>{text}<img src=\"{n}.gif\">\n"))
-        .collect();
-    let mut files: Vec<(&str, &[u8])> = vec![("/index.html", page.leak().as_bytes())];
-    for n in 0..42_usize {
-        let picture = vec![b'G'; 200 + n * 140].leak();
-        files.push((format!("/{n}.gif").leak(), picture));
-    }
-    files
+    microscape(TagCase::Lower)
+        .into_iter()
+        .map(|(path, entity)| {
+            let name: &'static str = match path.as_str() {
+                "/" => "/index.html",
+                _ => String::leak(path),
+            };
+            (name, &*entity.body.leak())
+        })
+        .collect()
 });
 
-struct Seen {
-    outcome: Timeline,
-    segments: usize,
+/// Runs the command to its end.
+///
+/// # Errors
+/// `Usage` for what cannot be simulated, `Failed` if an object is not here, `System` for what the system refuses.
+pub(super) fn run(flags: &Flags, voice: &Voice) -> Result<(), Failure> {
+    let manners = manners(flags);
+    let page = Rc::new(microscape(TagCase::Lower));
+    let visitors: Vec<Visitor> = manners
+        .iter()
+        .map(|&manner| Visitor::new(flags, manner, &page))
+        .collect::<Result<_, _>>()?;
+    let url = Url::parse(URL).map_err(|error| Failure::Usage(error.to_string()))?;
+    let mut runs = Vec::new();
+    let mut capture = Vec::new();
+    for round in 0..u64::from(flags.repeat) {
+        for (visitor, &manner) in visitors.iter().zip(&manners) {
+            let (outcome, segments) = visitor.visit(Seed(flags.seed.wrapping_add(round)))?;
+            if voice.json {
+                println!("{}", json::of(&url, manner, &outcome.timeline, flags.explain));
+            }
+            capture = segments;
+            runs.push(Run {
+                manner,
+                began: WALL,
+                timeline: outcome.timeline,
+            });
+        }
+    }
+    if let Some(path) = &flags.pcapng {
+        written(path, &capture)?;
+    }
+    say(flags, &url, &manners, &runs, voice)?;
+    judged(&runs)
 }
 
-/// Who speaks over a network. Ten segments at once fill a modem's line for four seconds, longer than a first timeout: today's
-/// stack recovers from that by time stamps and by F-RTO (RFC 5682), which the simulated one does not have.
-fn stack(network: &str) -> &'static str {
-    match network {
-        "ppp" => "4.4bsd",
-        _ => "linux-6",
+/// Somebody who can visit again and again.
+enum Visitor {
+    Period(Box<Ready>),
+    Today {
+        hosts: Box<Hosts>,
+        plan: Plan,
+        entries: Entries,
+    },
+}
+
+impl Visitor {
+    fn new(flags: &Flags, manner: Manner, page: &Rc<Page>) -> Result<Visitor, Failure> {
+        let name = flags.simulate.as_deref().unwrap_or_default();
+        let network = Network::ALL.into_iter().find(|network| network.name() == name);
+        match flags.from {
+            Origin::Period(kind) => {
+                let network = network.ok_or_else(|| {
+                    Failure::Usage(format!(
+                        "`{}`: the hosts of 1997 are fitted to lan, wan and ppp; others need --from weir",
+                        name.escape_debug()
+                    ))
+                })?;
+                period(flags, manner, kind, network, page)
+            }
+            Origin::Weir => {
+                let hosts = match network {
+                    Some(network) => Hosts::today(network),
+                    None => Hosts {
+                        link: parsed(name)?,
+                        ..Hosts::today(Network::Lan)
+                    },
+                };
+                let mut plan = plan(flags, manner);
+                // Virtual time costs nothing, and a modem takes longer than the default.
+                plan.limits.timeout = plan.limits.timeout.max(Duration::from_secs(900));
+                plan.limits.stall_timeout = plan.limits.stall_timeout.max(Duration::from_secs(300));
+                ready(hosts, plan)
+            }
+        }
+    }
+
+    fn visit(&self, seed: Seed) -> Result<(Outcome, Vec<u8>), Failure> {
+        match self {
+            Visitor::Period(ready) => {
+                let visit = ready.visit(seed);
+                Ok((visit.outcome, visit.capture))
+            }
+            Visitor::Today { hosts, plan, entries } => {
+                let (_, outcome, capture) =
+                    over(hosts, plan.clone(), entries.clone(), None, this_server()?, seed);
+                Ok((outcome, capture))
+            }
+        }
     }
 }
 
-fn visit(network: &str, manner: &str) -> Seen {
-    let profile = Profile::parse(network, &link::Limits::default(), &mut |_| Err(String::new()));
-    let host = || HostSetup {
-        tcp: Setup::new(Stack::preset(stack(network)).expect("a preset"), 0),
-        read_time: Duration::ZERO,
-        read_max: 65_536,
-        line_gain: 1.0,
+fn period(
+    flags: &Flags,
+    manner: Manner,
+    server: Kind,
+    network: Network,
+    page: &Rc<Page>,
+) -> Result<Visitor, Failure> {
+    if flags.first_bytes.is_some() {
+        return Err(Failure::Usage(
+            "the simulated servers of 1997 know no ranges: `--first-bytes` needs --from weir".to_owned(),
+        ));
+    }
+    let case = Case {
+        network,
+        server,
+        manner,
+        is_first: !flags.revalidate,
+        variation: Variation {
+            buffering: plan(flags, manner).buffering,
+            connections: flags.connections.map(usize::from),
+            page_alone: flags.no_embedded,
+            ..Variation::NONE
+        },
     };
+    Ok(Visitor::Period(Box::new(Ready::new(case, page))))
+}
+
+fn parsed(link: &str) -> Result<Profile, Failure> {
+    let refused = |path: &str| Err(format!("`{path}`: a simulation reads no files"));
+    Profile::parse(link, &link::Limits::default(), &mut |path| refused(path))
+        .map_err(|error| Failure::Usage(format!("`{}`: {error}", link.escape_debug())))
+}
+
+/// With a cache that a first visit has filled, if the plan is to ask about it.
+fn ready(hosts: Hosts, plan: Plan) -> Result<Visitor, Failure> {
+    let mut entries = Entries::new();
+    if plan.revalidate {
+        let first = Plan {
+            revalidate: false,
+            ..plan.clone()
+        };
+        let fast = Hosts::today(Network::Lan);
+        entries = over(&fast, first, Entries::new(), None, this_server()?, Seed(1))
+            .1
+            .entries;
+    }
+    Ok(Visitor::Today {
+        hosts: Box::new(hosts),
+        plan,
+        entries,
+    })
+}
+
+/// The server of this program with the page.
+fn this_server() -> Result<Box<dyn Application>, Failure> {
     let source = Source::Embedded {
         files: FILES.as_slice(),
         modified: UnixTime::from_secs(784_111_777),
     };
-    let server = Server::open(Config::default(), source, None, Seed(1)).expect("a server");
-    let manner: Manner = manner.parse().expect("a manner");
+    let server = Server::open(Config::default(), source, None, Seed(1))
+        .map_err(|error| Failure::System(format!("the simulated server: {error}")))?;
+    Ok(Box::new(Hosted::new(server, TURN, WALL)))
+}
+
+/// A visit to this program's server on today's stack.
+///
+/// # Errors
+/// `System` if the server cannot be set up.
+pub(crate) fn today(network: Network, manner: Manner, is_first: bool) -> Result<Figures, Failure> {
     let plan = Plan {
         manner,
         connections: manner.mode.connections(),
         buffering: Buffering::DEFAULT,
         user_agent: USER_AGENT.to_owned(),
-        revalidate: false,
+        revalidate: !is_first,
         first_bytes: None,
         embedded: true,
         limits: Limits {
             timeout: Duration::from_secs(900),
+            stall_timeout: Duration::from_secs(300),
             ..Limits::DEFAULT
         },
     };
-    let page = Url::parse("http://example.org/").expect("a URL");
-    let wall = UnixTime::from_secs(867_110_400);
-    let fetch = Rc::new(RefCell::new(Fetch::new(page, plan, Entries::new(), wall)));
-    let mut world = World::new(
-        &profile.expect("a preset"),
-        (host(), Box::new(Dialing::new(Rc::clone(&fetch), Duration::ZERO))),
-        (
-            host(),
-            Box::new(Hosted::new(server, Duration::from_millis(1), wall)),
-        ),
-        Seed(4),
-        WorldLimits::default(),
-    );
-    world.run(Instant::ZERO + Duration::from_secs(1000));
-    let segments = world.log().len();
-    let outcome = fetch.borrow().timeline().clone();
-    Seen { outcome, segments }
+    let Visitor::Today { hosts, plan, entries } = ready(Hosts::today(network), plan)? else {
+        return Err(Failure::System("another visitor than was asked for".to_owned()));
+    };
+    Ok(over(&hosts, plan, entries, None, this_server()?, Seed(1)).0)
 }
 
-#[test]
-fn the_modes_of_the_note_over_its_networks() {
-    for network in ["wan", "ppp"] {
-        let [old, serial, pipelined, deflated] =
-            ["http10", "serial", "pipelined", "pipelined+deflate"].map(|manner| visit(network, manner));
-        for seen in [&old, &serial, &pipelined, &deflated] {
-            let timeline = &seen.outcome;
-            assert_eq!(
-                (timeline.objects.len(), timeline.sums().failed),
-                (43, 0),
-                "{network}"
-            );
-            let sum: Duration = sums(&explain(timeline)).iter().map(|(_, took)| *took).sum();
-            assert_eq!(sum, timeline.ended - timeline.began);
-        }
-        let took = |seen: &Seen| seen.outcome.ended - seen.outcome.began;
-        for seen in [&old, &serial, &pipelined, &deflated] {
-            println!(
-                "{network}: {:?}, {} segments, {} connections, {:?}",
-                took(seen),
-                seen.segments,
-                seen.outcome.sums().connections,
-                sums(&explain(&seen.outcome))
-            );
-        }
-        assert_eq!(pipelined.outcome.sums().connections, 1);
-        // Half the packets and less, the NOTE's first finding on its LAN and WAN (it did not try HTTP/1.0 over the modem);
-        // and one connection is slow only without a pipeline.
-        if network == "wan" {
-            assert!(
-                pipelined.segments * 2 < old.segments,
-                "{network}: {} of {}",
-                pipelined.segments,
-                old.segments
-            );
-        }
-        assert!(
-            took(&pipelined) < took(&old),
-            "{network}: {:?} {:?}",
-            took(&pipelined),
-            took(&old)
-        );
-        assert!(took(&pipelined) < took(&serial), "{network}");
-        assert!(took(&deflated) < took(&pipelined), "{network}");
-        assert!(deflated.segments < pipelined.segments, "{network}");
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use client::explain::{explain, sums};
+
+    struct Seen {
+        outcome: Outcome,
+        figures: Figures,
     }
-}
 
-#[test]
-fn the_same_on_every_run() {
-    let [one, other] = [(); 2].map(|()| visit("wan", "http10"));
-    assert_eq!(one.segments, other.segments);
-    assert_eq!(explain(&one.outcome), explain(&other.outcome));
+    fn visit(network: Network, manner: &str) -> Seen {
+        let plan = Plan {
+            manner: manner.parse().expect("a manner"),
+            connections: manner.parse::<Manner>().expect("a manner").mode.connections(),
+            buffering: Buffering::DEFAULT,
+            user_agent: USER_AGENT.to_owned(),
+            revalidate: false,
+            first_bytes: None,
+            embedded: true,
+            limits: Limits {
+                timeout: Duration::from_secs(900),
+                ..Limits::DEFAULT
+            },
+        };
+        let server = this_server().expect("a server");
+        let hosts = Hosts::today(network);
+        let (figures, outcome, _) = over(&hosts, plan, Entries::new(), None, server, Seed(4));
+        Seen { outcome, figures }
+    }
+
+    #[test]
+    fn the_modes_of_the_note_over_its_networks_today() {
+        for network in [Network::Wan, Network::Ppp] {
+            let [old, serial, pipelined, deflated] =
+                ["http10", "serial", "pipelined", "pipelined+deflate"].map(|manner| visit(network, manner));
+            for seen in [&old, &serial, &pipelined, &deflated] {
+                let timeline = &seen.outcome.timeline;
+                println!(
+                    "{network:?}: {:?}, {} packets, {:?}",
+                    timeline.ended - timeline.began,
+                    seen.figures.packets(),
+                    sums(&explain(timeline))
+                );
+                assert_eq!(
+                    (timeline.objects.len(), timeline.sums().failed),
+                    (43, 0),
+                    "{network:?}"
+                );
+                let sum: Duration = sums(&explain(timeline)).iter().map(|(_, took)| *took).sum();
+                assert_eq!(sum, timeline.ended - timeline.began);
+            }
+            let (packets, seconds) = (
+                |seen: &Seen| seen.figures.packets(),
+                |seen: &Seen| seen.figures.seconds,
+            );
+            assert_eq!(pipelined.outcome.timeline.connections.len(), 1);
+            // Half the packets and less, the NOTE's first finding on its LAN and WAN (it did not try HTTP/1.0 over the
+            // modem); and one connection is slow only without a pipeline.
+            if network == Network::Wan {
+                assert!(packets(&pipelined) * 2.0 < packets(&old), "{network:?}");
+            }
+            assert!(seconds(&pipelined) < seconds(&old), "{network:?}");
+            assert!(seconds(&pipelined) < seconds(&serial), "{network:?}");
+            assert!(seconds(&deflated) < seconds(&pipelined), "{network:?}");
+            assert!(packets(&deflated) < packets(&pipelined), "{network:?}");
+        }
+    }
+
+    #[test]
+    fn the_same_on_every_run() {
+        let [one, other] = [(); 2].map(|()| visit(Network::Wan, "http10"));
+        assert_eq!(one.figures, other.figures);
+        assert_eq!(explain(&one.outcome.timeline), explain(&other.outcome.timeline));
+    }
 }

@@ -1,6 +1,11 @@
-//! `weir lab`: what this machine allows. Gathers facts by trying, lets [`doctor`] judge them, prints.
+//! `weir lab`: what this machine allows, and documents 001 and 003 simulated. Gathers facts by trying, lets [`doctor`]
+//! judge them, prints; what is simulated, and what of it is explained, `period` decides.
 
+mod claims;
+mod content;
 mod doctor;
+mod heidemann;
+mod w3c;
 
 use crate::cli::lab::Command;
 use crate::cli::{Failure, Voice};
@@ -14,13 +19,24 @@ use std::process::{Command as Process, Stdio};
 /// `System` if the report cannot be written.
 pub(crate) fn run(what: &Command, voice: &Voice) -> Result<(), Failure> {
     voice.listen();
-    let Command::Doctor = what;
-    let findings = doctor::judge(&gather());
-    let text = if voice.json {
-        json(&findings)
-    } else {
-        table(&findings)
-    };
+    match what {
+        Command::Doctor => {
+            let findings = doctor::judge(&gather());
+            print(&if voice.json {
+                json(&findings)
+            } else {
+                table(&findings)
+            })
+        }
+        Command::W3c(flags) => w3c::run(flags, voice),
+        Command::Heidemann(flags) => heidemann::run(flags, voice),
+        Command::Claims(flags) => claims::run(flags, voice),
+        Command::Content => content::run(voice),
+    }
+}
+
+/// Writes to the standard output; a reader that has gone away is no failure.
+fn print(text: &str) -> Result<(), Failure> {
     match io::stdout().write_all(text.as_bytes()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
             Err(Failure::System(format!("cannot write the report: {error}")))

@@ -61,7 +61,13 @@ pub(super) fn stack(name: &str) -> Result<Stack, Failure> {
 pub(super) fn sender(client: &Stack, server: &Stack) -> Sender {
     let opened = u32::from(server.handshake_ack_opens_cwnd);
     let initial = f64::from(server.initial_cwnd_segments + opened);
-    let mss = Bytes(u64::from(server.mss.min(client.mss)));
+    // Time stamps take their bytes from the data of a segment.
+    let stamps = if server.timestamps && client.timestamps {
+        12
+    } else {
+        0
+    };
+    let mss = Bytes(u64::from(server.mss.min(client.mss) - stamps));
     let wait = client.delayed_ack.as_secs_f64();
     let first_ack_delay = match (client.ack_rule, client.ack_timer) {
         // The first segments are acknowledged at once.
@@ -76,7 +82,7 @@ pub(super) fn sender(client: &Stack, server: &Stack) -> Sender {
         1.5
     };
     Sender {
-        header: Bytes(40),
+        header: Bytes(40 + u64::from(stamps)),
         growth,
         segments_per_ack: 2.0,
         window_max: Some(server.send_buffer.0.min(client.recv_buffer.0) as f64 / mss.0 as f64),

@@ -96,7 +96,7 @@ impl Kept {
         if force {
             request
                 .headers
-                .insert(http::header::CACHE_CONTROL, HeaderValue::from_static("max-age=0"));
+                .insert(http::header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
         }
         match self.policy.before_request(&request, system(now)) {
             BeforeRequest::Fresh(_) => Use::Fresh,

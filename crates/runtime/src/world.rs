@@ -13,7 +13,7 @@ mod host;
 mod hosted;
 
 use core::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
-pub use dialing::Dialing;
+pub use dialing::{Dialing, Effort, Price};
 use host::Host;
 pub use host::{Application, Conn, Happened, HostSetup, Work};
 pub use hosted::Hosted;
@@ -275,8 +275,4 @@ impl World {
 }
 
 #[cfg(test)]
-mod heidemann;
-#[cfg(test)]
 mod tests;
-#[cfg(test)]
-mod w3c;

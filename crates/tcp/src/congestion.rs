@@ -102,6 +102,23 @@ impl Congestion {
         self.cwnd = self.mss;
     }
 
+    /// Window and threshold, to be had back if a timeout turns out to have been spurious.
+    pub(crate) fn saved(&self) -> (u64, u64) {
+        (self.cwnd, self.ssthresh)
+    }
+
+    /// The timeout was spurious: nothing was lost, and the windows are as before.
+    pub(crate) fn restore(&mut self, (cwnd, ssthresh): (u64, u64)) {
+        self.cwnd = self.cwnd.max(cwnd);
+        self.ssthresh = self.ssthresh.max(ssthresh);
+    }
+
+    /// The timeout was not spurious and is known not to have been after the second ACK: three segments (RFC 5682,
+    /// section 2.1, step 3a).
+    pub(crate) fn confirm_loss(&mut self) {
+        self.cwnd = 3 * self.mss;
+    }
+
     /// Nothing was sent for `idle`, longer than `rto`. Returns the spacing of segments if they are to be paced
     /// (Heidemann: n packets were seen in time t, so one each t/n; here n is the window, t the round trip).
     pub fn restart(&mut self, idle: Duration, rto: Duration, rtt: Option<Duration>) -> Option<Duration> {

@@ -9,10 +9,11 @@ use crate::ack::Acks;
 use crate::congestion::Congestion;
 use crate::receive::Receiver;
 use crate::rto::Rto;
-use crate::segment::{Flags, Segment};
+use crate::segment::{Flags, Segment, Stamps};
 use crate::send::{Cut, Sender, Terms};
-use crate::stack::{AckRule, NagleIdle, Stack};
+use crate::stack::{AckRule, NagleIdle, SpuriousTimeouts, Stack};
 use crate::state::{Closed, State, Step};
+use crate::suspicion::{Doubt, Judgment, Suspicion};
 use measure::{Duration, Instant};
 use std::collections::VecDeque;
 
@@ -82,6 +83,15 @@ struct Pacing {
     next: Instant,
 }
 
+/// What time stamps need, once both sides have said that they use them.
+#[derive(Clone, Copy, Debug)]
+struct Stamping {
+    /// The peer's stamp that the next segment answers (RFC 7323, TS.Recent).
+    recent: u32,
+    /// The position last acknowledged to the peer (Last.ACK.sent).
+    acked: u64,
+}
+
 /// What the one output timer waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Timer {
@@ -107,6 +117,11 @@ pub struct Endpoint {
     mss: u64,
     timer: Timer,
     timing: Option<Timing>,
+    /// Milliseconds, as of the last call that had the time; never zero.
+    clock: u32,
+    stamping: Option<Stamping>,
+    suspicion: Suspicion,
+    spurious: u64,
     pacing: Option<Pacing>,
     last_sent: Option<Instant>,
     duplicates: u32,
@@ -130,6 +145,10 @@ impl Endpoint {
             mss: u64::from(setup.mss),
             timer: Timer::Off,
             timing: None,
+            clock: 1,
+            stamping: None,
+            suspicion: Suspicion::Quiet,
+            spurious: 0,
             pacing: None,
             last_sent: None,
             duplicates: 0,
@@ -143,6 +162,7 @@ impl Endpoint {
     /// An endpoint that opens a connection: its SYN is the first segment out.
     pub fn connect(setup: Setup, now: Instant) -> Endpoint {
         let mut endpoint = Endpoint::new(setup, State::SynSent);
+        endpoint.tick(now);
         endpoint.send_syn(now);
         endpoint
     }
@@ -200,7 +220,12 @@ impl Endpoint {
         self.retransmitted
     }
 
-    /// The segment size in use.
+    /// Timeouts that were noticed to have been spurious.
+    pub fn spurious_timeouts(&self) -> u64 {
+        self.spurious
+    }
+
+    /// The largest data of a segment in use: the MSS, less the options that every segment has (RFC 6691).
     pub fn mss(&self) -> u64 {
         self.mss
     }
@@ -225,15 +250,18 @@ impl Endpoint {
             State::TimeWait { until } => Some(until),
             _ => None,
         };
+        // Only while a segment could leave: with the window shut, an ACK must come first.
+        let terms = self.terms(self.small_ok(!self.sender.is_outstanding()), false);
         let pace = self
             .pacing
-            .filter(|_| self.sender.unsent() > 0)
+            .filter(|_| self.sender.cut(terms).is_some())
             .map(|pacing| pacing.next);
         [timer, wait, pace, self.acks.due()].into_iter().flatten().min()
     }
 
     /// Writes: takes what the send buffer has room for and says how much. One output call.
     pub fn write(&mut self, data: &[u8], now: Instant) -> usize {
+        self.tick(now);
         if self.sender.fin_queued || matches!(self.state, State::Closed(_)) {
             return 0;
         }
@@ -247,6 +275,7 @@ impl Endpoint {
     /// Writes the last data and, if all of it was taken, finishes the sending half in the same output call, so that
     /// the FIN can ride on the data.
     pub fn write_last(&mut self, data: &[u8], now: Instant) -> usize {
+        self.tick(now);
         if self.sender.fin_queued || matches!(self.state, State::Closed(_) | State::Listen) {
             return 0;
         }
@@ -278,6 +307,7 @@ impl Endpoint {
 
     /// Finishes the sending half; what was written is still delivered, and reading goes on.
     pub fn shutdown(&mut self, now: Instant) {
+        self.tick(now);
         if !self.sender.fin_queued && !matches!(self.state, State::Closed(_) | State::Listen) {
             self.sender.fin_queued = true;
             self.output(now);
@@ -287,6 +317,7 @@ impl Endpoint {
     /// Finishes both halves: data that the peer sends from now on is answered with a reset, and a reset goes at
     /// once if data was received and never read (RFC 2525, section 2.17).
     pub fn close(&mut self, now: Instant) {
+        self.tick(now);
         self.deaf = true;
         match self.state {
             State::Listen | State::SynSent => self.state = State::Closed(Closed::Aborted),
@@ -311,6 +342,7 @@ impl Endpoint {
 
     /// Timers that are due by `now` do what they wait for.
     pub fn expire(&mut self, now: Instant) {
+        self.tick(now);
         if self.acks.due().is_some_and(|at| at <= now) {
             self.send_ack();
         }
@@ -340,12 +372,18 @@ impl Endpoint {
 
     /// A segment arrives.
     pub fn receive(&mut self, segment: Segment, now: Instant) {
+        self.tick(now);
         match self.state {
             State::Closed(_) => self.refuse(&segment),
             State::Listen => self.receive_listening(&segment, now),
             State::SynSent => self.receive_syn_sent(&segment, now),
             _ => self.receive_synchronized(segment, now),
         }
+    }
+
+    /// The clock of time stamps (RFC 7323, section 5.4: a tick of 1 ms).
+    fn tick(&mut self, now: Instant) {
+        self.clock = (now.as_nanos() / 1_000_000) as u32 | u32::from(now.as_nanos() < 1_000_000);
     }
 
     fn receive_listening(&mut self, segment: &Segment, now: Instant) {
@@ -380,7 +418,7 @@ impl Endpoint {
         }
         self.learn_peer(segment);
         if acceptable {
-            self.acknowledged(1, now);
+            self.acknowledged(1, None, now);
             self.state = self.state.after(Step::Opened, now);
             self.send_ack();
             self.output(now);
@@ -396,7 +434,13 @@ impl Endpoint {
         self.receiver.next = 1;
         self.receiver.edge = 1 + self.receiver.capacity();
         let theirs = segment.mss.unwrap_or(536);
-        let mss = theirs.min(self.setup.mss);
+        let offered = segment.stamps.filter(|_| self.setup.stack.timestamps);
+        self.stamping = offered.map(|stamps| Stamping {
+            recent: stamps.value,
+            acked: 0,
+        });
+        let options = if self.stamping.is_some() { Stamps::BYTES } else { 0 };
+        let mss = theirs.min(self.setup.mss).saturating_sub(options).max(1);
         self.mss = u64::from(mss);
         self.congestion.set_mss(mss);
         self.sender.window = u64::from(segment.window);
@@ -411,6 +455,12 @@ impl Endpoint {
                 self.send_ack();
             }
             return;
+        }
+        if let (Some(stamping), Some(stamps)) = (&mut self.stamping, segment.stamps)
+            && at <= stamping.acked
+            && (stamps.value.wrapping_sub(stamping.recent) as i32) >= 0
+        {
+            stamping.recent = stamps.value;
         }
         if segment.flags.rst {
             // RFC 5961: only an exact reset counts, another is asked to be repeated.
@@ -465,8 +515,13 @@ impl Endpoint {
         self.sender.window = window;
         self.sender.window_max = self.sender.window_max.max(window);
         if moved > 0 {
-            self.acknowledged(self.sender.una + moved as u64, now);
+            let echo = self.stamping.and(segment.stamps).map(|stamps| stamps.echo);
+            self.acknowledged(self.sender.una + moved as u64, echo, now);
+            let judgment = self.suspicion.advanced(self.sender.una, echo);
+            self.judged(judgment, now);
         } else if segment.is_pure_ack() && same_window && self.sender.is_outstanding() {
+            let judgment = self.suspicion.duplicate();
+            self.judged(judgment, now);
             self.duplicate(now);
             return true;
         }
@@ -476,9 +531,53 @@ impl Endpoint {
         true
     }
 
-    fn acknowledged(&mut self, to: u64, now: Instant) {
+    /// Acts on what is known of the last timeout.
+    fn judged(&mut self, judgment: Judgment, now: Instant) {
+        match judgment {
+            Judgment::Open => {}
+            Judgment::Probe => {
+                self.sender.next = self.sender.max;
+                let mut sent = false;
+                for _ in 0..2 {
+                    // One segment more than is outstanding, whatever the window of the timeout says.
+                    let terms = Terms {
+                        cwnd: self.sender.flight() + self.mss,
+                        ..self.terms(true, false)
+                    };
+                    if let Some(cut) = self.sender.cut(terms) {
+                        sent = true;
+                        self.emit(cut, now);
+                    }
+                }
+                if !sent {
+                    // There is nothing new to ask with: it is taken as a loss.
+                    self.suspicion = Suspicion::Quiet;
+                    self.sender.next = self.sender.una;
+                }
+            }
+            Judgment::Spurious(saved) => {
+                self.spurious += 1;
+                self.congestion.restore(saved);
+                self.sender.next = self.sender.max;
+            }
+            Judgment::Lost => {
+                self.congestion.confirm_loss();
+                self.sender.next = self.sender.una;
+                self.output(now);
+            }
+        }
+    }
+
+    fn acknowledged(&mut self, to: u64, echo: Option<u32>, now: Instant) {
         let is_syn = self.sender.una == 0;
-        if let Some(timing) = self.timing
+        if let Some(echo) = echo {
+            // Half as many ACKs as segments are to be expected.
+            let in_flight = self.sender.flight().div_ceil(2 * self.mss);
+            let rtt = Duration::from_millis(u64::from(self.clock.wrapping_sub(echo)));
+            self.rto
+                .sample_of(rtt, u32::try_from(in_flight).unwrap_or(u32::MAX >> 4));
+            self.timing = None;
+        } else if let Some(timing) = self.timing
             && to >= timing.end
         {
             self.rto.sample(now.since(timing.sent));
@@ -557,14 +656,7 @@ impl Endpoint {
             {
                 break;
             }
-            let nagle = self.setup.stack.nagle && !self.setup.no_delay;
-            let small_ok = !nagle
-                || match self.setup.stack.nagle_idle {
-                    NagleIdle::PerCall => idle,
-                    NagleIdle::PerSegment => !self.sender.is_outstanding(),
-                    NagleIdle::Minshall => self.sender.small_end <= self.sender.una,
-                };
-            let Some(cut) = self.sender.cut(self.terms(small_ok, false)) else {
+            let Some(cut) = self.sender.cut(self.terms(self.small_ok(idle), false)) else {
                 break;
             };
             self.emit(cut, now);
@@ -575,6 +667,17 @@ impl Endpoint {
         if self.timer == Timer::Off && self.sender.unsent() > 0 && !self.sender.is_outstanding() {
             self.timer = Timer::Persist(now + self.rto.timeout());
         }
+    }
+
+    /// Whether a segment below the MSS may leave, in an output call that found the connection idle or not.
+    fn small_ok(&self, idle: bool) -> bool {
+        let nagle = self.setup.stack.nagle && !self.setup.no_delay;
+        !nagle
+            || match self.setup.stack.nagle_idle {
+                NagleIdle::PerCall => idle,
+                NagleIdle::PerSegment => !self.sender.is_outstanding(),
+                NagleIdle::Minshall => self.sender.small_end <= self.sender.una,
+            }
     }
 
     fn output_forced(&mut self, now: Instant) {
@@ -624,6 +727,18 @@ impl Endpoint {
             self.send_syn(now);
             return;
         }
+        let saved = self.congestion.saved();
+        self.suspicion = match self.suspicion {
+            _ if self.setup.stack.spurious_timeouts == SpuriousTimeouts::GoBack => Suspicion::Quiet,
+            // Timed out again: by stamps the first retransmission counts, F-RTO does not go on.
+            asking @ Suspicion::Asking(_) if again && self.stamping.is_some() => asking,
+            _ if again => Suspicion::Quiet,
+            _ => Suspicion::Asking(Doubt {
+                recover: self.sender.max,
+                saved,
+                again_at: self.clock,
+            }),
+        };
         self.congestion
             .timed_out(self.sender.max - self.sender.una, again);
         self.sender.next = self.sender.una;
@@ -682,6 +797,12 @@ impl Endpoint {
         };
         let mut segment = self.segment(0, flags, Vec::new());
         segment.mss = Some(self.setup.mss);
+        if !answers && self.setup.stack.timestamps {
+            segment.stamps = Some(Stamps {
+                value: self.clock,
+                echo: 0,
+            });
+        }
         if !answers {
             segment.window = self.receiver.capacity() as u16;
         }
@@ -710,6 +831,9 @@ impl Endpoint {
         let window = self.receiver.window(self.mss);
         if flags.ack {
             self.receiver.edge = self.receiver.edge.max(self.receiver.next + window);
+            if let Some(stamping) = &mut self.stamping {
+                stamping.acked = self.receiver.next;
+            }
         }
         Segment {
             seq: self.wire(at),
@@ -721,6 +845,10 @@ impl Endpoint {
             flags,
             window: window as u16,
             mss: None,
+            stamps: self.stamping.map(|stamping| Stamps {
+                value: self.clock,
+                echo: stamping.recent,
+            }),
             payload,
         }
     }
@@ -745,6 +873,7 @@ impl Endpoint {
             },
             window: 0,
             mss: None,
+            stamps: None,
             payload: Vec::new(),
         });
     }

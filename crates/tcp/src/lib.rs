@@ -3,7 +3,8 @@
 //! RFC 9293 states and rules; what stacks do differently (initial window, delayed ACKs, Nagle per call or per
 //! segment, silly windows, idle restart, timers) is a [`Stack`]: every parameter named and sourced in
 //! `data/stacks.toml`. An [`Endpoint`] holds no socket, clock or chance: segments, calls and instants come in,
-//! segments come out. Not modeled: options other than MSS, urgent data, ECN, path MTU discovery.
+//! segments come out. Not modeled: options other than MSS and time stamps (so no selective ACKs and no window scaling),
+//! protection against wrapped sequence numbers, urgent data, ECN, path MTU discovery.
 //!
 //! ```
 //! use measure::{Duration, Instant};
@@ -32,6 +33,7 @@ mod segment;
 mod send;
 mod stack;
 mod state;
+mod suspicion;
 mod wire;
 
 pub use ack::beat_after;
@@ -39,7 +41,7 @@ pub use capture::Capture;
 pub use congestion::Congestion;
 pub use endpoint::{Endpoint, Limits, Setup};
 pub use rto::Rto;
-pub use segment::{Flags, Segment};
-pub use stack::{AckRule, AckTimer, IdleRestart, NagleIdle, PRESETS, Stack};
+pub use segment::{Flags, Segment, Stamps};
+pub use stack::{AckRule, AckTimer, IdleRestart, NagleIdle, PRESETS, SpuriousTimeouts, Stack};
 pub use state::{Closed, State};
 pub use wire::ipv4_packet;

@@ -1,6 +1,6 @@
 //! The retransmission timeout from measured round trips (RFC 6298), with a stack's floor and clock tick.
 //!
-//! Karn's rule is the caller's: it reports only round trips of segments sent once.
+//! Karn's rule is the caller's: it reports only round trips of segments sent once, or told apart by time stamps.
 
 use crate::stack::Stack;
 use measure::Duration;
@@ -34,11 +34,21 @@ impl Rto {
 
     /// A round trip was measured.
     pub fn sample(&mut self, rtt: Duration) {
+        self.sample_of(rtt, 1);
+    }
+
+    /// A round trip was measured, one of so many in a flight: each weighs as much less, or the history would be as
+    /// short as the flight (RFC 7323, appendix G).
+    pub fn sample_of(&mut self, rtt: Duration, in_flight: u32) {
+        let n = in_flight.max(1);
         self.measured = Some(match self.measured {
             None => (rtt, rtt / 2),
             Some((smooth, variation)) => {
                 let error = smooth.abs_diff(rtt);
-                ((smooth * 7 + rtt) / 8, (variation * 3 + error) / 4)
+                (
+                    (smooth * (8 * n - 1) + rtt) / (8 * n),
+                    (variation * (4 * n - 1) + error) / (4 * n),
+                )
             }
         });
         self.backoff = 0;
@@ -100,6 +110,19 @@ mod tests {
         assert_eq!(rto.timeout(), ms(4 * 340));
         rto.progress();
         assert_eq!(rto.timeout(), ms(340));
+    }
+
+    #[test]
+    fn samples_of_one_flight_weigh_together_about_as_one() {
+        let ms = Duration::from_millis;
+        let stack = Stack::preset("linux-6").unwrap();
+        let (mut one, mut many) = (Rto::new(&stack), Rto::new(&stack));
+        one.sample(ms(100));
+        many.sample(ms(100));
+        one.sample(ms(300));
+        (0..10).for_each(|_| many.sample_of(ms(300), 10));
+        let [one, many] = [one, many].map(|rto| rto.smooth().unwrap_or_default());
+        assert!(one.abs_diff(many) < ms(2), "{one:?} {many:?}");
     }
 
     #[test]

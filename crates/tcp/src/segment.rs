@@ -35,6 +35,20 @@ impl fmt::Display for Flags {
     }
 }
 
+/// The time-stamp option (RFC 7323, section 3), in milliseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stamps {
+    /// The sender's clock.
+    pub value: u32,
+    /// The stamp of the peer that is answered; zero in a segment without acknowledgment.
+    pub echo: u32,
+}
+
+impl Stamps {
+    /// Bytes in a segment, with the padding that aligns them.
+    pub const BYTES: u16 = 12;
+}
+
 /// One segment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Segment {
@@ -48,6 +62,8 @@ pub struct Segment {
     pub window: u16,
     /// The maximum segment size option.
     pub mss: Option<u16>,
+    /// The time-stamp option.
+    pub stamps: Option<Stamps>,
     /// The data.
     pub payload: Vec<u8>,
 }
@@ -58,9 +74,16 @@ impl Segment {
         self.payload.len() as u32 + u32::from(self.flags.syn) + u32::from(self.flags.fin)
     }
 
+    /// Bytes of the TCP header, options included.
+    pub fn header_bytes(&self) -> u64 {
+        let mss = if self.mss.is_some() { 4 } else { 0 };
+        let stamps = self.stamps.map_or(0, |_| u64::from(Stamps::BYTES));
+        20 + mss + stamps
+    }
+
     /// Bytes of the segment in an IPv4 packet.
     pub fn packet_bytes(&self) -> u64 {
-        40 + if self.mss.is_some() { 4 } else { 0 } + self.payload.len() as u64
+        20 + self.header_bytes() + self.payload.len() as u64
     }
 
     /// Whether it only acknowledges.

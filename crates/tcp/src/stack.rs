@@ -86,6 +86,16 @@ pub enum IdleRestart {
     Pace,
 }
 
+/// What follows a retransmission timeout of data that was only late.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SpuriousTimeouts {
+    /// Everything outstanding is sent again.
+    GoBack,
+    /// It is noticed, by time stamps (RFC 3522) or else by F-RTO (RFC 5682), and undone.
+    Undo,
+}
+
 /// The parameters of a stack.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Stack {
@@ -131,6 +141,10 @@ pub struct Stack {
     pub slow_start_on_lan: bool,
     /// The FIN rides on the last data segment.
     pub fin_with_data: bool,
+    /// Time stamps are offered (RFC 7323).
+    pub timestamps: bool,
+    /// See [`SpuriousTimeouts`].
+    pub spurious_timeouts: SpuriousTimeouts,
 }
 
 /// A row of the file. Keys that follow from others are read, so that a typing error cannot hide, and unused.
@@ -169,6 +183,8 @@ struct Row {
     fin_with_data: bool,
     fin_ack: String,
     request_with_handshake_ack: bool,
+    timestamps: bool,
+    spurious_timeouts: SpuriousTimeouts,
     source: BTreeMap<String, String>,
 }
 
@@ -211,6 +227,8 @@ impl Stack {
             mss_default: row.mss_default_bytes,
             slow_start_on_lan: row.slow_start_on_lan,
             fin_with_data: row.fin_with_data,
+            timestamps: row.timestamps,
+            spurious_timeouts: row.spurious_timeouts,
         })
     }
 

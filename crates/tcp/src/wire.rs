@@ -22,7 +22,7 @@ pub fn ipv4_packet(source: SocketAddrV4, destination: SocketAddrV4, id: u16, seg
     packet.extend_from_slice(&destination.port().to_be_bytes());
     packet.extend_from_slice(&segment.seq.to_be_bytes());
     packet.extend_from_slice(&segment.ack.to_be_bytes());
-    let words: u8 = if segment.mss.is_some() { 6 } else { 5 };
+    let words = (segment.header_bytes() / 4) as u8;
     let flags = segment.flags;
     let bits = u8::from(flags.fin)
         | u8::from(flags.syn) << 1
@@ -35,6 +35,12 @@ pub fn ipv4_packet(source: SocketAddrV4, destination: SocketAddrV4, id: u16, seg
     if let Some(mss) = segment.mss {
         packet.extend_from_slice(&[2, 4]);
         packet.extend_from_slice(&mss.to_be_bytes());
+    }
+    if let Some(stamps) = segment.stamps {
+        // Two times "no operation" align what follows (RFC 7323, appendix A).
+        packet.extend_from_slice(&[1, 1, 8, 10]);
+        packet.extend_from_slice(&stamps.value.to_be_bytes());
+        packet.extend_from_slice(&stamps.echo.to_be_bytes());
     }
     packet.extend_from_slice(&segment.payload);
     let length = packet.len() - start;
@@ -62,10 +68,9 @@ fn checksum(bytes: &[u8], start: u64) -> u16 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::segment::Flags;
+    use crate::segment::{Flags, Stamps};
 
-    #[test]
-    fn a_packet_with_its_checksums_sums_to_zero() {
+    fn check(stamps: Option<Stamps>, options: &[u8]) {
         let segment = Segment {
             seq: 0xffff_fff0,
             ack: 7,
@@ -76,6 +81,7 @@ mod tests {
             },
             window: 8_760,
             mss: Some(1_460),
+            stamps,
             payload: b"odd".to_vec(),
         };
         let packet = ipv4_packet(
@@ -84,9 +90,24 @@ mod tests {
             1,
             &segment,
         );
-        assert_eq!(packet.len(), 47);
+        let length = 20 + options.len() + 3;
+        assert_eq!(packet.len(), 20 + length);
+        assert_eq!(packet.len() as u64, segment.packet_bytes());
+        assert_eq!(usize::from(packet[32] >> 4) * 4, length - 3);
+        assert_eq!(&packet[40..40 + options.len()], options);
+        assert_eq!(&packet[40 + options.len()..], b"odd");
         assert_eq!(checksum(&packet[..20], 0), 0);
-        let pseudo = sum_words(&packet[12..20]) + 6 + 27;
+        let pseudo = sum_words(&packet[12..20]) + 6 + length as u64;
         assert_eq!(checksum(&packet[20..], pseudo), 0);
+    }
+
+    #[test]
+    fn a_packet_with_its_checksums_sums_to_zero() {
+        check(None, &[2, 4, 5, 180]);
+        let stamps = Stamps {
+            value: 0x0102_0304,
+            echo: 5,
+        };
+        check(Some(stamps), &[2, 4, 5, 180, 1, 1, 8, 10, 1, 2, 3, 4, 0, 0, 0, 5]);
     }
 }

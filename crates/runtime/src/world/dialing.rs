@@ -11,12 +11,26 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use tcp::Closed;
 
+/// What the host's processor does for a crew.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effort<'a> {
+    /// A connection is about to be opened.
+    Connecting,
+    /// So many bytes were handed to the crew, which has seen to them; what it wants done comes after this effort.
+    Heard(usize),
+    /// These bytes are about to be sent.
+    Sending(&'a [u8]),
+}
+
+/// How long an effort keeps the processor; the crew may be looked at.
+pub type Price<C> = Box<dyn FnMut(&C, Effort<'_>) -> Duration>;
+
 /// Runs a [`Crew`] as the application of a simulated host. Whoever keeps the other handle on the crew can ask it
 /// what came of it.
 pub struct Dialing<C: Crew> {
     crew: Rc<RefCell<C>>,
     port: Port,
-    turn_time: Duration,
+    price: Price<C>,
     lines: BTreeMap<u32, Line>,
     owners: BTreeMap<Conn, u32>,
     /// The instant and the number of each line's alarm.
@@ -41,10 +55,19 @@ enum Link {
 impl<C: Crew> Dialing<C> {
     /// The crew on a processor that takes `turn_time` for each piece it sends.
     pub fn new(crew: Rc<RefCell<C>>, turn_time: Duration) -> Dialing<C> {
+        let price = move |_: &C, effort: Effort<'_>| match effort {
+            Effort::Sending(_) => turn_time,
+            _ => Duration::ZERO,
+        };
+        Dialing::priced(crew, Box::new(price))
+    }
+
+    /// The crew on a processor whose efforts cost what `price` says.
+    pub fn priced(crew: Rc<RefCell<C>>, price: Price<C>) -> Dialing<C> {
         Dialing {
             crew,
             port: Port::default(),
-            turn_time,
+            price,
             lines: BTreeMap::new(),
             owners: BTreeMap::new(),
             alarms: BTreeMap::new(),
@@ -54,8 +77,19 @@ impl<C: Crew> Dialing<C> {
     }
 
     fn tell(&mut self, line: u32, told: Told<'_>, work: &mut Work, now: Instant) {
+        let heard = match told {
+            Told::Bytes(bytes) => Some(bytes.len()),
+            _ => None,
+        };
         self.crew.borrow_mut().handle(line, told, &mut self.port, now);
+        if let Some(bytes) = heard {
+            self.charge(Effort::Heard(bytes), work);
+        }
         self.obey(work, now);
+    }
+
+    fn charge(&mut self, effort: Effort<'_>, work: &mut Work) {
+        work.run((self.price)(&self.crew.borrow(), effort));
     }
 
     fn obey(&mut self, work: &mut Work, now: Instant) {
@@ -65,6 +99,7 @@ impl<C: Crew> Dialing<C> {
             match wish {
                 Wish::Connect(line) => {
                     self.close(line, work);
+                    self.charge(Effort::Connecting, work);
                     let conn = work.connect();
                     self.owners.insert(conn, line);
                     let link = Link::Opening(Vec::new());
@@ -80,8 +115,9 @@ impl<C: Crew> Dialing<C> {
                             ..
                         }) => waiting.push(piece.to_vec()),
                         Some(open) => {
-                            work.run(self.turn_time);
-                            work.write(open.conn, piece.to_vec());
+                            let conn = open.conn;
+                            self.charge(Effort::Sending(piece), work);
+                            work.write(conn, piece.to_vec());
                         }
                     }
                 }
@@ -131,7 +167,7 @@ impl<C: Crew> Application for Dialing<C> {
                 };
                 if let Link::Opening(waiting) = std::mem::replace(&mut open.link, Link::Open) {
                     for piece in waiting {
-                        work.run(self.turn_time);
+                        self.charge(Effort::Sending(&piece), work);
                         work.write(conn, piece);
                     }
                 }

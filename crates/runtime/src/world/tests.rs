@@ -1,6 +1,6 @@
 //! Worlds of two hosts: what closed forms say of a transfer, and files that packet analyzers accept.
 
-use super::{Application, Conn, Happened, HostSetup, Limits, Vantage, Work, World};
+use super::{Application, Conn, Happened, HostSetup, Limits, Logged, Vantage, Work, World};
 use link::{Direction, Profile};
 use measure::{Bytes, Duration, Instant, Seed};
 use std::cell::RefCell;
@@ -113,6 +113,8 @@ fn ideal(mss: u16) -> Stack {
     stack.send_buffer = Bytes(2 << 20);
     stack.recv_buffer = Bytes(65_535);
     stack.mss = mss;
+    // The formulas know no options.
+    stack.timestamps = false;
     stack
 }
 
@@ -348,4 +350,35 @@ fn analyzers_accept_the_capture_and_every_checksum_in_it() {
         .iter()
         .filter(|logged| logged.direction == Direction::Down);
     assert!(down.clone().count() > down.filter(|logged| logged.arrived.is_some()).count());
+}
+
+/// Ten segments at once fill a modem's line for four seconds, longer than a first timeout: today's stack sees that
+/// nothing is lost and sends next to nothing again (RFC 7323, RFC 3522, RFC 5682), where it would go back otherwise.
+#[test]
+fn a_modem_is_no_loss_to_todays_stack() {
+    let again = |change: fn(&mut Stack)| {
+        let mut today = stack("linux-6");
+        change(&mut today);
+        let (world, seen) = fetch("ppp", today.clone(), today, 1, 60_000);
+        let bytes: usize = seen.borrow().reads.iter().map(|(_, n)| n).sum();
+        assert_eq!(bytes, 60_000);
+        let data =
+            |logged: &&Logged| !logged.segment.payload.is_empty() && logged.direction == Direction::Down;
+        let sent: usize = world
+            .log()
+            .iter()
+            .filter(data)
+            .map(|logged| logged.segment.payload.len())
+            .sum();
+        sent - bytes
+    };
+    let back = again(|stack| stack.spurious_timeouts = tcp::SpuriousTimeouts::GoBack);
+    let stamped = again(|_| ());
+    let unstamped = again(|stack| stack.timestamps = false);
+    println!("bytes sent again: {back}, undone {stamped}, without stamps {unstamped}");
+    assert!(
+        stamped <= 2 * 1_448 && unstamped <= 3 * 1_460,
+        "{stamped} {unstamped} {back}"
+    );
+    assert!(back > 4 * 1_448, "{back}");
 }

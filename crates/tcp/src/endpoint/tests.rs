@@ -174,8 +174,9 @@ fn slow_start_takes_the_rounds_of_the_closed_form() {
         // The peer's window must not bind: 44 segments of 1,460 bytes.
         let segments = segments.min(44 + first as usize * 15);
         let exact = ((segments as f64) / f64::from(first) + 1.0).log2().ceil();
-        let (got, last) = pair.transfer(1, &stream(segments * 1_460), began + ms(60_000));
-        assert_eq!(got.len(), segments * 1_460);
+        let bytes = segments * pair.ends[1].mss() as usize;
+        let (got, last) = pair.transfer(1, &stream(bytes), began + ms(60_000));
+        assert_eq!(got.len(), bytes);
         // The server is open half a round after the client: the transfer ends `exact` rounds later, less the
         // way back of the last ACK.
         let took = last.since(began).as_secs_f64() / 0.1;
@@ -338,13 +339,14 @@ fn after_idling_each_stack_restarts_as_it_does() {
             Box::new(|_, _| vec![Duration::ZERO]),
         );
         pair.open();
-        pair.ends[1].write(&stream(40 * 1_460), pair.now);
+        let mss = pair.ends[1].mss() as usize;
+        pair.ends[1].write(&stream(40 * mss), pair.now);
         while pair.step(Instant::ZERO + ms(5_000)) {
             pair.ends[0].read(usize::MAX);
         }
         pair.now = Instant::ZERO + ms(9_000);
         let before = pair.log.len();
-        pair.ends[1].write(&stream(8 * 1_460), pair.now);
+        pair.ends[1].write(&stream(8 * mss), pair.now);
         pair.flush();
         assert_eq!(pair.log.len() - before, burst, "{restart:?}");
         if restart == crate::IdleRestart::Pace {
@@ -421,5 +423,104 @@ proptest! {
         prop_assert!(got[1] == data, "up: {} of {}", got[1].len(), data.len());
         prop_assert!(got[0] == answer, "down: {} of {}", got[0].len(), answer.len());
         prop_assert!(pair.ends.iter().all(|end| matches!(end.state(), State::Closed(_))));
+    }
+}
+
+#[test]
+fn time_stamps_are_used_if_both_sides_have_them() {
+    for (client, server, stamped) in [
+        ("linux-6", "linux-6", true),
+        ("4.4bsd", "linux-6", false),
+        ("linux-6", "4.4bsd", false),
+    ] {
+        let mut pair = Pair::new(
+            setup(client, 1),
+            setup(server, 2),
+            ms(40),
+            Box::new(|_, _| vec![Duration::ZERO]),
+        );
+        pair.open();
+        let (got, _) = pair.transfer(1, &stream(30_000), Instant::ZERO + ms(60_000));
+        assert_eq!(got.len(), 30_000);
+        assert_eq!(pair.log[0].2.stamps.is_some(), client == "linux-6");
+        let most = pair.log.iter().map(|(_, _, segment)| segment.payload.len()).max();
+        assert_eq!(
+            most,
+            Some(if stamped { 1_448 } else { 1_460 }),
+            "{client} {server}"
+        );
+        let other = pair.log[1..]
+            .iter()
+            .find(|(_, _, segment)| segment.stamps.is_some() != stamped && !segment.flags.rst);
+        assert!(other.is_none(), "{client} {server}: {other:?}");
+        // Each answers what the other's clock said one way ago or before.
+        for (at, side, segment) in &pair.log[1..] {
+            if let Some(stamps) = segment.stamps {
+                let now = at.as_nanos() / 1_000_000;
+                assert!(u64::from(stamps.value) <= now.max(1), "{side} {segment:?}");
+                assert!(u64::from(stamps.echo) + 40 <= now.max(41), "{side} {segment:?}");
+            }
+        }
+        // A round trip of 80 ms, measured either way.
+        let smooth = pair.ends[1].rto().smooth().unwrap_or_default();
+        assert!(smooth >= ms(79) && smooth < ms(100), "{smooth:?}");
+    }
+}
+
+/// From the twentieth data segment on, ten are late by more than a timeout, or lost: what the server makes of it.
+/// Returns retransmissions, spurious timeouts, and the window when the late ones have come.
+fn late(stamps: bool, undo: SpuriousTimeouts, lost: bool) -> (u64, u64) {
+    let mut server = setup("linux-6", 7);
+    server.stack.send_buffer = measure::Bytes(1 << 20);
+    server.stack.timestamps = stamps;
+    server.stack.spurious_timeouts = undo;
+    let (mut count, mut highest) = (0, 0);
+    let fate: Fate<'_> = Box::new(move |n, segment: &Segment| {
+        // A line's width apart, so that what was sent first comes first.
+        let width = Duration::from_micros(10 * n);
+        if segment.payload.is_empty() {
+            return vec![width];
+        }
+        count += 1;
+        let end = segment.seq.wrapping_sub(7) + segment.payload.len() as u32;
+        let again = end <= highest;
+        highest = highest.max(end);
+        match (20..30).contains(&count) {
+            true if lost && !again => Vec::new(),
+            true => vec![ms(350) + width],
+            // What is repeated stands in the same queue.
+            false if again && !lost => vec![ms(350) + width],
+            false => vec![width],
+        }
+    });
+    let mut pair = Pair::new(setup("linux-6", 9), server, ms(50), fate);
+    pair.open();
+    let data = stream(200_000);
+    let (got, _) = pair.transfer(1, &data, Instant::ZERO + ms(600_000));
+    assert!(got == data, "{} bytes", got.len());
+    (pair.ends[1].retransmitted(), pair.ends[1].spurious_timeouts())
+}
+
+#[test]
+fn a_spurious_timeout_is_noticed_and_costs_one_segment() {
+    use SpuriousTimeouts::{GoBack, Undo};
+    let back = late(true, GoBack, false);
+    assert!(back.0 > 5 && back.1 == 0, "{back:?}");
+    // By time stamps (RFC 3522), and without them by F-RTO (RFC 5682).
+    for stamps in [true, false] {
+        let undone = late(stamps, Undo, false);
+        assert!(
+            undone.0 < back.0 / 2 && undone.1 > 0,
+            "stamps {stamps}: {undone:?}, {back:?}"
+        );
+    }
+}
+
+#[test]
+fn a_loss_is_not_taken_for_a_delay() {
+    for stamps in [true, false] {
+        let (again, spurious) = late(stamps, SpuriousTimeouts::Undo, true);
+        assert!(again >= 10, "stamps {stamps}: {again}");
+        assert_eq!(spurious, 0, "stamps {stamps}");
     }
 }

@@ -1,0 +1,161 @@
+//! Documents 001 (Heidemann 1997) and 003 (W3C NOTE-pipelining-970624) over the TCP of their time, in virtual time.
+//!
+//! The client is `client`'s, unchanged; the network is `link`'s, TCP is `tcp`'s, and what joins them is
+//! `runtime::world`. Here are the servers of the period, what their hosts and networks were like, the published
+//! figures, and what follows from holding one against the other. Prints nothing. Every assumption that was fitted
+//! to a published figure is in [`ASSUMPTIONS`], with what it was fitted to; published figures that were recalled and
+//! not seen say so wherever they go.
+
+pub mod claims;
+pub mod content;
+pub mod heidemann;
+pub mod pacing;
+pub mod page;
+pub mod server;
+pub mod tables;
+pub mod visit;
+
+/// Where an assumption comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Basis {
+    /// The document says so.
+    Document,
+    /// Chosen so that simulated figures meet published ones.
+    Fitted,
+    /// Chosen without evidence.
+    Assumed,
+}
+
+impl Basis {
+    /// One word.
+    pub fn name(self) -> &'static str {
+        match self {
+            Basis::Document => "document",
+            Basis::Fitted => "fitted",
+            Basis::Assumed => "assumed",
+        }
+    }
+}
+
+/// Something the simulation of document 003 takes for granted.
+#[derive(Clone, Copy, Debug)]
+pub struct Assumption {
+    /// What it is about.
+    pub what: &'static str,
+    /// Its value.
+    pub value: &'static str,
+    /// Where it comes from.
+    pub basis: Basis,
+    /// For a fitted one, what to; otherwise why.
+    pub to: &'static str,
+}
+
+const fn assumption(what: &'static str, value: &'static str, basis: Basis, to: &'static str) -> Assumption {
+    Assumption {
+        what,
+        value,
+        basis,
+        to,
+    }
+}
+
+/// Everything the rows of Tables 4 to 9 rest on, one set for all rows. They were fitted to those very rows, so that
+/// agreement is no evidence; disagreement is.
+pub const ASSUMPTIONS: &[Assumption] = &[
+    assumption(
+        "retransmission timeout of the server",
+        "70 ms LAN, 150 ms WAN, 3 s PPP",
+        Basis::Fitted,
+        "bytes, packets and seconds of HTTP/1.0 first visits; that Solaris 2.5 repeats too early is documented",
+    ),
+    assumption(
+        "ACKs of the LAN and WAN client",
+        "when a read takes two segments, else on a 200 ms beat of the host",
+        Basis::Fitted,
+        "packets of pipelined LAN visits",
+    ),
+    assumption(
+        "ACKs of the PPP client",
+        "every second segment, or after 200 ms",
+        Basis::Document,
+        "Windows NT 4.0, Microsoft's notes",
+    ),
+    assumption(
+        "requests",
+        "190 B; revalidations 250 B (Jigsaw), 206 B (Apache); 4 B less over PPP",
+        Basis::Fitted,
+        "payload bytes of revalidations; 190 B on average is the document's",
+    ),
+    assumption(
+        "heads of answers",
+        "288/222 B (Jigsaw/Apache), 161/120 B for 304, 231/219 B in HTTP/1.0, 23 B less for PPP first visits",
+        Basis::Fitted,
+        "payload bytes",
+    ),
+    assumption(
+        "LAN",
+        "10 Mbit/s half-duplex, 0.25 ms one way, 18 B framing",
+        Basis::Assumed,
+        "the document says 10 Mbit/s Ethernet, under 1 ms",
+    ),
+    assumption(
+        "WAN",
+        "1.5 Mbit/s, 44.5 ms one way, no loss",
+        Basis::Fitted,
+        "seconds of WAN visits; 1 to 3 Mbit/s do about as well; 90 ms are the document's",
+    ),
+    assumption(
+        "PPP",
+        "26.4 kbit/s, 65 ms one way, 8 B framing; a modem that compresses plain HTML by 1.2 where it comes alone",
+        Basis::Fitted,
+        "seconds of PPP visits; the gain to the modem table's 12.13 s",
+    ),
+    assumption(
+        "send buffer of the server",
+        "16 KiB",
+        Basis::Fitted,
+        "seconds of pipelined WAN visits",
+    ),
+    assumption(
+        "processor of the server",
+        "3 ms (Apache), 13 ms (Jigsaw) a request, 1 ms more for an HTTP/1.0 connection",
+        Basis::Fitted,
+        "seconds of LAN visits",
+    ),
+    assumption(
+        "processor of the client",
+        "1.5 ms a read, 0.8 us a byte, 3 ms an answer, 0.5 ms a request, 1 ms a connection (HTTP/1.0: 3 ms)",
+        Basis::Fitted,
+        "seconds of LAN visits",
+    ),
+    assumption(
+        "output of the server",
+        "4,096 B, written when full or when no request waits",
+        Basis::Assumed,
+        "the document has the rule, not the size",
+    ),
+    assumption(
+        "output of the client",
+        "1,024 B, 50 ms, flushed after the page's request",
+        Basis::Document,
+        "section on buffer tuning",
+    ),
+    assumption(
+        "page",
+        "42 references spread evenly over 43,008 B",
+        Basis::Assumed,
+        "the original is lost; the document says that the first segment names few pictures",
+    ),
+    assumption(
+        "end of an HTTP/1.0 connection",
+        "the server's FIN is on its last data",
+        Basis::Fitted,
+        "packets of HTTP/1.0 revalidations",
+    ),
+    assumption(
+        "what the trace counts",
+        "teardown on LAN and WAN, none over PPP",
+        Basis::Fitted,
+        "packets of revalidations: 89 over PPP are 43 + 43 + 3",
+    ),
+];

@@ -1,0 +1,566 @@
+//! One visit of the robot to the page: network, server, manner, first or again; and what a trace at the client saw.
+//!
+//! The client is [`client::fetch::Fetch`] as `weir fetch` drives it over sockets. Its host and the server's are of
+//! 1997 here ([`Hosts::of`]); with [`over`] any hosts and any server can be put in their place.
+
+use crate::page::{Page, URL};
+use crate::server::{self, Kind, Server};
+use client::cache::Entries;
+use client::fetch::{Fetch, Outcome};
+use client::plan::{Buffering, Limits, Manner, Mode, Plan};
+use client::timeline::Timeline;
+use link::{Direction, Profile};
+use measure::{Bytes, Draw, Duration, Instant, Seed, UnixTime};
+use runtime::dial::Tcp;
+use runtime::world::{Application, Dialing, Effort, HostSetup, Limits as WorldLimits, Price, Vantage, World};
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use tcp::{Setup, Stack};
+use url::Url;
+
+/// Midday of the day the NOTE was published, the civil time of every visit.
+const WALL: UnixTime = UnixTime::from_secs(867_153_600);
+/// What the robot says it is, before it is filled up to a length.
+const AGENT: &str = "libwww-robot/5.1";
+
+/// A network of document 003, Table 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Network {
+    /// Ethernet.
+    Lan,
+    /// The Internet, coast to coast.
+    Wan,
+    /// A modem.
+    Ppp,
+}
+
+impl Network {
+    /// All three.
+    pub const ALL: [Network; 3] = [Network::Lan, Network::Wan, Network::Ppp];
+
+    /// As flags and links name it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Network::Lan => "lan",
+            Network::Wan => "wan",
+            Network::Ppp => "ppp",
+        }
+    }
+
+    /// The link: what the document says, filled up as [`crate::ASSUMPTIONS`] has it.
+    pub fn link(self) -> &'static str {
+        match self {
+            Network::Lan => "rate=10M half-duplex=yes framing=ethernet delay=0.25ms mtu=1500",
+            Network::Wan => "rate=1.5M delay=44.5ms mtu=1500",
+            Network::Ppp => "rate=26.4k delay=65ms framing=ppp mtu=1500",
+        }
+    }
+}
+
+/// What is visited, how.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Case {
+    /// Over which network.
+    pub network: Network,
+    /// Which server answers.
+    pub server: Kind,
+    /// How it is asked.
+    pub manner: Manner,
+    /// The cache is empty; otherwise it holds everything and all of it is asked about.
+    pub is_first: bool,
+    /// What departs from the document's final setup, if anything.
+    pub variation: Variation,
+}
+
+/// What departs from the final setup.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Variation {
+    /// The client's output buffer.
+    pub buffering: Buffering,
+    /// Connections at once, if not as many as the manner has.
+    pub connections: Option<usize>,
+    /// The page without its pictures.
+    pub page_alone: bool,
+    /// How much the server's modem compresses.
+    pub line_gain: f64,
+    /// TCP_NODELAY on the server.
+    pub no_delay: bool,
+    /// How many requests a connection has at most.
+    pub requests_max: Option<(u32, server::Ending)>,
+}
+
+impl Variation {
+    /// Nothing departs.
+    pub const NONE: Variation = Variation {
+        buffering: Buffering::DEFAULT,
+        connections: None,
+        page_alone: false,
+        line_gain: 1.0,
+        no_delay: true,
+        requests_max: None,
+    };
+}
+
+/// Packets and bytes of one direction.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Way {
+    /// Packets.
+    pub packets: f64,
+    /// Payload bytes, repeated ones included.
+    pub bytes: f64,
+}
+
+/// What a trace at the client shows.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Figures {
+    /// From the client.
+    pub up: Way,
+    /// To the client.
+    pub down: Way,
+    /// From the start to the last byte of the last answer.
+    pub seconds: f64,
+    /// Connections opened.
+    pub connections: f64,
+}
+
+impl Figures {
+    /// Packets both ways.
+    pub fn packets(&self) -> f64 {
+        self.up.packets + self.down.packets
+    }
+
+    /// Payload bytes both ways.
+    pub fn bytes(&self) -> f64 {
+        self.up.bytes + self.down.bytes
+    }
+
+    /// Percent of all bytes that are headers of 40 bytes, as the document counts.
+    pub fn overhead(&self) -> f64 {
+        let headers = 40.0 * self.packets();
+        100.0 * headers / (self.bytes() + headers).max(1.0)
+    }
+
+    /// The mean of several.
+    pub fn mean(all: &[Figures]) -> Figures {
+        let mean = |of: &dyn Fn(&Figures) -> f64| all.iter().map(of).sum::<f64>() / all.len().max(1) as f64;
+        Figures {
+            up: Way {
+                packets: mean(&|one| one.up.packets),
+                bytes: mean(&|one| one.up.bytes),
+            },
+            down: Way {
+                packets: mean(&|one| one.down.packets),
+                bytes: mean(&|one| one.down.bytes),
+            },
+            seconds: mean(&|one| one.seconds),
+            connections: mean(&|one| one.connections),
+        }
+    }
+}
+
+/// One visit.
+#[derive(Debug)]
+pub struct Visit {
+    /// What the trace shows.
+    pub figures: Figures,
+    /// What the client has recorded, and its cache.
+    pub outcome: Outcome,
+    /// Answers that the server has written whole, where it counts them.
+    pub answered: u32,
+    /// The trace as a pcapng file.
+    pub capture: Vec<u8>,
+}
+
+impl Visit {
+    /// Objects that are not here.
+    pub fn failed(&self) -> u64 {
+        self.outcome.timeline.sums().failed
+    }
+}
+
+/// Two hosts and the network between them.
+#[derive(Clone, Debug)]
+pub struct Hosts {
+    /// The network.
+    pub link: Profile,
+    /// Where the client runs.
+    pub client: HostSetup,
+    /// Where the server runs.
+    pub server: HostSetup,
+    /// Whether the closing of connections is part of the trace.
+    pub counts_teardown: bool,
+}
+
+/// A link as text.
+fn link(text: &str) -> Profile {
+    Profile::parse(text, &link::Limits::default(), &mut |_| Err(String::new()))
+        .expect("the texts are constants, and tests parse each")
+}
+
+fn preset(name: &str) -> Stack {
+    Stack::preset(name).expect("the names are constants, and tests look each up")
+}
+
+impl Hosts {
+    /// Those of document 003; the phases of their timers are drawn from `seed`.
+    pub fn of(network: Network, line_gain: f64, seed: Seed) -> Hosts {
+        let mut client = preset(match network {
+            Network::Ppp => "windows-nt-4.0",
+            _ => "digital-unix-4.0",
+        });
+        let mut server = preset("solaris-2.5");
+        server.rto_fixed = Stack::rto_effective("solaris-2.5", network.name());
+        server.send_buffer = Stack::send_buffer_effective("solaris-2.5").unwrap_or(Bytes(8_192));
+        if network == Network::Ppp {
+            // The PPP rows contain no retransmission, of neither side [F].
+            client.rto_fixed = server.rto_fixed;
+        }
+        let mut rng = seed.rng();
+        let mut host = |stack: Stack, read_time| HostSetup {
+            tcp: Setup {
+                phase: Duration::from_micros(rng.next_u64() % 200_000),
+                no_delay: true,
+                ..Setup::new(stack, 0)
+            },
+            read_time,
+            read_max: 32_768,
+            line_gain,
+        };
+        Hosts {
+            link: link(network.link()),
+            client: host(client, Duration::from_micros(1_500)),
+            server: host(server, Duration::ZERO),
+            counts_teardown: network != Network::Ppp,
+        }
+    }
+
+    /// Today's stack on both hosts, and processors that take no time, over the network of the document at the rate
+    /// it gives.
+    pub fn today(network: Network) -> Hosts {
+        let mut stack = preset("linux-6");
+        // The preset has the first size; today's send buffer grows with the connection.
+        stack.send_buffer = Bytes(1 << 20);
+        let host = || HostSetup {
+            tcp: Setup {
+                no_delay: true,
+                ..Setup::new(stack.clone(), 0)
+            },
+            read_time: Duration::ZERO,
+            read_max: 65_536,
+            line_gain: 1.0,
+        };
+        Hosts {
+            link: link(match network {
+                Network::Ppp => "rate=28.8k delay=65ms framing=ppp mtu=1500",
+                _ => network.link(),
+            }),
+            client: host(),
+            server: host(),
+            counts_teardown: true,
+        }
+    }
+}
+
+/// What the client's processor takes [F]; `from_new` is the cost of a connection after the first.
+fn price(mode: Mode) -> Price<Fetch> {
+    let (mut answers, mut is_first) = (0, true);
+    Box::new(move |fetch: &Fetch, effort: Effort<'_>| match effort {
+        Effort::Connecting => {
+            let dear = mode == Mode::Http10 && !std::mem::take(&mut is_first);
+            Duration::from_millis(if dear { 3 } else { 1 })
+        }
+        Effort::Heard(bytes) => {
+            let objects = &fetch.timeline().objects;
+            let now: u32 = objects
+                .iter()
+                .flat_map(|object| &object.tries)
+                .map(|one| u32::from(one.last.is_some()))
+                .sum();
+            let new = now - std::mem::replace(&mut answers, now);
+            Duration::from_nanos(800 * bytes as u64) + Duration::from_millis(3) * new
+        }
+        Effort::Sending(piece) => {
+            let requests = piece.windows(4).filter(|four| four == b"\r\n\r\n").count();
+            Duration::from_micros(500) * requests as u32
+        }
+    })
+}
+
+/// How the client asks in a case, with a name of itself of this length.
+fn plan(case: &Case, agent: usize) -> Plan {
+    let mut user_agent = AGENT.to_owned();
+    user_agent.extend(std::iter::repeat_n('.', agent.saturating_sub(AGENT.len())));
+    let variation = &case.variation;
+    Plan {
+        manner: case.manner,
+        connections: variation
+            .connections
+            .unwrap_or_else(|| case.manner.mode.connections()),
+        buffering: variation.buffering,
+        user_agent,
+        revalidate: !case.is_first,
+        first_bytes: None,
+        embedded: !variation.page_alone,
+        limits: Limits {
+            timeout: Duration::from_secs(900),
+            stall_timeout: Duration::from_secs(300),
+            connect_timeout: Duration::from_secs(60),
+            ..Limits::DEFAULT
+        },
+    }
+}
+
+/// Fetches the page over these hosts from this server.
+pub fn over(
+    hosts: &Hosts,
+    plan: Plan,
+    entries: Entries,
+    price: Option<Price<Fetch>>,
+    server: Box<dyn Application>,
+    seed: Seed,
+) -> (Figures, Outcome, Vec<u8>) {
+    let url = Url::parse(URL).expect("a constant, and tests fetch it");
+    let fetch = Rc::new(RefCell::new(Fetch::new(url, plan, entries, WALL)));
+    let dialing = match price {
+        Some(price) => Dialing::priced(Rc::clone(&fetch), price),
+        None => Dialing::new(Rc::clone(&fetch), Duration::ZERO),
+    };
+    let mut world = World::new(
+        &hosts.link,
+        (hosts.client.clone(), Box::new(dialing)),
+        (hosts.server.clone(), server),
+        seed,
+        WorldLimits::default(),
+    );
+    world.run(Instant::ZERO + Duration::from_secs(1_000));
+    let ended = fetch.borrow().timeline().ended;
+    let counts = |at: Instant, way: Direction, is_data: bool| {
+        hosts.counts_teardown || at <= ended || (way == Direction::Down && is_data)
+    };
+    let mut figures = Figures::default();
+    let mut conns = Vec::new();
+    let mut tcp: Vec<Tcp> = Vec::new();
+    let mut asked: Vec<Instant> = Vec::new();
+    for (at, logged) in world.seen_from(Vantage::Client) {
+        let bytes = logged.segment.payload.len();
+        if !counts(at, logged.direction, bytes > 0) {
+            continue;
+        }
+        // Connections are opened in the order of their numbers, by host and client alike.
+        let number = conns
+            .iter()
+            .position(|conn| *conn == logged.conn)
+            .unwrap_or_else(|| {
+                conns.push(logged.conn);
+                asked.push(at);
+                tcp.push(Tcp {
+                    delayed_ack: hosts.client.tcp.stack.delayed_ack,
+                    mss: u32::from(hosts.client.tcp.mss),
+                    ..Tcp::default()
+                });
+                conns.len() - 1
+            });
+        if logged.segment.flags.syn && logged.direction == Direction::Down {
+            let rtt = at.since(asked[number]);
+            (tcp[number].rtt, tcp[number].rtt_min) = (rtt, Some(rtt));
+        }
+        let (way, segments) = match logged.direction {
+            Direction::Up => (&mut figures.up, &mut tcp[number].segments_out),
+            Direction::Down => (&mut figures.down, &mut tcp[number].segments_in),
+        };
+        way.packets += 1.0;
+        way.bytes += bytes as f64;
+        *segments += 1;
+    }
+    let capture = world.pcapng(Vantage::Client, Duration::new(WALL.secs as u64, 0));
+    drop(world);
+    let fetch = Rc::into_inner(fetch).expect("the world that had the other handle is gone");
+    let mut outcome = fetch.into_inner().into_outcome();
+    counted(&mut outcome.timeline, &tcp);
+    figures.seconds = (ended - Instant::ZERO).as_secs_f64();
+    figures.connections = outcome.timeline.connections.len() as f64;
+    (figures, outcome, capture)
+}
+
+/// Puts into the record what a kernel would have counted.
+fn counted(timeline: &mut Timeline, tcp: &[Tcp]) {
+    for (connection, tcp) in timeline.connections.iter_mut().zip(tcp) {
+        connection.tcp = Some(*tcp);
+    }
+}
+
+/// A case made ready: the cache filled, requests of the length that was fitted.
+pub struct Ready {
+    case: Case,
+    page: Rc<Page>,
+    entries: Entries,
+    agent: usize,
+}
+
+impl Ready {
+    /// Makes `case` ready with `page` on the server.
+    pub fn new(case: Case, page: &Rc<Page>) -> Ready {
+        let mut ready = Ready {
+            case: Case {
+                is_first: true,
+                ..case
+            },
+            page: Rc::clone(page),
+            entries: Entries::new(),
+            agent: AGENT.len(),
+        };
+        // Over the fastest network and with nothing that cuts a visit short.
+        let visit = |ready: &Ready| {
+            let case = Case {
+                network: Network::Lan,
+                variation: Variation {
+                    requests_max: None,
+                    page_alone: case.variation.page_alone,
+                    ..Variation::NONE
+                },
+                ..ready.case
+            };
+            let whole = Ready {
+                case,
+                page: Rc::clone(page),
+                entries: ready.entries.clone(),
+                agent: ready.agent,
+            };
+            whole.visit(Seed(1)).outcome
+        };
+        let mut tried = visit(&ready);
+        if !case.is_first {
+            ready.entries = tried.entries;
+            ready.case.is_first = false;
+            tried = visit(&ready);
+        }
+        let requests: Vec<usize> = tried
+            .timeline
+            .objects
+            .iter()
+            .flat_map(|object| &object.tries)
+            .map(|one| one.request.len())
+            .collect();
+        let mean = requests.iter().sum::<usize>() / requests.len().max(1);
+        ready.agent = (AGENT.len() + request(&case)).saturating_sub(mean);
+        // The name must not differ between the visits if answers varied by it; they do not.
+        ready.case = case;
+        ready
+    }
+
+    /// The visit, with the timers of this seed.
+    pub fn visit(&self, seed: Seed) -> Visit {
+        let case = &self.case;
+        let variation = &case.variation;
+        let hosts = Hosts::of(case.network, variation.line_gain, seed);
+        let answered = Rc::new(Cell::new(0));
+        let setup = server::Setup {
+            kind: case.server,
+            head_less: if case.network == Network::Ppp && case.is_first {
+                23
+            } else {
+                0
+            },
+            no_delay: variation.no_delay,
+            requests_max: variation.requests_max,
+        };
+        let server = Server::new(setup, Rc::clone(&self.page), Rc::clone(&answered));
+        let (figures, outcome, capture) = over(
+            &hosts,
+            plan(case, self.agent),
+            self.entries.clone(),
+            Some(price(case.manner.mode)),
+            Box::new(server),
+            seed,
+        );
+        Visit {
+            figures,
+            outcome,
+            answered: answered.get(),
+            capture,
+        }
+    }
+
+    /// The mean over seeds 1 to `runs`.
+    pub fn mean(&self, runs: u64) -> Figures {
+        let all: Vec<Figures> = (1..=runs).map(|seed| self.visit(Seed(seed)).figures).collect();
+        Figures::mean(&all)
+    }
+}
+
+/// Length of a request on average [F]; 190 B is the document's average.
+fn request(case: &Case) -> usize {
+    let size = match (case.is_first, case.server) {
+        (true, _) => 190,
+        (false, Kind::Jigsaw) => 250,
+        (false, Kind::Apache) => 206,
+    };
+    size - if case.network == Network::Ppp { 4 } else { 0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::page::microscape;
+    use load::site::microscape::TagCase;
+
+    fn visit(network: Network, manner: &str, is_first: bool, seed: u64) -> Visit {
+        let case = Case {
+            network,
+            server: Kind::Apache,
+            manner: manner.parse().expect("a manner"),
+            is_first,
+            variation: Variation::NONE,
+        };
+        Ready::new(case, &Rc::new(microscape(TagCase::Lower))).visit(Seed(seed))
+    }
+
+    #[test]
+    fn a_visit_brings_everything_and_is_counted() {
+        let visit = visit(Network::Lan, "pipelined+deflate", true, 1);
+        let timeline = &visit.outcome.timeline;
+        assert_eq!((timeline.objects.len(), visit.failed()), (43, 0));
+        assert_eq!(timeline.sums().packets, Some(visit.figures.packets() as u64));
+        assert_eq!(visit.answered, 43);
+        let requests: Vec<usize> = timeline
+            .objects
+            .iter()
+            .map(|object| object.tries[0].request.len())
+            .collect();
+        assert!(
+            requests.iter().sum::<usize>().abs_diff(190 * 43) < 43,
+            "{requests:?}"
+        );
+        let head = timeline.objects[5].tries[0].head_bytes;
+        assert_eq!(head, 222);
+    }
+
+    #[test]
+    fn a_visit_again_asks_about_everything() {
+        let again = visit(Network::Wan, "pipelined", false, 2);
+        let timeline = &again.outcome.timeline;
+        let statuses: Vec<u16> = timeline
+            .objects
+            .iter()
+            .map(|object| object.tries[0].status)
+            .collect();
+        assert_eq!(statuses, [304; 43]);
+        assert_eq!(timeline.objects[0].tries[0].head_bytes, 120);
+        let old = visit(Network::Wan, "http10", false, 2);
+        let heads = old
+            .outcome
+            .timeline
+            .objects
+            .iter()
+            .map(|object| &object.tries[0].request);
+        assert_eq!(heads.filter(|text| text.starts_with("HEAD ")).count(), 42);
+    }
+
+    #[test]
+    fn a_seed_gives_the_same_visit() {
+        let [one, other] = [(); 2].map(|()| visit(Network::Lan, "http10", true, 3));
+        assert_eq!(one.capture, other.capture);
+        let another = visit(Network::Lan, "http10", true, 4);
+        assert!(one.capture != another.capture);
+    }
+}

@@ -1,0 +1,174 @@
+//! `weir lab heidemann`: document 001's table and traces, simulated, and what restart after idling costs.
+
+use super::print;
+use crate::cli::lab::HeidemannFlags;
+use crate::cli::{Failure, Voice};
+use period::heidemann::{CONFIGS, Row, TIMES, Trace, figure_2, figure_4, table_1};
+use period::pacing::{self, Resumed};
+use serde_json::{Value, json};
+use std::fmt::Write;
+
+const DOCUMENT: &str = "001";
+const PROVENANCE: &str = "seed text";
+
+/// Runs the command to its end.
+///
+/// # Errors
+/// `System` if the report cannot be written.
+pub(super) fn run(flags: &HeidemannFlags, voice: &Voice) -> Result<(), Failure> {
+    let rows: Vec<Row> = CONFIGS
+        .into_iter()
+        .map(|config| table_1(config, usize::from(flags.pages), 1))
+        .collect();
+    let traces = [figure_2(), figure_4()];
+    let policies = pacing::policies();
+    let stacks = pacing::stacks();
+    if voice.json {
+        let mut values: Vec<Value> = rows.iter().map(row_json).collect();
+        values.extend(traces.iter().map(trace_json));
+        values.extend(policies.iter().map(|(path, name, resumed)| {
+            let mut line = resumed_json("policy", name, resumed);
+            line["path"] = json!(path);
+            line
+        }));
+        values.extend(
+            stacks
+                .iter()
+                .map(|(name, _, resumed)| resumed_json("stack", name, resumed)),
+        );
+        values.extend(TIMES.map(|(what, value, to)| {
+            json!({ "event": "assumption", "document": DOCUMENT, "what": what, "value": value.as_secs_f64(), "to": to })
+        }));
+        let text: String = values.iter().map(|value| format!("{value}\n")).collect();
+        return print(&text);
+    }
+    let mut text = table(&rows);
+    for trace in &traces {
+        text += &figure(trace);
+    }
+    text += &restarts(&policies, &stacks);
+    text += "What the hosts take, the same in all rows\n";
+    for (what, value, to) in TIMES {
+        let _ = writeln!(text, "  {what}: {:.2} ms ({to})", value.as_secs_f64() * 1e3);
+    }
+    print(&text)
+}
+
+fn table(rows: &[Row]) -> String {
+    let mut text = format!(
+        "Table 1: a page of three documents, simulated / published\n{:<22} {:>17} {:>17} {:>7}\n",
+        "", "mean ms", "deviation ms", "stalls"
+    );
+    for row in rows {
+        let _ = writeln!(
+            text,
+            "{:<22} {:>7.1} / {:>7.1} {:>7.1} / {:>7.1} {:>7.1}  {}",
+            row.config.name,
+            row.mean_ms(),
+            row.config.mean_ms,
+            row.deviation_ms(),
+            row.config.deviation_ms,
+            row.stalls,
+            row.not_explained().unwrap_or_default()
+        );
+    }
+    text.push('\n');
+    text
+}
+
+fn figure(trace: &Trace) -> String {
+    let mut text = format!(
+        "Figure {}: {}\n{:>11} {:>11}  {:<7} {:<5} {:<14} {:>6}\n",
+        trace.figure,
+        trace
+            .difference()
+            .unwrap_or_else(|| "segment for segment as published".to_owned()),
+        "published",
+        "simulated",
+        "from",
+        "flags",
+        "positions",
+        "ack"
+    );
+    let start =
+        trace.simulated.first().map_or(0.0, |one| one.0) - trace.published.first().map_or(0.0, |one| one.0);
+    for ((published, row), (simulated, _)) in trace.published.iter().zip(&trace.simulated) {
+        let _ = writeln!(
+            text,
+            "{published:>8.3} ms {:>8.3} ms  {:<7} {:<5} {:<14} {:>6}",
+            simulated - start,
+            row.from,
+            row.flags,
+            row.seq.map_or(String::new(), |(from, to)| format!("{from}:{to}")),
+            row.ack.map_or(String::new(), |ack| ack.to_string()),
+        );
+    }
+    text.push('\n');
+    text
+}
+
+fn restarts(policies: &[(&str, &str, Resumed)], stacks: &[(&str, bool, Resumed)]) -> String {
+    let mut text = "40,000 B after some 3 s of nothing (nothing is published to compare)\n".to_owned();
+    let line = |name: &str, one: &Resumed| {
+        format!(
+            "{name:<14} {:>12} {:>12} {:>10.1} {:>6} {:>9.3}\n",
+            one.flight_before, one.first_flight, one.spread_ms, one.lost, one.seconds
+        )
+    };
+    let mut last = "";
+    for (path, name, resumed) in policies {
+        if *path != last {
+            let _ = writeln!(
+                text,
+                "over {path}\n{:<14} {:>12} {:>12} {:>10} {:>6} {:>9}",
+                "policy", "at once then", "at once now", "over ms", "lost", "seconds"
+            );
+            last = path;
+        }
+        text += &line(name, resumed);
+    }
+    text += "\nStacks by themselves, without the short queue\n";
+    for (name, restarts, resumed) in stacks {
+        text += line(name, resumed).trim_end();
+        let _ = writeln!(
+            text,
+            "  {}, and {} by the paper",
+            if resumed.is_restart() {
+                "restarts"
+            } else {
+                "does not restart"
+            },
+            if *restarts { "should" } else { "should not" }
+        );
+    }
+    text.push('\n');
+    text
+}
+
+fn row_json(row: &Row) -> Value {
+    json!({
+        "event": "row", "document": DOCUMENT, "table": 1, "configuration": row.config.name,
+        "runs": row.pages_ms.len(),
+        "published": { "mean_ms": row.config.mean_ms, "deviation_ms": row.config.deviation_ms, "provenance": PROVENANCE },
+        "simulated": { "mean_ms": row.mean_ms(), "deviation_ms": row.deviation_ms(), "stalls": row.stalls,
+            "pages_ms": row.pages_ms },
+        "verdict": row.not_explained().unwrap_or_else(|| "met".to_owned()),
+    })
+}
+
+fn trace_json(trace: &Trace) -> Value {
+    let [published, simulated] = trace.stall_ms();
+    json!({
+        "event": "trace", "document": DOCUMENT, "figure": trace.figure, "segments": trace.published.len(),
+        "published": { "stall_ms": published, "provenance": PROVENANCE }, "simulated": { "stall_ms": simulated },
+        "difference": trace.difference(),
+    })
+}
+
+fn resumed_json(kind: &str, name: &str, one: &Resumed) -> Value {
+    json!({
+        "event": "restart", "document": DOCUMENT, kind: name, "flight_before": one.flight_before,
+        "first_flight": one.first_flight, "spread_ms": one.spread_ms, "lost": one.lost, "seconds": one.seconds,
+        "restarts": one.is_restart(),
+    })
+}

@@ -1,0 +1,285 @@
+//! `weir lab w3c`: document 003's tables, simulated, beside what was published, as text or lines of JSON.
+
+use super::print;
+use crate::cli::lab::{Table, W3cFlags};
+use crate::cli::{Failure, Voice};
+use crate::fetch::simulated;
+use load::site::microscape::TagCase;
+use period::ASSUMPTIONS;
+use period::page::microscape;
+use period::tables::{self, Initial, MANNERS, Modem, RECALLED, RECOVERED, Row};
+use period::visit::{Figures, Network};
+use serde_json::{Value, json};
+use std::fmt::Write;
+use std::rc::Rc;
+
+const DOCUMENT: &str = "003";
+
+/// Runs the command to its end.
+///
+/// # Errors
+/// `System` if the report cannot be written.
+pub(super) fn run(flags: &W3cFlags, voice: &Voice) -> Result<(), Failure> {
+    let page = Rc::new(microscape(TagCase::Lower));
+    let wants = |table| flags.table.is_empty() || flags.table.contains(&table);
+    let mut text = String::new();
+    if wants(Table::Number(3)) {
+        let columns = tables::initial(&page, flags.runs);
+        text += &if voice.json {
+            lines(columns.iter().map(initial_json))
+        } else {
+            initial(&columns)
+        };
+    }
+    for number in (4..=9).filter(|&number| wants(Table::Number(number))) {
+        let rows = tables::rows(&page, flags.runs, |row| row.table == number);
+        text += &if voice.json {
+            lines(rows.iter().map(|row| row_json(row, flags.runs)))
+        } else {
+            main_table(number, &rows)
+        };
+    }
+    if wants(Table::Modem) {
+        let rows = tables::modem(&page, flags.runs);
+        text += &if voice.json {
+            lines(rows.iter().map(modem_json))
+        } else {
+            modem(&rows)
+        };
+    }
+    if flags.today {
+        let rows = today()?;
+        text += &if voice.json {
+            lines(rows.iter().map(today_json))
+        } else {
+            today_table(&rows)
+        };
+    }
+    text += &if voice.json {
+        lines(ASSUMPTIONS.iter().map(assumption_json))
+    } else {
+        assumptions()
+    };
+    print(&text)
+}
+
+fn lines(values: impl Iterator<Item = Value>) -> String {
+    values.map(|value| format!("{value}\n")).collect()
+}
+
+fn visit_word(is_first: bool) -> &'static str {
+    if is_first { "first visit" } else { "revalidation" }
+}
+
+/// What every simulated row says.
+pub(super) fn figures_json(figures: &Figures) -> Value {
+    json!({
+        "packets": figures.packets(), "packets_up": figures.up.packets, "packets_down": figures.down.packets,
+        "bytes": figures.bytes(), "bytes_up": figures.up.bytes, "bytes_down": figures.down.bytes,
+        "overhead_percent": figures.overhead(), "seconds": figures.seconds, "connections": figures.connections,
+    })
+}
+
+fn row_json(row: &Row, runs: u64) -> Value {
+    let (published, case) = (&row.published, &row.published.case);
+    let [packets, bytes, seconds] = row.errors();
+    json!({
+        "event": "row", "document": DOCUMENT, "table": published.table, "server": case.server.name(),
+        "network": case.network.name(), "mode": case.manner.to_string(), "first_visit": case.is_first, "runs": runs,
+        "published": {
+            "packets": published.packets, "bytes": published.bytes, "seconds": published.seconds,
+            "overhead_percent": published.overhead(), "provenance": RECALLED,
+        },
+        "simulated": figures_json(&row.simulated),
+        "error": { "packets": packets, "bytes": bytes, "seconds": seconds },
+        "within": row.within(), "verdict": row.not_explained().unwrap_or_else(|| "met".to_owned()),
+    })
+}
+
+fn initial_json(column: &Initial) -> Value {
+    let [up, down, seconds] = column.published;
+    json!({
+        "event": "row", "document": DOCUMENT, "table": 3, "server": "Jigsaw", "network": "lan",
+        "mode": column.mode.name(), "first_visit": false,
+        "published": { "packets": up + down, "packets_up": up, "packets_down": down, "seconds": seconds,
+            "provenance": RECALLED },
+        "simulated": figures_json(&column.simulated),
+        "verdict": "not explained: early versions of client and server, whose costs nothing tells",
+    })
+}
+
+fn modem_json(row: &Modem) -> Value {
+    json!({
+        "event": "row", "document": DOCUMENT, "table": "modem", "server": row.server.name(), "network": "ppp",
+        "mode": if row.deflated { "pipelined+deflate" } else { "pipelined" }, "first_visit": true, "page_alone": true,
+        "published": { "packets": row.packets, "seconds": row.seconds, "provenance": RECOVERED },
+        "simulated": figures_json(&row.simulated),
+    })
+}
+
+fn assumption_json(one: &period::Assumption) -> Value {
+    json!({
+        "event": "assumption", "document": DOCUMENT, "what": one.what, "value": one.value,
+        "basis": one.basis.name(), "to": one.to,
+    })
+}
+
+fn main_table(number: u32, rows: &[Row]) -> String {
+    let Some(case) = rows.first().map(|row| row.published.case) else {
+        return String::new();
+    };
+    let mut text = format!(
+        "Table {number}: {} over {}, simulated / published ({RECALLED})\n{:<30} {:<12} {:>15} {:>9} {:>19} {:>11} {:>15}\n",
+        case.server.name(),
+        case.network.name().to_uppercase(),
+        "mode",
+        "",
+        "packets",
+        "up+down",
+        "bytes",
+        "overhead %",
+        "seconds",
+    );
+    for row in rows {
+        let (ours, theirs) = (&row.simulated, &row.published);
+        let name = MANNERS.iter().find(|(_, manner)| *manner == theirs.case.manner);
+        let _ = writeln!(
+            text,
+            "{:<30} {:<12} {:>7.1} / {:>5.1} {:>5.0}+{:<3.0} {:>8.0} / {:>8.0} {:>4.1} / {:>4.1} {:>6.2} / {:>6.2}  {}",
+            name.map_or("", |(name, _)| name),
+            visit_word(theirs.case.is_first),
+            ours.packets(),
+            theirs.packets,
+            ours.up.packets,
+            ours.down.packets,
+            ours.bytes(),
+            theirs.bytes,
+            ours.overhead(),
+            theirs.overhead(),
+            ours.seconds,
+            theirs.seconds,
+            row.not_explained().unwrap_or_default(),
+        );
+    }
+    text.push('\n');
+    text
+}
+
+fn initial(columns: &[Initial]) -> String {
+    let mut text = format!(
+        "Table 3: Jigsaw over LAN, revalidation with a 1 s timer and no explicit flush, simulated / published ({RECALLED})\n"
+    );
+    let _ = writeln!(
+        text,
+        "{:<30} {:>15} {:>15} {:>15}",
+        "mode", "packets up", "down", "seconds"
+    );
+    for column in columns {
+        let (ours, [up, down, seconds]) = (&column.simulated, column.published);
+        let _ = writeln!(
+            text,
+            "{:<30} {:>7.1} / {:>5.0} {:>7.1} / {:>5.0} {:>7.2} / {:>5.2}",
+            column.mode.name(),
+            ours.up.packets,
+            up,
+            ours.down.packets,
+            down,
+            ours.seconds,
+            seconds
+        );
+    }
+    text += "not explained: early versions of client and server, whose costs nothing tells\n\n";
+    text
+}
+
+fn modem(rows: &[Modem]) -> String {
+    let mut text = format!(
+        "The page alone over the modem, simulated / published ({RECOVERED}; teardown not counted here)\n"
+    );
+    for row in rows {
+        let _ = writeln!(
+            text,
+            "{:<30} {:<12} {:>7.1} / {:>5.1} {:>26.2} / {:>5.2} s",
+            row.server.name(),
+            if row.deflated { "deflated" } else { "plain" },
+            row.simulated.packets(),
+            row.packets,
+            row.simulated.seconds,
+            row.seconds
+        );
+    }
+    text.push('\n');
+    text
+}
+
+fn assumptions() -> String {
+    let mut text = "What all rows of Tables 4 to 9 rest on, one set for all\n".to_owned();
+    for one in ASSUMPTIONS {
+        let _ = writeln!(
+            text,
+            "  {}: {} ({}: {})",
+            one.what,
+            one.value,
+            one.basis.name(),
+            one.to
+        );
+    }
+    text
+}
+
+/// A visit of today.
+struct Today {
+    network: Network,
+    mode: String,
+    is_first: bool,
+    figures: Figures,
+}
+
+/// This client and this server on today's stack, over the same networks.
+fn today() -> Result<Vec<Today>, Failure> {
+    let mut rows = Vec::new();
+    for network in Network::ALL {
+        for (_, manner) in MANNERS {
+            for is_first in [true, false] {
+                rows.push(Today {
+                    network,
+                    mode: manner.to_string(),
+                    is_first,
+                    figures: simulated::today(network, manner, is_first)?,
+                });
+            }
+        }
+    }
+    Ok(rows)
+}
+
+fn today_json(row: &Today) -> Value {
+    json!({
+        "event": "row", "document": DOCUMENT, "server": "Weir", "stack": "linux-6", "network": row.network.name(),
+        "mode": row.mode, "first_visit": row.is_first, "simulated": figures_json(&row.figures),
+    })
+}
+
+fn today_table(rows: &[Today]) -> String {
+    let mut text = format!(
+        "Weir's server and client on today's stack, simulated over the same networks\n{:<30} {:<12} {:>9} {:>9} {:>9} {:>11} {:>9}\n",
+        "network and mode", "", "packets", "up+down", "bytes", "overhead %", "seconds"
+    );
+    for row in rows {
+        let ours = &row.figures;
+        let _ = writeln!(
+            text,
+            "{:<30} {:<12} {:>9.0} {:>5.0}+{:<3.0} {:>9.0} {:>11.1} {:>9.2}",
+            format!("{} {}", row.network.name(), row.mode),
+            visit_word(row.is_first),
+            ours.packets(),
+            ours.up.packets,
+            ours.down.packets,
+            ours.bytes(),
+            ours.overhead(),
+            ours.seconds
+        );
+    }
+    text.push('\n');
+    text
+}

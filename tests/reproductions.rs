@@ -1,0 +1,130 @@
+//! `weir lab w3c|heidemann|content` and `weir fetch --simulate` from outside: that every row and line comes, that the
+//! two outputs agree, and what is refused. What the figures are like is tested where they are made.
+
+use serde_json::Value;
+use std::process::{Command, Output};
+
+fn weir(line: &str) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
+    command.args(line.split(' '));
+    command.output().expect("the binary runs")
+}
+
+fn lines(line: &str) -> Vec<Value> {
+    let out = weir(line);
+    let errors = String::from_utf8_lossy(&out.stderr).into_owned();
+    assert_eq!(out.status.code(), Some(0), "{line}: {errors}");
+    String::from_utf8(out.stdout)
+        .expect("UTF-8")
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}")))
+        .collect()
+}
+
+fn of_event<'a>(lines: &'a [Value], event: &str) -> Vec<&'a Value> {
+    lines.iter().filter(|line| line["event"] == event).collect()
+}
+
+#[test]
+fn tables_of_document_003_beside_the_published_ones() {
+    let all = lines("lab w3c --table 5,modem --runs 1 --json");
+    let rows = of_event(&all, "row");
+    assert_eq!(rows.len(), 8 + 4);
+    for row in &rows[..8] {
+        assert_eq!(row["published"]["provenance"], "recalled-unverified");
+        let (ours, theirs) = (&row["simulated"], &row["published"]);
+        let number = |value: &Value| value.as_f64().expect("a number");
+        let both = number(&ours["packets_up"]) + number(&ours["packets_down"]);
+        assert_eq!(both, number(&ours["packets"]));
+        let error = number(&ours["packets"]) / number(&theirs["packets"]) - 1.0;
+        assert!((error - number(&row["error"]["packets"])).abs() < 1e-9);
+        let outside = error.abs() > 0.1;
+        let verdict = row["verdict"].as_str().expect("words");
+        assert_eq!(verdict.contains("packets"), outside, "{row}");
+    }
+    assert_eq!(rows[8]["published"]["provenance"], "recovered");
+    let fitted = of_event(&all, "assumption");
+    assert!(
+        fitted
+            .iter()
+            .any(|one| one["basis"] == "fitted" && one["to"].is_string())
+    );
+
+    let out = weir("lab w3c --table 5 --runs 1");
+    let text = String::from_utf8(out.stdout).expect("UTF-8");
+    assert!(text.contains("Table 5: Apache over LAN, simulated / published (recalled-unverified)"));
+    assert_eq!(text.matches("revalidation").count(), 4, "{text}");
+}
+
+#[test]
+fn table_and_traces_of_document_001() {
+    let all = lines("lab heidemann --pages 3 --json");
+    assert_eq!(of_event(&all, "row").len(), 4);
+    for trace in of_event(&all, "trace") {
+        assert_eq!(trace["difference"], Value::Null);
+    }
+    let restarts = of_event(&all, "restart");
+    assert_eq!(restarts.len(), 2 * 4 + 3);
+    let out = weir("lab heidemann --pages 3");
+    let text = String::from_utf8(out.stdout).expect("UTF-8");
+    assert_eq!(
+        text.matches("segment for segment as published").count(),
+        2,
+        "{text}"
+    );
+}
+
+#[test]
+fn content_with_the_encoders_of_today() {
+    let all = lines("lab content --json");
+    assert_eq!(of_event(&all, "picture").len(), 42);
+    let content = of_event(&all, "content");
+    assert_eq!(content.len(), 6 + 2 + 1);
+}
+
+#[test]
+fn a_simulated_visit_is_shown_as_a_real_one_is() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("visit.pcapng");
+    let all = lines(&format!(
+        "fetch --simulate wan --from jigsaw --compare serial,pipelined --revalidate --explain --json --pcapng {}",
+        file.display()
+    ));
+    let fetches = of_event(&all, "fetch");
+    assert_eq!((fetches.len(), of_event(&all, "spread").len()), (2, 2));
+    for fetch in &fetches {
+        assert_eq!(fetch["requests"], 43);
+        assert_eq!(fetch["from_cache"], 43);
+        let causes = fetch["explain"]["causes"].as_array().expect("causes");
+        let sum: f64 = causes.iter().filter_map(|cause| cause["seconds"].as_f64()).sum();
+        let seconds = fetch["seconds"].as_f64().expect("a number");
+        assert!((sum - seconds).abs() < 1e-6, "{sum} {seconds}");
+    }
+    // What is written is what `weir trace` reads.
+    let trace = weir(&format!("trace {}", file.display()));
+    let text = String::from_utf8_lossy(&trace.stdout).into_owned();
+    assert_eq!(trace.status.code(), Some(0), "{text}");
+    let packets = fetches[1]["packets"].as_u64().expect("a number");
+    assert!(text.contains(&packets.to_string()), "{packets} packets: {text}");
+}
+
+#[test]
+fn what_cannot_be_simulated_is_refused() {
+    for (line, fragment) in [
+        ("fetch --simulate dsl --from apache", "--from weir"),
+        ("fetch --simulate nowhere", "nowhere"),
+        ("fetch --simulate lan --from iis", "apache or jigsaw"),
+        (
+            "fetch --simulate lan --from apache --first-bytes 100",
+            "--from weir",
+        ),
+        ("fetch --simulate lan http://localhost/", "cannot be used"),
+        ("fetch http://localhost/ --revalidate", "--cache"),
+        ("lab w3c --table 12", "3 to 9"),
+    ] {
+        let out = weir(line);
+        assert_eq!(out.status.code(), Some(2), "{line}");
+        let text = String::from_utf8_lossy(&out.stderr);
+        assert!(text.contains(fragment), "{line}: {text}");
+    }
+}
