@@ -181,11 +181,15 @@ fn mean(values: &[f64]) -> f64 {
 
 const SEED: &str = "seed text";
 
+/// One figure of a visit.
+type Measure = fn(&Figures) -> f64;
+
 /// The claims of document 003.
 fn w3c(evidence: &Evidence) -> Vec<Verdict> {
     let both = [Network::Lan, Network::Wan];
-    let (packets, seconds, bytes): (fn(&Figures) -> f64, fn(&Figures) -> f64, fn(&Figures) -> f64) =
-        (Figures::packets, |one| one.seconds, Figures::bytes);
+    let packets: Measure = Figures::packets;
+    let seconds: Measure = |one| one.seconds;
+    let bytes: Measure = Figures::bytes;
     let mut all = Vec::new();
     let mut judge = |id, claim, provenance, holds, because: String| {
         all.push(Verdict {
