@@ -557,6 +557,9 @@ impl Endpoint {
             }
             Judgment::Spurious(saved) => {
                 self.spurious += 1;
+                if self.stamping.is_none() {
+                    self.rto.was_too_short();
+                }
                 self.congestion.restore(saved);
                 self.sender.next = self.sender.max;
             }

@@ -54,6 +54,14 @@ impl Rto {
         self.backoff = 0;
     }
 
+    /// A timeout was spurious, and there is no time stamp that would say how late the ACK was: the round trip is taken
+    /// to be twice what was thought (our choice; RFC 4015 asks that the mistake be not repeated).
+    pub fn was_too_short(&mut self) {
+        self.measured = self
+            .measured
+            .map(|(smooth, variation)| (smooth * 2, variation * 2));
+    }
+
     /// The smoothed round trip.
     pub fn smooth(&self) -> Option<Duration> {
         self.measured.map(|(smooth, _)| smooth)
