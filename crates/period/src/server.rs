@@ -16,7 +16,7 @@ use std::cell::Cell;
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 
-/// The server's buffer [A].
+/// The server's buffer (A).
 const BUFFER: usize = 4_096;
 /// What fills a head up to the length that was fitted.
 const FILLING: &str = ".";
@@ -49,7 +49,7 @@ impl Kind {
         }
     }
 
-    /// Service time of a request [F].
+    /// Service time of a request (F).
     fn service(self) -> Duration {
         match self {
             Kind::Jigsaw => Duration::from_millis(13),
@@ -57,7 +57,7 @@ impl Kind {
         }
     }
 
-    /// Length of the head of an answer [F].
+    /// Length of the head of an answer (F).
     fn head(self, status: u16, version: Version) -> usize {
         match (version, status, self) {
             (Version::Http10, _, Kind::Jigsaw) => 231,
@@ -84,7 +84,7 @@ pub enum Ending {
 pub struct Setup {
     /// Which one.
     pub kind: Kind,
-    /// Bytes by which heads are shorter [F].
+    /// Bytes by which heads are shorter (F).
     pub head_less: usize,
     /// TCP_NODELAY.
     pub no_delay: bool,

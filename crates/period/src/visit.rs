@@ -261,7 +261,7 @@ impl Hosts {
     }
 }
 
-/// What the client's processor takes [F]; `from_new` is the cost of a connection after the first.
+/// What the client's processor takes (F); `from_new` is the cost of a connection after the first.
 fn price(mode: Mode) -> Price<Fetch> {
     let (mut answers, mut is_first) = (0, true);
     Box::new(move |fetch: &Fetch, effort: Effort<'_>| match effort {
@@ -488,7 +488,7 @@ impl Ready {
     }
 }
 
-/// Length of a request on average [F]; 190 B is the document's average.
+/// Length of a request on average (F); 190 B is the document's average.
 fn request(case: &Case) -> usize {
     let size = match (case.is_first, case.server) {
         (true, _) => 190,
