@@ -5,7 +5,7 @@ use super::document;
 use super::grid::{Cell, Grid};
 use super::measured::{self, Outcome};
 use super::report::{Published, Report};
-use super::simulate::{Scene, Simulated, sender, stack};
+use super::simulate::{Scene, Simulated, opening, sender, stack};
 use crate::chart::{Axis, Chart, Series, Stroke};
 use crate::cli::model::ExperimentFlags;
 use crate::cli::{Failure, Voice};
@@ -130,8 +130,7 @@ fn notes(flags: &ExperimentFlags) -> Vec<String> {
             .to_owned(),
         "error: model less simulation, in percent of the simulation; waiting is turnaround less that of one user alone"
             .to_owned(),
-        "the simulated request (104 B) and connection segments take time on the wire that both models leave out"
-            .to_owned(),
+        "windows: with the time on the wire of the handshake and the request, which Eqs. 2 and 4 leave out".to_owned(),
     ]
 }
 
@@ -216,8 +215,13 @@ pub(super) fn modeled(
         basis,
     };
     let parts = question.turnaround_at(flags.rate)?;
+    // The document's equations know round trips only; served in windows, a cell is held beside packets.
+    let opening = match basis {
+        Basis::Windows => opening(&sender, flags.rate),
+        _ => Seconds(0.0),
+    };
     Ok(Means {
-        turnaround: parts.total(),
+        turnaround: Seconds(parts.total().0 + opening.0),
         waiting: parts.sharing,
     })
 }

@@ -93,6 +93,14 @@ pub(super) fn sender(client: &Stack, server: &Stack) -> Sender {
     }
 }
 
+/// Time on the wire of what opens a transfer: SYN and SYN-ACK with an MSS option (RFC 9293, section 3.7.1), the ACK
+/// of the handshake, and the request.
+pub(super) fn opening(sender: &Sender, rate: Rate) -> Seconds {
+    const MSS_OPTION: u64 = 4;
+    let bytes = 4 * sender.header.0 + 2 * MSS_OPTION + REQUEST as u64;
+    Seconds(rate.seconds_for(Bytes(bytes)))
+}
+
 /// One answer: when it was asked for, and when its last byte came.
 #[derive(Clone, Copy, Debug)]
 struct Served {

@@ -320,10 +320,9 @@ fn the_experiment_shows_published_modeled_and_simulated() {
     assert!((cell(&csv, "3000", "1", "turnaround", "equations") - 3.4).abs() < 1e-9);
     for size in ["3000", "6000", "12000"] {
         for users in ["1", "5", "10"] {
-            // Windows in turn are what today's simulated TCP does, but for the wire time of handshake and request, which
-            // they leave out: a quarter of a millisecond with time stamps, of 3.8 for the smallest.
+            // Windows in turn are what today's simulated TCP does.
             let error = cell(&csv, size, users, "turnaround", "windows error now");
-            assert!(error.abs() < 7.5, "{size} {users}: {error}");
+            assert!(error.abs() < 3.0, "{size} {users}: {error}");
             let error = cell(&csv, size, users, "turnaround", "windows error [");
             assert!(error.abs() < 4.0, "{size} {users}: {error}");
         }
