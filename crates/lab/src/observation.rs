@@ -8,6 +8,18 @@ use std::collections::BTreeMap;
 /// Names and values that tell one measurement from another: `mode` = `http10`.
 pub type Labels = BTreeMap<String, String>;
 
+/// Every one of these with every value of `name`, in that order.
+pub(crate) fn with_each(all: &[Labels], name: &str, values: &[String]) -> Vec<Labels> {
+    let with = |before: &Labels, value: &String| {
+        let mut one = before.clone();
+        one.insert(name.to_owned(), value.clone());
+        one
+    };
+    all.iter()
+        .flat_map(|before| values.iter().map(move |value| with(before, value)))
+        .collect()
+}
+
 /// Where a number comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

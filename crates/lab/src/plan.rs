@@ -2,7 +2,7 @@
 //! claims are judged by which rules, which tables and pictures are shown. Read from TOML; a key that means nothing
 //! is an error that names the one that was probably meant. Runs nothing.
 
-use crate::observation::{Labels, World};
+use crate::observation::{Labels, World, with_each};
 use crate::rule::Rule;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -372,16 +372,7 @@ impl Plan {
                 .map(|(name, values)| (name, values.at(size)));
             let mut choices = vec![Labels::new()];
             for (name, values) in arm.over.iter().chain(by_size) {
-                choices = choices
-                    .iter()
-                    .flat_map(|before| {
-                        values.iter().map(move |value| {
-                            let mut one = before.clone();
-                            one.insert(name.clone(), value.clone());
-                            one
-                        })
-                    })
-                    .collect();
+                choices = with_each(&choices, name, values);
             }
             for parameters in choices {
                 let mut id = arm.name.clone();

@@ -11,7 +11,7 @@
 //! A measure stands for the median of its repetitions. Where one number is wanted, the labels must leave one
 //! measurement. `each` repeats a rule for every value of a label: `packets{mode=http10,network=$network}`.
 
-use crate::observation::{Labels, Observations, World};
+use crate::observation::{Labels, Observations, World, with_each};
 use std::collections::BTreeMap;
 
 /// Repetitions on each side from which on a rank test says something.
@@ -196,16 +196,7 @@ impl Rule {
             } else {
                 values.clone()
             };
-            all = all
-                .iter()
-                .flat_map(|before| {
-                    values.iter().map(move |value| {
-                        let mut one = before.clone();
-                        one.insert(name.clone(), value.clone());
-                        one
-                    })
-                })
-                .collect();
+            all = with_each(&all, name, &values);
         }
         all
     }
