@@ -52,7 +52,7 @@ pub(crate) const SIZES: Sizes = Sizes {
 /// The sizes of a worker's ring.
 pub(crate) fn sizes() -> Sizes {
     #[cfg(test)]
-    if std::env::var_os(tests::TINY).is_some() {
+    if tests::tiny() {
         return tests::TINY_SIZES;
     }
     SIZES
@@ -636,4 +636,4 @@ fn peer_of(fd: &OwnedFd) -> Option<SocketAddr> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -437,6 +437,10 @@ fn body_deadline(limits: &Limits, since: Instant, received: u64) -> Instant {
 #[cfg_attr(test, allow(unreachable_pub, reason = "a fuzz target calls it"))]
 pub mod exercise;
 #[cfg(any(test, fuzzing))]
+#[cfg_attr(
+    all(fuzzing, not(test)),
+    allow(dead_code, reason = "tests need all of it, the fuzz target some")
+)]
 mod rig;
 #[cfg(test)]
 mod tests;

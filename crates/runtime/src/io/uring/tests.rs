@@ -8,7 +8,7 @@ use std::io::{Read, Write};
 use std::net::{Shutdown as Half, TcpStream};
 
 /// Set in the child process whose rings are tiny.
-pub(super) const TINY: &str = "RUNTIME_TEST_TINY_RING";
+const TINY: &str = "RUNTIME_TEST_TINY_RING";
 /// Every queue overflows, every burst lacks buffers, every message is cut.
 pub(super) const TINY_SIZES: Sizes = Sizes {
     submissions: 2,
@@ -17,6 +17,11 @@ pub(super) const TINY_SIZES: Sizes = Sizes {
     buffer: 64,
 };
 const PATIENCE: std::time::Duration = std::time::Duration::from_secs(20);
+
+/// Whether this is the child process whose rings are tiny, and nothing but rings is of interest.
+pub(crate) fn tiny() -> bool {
+    std::env::var_os(TINY).is_some()
+}
 
 /// A ring, or `None` with the reason printed where there is none to be had.
 fn ring(listener: &Listening, sizes: Sizes, room: usize) -> Option<Uring> {
@@ -77,7 +82,7 @@ fn told(uring: &mut Uring) -> bool {
 
 #[test]
 fn everything_holds_over_a_ring_too_small_for_anything() {
-    if std::env::var_os(TINY).is_some() {
+    if tiny() {
         return; // This is the child.
     }
     let exe = std::env::current_exe().unwrap();
