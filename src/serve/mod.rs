@@ -412,6 +412,8 @@ impl Operator<'_> {
                         _ => {}
                     }
                 }
+                // Its founder is followed by another program.
+                Some(Signal::Upgrade) if self.member().is_some() => return self.retire(signals, workers),
                 Some(Signal::Upgrade) => {
                     if let Role::Whole { upgrade, .. } = &mut self.role {
                         upgrade.begin(|why| self.rights.hint(why));
@@ -489,7 +491,8 @@ impl Operator<'_> {
         } = change;
         if matches!(concurrency, Concurrency::ProcessLoops | Concurrency::Processes) {
             return Err(Failure::Usage(format!(
-                "`{concurrency}` is made of processes, which only a start can make; start the server with it"
+                "`{concurrency}` is made of processes, which only a new start can make: write `concurrency = \"{concurrency}\"` \
+                 into the configuration file and send SIGUSR2; the process that follows serves so, and no request is lost"
             )));
         }
         let config = Config {
@@ -588,7 +591,9 @@ impl Operator<'_> {
     fn retire(&mut self, signals: &mut Signals, workers: &Drivers) -> Result<Instant, Failure> {
         let grace = self.server.config().grace;
         self.server.set_ready(false);
-        say_stopping(workers.open(), grace);
+        if self.member().is_none() {
+            say_stopping(workers.open(), grace);
+        }
         let until = clock::now() + grace;
         let gentle_until = clock::now() + (grace - LAST_ANSWERS.min(grace / 2));
         workers.retire();

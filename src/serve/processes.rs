@@ -6,18 +6,19 @@
 //!
 //!             RUNNING ── one died ─▶ fork ─▶ RUNNING
 //!                │ ───── HUP: check apart, then members reload ─▶ RUNNING (new, or old and a complaint)
-//!                │ ───── USR2: a complaint ─▶ RUNNING
-//!                │ TERM, INT
-//!                ▼
-//!             DRAINING ── all gone, or killed after their time ─▶ end
+//!                │ ───── USR2: start the new program ─▶ RUNNING, until it serves: then members retire
+//!                │ TERM, INT                                                          │
+//!                ▼                                                                    │
+//!             DRAINING ◀──────────────────────────────────────────────────────────────┘
+//!                └─ all gone, or killed after their time ─▶ end
 //!   member:   open log and site ─▶ workers ─▶ ready ─▶ what signals ask for (the same as without founder)
 //! ```
 //! Whatever needs a thread or may go wrong (a site, a log) is opened in a process apart before members do
 //! it, so that its failure is told once and an invalid configuration reaches nobody. It is opened with the
 //! rights that members have.
 //!
-//! A server of this kind can follow another in place, and cannot be followed so: a new founder and the old
-//! one's members would have to agree on who may have how many connections.
+//! While a server of this kind is followed by another in place, there are members of both, and the limits on
+//! connections hold for each of the two.
 
 use super::adaptation::{self, Adaptation};
 use super::descriptors::Shares;
@@ -28,6 +29,7 @@ use super::report::Started;
 use super::rights::Rights;
 use super::sockets::{self, Given};
 use super::strategy::{Choice, choose};
+use super::upgrade::{self, Upgrade};
 use super::{
     AccessLog, LOG_GRACE, Operator, Role, about, announce, complain_of_reload, configuration_again,
     demo_size, fit, limits, open, refused, say_reloaded, say_stopping,
@@ -87,6 +89,11 @@ pub(super) fn run(
     // Before the first member, which would keep what this process gives up.
     let program = Program::of_this_process();
     let rights = Rights::give_up(&config, flags, &listeners, &program, given.confined)?;
+    let upgrade = Upgrade::new(
+        program,
+        listeners.iter().map(Listener::sockets).collect(),
+        rights.is_confined.then(|| rights.landlock.clone()),
+    );
     let mut founder = Founder {
         flags,
         voice,
@@ -102,6 +109,7 @@ pub(super) fn run(
         adaptation,
         knobs,
         reloading: None,
+        upgrade,
         heart: Heart::start(notify::watchdog(), clock::now()),
     };
     fit(&mut founder.config, choice, &shares);
@@ -166,6 +174,7 @@ struct Founder<'a> {
     knobs: Knobs,
     /// Keys that cannot change while it runs, to be told when all members have reloaded.
     reloading: Option<Vec<&'static str>>,
+    upgrade: Upgrade,
     heart: Heart,
 }
 
@@ -214,12 +223,15 @@ impl Founder<'_> {
             listeners,
             herd,
             knobs,
+            upgrade,
             ..
         } = self;
         let mut life = |member: Member| {
             // The copy's: the founder keeps its own.
             let listeners = std::mem::take(listeners);
             drop(predecessor.take());
+            upgrade.leave();
+            upgrade.hand_over(Vec::new());
             let number = member.number();
             let herd = server::Herd {
                 peers: Peers::from(Among::new(member.common().clone(), *common_len, number)),
@@ -284,14 +296,23 @@ impl Founder<'_> {
                 .adaptation
                 .as_ref()
                 .map(|adaptation| adaptation.patience(now));
-            let patience = [self.heart.patience(now), look];
+            let tick = self.upgrade.is_underway().then_some(upgrade::TICK);
+            let patience = [self.heart.patience(now), look, tick];
             let news = self.wait(patience.into_iter().flatten().min())?;
             self.heart.beat(clock::now());
             self.adapt();
+            if let Some(pid) = self.upgrade.look(clock::now()) {
+                tracing::info!("upgraded: process {pid} serves");
+                manager::followed_by(pid);
+                // Signs of life are the other's to give now.
+                self.heart = Heart::start(None, clock::now());
+                return self.leave(Signal::Upgrade, Duration::ZERO);
+            }
             match news {
                 News::Wanted(Signal::Stop) => {
+                    self.upgrade.give_up("this process was told to stop");
                     manager::stopping();
-                    return self.drain();
+                    return self.leave(Signal::Stop, self.config.drain_delay);
                 }
                 News::Wanted(Signal::Reload) => {
                     manager::reloading();
@@ -300,11 +321,7 @@ impl Founder<'_> {
                         manager::serves(Some(&why));
                     }
                 }
-                News::Wanted(Signal::Upgrade) => tracing::error!(
-                    "not upgraded, this process goes on: SIGUSR2 is not for a server with worker processes \
-                     (--concurrency {}); restart it to run the new program",
-                    self.choice.concurrency
-                ),
+                News::Wanted(Signal::Upgrade) => self.upgrade.begin(|why| self.rights.hint(why)),
                 News::Wanted(Signal::ReopenLogs) => match &self.config.access_log {
                     Some(_) => self.herd.ask(Signal::ReopenLogs),
                     None => tracing::warn!("SIGUSR1: there is no access log to open again"),
@@ -357,15 +374,15 @@ impl Founder<'_> {
         Ok(())
     }
 
-    fn drain(&mut self) -> Result<(), Failure> {
+    /// Tells the members to go, and why, and waits for them: for as long as they may take, and this delay before.
+    fn leave(&mut self, why: Signal, delay: Duration) -> Result<(), Failure> {
         // From here on only members hold the sockets: they close them when they drain.
         self.listeners.clear();
-        let Config {
-            grace, drain_delay, ..
-        } = self.config;
-        let mut until = clock::now() + drain_delay + grace + LOG_GRACE + PATIENCE;
+        self.upgrade.hand_over(Vec::new());
+        let grace = self.config.grace;
+        let mut until = clock::now() + delay + grace + LOG_GRACE + PATIENCE;
         say_stopping(usize::try_from(self.herd.open()).unwrap_or(usize::MAX), grace);
-        self.herd.ask(Signal::Stop);
+        self.herd.ask(why);
         while self.herd.members().next().is_some() {
             let left = Some(until.since(clock::now()));
             let patience = [left, self.heart.patience(clock::now())];

@@ -9,7 +9,7 @@ use crate::cli::serve::Flags;
 use runtime::inherit::Program;
 use runtime::listen::Listener;
 use runtime::privilege::{self, Account, AccountError, Reach};
-use server::config::{Concurrency, Config, Landlock};
+use server::config::{Config, Landlock};
 use server::site::Logins;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -265,12 +265,6 @@ fn reach(
     read.extend(file.map(folder));
     let mut read: Vec<PathBuf> = read.into_iter().collect();
     read.extend(SYSTEM_READ.map(PathBuf::from));
-    // The next process of an upgrade in place; one whose workers are processes is never followed so.
-    let is_followed = !matches!(
-        config.concurrency,
-        Concurrency::ProcessLoops | Concurrency::Processes
-    );
-    let programs = is_followed.then(|| around(program.path())).into_iter().flatten();
     let log = config.access_log.as_deref().filter(|log| *log != Path::new("-"));
     let write = log.map(|log| {
         // A device or a pipe is itself meant, not what lies beside it.
@@ -288,7 +282,8 @@ fn reach(
     Reach {
         read,
         execute: SYSTEM_EXECUTE.map(PathBuf::from).into(),
-        programs: programs.collect(),
+        // The next process of an upgrade in place.
+        programs: around(program.path()).into_iter().collect(),
         write,
         sockets: config.control.as_deref().map(folder).into_iter().collect(),
         ports,

@@ -60,6 +60,13 @@ impl Upgrade {
         }
     }
 
+    /// What a copy of this process does not have: the upgrade that is going on.
+    pub(crate) fn leave(&mut self) {
+        if let Some((successor, _)) = self.underway.take() {
+            successor.leave();
+        }
+    }
+
     /// Hands these over from now on.
     pub(crate) fn hand_over(&mut self, sockets: Vec<Sockets>) {
         self.sockets = sockets;

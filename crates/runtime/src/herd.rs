@@ -62,6 +62,8 @@ const OPEN: usize = 1;
 const DONE: usize = 2;
 /// How often the founder told it to stop; in the founder's own part, how often it told all.
 const STOPS: usize = 3;
+/// In the founder's own part: 1 once another program serves in its place.
+const FOLLOWED: usize = 4;
 
 /// How many members there are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -418,11 +420,16 @@ impl Herd {
     }
 
     /// Asks all members for something; [`Herd::have_done`] says when they have all reloaded. Members forked
-    /// from now on are asked nothing: they begin with what this process has.
+    /// from now on are asked nothing: they begin with what this process has. [`Signal::Upgrade`] tells them that
+    /// another program serves from now on, and none is forked any more.
     pub fn ask(&mut self, what: Signal) {
         if what == Signal::Stop {
             self.stopping = true;
             founders(&self.board)[STOPS].fetch_add(1, Ordering::Relaxed);
+        }
+        if what == Signal::Upgrade {
+            self.stopping = true;
+            founders(&self.board)[FOLLOWED].store(1, Ordering::Relaxed);
         }
         if what == Signal::Reload {
             wish_word(&self.board).fetch_add(1, Ordering::Relaxed);
@@ -443,7 +450,6 @@ impl Herd {
             }
             Signal::Reload => rustix::process::Signal::HUP,
             Signal::ReopenLogs => rustix::process::Signal::USR1,
-            // No member is followed by another program; it blocks this one.
             Signal::Upgrade => rustix::process::Signal::USR2,
         };
         // Fails only for one that has ended already.
@@ -532,9 +538,7 @@ impl Member {
     /// What the system says to pipes and handlers.
     pub fn signals(&self) -> io::Result<Signals> {
         let (member, mut stops) = (self.clone(), 0);
-        let signals = Signals::take_over_from_founder(move |signal| member.heeds(signal, &mut stops))?;
-        sys::unblock(&[libc::SIGTERM, libc::SIGHUP, libc::SIGUSR1])?;
-        Ok(signals)
+        Signals::take_over_from_founder(move |signal| member.heeds(signal, &mut stops))
     }
 
     /// Whether its founder sent this one, after so many stops of his.
@@ -547,7 +551,8 @@ impl Member {
             }
             Signal::Stop => is_orphan,
             Signal::Reload => self.own()[DONE].load(Ordering::Relaxed) < self.wish(),
-            Signal::ReopenLogs | Signal::Upgrade => true,
+            Signal::ReopenLogs => true,
+            Signal::Upgrade => founders(&self.board)[FOLLOWED].load(Ordering::Relaxed) > 0,
         }
     }
 

@@ -206,6 +206,11 @@ impl Successor {
         self.child.id()
     }
 
+    /// Leaves it to itself: for the copy of this process that a fork makes, whose successor it is not.
+    pub fn leave(mut self) {
+        self.is_ready = true;
+    }
+
     /// How far it is, without waiting.
     pub fn look(&mut self) -> Progress {
         let flags = RecvFlags::DONTWAIT;

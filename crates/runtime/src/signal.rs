@@ -3,6 +3,7 @@
 //! Decides which signals mean what; does nothing about them. The handlers (signal-hook's) only write a
 //! byte into a pipe, which is all that may be done in one.
 
+use crate::sys;
 use measure::Duration;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::low_level::pipe;
@@ -54,9 +55,8 @@ impl Signals {
         Signals::of(&all, Box::new(|_| true))
     }
 
-    /// The same for a worker process, which leaves SIGINT to its founder: a terminal sends it to both. SIGUSR2
-    /// is its founder's too, which keeps it blocked in all members. `heeds` tells which of the others are its
-    /// founder's; the rest is as if it had not been sent.
+    /// The same for a worker process, which leaves SIGINT to its founder: a terminal sends it to both. `heeds`
+    /// tells which of the others are its founder's; the rest is as if it had not been sent.
     pub(crate) fn take_over_from_founder(
         heeds: impl FnMut(Signal) -> bool + Send + 'static,
     ) -> io::Result<Signals> {
@@ -64,6 +64,7 @@ impl Signals {
             (SIGTERM, Signal::Stop),
             (SIGHUP, Signal::Reload),
             (SIGUSR1, Signal::ReopenLogs),
+            (SIGUSR2, Signal::Upgrade),
         ];
         Signals::of(&some, Box::new(heeds))
     }
@@ -76,8 +77,12 @@ impl Signals {
             pipe::register(number, write)?;
             io::Result::Ok((read, meaning))
         };
+        let pipes = meanings.iter().map(take).collect::<io::Result<_>>()?;
+        // A founder's members have them blocked, and whoever follows a founder does. Those sent meanwhile come now.
+        let numbers: Vec<i32> = meanings.iter().map(|(number, _)| *number).collect();
+        sys::unblock(&numbers)?;
         Ok(Signals {
-            pipes: meanings.iter().map(take).collect::<io::Result<_>>()?,
+            pipes,
             heeds,
             also: None,
         })
