@@ -187,8 +187,12 @@ fn a_forgotten_file_is_not_resident_until_warmed() {
     let root = Root::open(dir.path()).unwrap();
     let file = root.open_file(b"f", FOLLOW).unwrap();
     rustix::fs::fsync(&file).unwrap();
-    file.cool();
-    if file.is_resident(0, 1 << 20) {
+    // A page that the kernel is about to put in its place is passed over; of the first one all depends.
+    let is_forgotten = (0..100).any(|_| {
+        file.cool();
+        !file.is_resident(0, 1)
+    });
+    if !is_forgotten {
         return; // A file system that lives in memory forgets nothing.
     }
     assert_eq!(
