@@ -2,7 +2,8 @@
 
 use super::Failure;
 use clap::Args;
-use std::io::IsTerminal;
+use runtime::diagnostics::Diagnostics;
+use std::io::{IsTerminal, Write};
 use tracing::level_filters::LevelFilter;
 
 /// The flags every command has.
@@ -44,7 +45,9 @@ impl Voice {
         };
         let builder = tracing_subscriber::fmt()
             .with_max_level(level)
-            .with_writer(std::io::stderr)
+            .with_writer(|| Diagnostics)
+            // What it says of a failed write it would say there too.
+            .log_internal_errors(false)
             .with_ansi(self.color())
             .with_target(self.verbose > 0);
         // A second call keeps the first subscriber, which is as good.
@@ -63,13 +66,14 @@ impl Voice {
                 "kind": failure.kind(),
                 "error": failure.to_string(),
             });
-            println!("{line}");
+            // Nobody reads it: the exit code says it as well.
+            let _ = writeln!(std::io::stdout(), "{line}");
         }
         let (bold, plain) = if self.color() {
             ("\u{1b}[1;31m", "\u{1b}[0m")
         } else {
             ("", "")
         };
-        eprintln!("{bold}error:{plain} {failure}");
+        let _ = writeln!(std::io::stderr(), "{bold}error:{plain} {failure}");
     }
 }

@@ -40,6 +40,7 @@ use measure::{Duration, Instant, Seed, UnixTime};
 use report::Started;
 use rights::Rights;
 use runtime::control::Control;
+use runtime::diagnostics::Diagnostics;
 use runtime::herd::Member;
 use runtime::inherit::{Predecessor, Program};
 use runtime::listen::{Listening, Sockets};
@@ -318,7 +319,7 @@ fn announce(started: &Started<'_>, voice: &Voice) {
         let _ = writeln!(out, "{}", started.json()).and_then(|()| out.flush());
     }
     if voice.reports() {
-        let _ = io::stderr().write_all(started.text(voice.color()).as_bytes());
+        let _ = Diagnostics.write_all(started.text(voice.color()).as_bytes());
     }
 }
 

@@ -662,7 +662,44 @@ fn a_log_that_nobody_reads_does_not_hold_it_up(strategy: Strategy) {
     drop(reader);
 }
 
+/// It complains of a reload and says that it stops, to a pipe that takes nothing; what it owes it does.
+fn goes_on_without_a_reader(strategy: Strategy, stderr: std::io::PipeWriter, gone: Option<std::io::PipeReader>) {
+    let tree = Tree::with(&[("site/a.txt", "content"), ("weir.toml", "root = 'site'\n")]);
+    let log = tree.join("access.log");
+    let launch = Launch::new(strategy).stderr(stderr);
+    let mut server = launch
+        .args(["--config".as_ref(), tree.join("weir.toml").as_os_str()])
+        .args(["--access-log".as_ref(), log.as_os_str()])
+        .start();
+    drop(gone);
+    let mut stays = server.connect();
+    assert_eq!(stays.get("/a.txt").text(), "content");
+    tree.replace("weir.toml", "no configuration");
+    for _ in 0..3 {
+        server.signal("HUP");
+        assert_eq!(stays.get("/a.txt").text(), "content");
+        assert_eq!(server.connect().get("/a.txt").text(), "content");
+    }
+    assert_eq!(server.stop(), NO_ERROR);
+    let lines = std::fs::read_to_string(log).expect("a log").lines().count();
+    assert_eq!(lines, 7, "a line for each request");
+}
+
+fn who_reads_its_complaints_may_go_away(strategy: Strategy) {
+    let (reader, writer) = std::io::pipe().expect("a pipe");
+    goes_on_without_a_reader(strategy, writer, Some(reader));
+}
+
+fn who_reads_its_complaints_may_stop_reading(strategy: Strategy) {
+    let (_reader, mut writer) = std::io::pipe().expect("a pipe");
+    // As much as it holds (pipe(7)).
+    std::io::Write::write_all(&mut writer, &vec![b'\n'; 64 << 10]).expect("room");
+    goes_on_without_a_reader(strategy, writer, None);
+}
+
 on_every_strategy!(
+    who_reads_its_complaints_may_go_away,
+    who_reads_its_complaints_may_stop_reading,
     the_start_says_what_was_chosen_and_why,
     a_drain_finishes_what_is_owed,
     a_drain_is_bounded,

@@ -115,6 +115,7 @@ pub(crate) struct Server {
 pub(crate) struct Launch {
     command: Command,
     stdin: Stdio,
+    stderr: Option<Stdio>,
 }
 
 impl Launch {
@@ -130,6 +131,7 @@ impl Launch {
         Launch {
             command,
             stdin: Stdio::null(),
+            stderr: None,
         }
     }
 
@@ -150,6 +152,7 @@ impl Launch {
         Launch {
             command,
             stdin: Stdio::null(),
+            stderr: None,
         }
     }
 
@@ -160,6 +163,7 @@ impl Launch {
         Launch {
             command,
             stdin: Stdio::null(),
+            stderr: None,
         }
     }
 
@@ -172,6 +176,12 @@ impl Launch {
     /// With this as its standard input.
     pub(crate) fn stdin(mut self, stdin: impl Into<Stdio>) -> Launch {
         self.stdin = stdin.into();
+        self
+    }
+
+    /// With this as its standard error, which the test then does not read.
+    pub(crate) fn stderr(mut self, stderr: impl Into<Stdio>) -> Launch {
+        self.stderr = Some(stderr.into());
         self
     }
 
@@ -196,14 +206,16 @@ impl Launch {
             .env("NO_COLOR", "1")
             .stdin(self.stdin)
             .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
+            .stderr(self.stderr.unwrap_or_else(Stdio::piped))
             .spawn()
             .expect("the binary cargo just built");
+        // It holds a copy of what the child has, and a pipe ends with its last holder.
+        drop(self.command);
         let stderr = Arc::new(Mutex::new(String::new()));
         let stdout = Arc::new(Mutex::new(String::new()));
         let mut out = BufReader::new(child.stdout.take().expect("piped"));
-        let err = child.stderr.take().expect("piped");
-        let mut readers = vec![collect(err, Arc::clone(&stderr))];
+        let err = child.stderr.take();
+        let mut readers: Vec<_> = err.map(|err| collect(err, Arc::clone(&stderr))).into_iter().collect();
         let mut line = String::new();
         out.read_line(&mut line).expect("the start-up line");
         let Ok(started) = serde_json::from_str::<Value>(&line) else {

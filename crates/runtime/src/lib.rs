@@ -9,6 +9,7 @@ pub mod aside;
 pub mod clock;
 mod concurrency;
 pub mod control;
+pub mod diagnostics;
 pub mod dial;
 pub mod ferry;
 pub mod fs;
