@@ -125,6 +125,8 @@ pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<(), Failure> {
                 answer["retiring"]
             );
         }
+    } else if let Some(now) = answer["now"].as_str() {
+        println!("done: {now}");
     } else {
         println!("done");
     }

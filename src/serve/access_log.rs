@@ -64,9 +64,14 @@ impl AccessLog {
         self.file.abandon();
     }
 
-    /// Opens the file again under its name.
-    pub(crate) fn reopen(&self) {
+    /// Opens the file again under its name, once what was written before is in the old one.
+    ///
+    /// # Errors
+    /// Why it cannot be opened now; lines then go to standard error.
+    pub(crate) fn reopen(&self) -> std::io::Result<()> {
+        let tried = self.file.can_be_opened();
         self.file.reopen();
+        tried
     }
 }
 

@@ -69,10 +69,11 @@ pub(super) fn status(drivers: &mut Drivers, is_ready: bool) -> Value {
     })
 }
 
-/// That something was done, or why not.
-pub(super) fn outcome(outcome: Result<(), Failure>) -> Value {
+/// That something was done, with what there is to say of it, or why not.
+pub(super) fn outcome(outcome: Result<Option<String>, Failure>) -> Value {
     match outcome {
-        Ok(()) => json!({ "ok": true }),
+        Ok(None) => json!({ "ok": true }),
+        Ok(Some(now)) => json!({ "ok": true, "now": now }),
         Err(failure) => json!({ "ok": false, "kind": failure.kind(), "error": failure.to_string() }),
     }
 }

@@ -191,6 +191,11 @@ impl Drivers {
         self.all().for_each(Handle::retire);
     }
 
+    /// See [`Handle::ease`].
+    pub(super) fn ease(&self) {
+        self.all().for_each(Handle::ease);
+    }
+
     /// See [`Handle::stop`].
     pub(super) fn stop(&self) {
         self.all().for_each(Handle::stop);

@@ -70,6 +70,9 @@ const DEMO_NOT_FOUND: (&str, &str) = ("404", "/404.html");
 const LAST_CALL: Duration = Duration::from_millis(20);
 /// What is left of the grace when those who are idle at a server that was followed are let go without a further answer.
 const LAST_ANSWERS: Duration = Duration::from_secs(1);
+/// How long after a stop those who are idle may ask once more, and are told that the answer is the last: long enough for who asks
+/// without a pause, too short to be waited for by who stopped it.
+const LAST_QUESTIONS: Duration = Duration::from_millis(250);
 /// How often a draining server looks whether all is done.
 const DRAIN_TICK: Duration = Duration::from_millis(10);
 /// What a log has to write its last lines, even if the connections took all patience there was.
@@ -406,10 +409,10 @@ impl Operator<'_> {
                 Some(Signal::Reload) => {
                     let wish = self.member().map(Member::wish);
                     match (self.reload(), self.member(), wish) {
-                        (true, Some(member), Some(wish)) => member.has_done(wish),
+                        (Ok(()), Some(member), Some(wish)) => member.has_done(wish),
                         // The founder found it valid, so it changed since; whoever takes this one's place
                         // has what was valid.
-                        (false, Some(_), _) => return self.drain(signals, workers),
+                        (Err(_), Some(_), _) => return self.drain(signals, workers),
                         _ => {}
                     }
                 }
@@ -420,10 +423,11 @@ impl Operator<'_> {
                         upgrade.begin(|why| self.rights.hint(why));
                     }
                 }
-                Some(Signal::ReopenLogs) => match &self.log {
-                    Some(log) => log.reopen(),
-                    None => tracing::warn!("SIGUSR1: there is no access log to open again"),
-                },
+                Some(Signal::ReopenLogs) => {
+                    if let Err(failure) = self.reopen_logs() {
+                        tracing::warn!("SIGUSR1: {failure}");
+                    }
+                }
                 None => {}
             }
             self.role.adapt(&self.server);
@@ -462,16 +466,24 @@ impl Operator<'_> {
         };
         let answer = match &wish {
             Wish::Status => control::status(workers, self.server.is_ready()),
-            Wish::Strategy(change) => control::outcome(self.switch(workers, *change)),
-            Wish::Reload | Wish::ReopenLogs | Wish::Stop => control::outcome(Ok(())),
+            Wish::Strategy(change) => control::outcome(self.switch(workers, *change).map(Some)),
+            Wish::Reload => control::outcome(self.reload().map_err(Failure::System).map(|()| None)),
+            Wish::ReopenLogs => control::outcome(self.reopen_logs().map(|()| None)),
+            Wish::Stop => control::outcome(Ok(None)),
         };
         question.answer(&answer.to_string());
-        match wish {
-            Wish::Status | Wish::Strategy(_) => None,
-            Wish::Reload => Some(Signal::Reload),
-            Wish::ReopenLogs => Some(Signal::ReopenLogs),
-            Wish::Stop => Some(Signal::Stop),
-        }
+        (wish == Wish::Stop).then_some(Signal::Stop)
+    }
+
+    fn reopen_logs(&self) -> Result<(), Failure> {
+        let Some(log) = &self.log else {
+            return Err(Failure::Usage("there is no access log to open again".to_owned()));
+        };
+        log.reopen().map_err(|error| {
+            Failure::System(format!(
+                "the access log cannot be opened again: {error}; until it can, its lines go to standard error"
+            ))
+        })
     }
 
     /// Closes the control socket. From here on nobody listens to it, and one who asks would wait for nothing.
@@ -482,8 +494,8 @@ impl Operator<'_> {
         }
     }
 
-    /// Gives addresses to another strategy.
-    fn switch(&mut self, workers: &mut Drivers, change: Change) -> Result<(), Failure> {
+    /// Gives addresses to another strategy; says which it is, and why.
+    fn switch(&mut self, workers: &mut Drivers, change: Change) -> Result<String, Failure> {
         let Change {
             concurrency,
             io,
@@ -511,8 +523,9 @@ impl Operator<'_> {
             strategy: about(&choice, None).strategy,
             ..self.server.about()
         });
-        tracing::info!("new connections are served by {}", choice.why());
-        Ok(())
+        let why = choice.why();
+        tracing::info!("new connections are served by {why}");
+        Ok(why)
     }
 
     fn member(&self) -> Option<&Member> {
@@ -522,8 +535,11 @@ impl Operator<'_> {
         }
     }
 
-    /// Whether the new configuration is in force.
-    fn reload(&mut self) -> bool {
+    /// Puts the new configuration in force; says it, or why not, to whoever reads the log and to the service manager.
+    ///
+    /// # Errors
+    /// Why the old one stays.
+    fn reload(&mut self) -> Result<(), String> {
         let is_whole = self.member().is_none();
         if is_whole {
             manager::reloading();
@@ -535,7 +551,7 @@ impl Operator<'_> {
         if is_whole {
             manager::serves(trouble.as_deref());
         }
-        trouble.is_none()
+        trouble.map_or(Ok(()), Err)
     }
 
     fn try_reload(&mut self) -> Result<(), Failure> {
@@ -596,18 +612,30 @@ impl Operator<'_> {
             say_stopping(workers.open(), grace);
         }
         let until = clock::now() + grace;
-        let gentle_until = clock::now() + (grace - LAST_ANSWERS.min(grace / 2));
         workers.retire();
-        while !workers.is_finished() && clock::now() < gentle_until {
+        let span = grace - LAST_ANSWERS.min(grace / 2);
+        self.take_last_questions(signals, workers, span)?;
+        self.finish(signals, workers, until.since(clock::now()))
+    }
+
+    /// Lets whoever is idle ask once more for so long; tells whether a stop ended that.
+    fn take_last_questions(
+        &mut self,
+        signals: &mut Signals,
+        workers: &Drivers,
+        span: Duration,
+    ) -> Result<bool, Failure> {
+        let until = clock::now() + span;
+        while !workers.is_finished() && clock::now() < until {
             let signal = signals
                 .wait(Some(DRAIN_TICK))
                 .map_err(|error| refused("poll", &error))?;
             self.role.beat(clock::now());
             if signal == Some(Signal::Stop) {
-                break;
+                return Ok(true);
             }
         }
-        self.finish(signals, workers, until.since(clock::now()))
+        Ok(false)
     }
 
     fn drain(&mut self, signals: &mut Signals, workers: &Drivers) -> Result<Instant, Failure> {
@@ -616,7 +644,19 @@ impl Operator<'_> {
         if self.member().is_none() {
             say_stopping(workers.open(), grace);
         }
-        self.finish(signals, workers, grace)
+        let until = clock::now() + grace;
+        workers.ease();
+        if self.take_last_questions(signals, workers, LAST_QUESTIONS.min(grace / 2))? {
+            self.cut_off(workers);
+            return self.finish(signals, workers, Duration::ZERO);
+        }
+        self.finish(signals, workers, until.since(clock::now()))
+    }
+
+    fn cut_off(&self, workers: &Drivers) {
+        if self.member().is_none() {
+            tracing::warn!("stopping now: {} connections are cut off", workers.open());
+        }
     }
 
     /// Waits until all is done that is owed, at the most this long.
@@ -634,9 +674,7 @@ impl Operator<'_> {
                 .map_err(|error| refused("poll", &error))?;
             self.role.beat(clock::now());
             if signal == Some(Signal::Stop) {
-                if self.member().is_none() {
-                    tracing::warn!("stopping now: {} connections are cut off", workers.open());
-                }
+                self.cut_off(workers);
                 workers.stop();
                 until = clock::now();
             }

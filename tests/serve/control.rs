@@ -228,6 +228,29 @@ fn signals_have_their_words_too() {
 }
 
 #[test]
+fn what_fails_is_said_to_who_asked() {
+    let tree = tree();
+    tree.write("logs/access.log", "");
+    tree.write("weir.toml", "root = 'site'\naccess-log = 'logs/access.log'\n");
+    tree.write("site/a.txt", "a");
+    let config = tree.join("weir.toml");
+    let (mut server, socket) = with_socket(
+        Strategy::ONE_LOOP,
+        &tree,
+        &["--config", config.to_str().expect("a plain path")],
+    );
+    tree.replace("weir.toml", "root = 'site'\nworkerz = 3\n");
+    let (code, text) = ctl(&socket, &["reload"]);
+    assert!(code != 0 && text.contains("workerz"), "{code}: {text}");
+    std::fs::remove_dir_all(tree.join("logs")).expect("our own folder");
+    let (code, text) = ctl(&socket, &["reopen-logs"]);
+    assert!(code == SYSTEM && text.contains("access log"), "{code}: {text}");
+    let (code, text) = ctl(&socket, &["strategy", "loop"]);
+    assert!(code == 0 && text.contains("epoll"), "what is in force is said: {text}");
+    assert_eq!(server.stop(), 0);
+}
+
+#[test]
 fn only_its_owner_may_ask_and_nobody_takes_it_away() {
     let tree = tree();
     let (mut server, socket) = with_socket(Strategy::LOOPS, &tree, &[]);

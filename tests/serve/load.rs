@@ -14,6 +14,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 const LARGE: usize = 300_000;
 
@@ -176,6 +177,43 @@ fn a_stop_loses_no_request(strategy: Strategy) {
     assert_eq!(server.wait(), 0, "{}", server.stderr());
 }
 
+/// Whoever asks without a pause learns of a stop from an answer, not from a connection that is closed under the next request.
+fn who_asks_all_the_time_is_told_of_a_stop(strategy: Strategy) {
+    /// A fifth of what the server waits for a further question.
+    const PROMPT: Duration = Duration::from_millis(50);
+    let tree = tree();
+    let mut server = Server::of(strategy, &tree.join("site"));
+    let answered = Arc::new(AtomicU64::new(0));
+    let clients: Vec<_> = (0..3)
+        .map(|_| {
+            let (mut connection, answered) = (server.connect(), Arc::clone(&answered));
+            std::thread::spawn(move || {
+                let mut last = Instant::now();
+                loop {
+                    let is_sent = connection.try_send(head("GET", "/a.txt", &[]));
+                    match is_sent.then(|| connection.try_receive("GET")).flatten() {
+                        Some(answer) if answer.closes() => return,
+                        Some(answer) => assert_eq!(answer.text(), "a"),
+                        None if last.elapsed() > PROMPT => {
+                            println!("skipped: this machine let {:?} pass between two questions", last.elapsed());
+                            return;
+                        }
+                        None => panic!("closed without a word {:?} after an answer", last.elapsed()),
+                    }
+                    last = Instant::now();
+                    answered.fetch_add(1, Ordering::Relaxed);
+                }
+            })
+        })
+        .collect();
+    eventually("answers", || (answered.load(Ordering::Relaxed) >= 30).then_some(()));
+    server.signal("TERM");
+    for client in clients {
+        client.join().expect("a client that is told");
+    }
+    assert_eq!(server.wait(), 0, "{}", server.stderr());
+}
+
 /// Workers that hold one connection at a time, and more connections than workers.
 #[test]
 fn who_waits_when_it_stops_is_answered() {
@@ -214,4 +252,8 @@ fn who_waits_when_it_stops_is_answered() {
     }
 }
 
-on_every_strategy!(a_reload_loses_no_request, a_stop_loses_no_request);
+on_every_strategy!(
+    a_reload_loses_no_request,
+    a_stop_loses_no_request,
+    who_asks_all_the_time_is_told_of_a_stop,
+);

@@ -1,10 +1,11 @@
 //! Workers that die are replaced, neighbors feel nothing, and no process is left behind.
 
-use crate::process::{Launch, Server, Strategy, eventually, signal};
+use crate::process::{Launch, Server, Strategy, eventually, signal, within};
 use crate::tree::Tree;
 use crate::wire::Connection;
 use crate::{on_every_strategy, where_workers_are_processes};
 use std::process::Command;
+use std::time::Duration;
 
 fn tree() -> Tree {
     Tree::with(&[("a.txt", "a")])
@@ -55,6 +56,38 @@ fn a_killed_worker_process_is_replaced(strategy: Strategy) {
     eventually("it says so", || {
         server.stderr().contains("killed by signal 9").then_some(())
     });
+    assert_eq!(server.stop(), 0);
+}
+
+/// What kills many at once is one incident: nobody waits for a pause that doubles with each of them.
+fn all_that_are_killed_at_once_are_replaced_at_once(strategy: Strategy) {
+    let tree = tree();
+    let strategy = Strategy {
+        workers: 8,
+        ..strategy
+    };
+    let mut server = Server::of(strategy, tree.path());
+    let mut held: Vec<Connection> = (0..6).map(|_| server.connect()).collect();
+    for connection in &mut held {
+        assert_eq!(connection.get("/a.txt").text(), "a");
+    }
+    let before = workers(&server);
+    assert!(before.len() >= 6, "{before:?}");
+    before.iter().for_each(|&pid| kill(pid));
+    // Pauses of eight deaths in a row are 12.7 s.
+    within(Duration::from_secs(5), "others serve", || {
+        let mut connection = server.connect();
+        let is_sent = connection.try_send(crate::wire::head("GET", "/a.txt", &[]));
+        let answer = is_sent.then(|| connection.try_receive("GET")).flatten()?;
+        (answer.text() == "a").then_some(())
+    });
+    let told = eventually("all are told of", || {
+        let said = server.stderr();
+        let rest = said.lines().find(|line| line.contains("more worker processes died"))?;
+        Some(rest.to_owned())
+    });
+    let all = format!("{} in all", before.len() - 1);
+    assert!(told.contains(&all), "{told} of {}", before.len());
     assert_eq!(server.stop(), 0);
 }
 
@@ -202,6 +235,7 @@ fn idle_processes_come_and_go_with_the_load() {
 
 where_workers_are_processes!(
     a_killed_worker_process_is_replaced,
+    all_that_are_killed_at_once_are_replaced_at_once,
     places_of_the_dead_are_free_again,
     only_the_founder_is_obeyed_and_once,
 );

@@ -119,12 +119,15 @@ pub struct Herd {
     /// What the members count.
     ledger: Ledger,
     slots: Vec<Slot>,
-    /// Deaths in a row of members that had not settled.
+    /// Deaths in a row of members that had not settled. Whoever was there when another died died of the same, however
+    /// many they were.
     deaths: u32,
+    died_at: Option<Instant>,
     not_before: Instant,
     retire_at: Instant,
     reported_at: Option<Instant>,
-    unreported: u64,
+    /// Deaths since then that no line told of, and the connections lost with them.
+    unreported: (u64, u64),
     stopping: bool,
 }
 
@@ -162,10 +165,11 @@ impl Herd {
             ledger: Ledger::new(max, counts)?,
             slots: vec![Slot::Vacant; max],
             deaths: 0,
+            died_at: None,
             not_before: Instant::ZERO,
             retire_at: Instant::ZERO,
             reported_at: None,
-            unreported: 0,
+            unreported: (0, 0),
             stopping: false,
         })
     }
@@ -314,6 +318,7 @@ impl Herd {
     /// The system's.
     pub fn wait(&mut self, at_most: Option<Duration>) -> io::Result<News> {
         let now = clock::now();
+        self.report_the_rest(now);
         // Whoever must not be forked or sent away before some instant must not be forgotten after it.
         let due = match self.size {
             _ if self.stopping => None,
@@ -323,7 +328,8 @@ impl Herd {
             Size::Spare { max_idle, .. } if self.members().count() > max_idle => Some(RETIRE_EVERY),
             _ => None,
         };
-        let span = [at_most, due].into_iter().flatten().min();
+        let report = self.to_report_at().map(|at| at.since(now));
+        let span = [at_most, due, report].into_iter().flatten().min();
         let Some(number) = sys::next_signal(&FETCHED, span)? else {
             return Ok(if span == at_most {
                 News::Nothing
@@ -375,13 +381,22 @@ impl Herd {
                 Some(status) => format!("ended with exit code {}", status.exit_status().unwrap_or(0)),
                 None => "ended".to_owned(),
             };
-            if now.since(since) >= SETTLED {
-                self.deaths = 0;
-            }
-            self.pause(now);
+            self.died(since, now);
             self.report(pid, &how, open, now);
         }
         Ok(())
+    }
+
+    /// A member died that had been there since then.
+    fn died(&mut self, since: Instant, now: Instant) {
+        if self.died_at.is_some_and(|last| since <= last) {
+            return;
+        }
+        self.died_at = Some(now);
+        if now.since(since) >= SETTLED {
+            self.deaths = 0;
+        }
+        self.pause(now);
     }
 
     /// Lets the next fork wait the longer, the more members died in a row.
@@ -397,25 +412,42 @@ impl Herd {
 
     fn report(&mut self, pid: Pid, how: &str, open: u64, now: Instant) {
         if self.reported_at.is_some_and(|at| now.since(at) < REPORT_EVERY) {
-            self.unreported += 1;
+            self.unreported.0 += 1;
+            self.unreported.1 += open;
             return;
         }
         self.reported_at = Some(now);
-        let others = match std::mem::take(&mut self.unreported) {
-            0 => String::new(),
-            count => format!(" ({count} more since the last such line)"),
-        };
         let pause = self.not_before.since(now);
         tracing::error!(
             pid = pid.as_raw_nonzero().get(),
             connections = open,
-            "worker process {} {how}{others}: its {open} connections are lost, another takes its place{}",
+            "worker process {} {how}: its {open} connections are lost, another takes its place{}",
             pid.as_raw_nonzero(),
             if pause.is_zero() {
                 String::new()
             } else {
                 format!(" in {pause:?}")
             },
+        );
+    }
+
+    /// When those are to be told of whose death no line told.
+    fn to_report_at(&self) -> Option<Instant> {
+        self.reported_at
+            .filter(|_| self.unreported.0 > 0)
+            .map(|at| at + REPORT_EVERY)
+    }
+
+    fn report_the_rest(&mut self, now: Instant) {
+        if self.to_report_at().is_none_or(|at| now < at) {
+            return;
+        }
+        self.reported_at = Some(now);
+        let (count, open) = std::mem::take(&mut self.unreported);
+        tracing::error!(
+            count,
+            connections = open,
+            "more worker processes died meanwhile, {count} in all: {open} connections are lost"
         );
     }
 
@@ -693,6 +725,20 @@ mod tests {
                 0, 100, 200, 400, 800, 1600, 3200, 6400, 10_000, 10_000, 10_000, 10_000
             ]
         );
+    }
+
+    #[test]
+    fn many_deaths_at_once_are_one() {
+        let mut herd = herd(Size::Fixed(8), 0, 0);
+        let (born, at) = (clock::now(), clock::now() + SETTLED * 2);
+        for late in 0..8 {
+            herd.died(born, at + Duration::from_millis(late));
+        }
+        assert_eq!((herd.deaths, herd.not_before), (1, at), "all are replaced at once");
+        // Who took their places and dies too is another matter.
+        let soon = at + Duration::from_millis(20);
+        herd.died(at + Duration::from_millis(10), soon);
+        assert_eq!((herd.deaths, herd.not_before), (2, soon + PAUSE));
     }
 
     #[test]

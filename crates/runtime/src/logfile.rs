@@ -120,6 +120,14 @@ impl LogFile {
         (spare, 0)
     }
 
+    /// Whether the file can be opened by its name now.
+    ///
+    /// # Errors
+    /// As [`LogFile::open`].
+    pub fn can_be_opened(&self) -> std::io::Result<()> {
+        open(&self.shared.target).map(drop)
+    }
+
     /// Opens the file by its name again, after what is queued now was written to the old one: for
     /// whoever has moved it away.
     pub fn reopen(&self) {

@@ -99,6 +99,8 @@ pub(crate) struct Control {
     draining: AtomicBool,
     /// Nothing is urgent: whoever is idle may still ask.
     gently: AtomicBool,
+    /// Others have the listening sockets, and with them whoever waits in a backlog.
+    followed: AtomicBool,
     /// Nanoseconds of the instant at which patience ends.
     until: AtomicU64,
 }
@@ -108,12 +110,15 @@ impl Control {
     pub(crate) fn drain(&self, until: Instant) {
         self.until.store(until.as_nanos(), Ordering::Relaxed);
         self.gently.store(false, Ordering::Relaxed);
+        self.followed.store(false, Ordering::Relaxed);
         self.draining.store(true, Ordering::Release);
     }
 
-    /// Asks for an end without haste: whoever is connected may ask once more. A drain may follow.
-    pub(crate) fn retire(&self) {
+    /// Asks for an end without haste: whoever is connected may ask once more. A drain may follow. `followed` says that
+    /// others have the listening sockets.
+    pub(crate) fn retire(&self, followed: bool) {
         self.gently.store(true, Ordering::Relaxed);
+        self.followed.store(followed, Ordering::Relaxed);
         self.until.store(u64::MAX, Ordering::Relaxed);
         self.draining.store(true, Ordering::Release);
     }
@@ -121,6 +126,11 @@ impl Control {
     /// Whether nothing is urgent.
     pub(super) fn is_gentle(&self) -> bool {
         self.gently.load(Ordering::Relaxed)
+    }
+
+    /// Whether others take whoever waits in a backlog.
+    pub(super) fn is_followed(&self) -> bool {
+        self.followed.load(Ordering::Relaxed)
     }
 
     /// When patience ends; may come closer while draining.

@@ -107,7 +107,16 @@ impl Handle {
     /// Takes no new connections and lets go of the open ones without haste: the next answer of each is its last.
     /// For a strategy whose place another has taken, at the same sockets. Returns at once.
     pub fn retire(&self) {
-        self.control.retire();
+        self.let_go(true);
+    }
+
+    /// The same where nobody takes its place: connections that wait in the backlog are served first. A drain follows.
+    pub fn ease(&self) {
+        self.let_go(false);
+    }
+
+    fn let_go(&self, followed: bool) {
+        self.control.retire(followed);
         for listeners in &self.listeners {
             listeners.give_up();
         }

@@ -55,7 +55,8 @@ impl<V: Service, B: Backend> Worker<V, B> {
 
     /// Whether some may wait whom nobody else takes, now that there is room.
     pub(super) fn owes(&self) -> bool {
-        !self.gently && self.conns.len() == 0 && self.backend.owes()
+        let are_its_own = !self.gently || !self.control.is_followed();
+        are_its_own && self.conns.len() == 0 && self.backend.owes()
     }
 
     /// Goes through the steps of stopping; called every turn once that was asked for.
