@@ -122,7 +122,7 @@ impl Rights {
 
     /// What to add to a failure that the rights may be the reason of.
     pub(crate) fn hint(&self, failure: &str) -> String {
-        if !failure.contains("Permission denied") {
+        if !failure.to_ascii_lowercase().contains("permission denied") {
             return String::new();
         }
         let confined = if self.is_confined {
@@ -149,6 +149,14 @@ impl Rights {
                 file.display(),
                 self.hint(&error.to_string()),
                 self.gid
+            );
+        }
+        if let Some(control) = config.control.as_deref().filter(|path| !privilege::can_make(path)) {
+            tracing::warn!(
+                "SIGUSR2 will fail, and the socket's file will stay: user {} may not make files in the folder of `{}`; name \
+                 one that is that user's",
+                self.uid,
+                control.display()
             );
         }
         let log = config.access_log.as_deref();

@@ -251,6 +251,17 @@ fn what_cannot_be_is_said() {
         println!("skipped: the rest, which needs root");
         return;
     }
+    // It may open the directory, but not enter it.
+    let closed = tree.join("site");
+    std::fs::set_permissions(&closed, PermissionsExt::from_mode(0o700)).expect("our own folder");
+    for check in [&[][..], &["--check"]] {
+        let (code, err) = launch(USER).args(check).fail();
+        assert_ne!(code, 0, "{err}");
+        for word in ["site", "permission denied"] {
+            assert!(err.contains(word), "{word} is not in {err}");
+        }
+    }
+    std::fs::set_permissions(&closed, PermissionsExt::from_mode(0o755)).expect("our own folder");
     // The log is opened by who will have to open it again.
     let log = tree.join("access.log").display().to_string();
     let (code, err) = launch(USER).args(["--access-log", &log]).fail();
@@ -306,10 +317,12 @@ fn what_a_later_signal_would_fail_at_is_said_at_start() {
     std::fs::set_permissions(&config, PermissionsExt::from_mode(0o600)).expect("our own file");
     let server = Launch::new(Strategy::LOOPS)
         .args(["--config".as_ref(), config.as_os_str()])
+        .args(["--control".as_ref(), tree.join("control").as_os_str()])
         .start();
     eventually("the warnings", || {
         let said = server.stderr();
-        (said.contains("SIGHUP will fail") && said.contains("SIGUSR1 will find")).then_some(())
+        let all = ["SIGHUP will fail", "SIGUSR1 will find", "SIGUSR2 will fail"];
+        all.iter().all(|one| said.contains(one)).then_some(())
     });
     server.signal("HUP");
     eventually("the failure", || {

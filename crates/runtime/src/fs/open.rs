@@ -143,6 +143,8 @@ impl Root {
     pub fn open(path: impl AsRef<Path>) -> Result<Root, OpenError> {
         let path = path.as_ref().to_owned();
         let dir = Dir::open(&path).map_err(OpenError::from_errno)?;
+        // It may be opened by who may not enter it, and would then have nothing for anybody.
+        rustix::fs::statat(&dir.fd, ".", AtFlags::empty()).map_err(OpenError::from_errno)?;
         let resolver = Resolver::probe(dir.fd.as_fd());
         Ok(Root {
             path,
