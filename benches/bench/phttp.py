@@ -24,6 +24,8 @@ PAUSE_BETWEEN_PAGES_S = 0.005
 IDLE_S = 1.0
 SO_MAX_PACING_RATE = 47
 UNPACED = 2**32 - 1
+# A wait within a reply that no path here explains, only a timer.
+STALL_S = 0.1
 
 
 def tcp_info(s):
@@ -32,9 +34,14 @@ def tcp_info(s):
     return {"mss": words[2], "rtt_s": words[15] / 1e6, "cwnd": words[18], "repeated": words[23]}
 
 
+def pace(s, bytes_per_s):
+    s.setsockopt(socket.SOL_SOCKET, SO_MAX_PACING_RATE, struct.pack("=I", min(int(bytes_per_s), UNPACED)))
+
+
 def reply(length, close):
     """A reply whose header has the paper's 226 bytes."""
-    head = f"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: {length}\r\nConnection: {'close' if close else 'keep-alive'}\r\nX-Pad: "
+    head = (f"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: {length}\r\n"
+            f"Connection: {'close' if close else 'keep-alive'}\r\nX-Pad: ")
     return (head + "p" * (HEADER - len(head) - 4) + "\r\n\r\n").encode() + b"b" * length
 
 
@@ -55,7 +62,7 @@ def converse(s, a):
         was_idle = time.monotonic() - answered > IDLE_S
         before = tcp_info(s)
         if was_idle and a.pace:
-            s.setsockopt(socket.SOL_SOCKET, SO_MAX_PACING_RATE, int(before["cwnd"] * before["mss"] / before["rtt_s"]))
+            pace(s, before["cwnd"] * before["mss"] / before["rtt_s"])
         out = reply(int(request.split()[1][1:]), a.close)
         begin = HEADER if a.separate_headers else 0
         if begin:
@@ -66,7 +73,7 @@ def converse(s, a):
             seen = {"before": before["cwnd"], "after": tcp_info(s)["cwnd"], "repeated": before["repeated"]}
             if a.pace:
                 time.sleep(before["rtt_s"])
-                s.setsockopt(socket.SOL_SOCKET, SO_MAX_PACING_RATE, UNPACED)
+                pace(s, UNPACED)
         answered = time.monotonic()
         if a.close:
             break
@@ -86,24 +93,31 @@ def connected(a, buffer=None):
 
 
 def ask(s, length):
-    """Asks and reads the whole reply. Acknowledgments leave at once: what delays them is the link, if anything does."""
+    """Asks and reads the whole reply; the places in it where it stalled, in bytes. Acknowledgments leave at once: what delays
+    them is the link, if anything does."""
     s.sendall(f"GET /{length} HTTP/1.1\r\nHost: a\r\n\r\n".encode())
-    left = HEADER + length
+    left, stalls = HEADER + length, []
     while left:
         s.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)
+        began = time.monotonic()
         piece = s.recv(65536)
         if not piece:
             raise OSError(f"closed with {left} bytes to come")
+        if time.monotonic() - began > STALL_S:
+            stalls.append(HEADER + length - left)
         left -= len(piece)
+    return stalls
 
 
 def pages(a):
-    took = []
+    took, stalls = [], {}
     for _ in range(a.pages):
         began, s = time.monotonic(), None
         for length in DOCUMENTS:
             s = s or connected(a)
-            ask(s, length)
+            for at in ask(s, length):
+                place = f"{length:,} at {at:,}"
+                stalls[place] = stalls.get(place, 0) + 1
             if a.close:
                 s.close()
                 s = None
@@ -111,7 +125,7 @@ def pages(a):
         if s:
             s.close()
         time.sleep(PAUSE_BETWEEN_PAGES_S)
-    print(json.dumps({"pages_ms": took}))
+    print(json.dumps({"pages_ms": took, "stalls": stalls}))
 
 
 def resume(a):
