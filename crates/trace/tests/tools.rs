@@ -90,10 +90,6 @@ fn counters(d: &Direction) -> Vec<(&'static str, u64)> {
         ("zero_win_adv", d.zero_windows),
         ("initial_window_bytes", d.initial_window),
         ("initial_window_pkts", d.initial_packets),
-        (
-            "avg_segm_size",
-            d.volume.payload.checked_div(d.kinds.data).unwrap_or(0),
-        ),
         ("ttl_stream_length", d.stream_bytes),
         ("missed_data", d.stream_bytes - d.unique_bytes),
         ("RTT_samples", d.rtt.count),
@@ -289,12 +285,15 @@ fn tshark(capture: &str) -> HashMap<(usize, u16), Vec<u64>> {
         let flags = u64::from_str_radix(f[6].trim_start_matches("0x"), 16).unwrap();
         let start: u64 = f[5].parse().unwrap();
         let highest = seen.entry(sender).or_default();
-        // It also calls bytes repeated that the capture has once, when they come late: the end of a message lost on the
-        // way here. That is a guess (a good one); only what begins below the highest byte is a fact of the capture.
+        // It also calls bytes repeated that come once, after a pure ACK that was sent behind them and overtook them: only
+        // what begins below the highest byte that came is late as a fact of the capture.
         if start < *highest {
             sum[3] += said(0) + said(1);
         }
-        *highest = (*highest).max(start + f[4].parse::<u64>().unwrap() + u64::from(flags & 3 != 0));
+        let length = f[4].parse::<u64>().unwrap() + u64::from(flags & 3 != 0);
+        if length > 0 {
+            *highest = (*highest).max(start + length);
+        }
         for i in 2..6 {
             sum[2 + i] += said(i);
         }
