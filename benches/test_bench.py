@@ -6,13 +6,15 @@ import os
 import socket
 import sys
 import tempfile
+import threading
+import types
 import unittest
 
 sys.dont_write_bytecode = True
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
 
-from bench import client, process, report, servers  # noqa: E402
+from bench import client, phttp, process, report, servers  # noqa: E402
 from bench.results import Results, spread  # noqa: E402
 from bench.workloads import BY_NAME, FILES, TARGETS, WEBSTONE_MIX, WEBSTONE_SELECTS_AT, Target  # noqa: E402
 
@@ -196,6 +198,96 @@ class Reports(unittest.TestCase):
         with self.assertRaises(Exception) as caught:
             self.omission.of_hey(1, "connection refused")
         self.assertIn("connection refused", str(caught.exception))
+
+
+class Microscape(unittest.TestCase):
+    """The tables of the NOTE, from runs that are made up."""
+
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+        self.bench = script("microscape")
+
+    def cell(self, results, link, server, repetition, seconds, why=""):
+        run = {"packets": 200, "bytes": 190_000, "seconds": seconds, "causes": {"connect": seconds / 2, "bandwidth": seconds / 2}}
+        results.append("cell", row=link, server=server, repetition=repetition, status="invalid" if why else "ok", why=why,
+                       fetches=2, off_sum=1e-9, off_wire=0.01, off_wire_ms=3.0, runs={"first": {"pipelined": run}, "again": {"pipelined": run}})
+
+    def test_every_published_row_of_apache_is_there_with_its_provenance(self):
+        found, provenance = self.bench.published()
+        self.assertEqual(len(found), 8 + 8 + 6)
+        self.assertEqual(found["lan", "http10", "first"], (489.4, 215536, 0.72))
+        self.assertNotIn(("ppp", "http10", "first"), found)
+        self.assertIn("unverified", provenance)
+
+    def test_the_table_has_means_beside_the_published_row_and_says_what_is_missing(self):
+        results = Results(self.folder.name)
+        for repetition, seconds in enumerate([1.0, 1.5]):
+            self.cell(results, "wan", "weir", repetition, seconds)
+        self.cell(results, "wan", "nginx", 0, 1.0, "43 objects are missing")
+        text = "\n".join(self.bench.table(results))
+        self.assertIn("| first visit | pipelined | 200 / 190,000 / 1.25 ±0.35 | 43 objects are missing | 221 / 191,181 / 2.23 |", text)
+        self.assertIn("differs by 1.00% at most, by 3.0 ms in", text)
+        self.assertIn("| wan | pipelined | 625 | 625 | 1,250 |", text)
+        self.assertNotIn("**lan**", text)
+
+    def test_a_fetch_that_does_not_add_up_is_invalid(self):
+        fetch = {"failed": 0, "requests": 44, "repeated": 1, "seconds": 1.0}
+        good = list(self.bench.fault(fetch, {"connect": 0.4, "bandwidth": 0.6}, {"seconds": 0.985}))
+        self.assertEqual(good, [])
+        for change, causes, wire, fragment in [
+                ({"failed": 1}, 1.0, 1.0, "missing"), ({"requests": 43}, 1.0, 1.0, "43 requests"),
+                ({}, 0.97, 0.97, "add up to 0.9700 s of 1.0000"), ({}, 1.0, 1.03, "the capture has 1.0300")]:
+            faults = list(self.bench.fault({**fetch, **change}, {"all": causes}, {"seconds": wire}))
+            self.assertEqual(len(faults), 1, faults)
+            self.assertIn(fragment, faults[0])
+
+    def test_the_configurations_of_debian_are_filled_completely(self):
+        for name in ("nginx", "apache"):
+            with open(os.path.join(HERE, "peers", f"debian-{name}.conf")) as f:
+                self.assertNotIn("@", servers.fill(f.read(), False, dict.fromkeys(("PORT", "ROOT", "RUN", "MODULES"), "x")))
+
+
+class Phttp(unittest.TestCase):
+    def test_documents_come_whole_in_every_configuration(self):
+        for separate, no_delay, close in [(False, False, True), (True, False, False), (False, True, False)]:
+            flags = types.SimpleNamespace(separate_headers=separate, no_delay=no_delay, close=close, pace=False, report=None)
+            with socket.create_server(("127.0.0.1", 0)) as listener:
+                def answer(connections):
+                    for _ in range(connections):
+                        s, _ = listener.accept()
+                        with s:
+                            phttp.converse(s, flags)
+                thread = threading.Thread(target=answer, args=(3 if close else 1,))
+                thread.start()
+                where = types.SimpleNamespace(address="127.0.0.1", port=listener.getsockname()[1])
+                s = None
+                for length in phttp.DOCUMENTS:
+                    s = s or phttp.connected(where)
+                    phttp.ask(s, length)
+                    if close:
+                        self.assertEqual(s.recv(1), b"")
+                        s.close()
+                        s = None
+                if s:
+                    s.close()
+                thread.join()
+
+    def test_a_header_has_the_papers_length(self):
+        for close in (True, False):
+            self.assertEqual(len(phttp.reply(1_866, close)), 226 + 1_866)
+
+    def test_the_table_shows_stalls_beside_what_was_published(self):
+        bench = script("phttp")
+        with tempfile.TemporaryDirectory() as folder:
+            results = Results(folder)
+            results.append("cell", row="1997", server="P-HTTP", repetition=0, status="ok", pages_ms=[590.0, 600.0],
+                           stalls={"6,651 at 1,686": 1.0, "1,866 at 9": 0.02})
+            results.append("cell", row="queue of 6", server="keep", repetition=0, status="ok", before=16, after=16, repeated=9,
+                           seconds=1.8)
+            text = "\n".join(bench.table(results))
+        self.assertIn("| P-HTTP | 605 ± 99 | 595.0 ± 7.1 [1.0: 6,651 at 1,686] | - |", text)
+        self.assertIn("| queue of 6 | keep | 16 | 16 | 9 | 1.800 |", text)
 
 
 if __name__ == "__main__":

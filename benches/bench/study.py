@@ -55,11 +55,13 @@ def conditions(results):
     ]
 
 
-def main(name, doc, *, cells, measure, table, marks, reps, seconds, programs=None, extra=None, setup=None):
+def main(name, doc, *, cells, measure, table, marks, reps, seconds, programs=None, extra=None, setup=None,
+         conditions=conditions):
     """Runs a study to its end and returns its exit code.
 
     `cells(a)` are its cells, `measure(a, folder, row, server)` measures one and returns its fields (`why` makes it
-    invalid), `table(results)` are lines of Markdown, `programs` are other programs with how to ask for their version."""
+    invalid), `table(results)` are lines of Markdown, `programs` are other programs with how to ask for their version. `conditions(results)` says where
+    and how it was measured, if not on loopback with a core for each end."""
     p = parser(doc, reps, seconds)
     if extra:
         extra(p)
@@ -83,7 +85,7 @@ def main(name, doc, *, cells, measure, table, marks, reps, seconds, programs=Non
                            command=" ".join([f"benches/{name}", *map(os.path.basename, sys.argv[1:])]))
             with setup(a, scratch) if setup else contextlib.nullcontext():
                 carry_out(a, scratch, results, chosen(a, cells(a)), measure)
-        return finish(a, results, table, marks)
+        return finish(a, results, table, marks, conditions)
     except KeyboardInterrupt:
         print(f"\ninterrupted; go on with --out {folder}")
         return 130
@@ -116,7 +118,7 @@ def carry_out(a, scratch, results, cells, measure):
         print(f"[{done + 1}/{len(cells)}] {row} {server}: {cell['status']}: {told}", flush=True)
 
 
-def finish(a, results, table, marks):
+def finish(a, results, table, marks, conditions=conditions):
     if not results.runs:
         print("nothing was measured yet", file=sys.stderr)
         return 2

@@ -43,7 +43,7 @@ pub(super) fn run(plan: &Plan, flags: &Flags, voice: &Voice) -> Result<(), Failu
 
 fn judge(found: &Findings) -> Vec<String> {
     let mut faults = Vec::new();
-    let p99 = found.delay.quantile(0.99);
+    let p99 = found.delay.errors.quantile(0.99);
     if found.delay.errors.is_empty() {
         faults.push("no probe came through".to_owned());
     }
@@ -80,7 +80,8 @@ fn judge(found: &Findings) -> Vec<String> {
 }
 
 fn table(plan: &Plan, found: &Findings) -> String {
-    let ms = |share: f64| found.delay.quantile(share).as_secs_f64() * 1e3;
+    let ms = |share: f64| found.delay.errors.quantile(share).as_secs_f64() * 1e3;
+    let own = |share: f64| found.delay.own.quantile(share).as_secs_f64() * 1e3;
     let mut lines = vec![
         format!("{} over {}", plan.profile.name, found.backend),
         format!(
@@ -91,6 +92,11 @@ fn table(plan: &Plan, found: &Findings) -> String {
             ms(1.0),
             found.delay.sent,
             found.delay.pace
+        ),
+        format!(
+            "of which  p50 {:.4} ms, p99 {:.4} at most are the method's own: probes that cross no link",
+            own(0.5),
+            own(0.99)
         ),
         format!(
             "order     {} overtook others, {} wrongly lost or kept",
@@ -119,7 +125,8 @@ fn table(plan: &Plan, found: &Findings) -> String {
 }
 
 fn json(plan: &Plan, found: &Findings, faults: &[String]) -> serde_json::Value {
-    let ms = |share: f64| found.delay.quantile(share).as_secs_f64() * 1e3;
+    let ms = |share: f64| found.delay.errors.quantile(share).as_secs_f64() * 1e3;
+    let own = |share: f64| found.delay.own.quantile(share).as_secs_f64() * 1e3;
     let rate = |k: usize| {
         found.rates[k].map(|rate| {
             json!({
@@ -136,6 +143,7 @@ fn json(plan: &Plan, found: &Findings, faults: &[String]) -> serde_json::Value {
         "seed": plan.seed.0,
         "backend": found.backend.to_string(),
         "delay_error_ms": { "p50": ms(0.5), "p90": ms(0.9), "p99": ms(0.99), "max": ms(1.0) },
+        "method_error_ms": { "p50": own(0.5), "p99": own(0.99) },
         "probes": found.delay.sent,
         "probes_per_second": found.delay.pace,
         "reordered": found.delay.reordered,

@@ -10,6 +10,7 @@
 mod capture;
 mod keys;
 mod proxy;
+mod visits;
 
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -320,6 +321,48 @@ fn what_is_no_link_is_named() {
             text(&output.stderr)
         );
     }
+}
+
+#[test]
+fn a_calibration_states_its_error_and_judges_by_it() {
+    if no_links() {
+        return;
+    }
+    let output = weir(&["link", "--calibrate", "rate=20M rtt=4ms", "--json"]);
+    let code = output.status.code();
+    // What a machine that is busy with other tests measures is its own affair; what it says of that is not.
+    assert!(code == Some(0) || code == Some(3), "{}", text(&output.stderr));
+    let found: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let faults = found["faults"].as_array().expect("faults");
+    assert_eq!(found["met"] == true, code == Some(0));
+    assert_eq!(faults.is_empty(), code == Some(0), "{found}");
+    let number = |value: &Value| value.as_f64().unwrap_or_else(|| panic!("{found}"));
+    let delay = &found["delay_error_ms"];
+    let [half, most] = ["p50", "max"].map(|name| number(&delay[name]));
+    assert!(
+        half <= number(&delay["p99"]) && number(&delay["p99"]) <= most,
+        "{found}"
+    );
+    assert!(number(&found["method_error_ms"]["p50"]) > 0.0, "{found}");
+    let too_late = number(&delay["p99"]) > number(&found["bounds"]["delay_error_p99_ms"]);
+    let said = |part: &str| {
+        faults
+            .iter()
+            .any(|fault| fault.as_str().is_some_and(|fault| fault.contains(part)))
+    };
+    assert_eq!(too_late, said("p99"), "{found}");
+    assert_eq!(
+        number(&found["rate_up"]["error"]).abs() > 0.01,
+        said("rate up"),
+        "{found}"
+    );
+    assert_eq!(found["reordered"] != 0, said("overtook"), "{found}");
+    assert_eq!(
+        number(&found["unshaped_bits_per_second"]) < 1e9,
+        said("unshaped"),
+        "{found}"
+    );
+    assert!(number(&found["probes_per_second"]) >= 999.0, "{found}");
 }
 
 #[test]

@@ -137,11 +137,17 @@ impl Kept {
         }
     }
 
-    /// Whether an answer to HEAD has the same validators, or without any the same length.
+    /// Whether an answer to HEAD has the same validators, or without any the same length. Entity tags are compared weakly, as
+    /// by If-None-Match (RFC 9110, section 13.1.2): a server may call a tag weak while its file is new, and not later.
     pub fn is_same(&self, fields: &[(String, String)]) -> bool {
         for name in ["etag", "last-modified", "content-length"] {
             match (field(&self.fields, name), field(fields, name)) {
-                (Some(ours), Some(theirs)) => return ours == theirs,
+                (Some(ours), Some(theirs)) => {
+                    fn opaque(tag: &str) -> &str {
+                        tag.strip_prefix("W/").unwrap_or(tag)
+                    }
+                    return ours == theirs || (name == "etag" && opaque(ours) == opaque(theirs));
+                }
                 (None, None) => {}
                 _ => return false,
             }
@@ -269,6 +275,7 @@ mod tests {
     fn head_answers_are_compared_by_their_strongest_validator() {
         let kept = kept(&[("ETag", "\"a\""), ("Content-Length", "9")]).expect("may be kept");
         assert!(kept.is_same(&owned(&[("etag", "\"a\""), ("content-length", "8")])));
+        assert!(kept.is_same(&owned(&[("etag", "W/\"a\""), ("content-length", "9")])));
         assert!(!kept.is_same(&owned(&[("etag", "\"b\""), ("content-length", "9")])));
         assert!(!kept.is_same(&owned(&[("content-length", "9")])));
     }

@@ -4,9 +4,11 @@
 //! Delay: datagrams at a steady pace; when each was sent is fed to a second [`Path`] of the same profile and seed, which
 //! says when it should have come out; the kernel's stamp at the receiver says when it did. So chance, queues and rates
 //! are part of the comparison and need no formula. Rate: more than the line takes, for a while; what comes out between
-//! the first and the last. Throughput: one TCP connection over a link that shapes nothing. Judges nothing.
+//! the first and the last. Throughput: one TCP connection over a link that shapes nothing. The same probes over a loopback
+//! say how much of the delay's error is the method's own. Judges nothing.
 
 use super::ground::Ground;
+use super::room::Room;
 use super::{ADDRESS, Backend, Fault, GATEWAY, Plan};
 use crate::clock;
 use crate::sys;
@@ -57,20 +59,36 @@ pub struct DelayError {
     pub misjudged: u64,
     /// Pairs that changed places without being meant to.
     pub reordered: u64,
-    /// Absolute errors in nanoseconds, ascending.
-    pub errors: Vec<u64>,
+    /// Absolute errors.
+    pub errors: Errors,
+    /// What the method adds to them: from a probe's time to the kernel's stamp where no link lies between.
+    pub own: Errors,
     /// Packets lost to a busy machine.
     pub overflowed: u64,
 }
 
-impl DelayError {
-    /// The error that so large a share of the probes stay below.
+/// Errors in nanoseconds, ascending.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Errors(Vec<u64>);
+
+impl Errors {
+    fn new(mut nanos: Vec<u64>) -> Errors {
+        nanos.sort_unstable();
+        Errors(nanos)
+    }
+
+    /// The error that so large a share stay below; zero if there are none.
     pub fn quantile(&self, share: f64) -> Duration {
-        let place = (share * self.errors.len() as f64).ceil() as usize;
+        let place = (share * self.0.len() as f64).ceil() as usize;
         let nanos = self
-            .errors
-            .get(place.saturating_sub(1).min(self.errors.len().saturating_sub(1)));
+            .0
+            .get(place.saturating_sub(1).min(self.0.len().saturating_sub(1)));
         Duration::from_nanos(nanos.copied().unwrap_or(0))
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
     }
 }
 
@@ -141,10 +159,13 @@ pub fn measure(plan: &Plan, effort: Effort) -> Result<Findings, Fault> {
 
 /// A socket at each end: the sender's first, connected; the receiver's stamped by the kernel.
 fn ends(ground: &Ground, direction: Direction) -> Result<(UdpSocket, UdpSocket), Fault> {
-    let (from, to, address): (_, _, Ipv4Addr) = match direction {
-        Direction::Up => (&ground.near, &ground.far, GATEWAY),
-        Direction::Down => (&ground.far, &ground.near, ADDRESS),
-    };
+    match direction {
+        Direction::Up => between(&ground.near, &ground.far, GATEWAY),
+        Direction::Down => between(&ground.far, &ground.near, ADDRESS),
+    }
+}
+
+fn between(from: &Room, to: &Room, address: Ipv4Addr) -> Result<(UdpSocket, UdpSocket), Fault> {
     let fault = || Fault::at("opening a socket for probes");
     let receiver = to
         .call(move || {
@@ -203,26 +224,11 @@ fn delay(plan: &Plan, effort: Effort) -> Result<(Backend, DelayError), Fault> {
     };
     let pace = f64::from(effort.probes_per_second).min(bearable).max(0.1);
     let count = ((effort.span.as_secs_f64() * pace) as u64).max(200);
-    let done = std::sync::atomic::AtomicBool::new(false);
     let patience = plan.profile.up.delay + Duration::from_millis(500);
-    let (sent, got) = std::thread::scope(|scope| {
-        let taking = scope.spawn(|| receive(&receiver, patience, &done));
-        let mut sent: Vec<u64> = Vec::new();
-        let start = clock::now();
-        for number in 0..count {
-            sleep_until(start + Duration::from_secs_f64(number as f64 / pace));
-            let mut probe = [0u8; PROBE];
-            probe[..8].copy_from_slice(&number.to_be_bytes());
-            let at = clock::civil_nanos();
-            // A probe the socket does not take counts as misjudged below.
-            let _ = sender.send(&probe);
-            sent.push(at);
-        }
-        done.store(true, std::sync::atomic::Ordering::Release);
-        (sent, taking.join().unwrap_or_default())
-    });
+    let (sent, got) = probe(&sender, &receiver, pace, count, patience);
     let origin = running.origin;
     let tally = running.stop();
+    let own = own_error(&ground, pace, count.min(1_000))?;
     let expected = expect(plan, &sent, size, origin);
     let mut errors = Vec::new();
     let mut came = vec![false; sent.len()];
@@ -239,7 +245,6 @@ fn delay(plan: &Plan, effort: Effort) -> Result<(Backend, DelayError), Fault> {
             errors.push(stamp.abs_diff(due));
         }
     }
-    errors.sort_unstable();
     let misjudged = came
         .iter()
         .zip(&expected)
@@ -250,10 +255,49 @@ fn delay(plan: &Plan, effort: Effort) -> Result<(Backend, DelayError), Fault> {
         sent: count,
         misjudged: misjudged as u64,
         reordered,
-        errors,
+        errors: Errors::new(errors),
+        own,
         overflowed: tally.overflowed,
     };
     Ok((ground.backend, found))
+}
+
+/// Sends `count` probes at `pace` a second: when each was sent, and what came with the kernel's stamp.
+fn probe(
+    sender: &UdpSocket,
+    receiver: &UdpSocket,
+    pace: f64,
+    count: u64,
+    patience: Duration,
+) -> (Vec<u64>, Vec<(u64, u64)>) {
+    let done = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let taking = scope.spawn(|| receive(receiver, patience, &done));
+        let mut sent: Vec<u64> = Vec::new();
+        let start = clock::now();
+        for number in 0..count {
+            sleep_until(start + Duration::from_secs_f64(number as f64 / pace));
+            let mut probe = [0u8; PROBE];
+            probe[..8].copy_from_slice(&number.to_be_bytes());
+            let at = clock::civil_nanos();
+            // A probe the socket does not take is one that does not come.
+            let _ = sender.send(&probe);
+            sent.push(at);
+        }
+        done.store(true, std::sync::atomic::Ordering::Release);
+        (sent, taking.join().unwrap_or_default())
+    })
+}
+
+/// The method's own error: the same probes over a loopback, where nothing delays them.
+fn own_error(ground: &Ground, pace: f64, count: u64) -> Result<Errors, Fault> {
+    let (sender, receiver) = between(&ground.near, &ground.near, Ipv4Addr::LOCALHOST)?;
+    let (sent, got) = probe(&sender, &receiver, pace, count, Duration::from_millis(50));
+    let late = |(number, stamp): &(u64, u64)| {
+        let sent = sent.get(usize::try_from(*number).ok()?)?;
+        Some(stamp.abs_diff(*sent))
+    };
+    Ok(Errors::new(got.iter().filter_map(late).collect()))
 }
 
 /// When each probe should have come, by a path in virtual time.
@@ -385,5 +429,27 @@ fn sleep_until(at: Instant) {
     if at > now {
         // The instant is what is waited for: packets are to leave at a known pace, and nothing else happens here.
         std::thread::sleep(at.since(now));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_quantile_is_the_least_error_that_enough_stay_below() {
+        let errors = Errors::new(vec![40, 10, 30, 20]);
+        for (share, nanos) in [
+            (0.0, 10),
+            (0.25, 10),
+            (0.5, 20),
+            (0.51, 30),
+            (0.99, 40),
+            (1.0, 40),
+        ] {
+            assert_eq!(errors.quantile(share).as_nanos(), nanos, "{share}");
+        }
+        assert_eq!(Errors::default().quantile(0.5).as_nanos(), 0);
+        assert!(Errors::default().is_empty() && !errors.is_empty());
     }
 }

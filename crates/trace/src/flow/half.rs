@@ -35,6 +35,8 @@ pub(super) struct Sent {
     pub(super) last_at: Instant,
     pub(super) packet: u64,
     pub(super) transmissions: u32,
+    /// Something before it passed after it did: its acknowledgment waited for that.
+    is_overtaken: bool,
     tsval: Option<u32>,
 }
 
@@ -481,12 +483,13 @@ impl Half {
         }
     }
 
-    /// Karn's rule: no sample if anything acknowledged was sent twice, for the newest segment then waited for an
-    /// older one. A timestamp echo tells which transmission is answered; such a sample steers the timer's
+    /// Karn's rule: no sample if anything acknowledged was sent twice, or passed after the newest segment although it comes
+    /// before it, for that one then waited for an older one. A timestamp echo tells which transmission is answered; such a sample steers the timer's
     /// estimate but is counted apart, so that the distribution is the one every other tool reports.
     fn sample(&mut self, newest: &Sent, repeated: Option<Sent>, segment: &Segment<'_>, cx: &mut Context<'_>) {
         let echo = segment.options.timestamps.map(|(_, echo)| echo);
         let rtt = match repeated {
+            None if newest.is_overtaken => return,
             None => {
                 let rtt = cx.at.since(newest.first_at);
                 self.stats.rtt.record(rtt);
@@ -572,6 +575,7 @@ impl Half {
             last_at: cx.at,
             packet: cx.number,
             transmissions: 1,
+            is_overtaken: false,
             tsval: segment.options.timestamps.map(|(value, _)| value),
         });
     }
@@ -614,6 +618,12 @@ impl Half {
     /// A segment that starts below the highest byte seen: a repetition, a latecomer, or both.
     fn below(&mut self, segment: &Segment<'_>, start: u64, end: u64, cx: &mut Context<'_>) -> Arrival {
         let (fresh, opened) = self.fill_holes(start, end.min(self.next));
+        if fresh > 0 {
+            let after = self.outstanding.partition_point(|sent| sent.start < start);
+            for sent in self.outstanding.range_mut(after..) {
+                sent.is_overtaken = true;
+            }
+        }
         let beyond = end.saturating_sub(self.next);
         let payload = u64::from(segment.payload_len);
         let repeated = payload.saturating_sub(fresh + beyond);
