@@ -27,7 +27,7 @@ use crate::record::{Record, Trouble};
 use crate::supply::{Dealt, Part, Supply, whole};
 use crate::work::Work;
 use client::plan::Mode;
-use client::session::{Ending, Heard, Left, OUTSTANDING_MAX, Session};
+use client::session::{Ending, Heard, Left, Memory, OUTSTANDING_MAX, Session};
 use core::sync::atomic::{AtomicU64, Ordering};
 use measure::{Duration, Instant};
 use runtime::dial::{self, Failing, Happened, Port};
@@ -208,6 +208,8 @@ pub struct Crew {
     spare: Vec<Box<Fetch>>,
     live: Arc<Live>,
     record: Record,
+    /// The head of the last reply, whoever asked.
+    memory: Memory,
 }
 
 const NEVER: Instant = Instant::from_nanos(u64::MAX);
@@ -261,6 +263,7 @@ impl Crew {
             spare: Vec::new(),
             live,
             record: Record::default(),
+            memory: Memory::default(),
         }
     }
 
@@ -475,7 +478,9 @@ impl Crew {
             Some(bytes) => {
                 hearing.record.bytes_received += bytes.len() as u64;
                 hearing.fetch.progress = now;
-                session.receive(bytes, |heard| hearing.hear(heard)).map(|()| None)
+                session
+                    .receive(bytes, &mut self.memory, |heard| hearing.hear(heard))
+                    .map(|()| None)
             }
             None => session.eof(|heard| hearing.hear(heard)).map(Some),
         };
