@@ -185,6 +185,20 @@ pub struct Usage {
     pub cpu: Duration,
 }
 
+/// How long one of several addresses may take to answer.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Which address of a host to use: the first that takes a connection, as a name often has one for IPv6 where
+/// a server listens on IPv4 alone (RFC 6724 section 2). Without asking if there is just one; the first if none answers.
+pub fn answering(addresses: &[SocketAddr]) -> Option<SocketAddr> {
+    let takes = |peer: &&SocketAddr| std::net::TcpStream::connect_timeout(peer, PATIENCE).is_ok();
+    let found = match addresses {
+        [_, _, ..] => addresses.iter().find(takes),
+        _ => None,
+    };
+    found.or(addresses.first()).copied()
+}
+
 /// Asks all crews of a run to stop.
 #[derive(Clone, Debug)]
 pub struct Stopper {

@@ -288,3 +288,24 @@ fn connections_that_are_ready_together_share_one_buffer() {
     let (crew, _) = running.join().expect("no failure").remove(0);
     assert_eq!(crew.lay.len(), 1, "buffers");
 }
+
+/// A name that has an address where nobody listens before one where somebody does: `localhost`, often.
+#[test]
+fn of_several_addresses_the_first_that_answers_is_used() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let open = listener.local_addr().expect("an address");
+    let closed = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
+    let closed = closed.expect("an address");
+    assert_eq!(answering(&[closed, open]), Some(open));
+    assert_eq!(answering(&[open, closed]), Some(open));
+    assert_eq!(
+        answering(&[closed, closed]),
+        Some(closed),
+        "the run says why it is refused"
+    );
+    assert_eq!(answering(&[]), None);
+    drop((listener.accept(), listener.accept()));
+    listener.set_nonblocking(true).expect("set");
+    assert_eq!(answering(&[open]), Some(open));
+    assert!(listener.accept().is_err(), "the only one is not tried");
+}
