@@ -14,7 +14,7 @@ sys.dont_write_bytecode = True
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
 
-from bench import client, phttp, process, report, servers  # noqa: E402
+from bench import client, counts, phttp, process, report, servers  # noqa: E402
 from bench.results import Results, spread  # noqa: E402
 from bench.workloads import BY_NAME, FILES, TARGETS, WEBSTONE_MIX, WEBSTONE_SELECTS_AT, Target  # noqa: E402
 
@@ -159,7 +159,11 @@ class Servers(unittest.TestCase):
                  " 50.00    0.000100           1       120           sendto\n"
                  "------ ----------- ----------- --------- --------- ----------------\n"
                  "100.00    0.000200                   220         7 total\n")
-        self.assertEqual(script("syscalls").parse(table), {"recvfrom": 100, "sendto": 120})
+        self.assertEqual(counts.system_calls(table), {"recvfrom": 100, "sendto": 120})
+
+    def test_what_callgrind_says_is_read(self):
+        self.assertEqual(counts.instructions("==7== Events    : Ir\n==7== Collected : 250177\n"), 250177)
+        self.assertIsNone(counts.instructions("valgrind: failed to start tool"))
 
 
 class Reports(unittest.TestCase):

@@ -10,6 +10,30 @@ use measure::Duration;
 use server::config::parse_duration;
 use std::path::PathBuf;
 
+/// Threads at the most: more than any machine has processors to run them on.
+const THREADS_MAX: i64 = 1024;
+
+/// A time span in which something can happen.
+fn parse_span(text: &str) -> Result<Duration, String> {
+    let span = parse_duration(text)?;
+    if span.is_zero() {
+        return Err("it must be more than 0".to_owned());
+    }
+    Ok(span)
+}
+
+/// A part of a whole: 0 to 1.
+fn parse_share(text: &str) -> Result<f64, String> {
+    let share: f64 = text.parse().map_err(|_| format!("`{text}` is no number"))?;
+    if (0.0..=1.0).contains(&share) {
+        Ok(share)
+    } else {
+        Err(format!(
+            "{share} is no share; one lies between 0 and 1, as 0.01 for one in a hundred"
+        ))
+    }
+}
+
 const RUN_EXAMPLES: &str = "\
 Examples:
   weir site surge ./site && weir serve ./site
@@ -21,7 +45,7 @@ Examples:
   weir load http://localhost:8080/ --rate 100,500@10s,100@20s --duration 30s
   weir load http://localhost:8080/ --replay access.log --speed 10 --duration 1m
   weir load http://localhost:8080/ --rate 100 --slo 'p99<50ms' --duration 10s
-  weir load http://server/ --site ./site --users 3000 --rank 0 --size 3 --start-at 1767225600 --out 0.json
+  weir load http://server/ --site ./site --users 3000 --rank 0 --size 3 --start-at $START --out 0.json
 
 Users sleep between objects as in Surge; clients never do, as in WebStone; arrivals do not wait for answers.
 
@@ -197,7 +221,7 @@ pub(crate) struct AskedFlags {
     pub(crate) arrivals: Option<Process>,
 
     /// No object begins after this
-    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_duration, help_heading = "How")]
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_span, help_heading = "How")]
     pub(crate) duration: Duration,
 
     /// Between the starts of two users
@@ -205,19 +229,12 @@ pub(crate) struct AskedFlags {
     pub(crate) stagger: Duration,
 }
 
-/// Flags of a run.
+/// How it is asked for, and what a run may fall short of: nothing of this changes what a plan prints.
 #[derive(Debug, Args)]
-pub(crate) struct RunFlags {
-    /// Where the server is; the path is asked for, or is where the site lies
-    #[arg(value_name = "URL", required = true)]
-    pub(crate) url: Option<String>,
-
-    #[command(flatten)]
-    pub(crate) asked: AskedFlags,
-
-    /// With --rate and --replay: connections at once
-    #[arg(long, value_name = "N", default_value_t = 1000, help_heading = "Who")]
-    pub(crate) connections: u32,
+pub(crate) struct HowFlags {
+    /// With --rate and --replay: connections at once [default: 1000]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Who")]
+    pub(crate) connections: Option<u32>,
 
     /// Connections of each user or client: what a page embeds is dealt out to them in turn
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64),
@@ -230,7 +247,7 @@ pub(crate) struct RunFlags {
     pub(crate) mode: Option<Mode>,
 
     /// A reply that makes no progress for this long has failed
-    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_duration, help_heading = "How")]
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_span, help_heading = "How")]
     pub(crate) timeout: Duration,
 
     /// What is under way at the end may still take this long
@@ -238,12 +255,8 @@ pub(crate) struct RunFlags {
     pub(crate) grace: Duration,
 
     /// Threads, each with its own users [default: one a processor]
-    #[arg(long, value_name = "N", help_heading = "How")]
-    pub(crate) threads: Option<usize>,
-
-    /// All chance in arrivals and choices [default: the site's, or 1]
-    #[arg(long, value_name = "N", help_heading = "How")]
-    pub(crate) seed: Option<u64>,
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=THREADS_MAX), help_heading = "How")]
+    pub(crate) threads: Option<u32>,
 
     /// Holds every body against the digest in the manifest
     #[arg(long, requires = "site", help_heading = "Trust")]
@@ -254,13 +267,31 @@ pub(crate) struct RunFlags {
     pub(crate) lag_max: Duration,
 
     /// The share of files that may fail
-    #[arg(long, value_name = "SHARE", default_value_t = 0.01, help_heading = "Trust")]
+    #[arg(long, value_name = "SHARE", default_value_t = 0.01, value_parser = parse_share, help_heading = "Trust")]
     pub(crate) failures_max: f64,
 
     /// Searches the highest rate, or number of users or clients, at which response times keep this:
     /// `p99<50ms`; also mean, p50, p90, p999, max
     #[arg(long, value_name = "OBJECTIVE", conflicts_with_all = ["replay", "rank", "size"], help_heading = "Trust")]
     pub(crate) slo: Option<Objective>,
+}
+
+/// Flags of a run.
+#[derive(Debug, Args)]
+pub(crate) struct RunFlags {
+    /// Where the server is; the path is asked for, or is where the site lies
+    #[arg(value_name = "URL", required = true)]
+    pub(crate) url: Option<String>,
+
+    #[command(flatten)]
+    pub(crate) asked: AskedFlags,
+
+    #[command(flatten)]
+    pub(crate) how: HowFlags,
+
+    /// All chance in arrivals and choices [default: the site's, or 1]
+    #[arg(long, value_name = "N", help_heading = "How")]
+    pub(crate) seed: Option<u64>,
 
     #[command(flatten)]
     pub(crate) place: PlaceFlags,
@@ -278,6 +309,9 @@ pub(crate) struct PlanFlags {
 
     #[command(flatten)]
     pub(crate) asked: AskedFlags,
+
+    #[command(flatten)]
+    pub(crate) how: HowFlags,
 
     /// What an answer is taken to need [default: 0s; 10ms for clients, who never sleep]
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]

@@ -119,8 +119,7 @@ fn resolve(page: &Url) -> Result<SocketAddr, Failure> {
     let addresses = page
         .socket_addrs(|| Some(80))
         .map_err(|error| Failure::Usage(format!("cannot find the host `{host}`: {error}")))?;
-    let first = addresses.first().copied();
-    first.ok_or_else(|| Failure::Usage(format!("the host `{host}` has no address")))
+    dial::answering(&addresses).ok_or_else(|| Failure::Usage(format!("the host `{host}` has no address")))
 }
 
 fn opened(dir: &Path) -> Result<(Store, Entries), Failure> {

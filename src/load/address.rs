@@ -43,32 +43,40 @@ impl Url {
     pub(super) fn read(text: &str) -> Result<Url, Failure> {
         let fault = |why: &str| Failure::Usage(format!("`{}`: {why}", text.escape_debug()));
         let rest = match text.split_once("://") {
-            Some(("http", rest)) => rest,
-            Some(("https", _)) => return Err(fault("this program does not speak TLS; name an http URL")),
+            Some((scheme, rest)) if scheme.eq_ignore_ascii_case("http") => rest,
+            Some((scheme, _)) if scheme.eq_ignore_ascii_case("https") => {
+                return Err(fault("this program does not speak TLS; name an http URL"));
+            }
             Some(_) => return Err(fault("is no http URL")),
             None => text,
         };
-        let (authority, path) = match rest.find('/') {
-            Some(at) => rest.split_at(at),
-            None => (rest, "/"),
-        };
+        let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+        let (authority, path) = rest.split_at(end);
+        if authority.contains('@') {
+            return Err(fault(
+                "has a name and a password, which this program does not send",
+            ));
+        }
         if authority.is_empty() || rest.bytes().any(|byte| !byte.is_ascii_graphic()) {
             return Err(fault("is no http URL; one looks like http://localhost:8080/"));
         }
         let path = path.split('#').next().unwrap_or(path);
+        // An empty path is asked for as the root's (RFC 9112 section 3.2.1), whatever query follows it.
+        let root = if path.starts_with('/') { "" } else { "/" };
         Ok(Url {
             authority: authority.to_owned(),
-            path: path.to_owned(),
+            path: format!("{root}{path}"),
         })
     }
 
     /// The path up to its last slash.
     pub(super) fn folder(&self) -> String {
-        let end = self.path.rfind('/').map_or(0, |at| at + 1);
-        self.path[..end].to_owned()
+        let path = self.path.split('?').next().unwrap_or_default();
+        let end = path.rfind('/').map_or(0, |at| at + 1);
+        path[..end].to_owned()
     }
 
-    /// The first address of the host.
+    /// The address of the host; of several, the first that takes a connection.
     pub(super) fn resolve(&self) -> Result<SocketAddr, Failure> {
         let host = &self.authority;
         let has_port = host
@@ -79,11 +87,11 @@ impl Url {
         } else {
             format!("{host}:80")
         };
-        let mut addresses = name
+        let addresses: Vec<SocketAddr> = name
             .to_socket_addrs()
-            .map_err(|error| Failure::Usage(format!("cannot find the host `{host}`: {error}")))?;
-        addresses
-            .next()
+            .map_err(|error| Failure::Usage(format!("cannot find the host `{host}`: {error}")))?
+            .collect();
+        runtime::dial::answering(&addresses)
             .ok_or_else(|| Failure::Usage(format!("the host `{host}` has no address")))
     }
 }
@@ -98,6 +106,9 @@ mod tests {
             ("http://localhost:8080", "localhost:8080", "/", "/"),
             ("http://h/a/b.html?x=1#y", "h", "/a/b.html?x=1", "/a/"),
             ("127.0.0.1:80/x", "127.0.0.1:80", "/x", "/"),
+            ("http://h/a/?x=/b/", "h", "/a/?x=/b/", "/a/"),
+            ("HTTP://h?x=1", "h", "/?x=1", "/"),
+            ("http://h#y", "h", "/", "/"),
             ("http://[::1]:9/", "[::1]:9", "/", "/"),
         ] {
             let url = Url::read(text).expect(text);
@@ -118,6 +129,7 @@ mod tests {
             ("https://h/", "TLS"),
             ("ftp://h/", "no http URL"),
             ("http:///x", "looks like"),
+            ("http://me:word@h/", "password"),
             ("http://h/a b", "looks like"),
         ] {
             let error = Url::read(text).expect_err(text).to_string();

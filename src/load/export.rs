@@ -19,17 +19,39 @@ use std::time::UNIX_EPOCH;
 /// Nanoseconds of a millisecond: the unit in which a log says the longest time of a line.
 const NS_PER_MS: f64 = 1e6;
 
+/// Makes sure before a run that what comes of it can be written.
+///
+/// # Errors
+/// `System`, naming the file that cannot be written.
+pub(super) fn prepare(rank: u32, to: &OutputFlags) -> Result<(), Failure> {
+    for path in [&to.out, &to.html, &to.csv, &to.hdr].into_iter().flatten() {
+        let path = of_rank(path, rank);
+        let tried = if path.is_dir() {
+            Err(io::ErrorKind::IsADirectory.into())
+        } else if path.exists() && !path.is_file() {
+            // A pipe or a terminal is opened when there is something to say.
+            Ok(())
+        } else {
+            let beside = beside(&path);
+            put(&beside, b"").and_then(|()| std::fs::remove_file(&beside))
+        };
+        tried.map_err(|error| refused(&format!("cannot write `{}`", path.display()), &error))?;
+    }
+    Ok(())
+}
+
+/// A file's name with the number of this machine put in.
+fn of_rank(path: &Path, rank: u32) -> PathBuf {
+    PathBuf::from(path.to_string_lossy().replace("{rank}", &rank.to_string()))
+}
+
 /// Writes every file that was asked for.
 ///
 /// # Errors
 /// `System`, naming the file that could not be written.
 pub(super) fn write(parts: &Parts, report: &Report, to: &OutputFlags) -> Result<(), Failure> {
-    let of_rank = |path: &Path| {
-        let rank = report.run.rank.to_string();
-        PathBuf::from(path.to_string_lossy().replace("{rank}", &rank))
-    };
     let put = |path: &Option<PathBuf>, content: &dyn Fn() -> io::Result<Vec<u8>>| {
-        let Some(path) = path.as_deref().map(of_rank) else {
+        let Some(path) = path.as_deref().map(|path| of_rank(path, report.run.rank)) else {
             return Ok(());
         };
         content()
@@ -48,15 +70,20 @@ fn whole(path: &Path, content: &[u8]) -> io::Result<()> {
     if path.exists() && !path.is_file() {
         return put(path, content);
     }
-    let mut beside = path.as_os_str().to_owned();
-    beside.push(format!(".{}.part", std::process::id()));
-    let beside = PathBuf::from(beside);
+    let beside = beside(path);
     let written = put(&beside, content).and_then(|()| std::fs::rename(&beside, path));
     if written.is_err() {
         // It may never have been made.
         let _ = std::fs::remove_file(&beside);
     }
     written
+}
+
+/// Where a file is written before it takes its place.
+fn beside(path: &Path) -> PathBuf {
+    let mut beside = path.as_os_str().to_owned();
+    beside.push(format!(".{}.part", std::process::id()));
+    PathBuf::from(beside)
 }
 
 fn put(path: &Path, content: &[u8]) -> io::Result<()> {

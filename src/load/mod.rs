@@ -39,6 +39,8 @@ use task::{Task, Who};
 const SHOWN_EVERY: Duration = Duration::from_millis(200);
 /// How late a machine may come to an agreed start.
 const LATE_MAX: f64 = 0.1;
+/// How far ahead an agreed start may lie: beyond a day it is a slip, as milliseconds would be.
+const AHEAD_MAX: f64 = 86_400.0;
 
 /// Runs the command to its end.
 ///
@@ -49,15 +51,18 @@ pub(crate) fn run(flags: &RunFlags, voice: &Voice) -> Result<(), Failure> {
     voice.listen();
     let task = Task::of(flags)?;
     let place = Place::of(&flags.place, |name| std::env::var(name).ok())?;
+    export::prepare(place.rank, &flags.output)?;
     let mut signals = Signals::take_over().map_err(|error| refused("signal handlers", &error))?;
-    if let Some(objective) = &flags.slo {
+    if let Some(objective) = &flags.how.slo {
         return search::run(task, flags, objective, &mut signals, voice);
     }
     let run = perform(&task, flags, &place, &mut signals, voice)?;
     let parts = Parts::of([run]).map_err(Failure::System)?;
     let report = Report::of_rank(&parts);
-    export::write(&parts, &report, &flags.output)?;
+    let written = export::write(&parts, &report, &flags.output);
+    // A disk that is full now takes nobody's result away.
     report.tell(voice);
+    written?;
     report.judged()
 }
 
@@ -71,11 +76,12 @@ fn perform(
 ) -> Result<Run, Failure> {
     let peer = task.url.resolve()?;
     let threads = flags
+        .how
         .threads
-        .unwrap_or_else(machine::usable_cores)
+        .map_or_else(machine::usable_cores, |threads| threads as usize)
         .clamp(1, task.lines(place.size).max(1) as usize);
     let descriptors = machine::raise_descriptor_limit();
-    task.fits(place.size, flags.connections_per_user, descriptors, threads)?;
+    task.fits(place.size, flags.how.connections_per_user, descriptors, threads)?;
     let setup = task.setup(flags);
     let live: Vec<Arc<Live>> = (0..threads).map(|_| Arc::default()).collect();
     let split = task.split(flags, place, threads)?;
@@ -115,7 +121,7 @@ fn perform(
         workload: task.workload().to_owned(),
         model: task.model().to_owned(),
         mode: task.mode.name().to_owned(),
-        verified: flags.verify,
+        verified: flags.how.verify,
         users: match task.who {
             Who::Users(n) | Who::Clients(n) => Some(n),
             Who::Sessions(..) | Who::Rate(..) | Who::Replay => None,
@@ -133,8 +139,8 @@ fn perform(
         shares: split.shares,
         decile_bytes: task.work.deciles.clone(),
         bounds: Bounds {
-            lag_max: flags.lag_max,
-            failures_max: flags.failures_max,
+            lag_max: flags.how.lag_max,
+            failures_max: flags.how.failures_max,
             ..Bounds::DEFAULT
         },
         cpu: cpu.collect(),
@@ -157,6 +163,12 @@ fn await_start(place: &Place, signals: &mut Signals) -> Result<(), Failure> {
     };
     loop {
         let left = start - civil(clock::wall());
+        if left > AHEAD_MAX {
+            return Err(Failure::Usage(format!(
+                "the agreed start lies {:.0} days ahead; `--start-at` takes seconds since 1970, as `date +%s` prints them",
+                left / AHEAD_MAX
+            )));
+        }
         if left <= -LATE_MAX {
             return Err(Failure::Invalid(format!(
                 "rank {} is {:.1} s late for the agreed start; agree on a later one",

@@ -85,6 +85,14 @@ impl Place {
                 size - 1
             )));
         }
+        if flags
+            .start_at
+            .is_some_and(|start| !start.is_finite() || start < 0.0)
+        {
+            return Err(usage(
+                "`--start-at` takes seconds since 1970, as `date +%s` prints them".to_owned(),
+            ));
+        }
         Ok(Place {
             rank,
             size,

@@ -5,7 +5,7 @@ use super::address::{Url, paths};
 use super::place::Place;
 use super::replay::{self, Replay};
 use crate::cli::Failure;
-use crate::cli::load::{AskedFlags, PlanFlags, RunFlags};
+use crate::cli::load::{AskedFlags, HowFlags, PlanFlags, RunFlags};
 use crate::plan;
 use ::load::arrivals::{Arrivals, Process, Schedule};
 use ::load::crew::{Model, Setup};
@@ -31,6 +31,8 @@ const OWN_DESCRIPTORS: u64 = 16;
 const STEPS_MAX: usize = 40_000_000;
 /// What a client's answers are taken to need in a plan, if nothing else is said: something, as it never sleeps.
 const CLIENT_NOMINAL: Duration = Duration::from_millis(10);
+/// Connections of arrivals, if nothing is said.
+const CONNECTIONS: u32 = 1000;
 /// What requests say they are from.
 const USER_AGENT: &str = concat!("weir/", env!("CARGO_PKG_VERSION"));
 
@@ -78,7 +80,7 @@ impl Task {
     /// What the flags of a run say.
     pub(super) fn of(flags: &RunFlags) -> Result<Task, Failure> {
         let url = Url::read(flags.url.as_deref().unwrap_or_default())?;
-        Task::from(url, &flags.asked, flags.mode, flags.seed, None)
+        Task::from(url, &flags.asked, &flags.how, flags.seed, None)
     }
 
     /// What the flags of a plan say; with no other source of objects, the workload they describe.
@@ -97,13 +99,13 @@ impl Task {
             None
         };
         let url = Url::read(flags.url.as_deref().unwrap_or("http://localhost/"))?;
-        Task::from(url, asked, None, workload.seed, described)
+        Task::from(url, asked, &flags.how, workload.seed, described)
     }
 
     fn from(
         url: Url,
         flags: &AskedFlags,
-        mode: Option<Mode>,
+        how: &HowFlags,
         seed: Option<u64>,
         described: Option<Surge>,
     ) -> Result<Task, Failure> {
@@ -116,6 +118,15 @@ impl Task {
             (None, Some(file), _) => (paths(file)?, What::Each),
             (None, None, Some(log)) => {
                 let (work, replay) = replay::read(log, flags.speed)?;
+                let beyond = replay.times.len() - replay.times.partition_point(|&at| at < flags.duration);
+                if beyond > 0 {
+                    tracing::warn!(
+                        "{beyond} of the {} requests of {} come after --duration {:?} and are not replayed",
+                        replay.times.len(),
+                        log.display(),
+                        flags.duration
+                    );
+                }
                 (work, What::Log(replay))
             }
             (None, None, None) => match described {
@@ -123,6 +134,12 @@ impl Task {
                 None => (Work::of_paths([url.path.clone()]), What::Each),
             },
         };
+        let arrives = flags.rate.is_some() || flags.sessions.is_some();
+        if flags.arrivals.is_some() && !arrives {
+            return Err(Failure::Usage(
+                "`--arrivals` says how those of --rate and --sessions come; name one of them".to_owned(),
+            ));
+        }
         let process = flags.arrivals.unwrap_or(Process::Poisson);
         let who = match (flags.users, flags.clients, &flags.sessions, &flags.rate) {
             _ if matches!(what, What::Log(_)) => Who::Replay,
@@ -148,7 +165,14 @@ impl Task {
             }
             _ => {}
         }
-        let mode = mode.unwrap_or(match what {
+        if how.connections.is_some() && !matches!(who, Who::Rate(..) | Who::Replay) {
+            return usage(
+                "`--connections` is for --rate and --replay; --clients says how many ask without pause, --users how many \
+                 sleep, each over a connection of its own"
+                    .to_owned(),
+            );
+        }
+        let mode = how.mode.unwrap_or(match what {
             What::Webstone(_) => Mode::Http10,
             What::Surge(_) | What::Each | What::Log(_) => Mode::Serial,
         });
@@ -213,10 +237,10 @@ impl Task {
             mode: self.mode,
             ending: Arc::new(Ending::new(version, &self.url.authority, USER_AGENT)),
             duration: flags.asked.duration,
-            grace: flags.grace,
-            timeout: flags.timeout,
-            verify: flags.verify,
-            lanes: flags.connections_per_user,
+            grace: flags.how.grace,
+            timeout: flags.how.timeout,
+            verify: flags.how.verify,
+            lanes: flags.how.connections_per_user,
         }
     }
 
@@ -255,8 +279,8 @@ impl Task {
                 self.seed.0,
                 flags.asked.duration.as_nanos(),
                 flags.asked.stagger.as_nanos(),
-                flags.verify,
-                flags.connections_per_user
+                flags.how.verify,
+                flags.how.connections_per_user
             )?;
             for file in &self.work.files {
                 writeln!(out, "{} {:?} {:?}", file.path, file.bytes, file.xxh3)?;
@@ -410,7 +434,11 @@ impl Task {
             Some(Model::Open {
                 arrivals: self.process(rank + size * thread, size * threads as u64)?,
                 supply: self.supply(),
-                lines_max: flags.connections.div_ceil(threads as u32),
+                lines_max: flags
+                    .how
+                    .connections
+                    .unwrap_or(CONNECTIONS)
+                    .div_ceil(threads as u32),
             })
         };
         let mut shares = vec![Share::NONE; place.size as usize];

@@ -112,6 +112,31 @@ fn a_plan_for_a_site_is_the_plan_of_its_parameters() {
             fs::metadata(&file).expect("a file of the site").len()
         );
     }
+    // Put behind `plan`, the words of a run that say how it is asked for change nothing.
+    let how = [
+        "--mode",
+        "pipelined",
+        "--verify",
+        "--threads",
+        "2",
+        "--timeout",
+        "3s",
+        "--grace",
+        "1s",
+        "--lag-max",
+        "1s",
+        "--failures-max",
+        "0.5",
+        "--connections-per-user",
+        "2",
+        "--slo",
+        "p99<1s",
+    ];
+    let url = "http://localhost:8080/";
+    assert_eq!(
+        printed(&[&users[..], &[url, "--site", path], &how[..]].concat()),
+        of_site
+    );
     // The same objects, asked for by others.
     let others = printed(&[&users[..], &["--site", path, "--seed", "6"]].concat());
     assert_ne!(others, of_site);

@@ -330,6 +330,25 @@ fn what_cannot_be_run_is_named() {
         "Surge",
     );
     check(&["http://localhost:1/", "--rate", "0"], "--rate");
+    // What would otherwise be passed over, or mean nothing.
+    for (arguments, fragment) in [
+        (&["--connections", "64"][..], "--clients says"),
+        (
+            &["--clients", "4", "--arrivals", "constant"],
+            "--rate and --sessions",
+        ),
+        (&["--rate", "5", "--connections", "0"], "--connections"),
+        (&["--threads", "0"], "--threads"),
+        (&["--duration", "0s"], "more than 0"),
+        (&["--timeout", "0s"], "more than 0"),
+        (&["--failures-max", "nan"], "between 0 and 1"),
+        (&["--failures-max", "5"], "between 0 and 1"),
+        (&["--start-at", "nan"], "date +%s"),
+        (&["--start-at", "4102444800000"], "days ahead"),
+    ] {
+        check(&[&["http://localhost:1/"], arguments].concat(), fragment);
+    }
+    check(&["http://me:word@localhost:1/"], "password");
     check(&["http://localhost:1/", "--clients", "4000000"], "descriptors");
     check(
         &["http://localhost:1/", "--clients", "3", "--rate", "1"],
@@ -339,6 +358,39 @@ fn what_cannot_be_run_is_named() {
     let urls = site.dir.path().join("urls");
     fs::write(&urls, "# paths\n/a\nb\n").expect("written");
     check(&["http://localhost:1/", "--urls", text(&urls)], "line 3");
+}
+
+/// Ten minutes later would be too late to say so.
+#[test]
+fn a_result_that_could_not_be_written_is_refused_before_the_run() {
+    for flag in ["--out", "--html", "--csv", "--hdr"] {
+        for path in ["/nonexistent/folder/result", "/"] {
+            let arguments = ["load", "http://localhost:1/", "--duration", "10m", flag, path];
+            let error = crate::refused(&arguments, 4);
+            assert!(error.contains(&format!("cannot write `{path}`")), "{error}");
+        }
+    }
+}
+
+#[test]
+fn a_search_ends_at_once_where_nothing_answers() {
+    let output = weir(&[
+        "load",
+        "http://127.0.0.1:1/",
+        "--rate",
+        "20",
+        "--slo",
+        "p99<1s",
+        "--duration",
+        "300ms",
+        "--json",
+    ]);
+    assert_eq!(output.status.code(), Some(3), "{output:?}");
+    assert!(output.stdout.is_empty(), "no probe was worth a line");
+    assert!(
+        String::from_utf8_lossy(&output.stderr).contains("no file"),
+        "{output:?}"
+    );
 }
 
 fn text(path: &Path) -> &str {

@@ -4,6 +4,7 @@
 //! else, so that an idle one owns no memory beyond itself (56 bytes). Refuses to know what replies mean,
 //! or why something is asked. Framing, persistence and pipelining are `http1`'s (RFC 9112).
 
+pub use http1::client::Memory;
 use http1::client::{Connection, Ended, Step};
 use http1::field::Slots;
 use http1::framing::Framing;
@@ -68,6 +69,14 @@ pub enum Said<'a, 'b, 's> {
     End(usize),
 }
 
+/// What the bytes of a connection are.
+#[derive(Debug)]
+enum Piece<'a, 'b, 's> {
+    /// A head that was read before, with its status.
+    Known(u16),
+    Said(Said<'a, 'b, 's>),
+}
+
 /// What a closing server leaves behind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Left {
@@ -114,15 +123,21 @@ impl Session {
         self.http.end_request()
     }
 
-    /// Takes in what arrived and says what it is.
+    /// Takes in what arrived and says what it is. A head that `memory` holds is not read again; sessions may share one.
     ///
     /// # Errors
     /// What the server did wrong; the connection is of no more use.
-    pub fn receive(&mut self, bytes: &[u8], mut hear: impl FnMut(Heard<'_>)) -> Result<(), Fault> {
-        self.listen(bytes, |said| match said {
-            Said::Head(head, _) => hear(Heard::Head(head.status)),
-            Said::Body(data, _) => hear(Heard::Body(data)),
-            Said::End(_) => hear(Heard::End),
+    pub fn receive(
+        &mut self,
+        bytes: &[u8],
+        memory: &mut Memory,
+        mut hear: impl FnMut(Heard<'_>),
+    ) -> Result<(), Fault> {
+        self.walk(bytes, Some(memory), |piece| match piece {
+            Piece::Known(status) => hear(Heard::Head(status)),
+            Piece::Said(Said::Head(head, _)) => hear(Heard::Head(head.status)),
+            Piece::Said(Said::Body(data, _)) => hear(Heard::Body(data)),
+            Piece::Said(Said::End(_)) => hear(Heard::End),
         })
     }
 
@@ -131,6 +146,18 @@ impl Session {
     /// # Errors
     /// What the server did wrong; the connection is of no more use.
     pub fn listen(&mut self, bytes: &[u8], mut hear: impl FnMut(Said<'_, '_, '_>)) -> Result<(), Fault> {
+        self.walk(bytes, None, |piece| match piece {
+            Piece::Said(said) => hear(said),
+            Piece::Known(_) => debug_assert!(false, "nothing is known without a memory"),
+        })
+    }
+
+    fn walk(
+        &mut self,
+        bytes: &[u8],
+        mut memory: Option<&mut Memory>,
+        mut hear: impl FnMut(Piece<'_, '_, '_>),
+    ) -> Result<(), Fault> {
         let joined;
         let mut input = bytes;
         if !self.kept.is_empty() {
@@ -139,6 +166,12 @@ impl Session {
             input = &joined;
         }
         loop {
+            if let Some(memory) = &memory
+                && let Some((status, used)) = self.http.recall(input, memory)
+            {
+                hear(Piece::Known(status));
+                input = &input[used..];
+            }
             let mut slots = Slots::new();
             let used = match self.http.receive(input, &mut slots, &Limits::DEFAULT)? {
                 Step::Partial { used } => {
@@ -148,18 +181,21 @@ impl Session {
                 Step::Closed => return Ok(()),
                 Step::Interim { used, .. } => used,
                 Step::Response { head, used } => {
-                    hear(Said::Head(&head, used));
+                    if let Some(memory) = &mut memory {
+                        memory.keep(&input[..used], &head);
+                    }
+                    hear(Piece::Said(Said::Head(&head, used)));
                     if head.framing == Framing::Empty {
-                        hear(Said::End(0));
+                        hear(Piece::Said(Said::End(0)));
                     }
                     used
                 }
                 Step::Body { data, used } => {
-                    hear(Said::Body(data, used));
+                    hear(Piece::Said(Said::Body(data, used)));
                     used
                 }
                 Step::End { used, .. } => {
-                    hear(Said::End(used));
+                    hear(Piece::Said(Said::End(used)));
                     used
                 }
             };
@@ -213,7 +249,7 @@ mod tests {
 
     fn heard(session: &mut Session, bytes: &[u8]) -> Result<Vec<String>, Fault> {
         let mut all = Vec::new();
-        session.receive(bytes, |heard| all.push(shown(heard)))?;
+        session.receive(bytes, &mut Memory::default(), |heard| all.push(shown(heard)))?;
         Ok(all)
     }
 
@@ -281,6 +317,75 @@ mod tests {
         heard(&mut session, b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf").expect("sound");
         assert!(session.eof(|_| ()).is_err());
         assert!(heard(&mut asked(), b"SSH-2.0\r\n\r\n").is_err());
+    }
+
+    /// However a stream is cut and whatever the memory holds, the same is heard, and the same faults are found.
+    #[test]
+    fn a_memory_changes_nothing_that_is_heard() {
+        let replies = [
+            "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi",
+            "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nyou",
+            "HTTP/1.1 304 Not Modified\r\n\r\n",
+            "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n",
+            "HTTP/1.1 404 Not Found\r\nContent-Length: 1\r\nConnection: close\r\n\r\n!",
+            "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\nhey",
+        ];
+        let heard = |replies: [&str; 3], size: usize, mut memory: Option<&mut Memory>| {
+            let (mut session, mut out, mut all) = (Session::new(), Vec::new(), Vec::new());
+            for _ in 0..3 {
+                session
+                    .get(&mut out, "/", &ending(Version::Http11))
+                    .expect("room");
+            }
+            let mut fault = None;
+            for piece in replies.concat().as_bytes().chunks(size) {
+                let said = match &mut memory {
+                    Some(memory) => session.receive(piece, memory, |heard| all.push(shown(heard))),
+                    None => session.listen(piece, |said| match said {
+                        Said::Head(head, _) => all.push(shown(Heard::Head(head.status))),
+                        Said::Body(data, _) => all.push(shown(Heard::Body(data))),
+                        Said::End(_) => all.push(shown(Heard::End)),
+                    }),
+                };
+                fault = fault.or(said.err());
+            }
+            let state = (
+                session.outstanding(),
+                session.is_persistent(),
+                session.is_within_head(),
+            );
+            (all, fault, state)
+        };
+        let mut memory = Memory::default();
+        for first in replies {
+            for second in replies {
+                for third in replies {
+                    let stream = [first, second, third];
+                    for size in [1, 7, 40, 1000] {
+                        let alone = heard(stream, size, None);
+                        let after_others = heard(stream, size, Some(&mut memory));
+                        assert_eq!(after_others, alone, "{stream:?} in pieces of {size}");
+                        assert_eq!(heard(stream, size, Some(&mut memory)), alone, "again");
+                    }
+                }
+            }
+        }
+    }
+
+    /// What answers HEAD has the same head and no body: a memory of the answer to GET must not promise one.
+    #[test]
+    fn a_memory_is_not_asked_what_answers_head() {
+        let reply = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n";
+        let mut memory = Memory::default();
+        let (mut session, mut all) = (Session::new(), Vec::new());
+        session.ask(Method::Get, true).expect("room");
+        session.ask(Method::Head, true).expect("room");
+        session.ask(Method::Get, true).expect("room");
+        for piece in [&reply[..], b"hi", reply, reply, b"ho"] {
+            let heard = session.receive(piece, &mut memory, |heard| all.push(shown(heard)));
+            heard.expect("sound");
+        }
+        assert_eq!(all.concat(), "200hi.200.200ho.");
     }
 
     #[test]

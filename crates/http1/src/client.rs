@@ -12,6 +12,7 @@
 use crate::body::{Decoder, Piece};
 use crate::error::{Fault, Misuse};
 use crate::field::{Fields, Slots};
+use crate::framing::Framing;
 use crate::head::{self, Read, Response};
 use crate::limits::Limits;
 use crate::method::Method;
@@ -34,6 +35,29 @@ pub struct Connection {
     persistent: bool,
     /// Whether the response under way is the last.
     closing: bool,
+}
+
+/// The head of a response that was read before. The same bytes mean the same again, so that a client that asks for one
+/// thing over and over reads its head once.
+#[derive(Clone, Debug, Default)]
+pub struct Memory {
+    bytes: Vec<u8>,
+    /// Status, framing, and whether the server wants the connection to persist.
+    meaning: Option<(u16, Framing, bool)>,
+}
+
+impl Memory {
+    /// Keeps the head that these bytes are, in place of the one before. A head without a body is not kept: it
+    /// may owe that to a method (HEAD) that is not written in it.
+    #[inline]
+    pub fn keep(&mut self, bytes: &[u8], head: &Response<'_, '_>) {
+        if head.framing == Framing::Empty {
+            return;
+        }
+        self.bytes.clear();
+        self.bytes.extend_from_slice(bytes);
+        self.meaning = Some((head.status, head.framing, head.persistent));
+    }
 }
 
 /// What the front of the input is.
@@ -172,6 +196,21 @@ impl Connection {
         }
     }
 
+    /// As [`Connection::receive`] where the front of the input is the head that `memory` holds, byte for byte, and
+    /// was kept under the same limits: its status and the bytes consumed; body steps follow. `None`: nothing
+    /// was taken, and `receive` says what the input is.
+    #[inline]
+    pub fn recall(&mut self, input: &[u8], memory: &Memory) -> Option<(u16, usize)> {
+        let (status, framing, persistent) = memory.meaning?;
+        let begins = matches!(self.receiving, Side::Idle(scan) if scan.is_fresh());
+        let owed = self.outstanding > 0 && self.answered_method() != Method::Head;
+        if !begins || !owed || !input.starts_with(&memory.bytes) {
+            return None;
+        }
+        self.begin_response(framing, persistent);
+        Some((status, memory.bytes.len()))
+    }
+
     /// The method of the oldest outstanding request, as far as it matters to its response.
     #[inline]
     fn answered_method(&self) -> Method {
@@ -201,21 +240,26 @@ impl Connection {
 
     #[inline]
     fn accept<'b, 's>(&mut self, head: Response<'b, 's>, used: usize) -> Step<'b, 's> {
-        self.persistent &= head.persistent;
+        self.begin_response(head.framing, head.persistent);
+        Step::Response { head, used }
+    }
+
+    #[inline]
+    fn begin_response(&mut self, framing: Framing, persistent: bool) {
+        self.persistent &= persistent;
         self.heads >>= 1;
         self.outstanding -= 1;
         self.interim = 0;
         // A server's last word ends the connection even if more requests are outstanding: they will
         // not be answered here.
-        self.closing = !head.persistent;
-        match Decoder::new(head.framing) {
+        self.closing = !persistent;
+        match Decoder::new(framing) {
             None => {
                 self.receiving.go(state::Step::Bodiless);
                 self.complete();
             }
             Some(decoder) => self.receiving.go(state::Step::Head(decoder)),
         }
-        Step::Response { head, used }
     }
 
     fn body<'b, 's>(

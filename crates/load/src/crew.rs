@@ -27,7 +27,7 @@ use crate::record::{Record, Trouble};
 use crate::supply::{Dealt, Part, Supply, whole};
 use crate::work::Work;
 use client::plan::Mode;
-use client::session::{Ending, Heard, Left, OUTSTANDING_MAX, Session};
+use client::session::{Ending, Heard, Left, Memory, OUTSTANDING_MAX, Session};
 use core::sync::atomic::{AtomicU64, Ordering};
 use measure::{Duration, Instant};
 use runtime::dial::{self, Failing, Happened, Port};
@@ -177,6 +177,8 @@ struct User {
     supply: Option<Supply>,
     /// With several connections, on the first of them: the object under way.
     group: Option<Box<Group>>,
+    /// When its alarm rings.
+    alarm: Instant,
 }
 
 /// The open part of a run.
@@ -206,8 +208,11 @@ pub struct Crew {
     spare: Vec<Box<Fetch>>,
     live: Arc<Live>,
     record: Record,
+    /// The head of the last reply, whoever asked.
+    memory: Memory,
 }
 
+const NEVER: Instant = Instant::from_nanos(u64::MAX);
 /// The line whose alarm ends the run: no user has it.
 const BELL: u32 = 0;
 /// The line that tells arrivals; users come after it.
@@ -258,6 +263,7 @@ impl Crew {
             spare: Vec::new(),
             live,
             record: Record::default(),
+            memory: Memory::default(),
         }
     }
 
@@ -274,9 +280,24 @@ impl Crew {
         &mut self.users[(line - FIRST) as usize]
     }
 
+    /// Sets a user's alarm.
+    fn wake(&mut self, line: u32, at: Instant, port: &mut Port) {
+        self.user(line).alarm = at;
+        port.wake(line, at);
+    }
+
+    /// Sees to it that a user is woken by `at`. An alarm that rings earlier stays: who fetches looks then how long
+    /// nothing has come, so that not every request sets one.
+    fn wake_by(&mut self, line: u32, at: Instant, port: &mut Port) {
+        if at < self.user(line).alarm {
+            self.wake(line, at, port);
+        }
+    }
+
     /// The alarm of a user.
     fn woken(&mut self, line: u32, at: Instant, port: &mut Port, now: Instant) {
         let timeout = self.setup.timeout;
+        self.user(line).alarm = NEVER;
         match core::mem::replace(&mut self.user(line).phase, Phase::Done) {
             Phase::Waiting { leave } => {
                 if leave {
@@ -290,14 +311,14 @@ impl Crew {
                 fetch.progress = now;
                 self.record.lag.add(now.since(at));
                 self.user(line).phase = Phase::Fetching(fetch);
-                port.wake(line, now + timeout);
+                self.wake(line, now + timeout, port);
                 self.ask(line, port, now);
             }
             Phase::Fetching(fetch) => {
                 let due = fetch.progress + timeout;
                 self.user(line).phase = Phase::Fetching(fetch);
                 if due > now {
-                    port.wake(line, due);
+                    self.wake(line, due, port);
                 } else {
                     self.lost(line, Trouble::Timeout, port, now);
                 }
@@ -348,14 +369,14 @@ impl Crew {
             return;
         }
         let mut fetch = self.fresh(intended, now);
-        let work = Arc::clone(&self.setup.work);
+        let work = &self.setup.work;
         let user = &mut self.users[(line - FIRST) as usize];
         let last = match (given, &mut user.supply) {
             (Some(object), _) => {
-                whole(&work, object, &mut fetch.parts);
+                whole(work, object, &mut fetch.parts);
                 false
             }
-            (None, Some(supply)) => match supply.next(&work, &mut fetch.parts) {
+            (None, Some(supply)) => match supply.next(work, &mut fetch.parts) {
                 Some(last) => last,
                 None => return self.leave_all(line, port, now),
             },
@@ -378,7 +399,7 @@ impl Crew {
         self.live.active.store(self.active, Ordering::Relaxed);
         self.record.objects_begun += 1;
         self.record.second(now, self.began).begun += 1;
-        port.wake(line, now + self.setup.timeout);
+        self.wake_by(line, now + self.setup.timeout, port);
         self.ask(line, port, now);
     }
 
@@ -457,7 +478,9 @@ impl Crew {
             Some(bytes) => {
                 hearing.record.bytes_received += bytes.len() as u64;
                 hearing.fetch.progress = now;
-                session.receive(bytes, |heard| hearing.hear(heard)).map(|()| None)
+                session
+                    .receive(bytes, &mut self.memory, |heard| hearing.hear(heard))
+                    .map(|()| None)
             }
             None => session.eof(|heard| hearing.hear(heard)).map(Some),
         };
@@ -538,7 +561,7 @@ impl Crew {
         if let Phase::Fetching(fetch) = core::mem::replace(&mut user.phase, Phase::Done) {
             user.phase = Phase::Pausing(fetch);
         }
-        port.wake(line, now + off);
+        self.wake(line, now + off, port);
     }
 
     /// The connection is of no more use and the object is not complete.
@@ -626,7 +649,7 @@ impl Crew {
                 .parts
                 .extend(rest.iter().skip(lane as usize).step_by(lanes as usize));
             self.user(head + lane).phase = Phase::Fetching(fetch);
-            port.wake(head + lane, now + self.setup.timeout);
+            self.wake_by(head + lane, now + self.setup.timeout, port);
             self.ask(head + lane, port, now);
         }
     }
@@ -678,7 +701,7 @@ impl Crew {
             self.begin(line, now, None, port, now);
         } else {
             self.user(line).phase = Phase::Waiting { leave };
-            port.wake(line, now + off);
+            self.wake(line, now + off, port);
         }
     }
 
@@ -686,7 +709,6 @@ impl Crew {
     fn arrive(&mut self, port: &mut Port, now: Instant) {
         let until = self.began + self.setup.duration;
         loop {
-            let work = Arc::clone(&self.setup.work);
             let Some(open) = &mut self.open else { return };
             let (number, at) = open.next;
             if at > now {
@@ -696,7 +718,7 @@ impl Crew {
             if self.ending || at >= until {
                 return;
             }
-            let object = open.dealt.object(&work, number);
+            let object = open.dealt.object(&self.setup.work, number);
             open.advance(self.began);
             self.record.lag.add(now.since(at));
             let line = match open.free.pop() {
@@ -746,6 +768,7 @@ impl User {
             stands: None,
             supply: None,
             group: None,
+            alarm: NEVER,
         }
     }
 }
@@ -775,7 +798,7 @@ impl Fetch {
 
 impl Open {
     fn advance(&mut self, began: Instant) {
-        let never = (u64::MAX, Instant::from_nanos(u64::MAX));
+        let never = (u64::MAX, NEVER);
         self.next = self
             .arrivals
             .next()
@@ -864,8 +887,9 @@ impl Hearing<'_> {
                 let second = record.second(*now, self.began);
                 second.files += 1;
                 second.bytes += fetch.bytes;
-                self.live.files.fetch_add(1, Ordering::Relaxed);
-                self.live.bytes.fetch_add(fetch.bytes, Ordering::Relaxed);
+                // Nobody else writes them, so that no bus is locked.
+                self.live.files.store(record.files, Ordering::Relaxed);
+                self.live.bytes.store(record.bytes, Ordering::Relaxed);
             }
         }
         fetch.got += 1;
@@ -880,10 +904,9 @@ impl dial::Crew for Crew {
     fn start(&mut self, port: &mut Port, now: Instant) {
         self.began = now;
         port.wake(BELL, now + self.setup.duration);
-        for (number, &start) in self.starts.iter().enumerate() {
-            port.wake(FIRST + number as u32 * self.setup.lanes.max(1), now + start);
+        for (number, start) in core::mem::take(&mut self.starts).into_iter().enumerate() {
+            self.wake(FIRST + number as u32 * self.setup.lanes.max(1), now + start, port);
         }
-        self.starts = Vec::new();
         if let Some(open) = &mut self.open {
             open.advance(now);
             self.arrive(port, now);

@@ -185,6 +185,20 @@ pub struct Usage {
     pub cpu: Duration,
 }
 
+/// How long one of several addresses may take to answer.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Which address of a host to use: the first that takes a connection, as a name often has one for IPv6 where
+/// a server listens on IPv4 alone (RFC 6724 section 2). Without asking if there is just one; the first if none answers.
+pub fn answering(addresses: &[SocketAddr]) -> Option<SocketAddr> {
+    let takes = |peer: &&SocketAddr| std::net::TcpStream::connect_timeout(peer, PATIENCE).is_ok();
+    let found = match addresses {
+        [_, _, ..] => addresses.iter().find(takes),
+        _ => None,
+    };
+    found.or(addresses.first()).copied()
+}
+
 /// Asks all crews of a run to stop.
 #[derive(Clone, Debug)]
 pub struct Stopper {
@@ -322,8 +336,24 @@ struct Driver<C> {
 struct Conn {
     /// Whose it is.
     line: u32,
-    /// Output is under way.
-    sending: bool,
+    doing: Doing,
+}
+
+/// What the driver has under way on a connection.
+///
+/// ```text
+///               ┌──bytes──▶ Hearing ──told, nothing blocked──┐
+///   Resting ◀───┤              │ output that blocks          ├──▶ Resting, expecting input
+///               └──output──▶ Sending ◀─┘ ────all of it went──┘
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Doing {
+    /// Nothing: it expects input.
+    Resting,
+    /// The crew is being told of its bytes; input is expected again afterwards.
+    Hearing,
+    /// Output waits for room, or for its turn to be told of; input stays where it is until then.
+    Sending,
 }
 
 impl<C: Crew> Driver<C> {
@@ -350,7 +380,7 @@ impl<C: Crew> Driver<C> {
         let cpu = clock::thread_cpu();
         let (mut done, mut due) = (Vec::new(), Vec::new());
         self.crew.start(&mut self.port, began);
-        self.obey();
+        self.obey(began);
         let mut told = false;
         while !self.port.ended {
             self.backend.wait(self.next_alarm(), &mut done)?;
@@ -365,8 +395,9 @@ impl<C: Crew> Driver<C> {
             self.ring(&mut due);
             if !told && asked.load(Ordering::Acquire) {
                 told = true;
-                self.crew.stop(&mut self.port, clock::now());
-                self.obey();
+                let now = clock::now();
+                self.crew.stop(&mut self.port, now);
+                self.obey(now);
             }
         }
         let usage = Usage {
@@ -389,7 +420,7 @@ impl<C: Crew> Driver<C> {
 
     /// Moves alarms from the wheel to the heap, and rings those that are due.
     fn ring(&mut self, due: &mut Vec<u32>) {
-        let now = clock::now();
+        let mut now = clock::now();
         self.wheel.expire(now, due);
         for line in due.drain(..) {
             let at = self.lines[line as usize].alarm;
@@ -397,7 +428,6 @@ impl<C: Crew> Driver<C> {
         }
         let mut share = SHARE_MIN;
         while let (Some(&Reverse((at, line))), true) = (self.near.peek(), share > 0) {
-            let now = clock::now();
             if at > now {
                 break;
             }
@@ -408,6 +438,7 @@ impl<C: Crew> Driver<C> {
             if *alarm == at {
                 *alarm = NEVER;
                 self.tell(line, Happened::Woken(at), now);
+                now = clock::now();
             }
         }
     }
@@ -428,10 +459,11 @@ impl<C: Crew> Driver<C> {
     /// Tells the crew and does what it wants.
     fn tell(&mut self, line: u32, happened: Happened<'_>, now: Instant) {
         self.crew.handle(line, happened, &mut self.port, now);
-        self.obey();
+        self.obey(now);
     }
 
-    fn obey(&mut self) {
+    /// Does what the crew wanted at `now`.
+    fn obey(&mut self, now: Instant) {
         while !self.port.wishes.is_empty() {
             let (mut wishes, mut bytes) = self.port.take();
             let mut from = 0;
@@ -446,7 +478,7 @@ impl<C: Crew> Driver<C> {
                     Wish::Wake(line, at) => {
                         self.line(line).alarm = at;
                         self.wheel.disarm(line);
-                        self.set(line, at, clock::now());
+                        self.set(line, at, now);
                     }
                     Wish::Inspect(line) => {
                         let id = self.line(line).link.id();
@@ -487,7 +519,10 @@ impl<C: Crew> Driver<C> {
         };
         // This back end takes every descriptor.
         let Some(id) = id else { return };
-        let conn = Conn { line, sending: false };
+        let conn = Conn {
+            line,
+            doing: Doing::Resting,
+        };
         let slot = id.index as usize;
         if slot >= self.conns.len() {
             self.conns.resize(slot + 1, conn);
@@ -500,22 +535,46 @@ impl<C: Crew> Driver<C> {
         let Some(id) = self.line(line).link.id() else {
             return;
         };
-        let conn = &mut self.conns[id.index as usize];
-        if conn.sending {
+        let before = std::mem::replace(&mut self.conns[id.index as usize].doing, Doing::Sending);
+        if before == Doing::Sending {
             self.queued.entry(id.index).or_default().extend_from_slice(bytes);
             return;
         }
-        conn.sending = true;
         let mut out = self.spare.pop().unwrap_or_else(|| Out::new(Writing::default()));
         out.reset();
         out.tx.head.extend_from_slice(bytes);
-        self.ready.extend(self.backend.submit(Op::Send { id, out }));
+        let stands = self.line(line).link == Link::Open(id);
+        match self.backend.submit(Op::Send { id, out }) {
+            // The crew knows already that the connection stands: nothing is left to be told in its turn.
+            Some(Done::Sent { out, .. }) if stands => {
+                self.spare(out);
+                self.conns[id.index as usize].doing = before;
+                if before == Doing::Resting {
+                    self.expect(id);
+                }
+            }
+            done => self.ready.extend(done),
+        }
+    }
+
+    /// Keeps a box for reuse.
+    fn spare(&mut self, out: Box<Out>) {
+        if self.spare.len() < SPARE_MAX {
+            self.spare.push(out);
+        }
+    }
+
+    /// Waits for input of a connection. Where some may be there already it has its turn after the others that wait.
+    fn expect(&mut self, id: Id) {
+        self.ready.extend(self.backend.expect(id));
     }
 
     fn close(&mut self, line: u32) {
         let link = std::mem::replace(&mut self.line(line).link, Link::None);
         if let Some(id) = link.id() {
-            self.queued.remove(&id.index);
+            if !self.queued.is_empty() {
+                self.queued.remove(&id.index);
+            }
             self.backend.submit(Op::Close { id });
         }
     }
@@ -524,6 +583,10 @@ impl<C: Crew> Driver<C> {
     fn owner(&self, id: Id) -> Option<u32> {
         let line = self.conns.get(id.index as usize)?.line;
         (self.lines.get(line as usize)?.link.id() == Some(id)).then_some(line)
+    }
+
+    fn doing(&self, id: Id) -> Doing {
+        self.conns[id.index as usize].doing
     }
 
     /// Makes sure that `Connected` was told; whether the connection is still open then.
@@ -535,14 +598,6 @@ impl<C: Crew> Driver<C> {
             self.tell(line, Happened::Connected, clock::now());
         }
         self.owner(id)
-    }
-
-    /// Gives a connection another turn to receive, after the others that wait.
-    fn receive(&mut self, id: Id) {
-        // While output is under way input stays where it is; what follows the output receives.
-        if !self.conns[id.index as usize].sending {
-            self.ready.push_back(Done::Ready { id });
-        }
     }
 
     fn take(&mut self, done: Done) {
@@ -559,26 +614,28 @@ impl<C: Crew> Driver<C> {
                 self.stands(id);
             }
             Done::Sent { id, out } => {
-                if self.spare.len() < SPARE_MAX {
-                    self.spare.push(out);
-                }
+                self.spare(out);
                 if self.owner(id).is_some() {
-                    self.conns[id.index as usize].sending = false;
+                    self.conns[id.index as usize].doing = Doing::Resting;
                 }
                 if let Some(line) = self.stands(id) {
                     match self.queued.remove(&id.index) {
                         Some(more) => self.send(line, &more),
-                        None => self.receive(id),
+                        // Otherwise what the crew sent when it was told does this.
+                        None if self.doing(id) == Doing::Resting => self.expect(id),
+                        None => {}
                     }
                 }
             }
             Done::Recv { id, buf } => {
                 if let Some(line) = self.stands(id) {
+                    self.conns[id.index as usize].doing = Doing::Hearing;
                     self.tell(line, Happened::Bytes(buf.filled()), clock::now());
                 }
                 self.backend.recycle(buf);
-                if self.owner(id).is_some() {
-                    self.receive(id);
+                if self.owner(id).is_some() && self.doing(id) == Doing::Hearing {
+                    self.conns[id.index as usize].doing = Doing::Resting;
+                    self.expect(id);
                 }
             }
             Done::Eof { id } => {

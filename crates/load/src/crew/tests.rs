@@ -19,8 +19,8 @@ struct Server {
     says: bool,
     /// Every connection is refused.
     refuses: bool,
-    /// It never answers.
-    silent: bool,
+    /// After so many answers on a connection it gives no more, and does not close.
+    hangs: usize,
 }
 
 const GOOD: Server = Server {
@@ -28,7 +28,7 @@ const GOOD: Server = Server {
     answers: usize::MAX,
     says: false,
     refuses: false,
-    silent: false,
+    hangs: usize::MAX,
 };
 
 /// What happens later. The order of instants, then of causes.
@@ -50,6 +50,8 @@ struct Rehearsal {
     later: BinaryHeap<core::cmp::Reverse<(Instant, u64, Later)>>,
     order: u64,
     alarms: BTreeMap<u32, Instant>,
+    /// How often one was set.
+    set: usize,
     /// The connection a line has now: its number, and requests it was given.
     open: BTreeMap<u32, (u64, usize)>,
     connections: u64,
@@ -97,6 +99,7 @@ impl Rehearsal {
                     }
                     Wish::Inspect(_) => {}
                     Wish::Wake(line, at) => {
+                        self.set += 1;
                         self.alarms.insert(line, at);
                         self.at(at.max(self.now), Later::Alarm(line));
                     }
@@ -118,7 +121,7 @@ impl Rehearsal {
         let mut at = self.now + self.server.needs;
         for (position, target) in targets.iter().enumerate() {
             let given = before + position + 1;
-            if given > self.server.answers || self.server.silent {
+            if given > self.server.answers.min(self.server.hangs) {
                 break;
             }
             let last = given == self.server.answers;
@@ -212,6 +215,7 @@ fn rehearse_with(lanes: u32, mode: Mode, model: Model, server: Server) -> Rehear
         later: BinaryHeap::new(),
         order: 0,
         alarms: BTreeMap::new(),
+        set: 0,
         open: BTreeMap::new(),
         connections: 0,
         sent: Vec::new(),
@@ -401,7 +405,7 @@ fn several_connections_survive_a_bad_server() {
             refuses: true,
             ..GOOD
         },
-        Server { silent: true, ..GOOD },
+        Server { hangs: 0, ..GOOD },
     ] {
         for mode in [Mode::Serial, Mode::Pipelined, Mode::EarlyClose] {
             for lanes in 1..5 {
@@ -410,7 +414,7 @@ fn several_connections_survive_a_bad_server() {
                 let all = record.files + record.files_failed;
                 assert!(all <= 10, "{mode:?} {lanes}: {all}");
                 assert_eq!(record.objects_begun, 3, "{mode:?} {lanes}");
-                if !server.refuses && !server.silent {
+                if !server.refuses && server.hangs > 0 {
                     assert_eq!((record.files, record.objects), (10, 3), "{mode:?} {lanes}");
                 } else {
                     assert_eq!((record.files_failed, record.objects), (10, 0), "{mode:?} {lanes}");
@@ -490,7 +494,7 @@ fn a_server_that_answers_nothing_costs_a_bounded_number_of_tries() {
         (record.count(Trouble::Connect), record.files_failed, record.files),
         (2, 4, 0)
     );
-    let silent = rehearse(Mode::Serial, script(&[2, 2], 1), Server { silent: true, ..GOOD });
+    let silent = rehearse(Mode::Serial, script(&[2, 2], 1), Server { hangs: 0, ..GOOD });
     let record = &silent.crew.record;
     assert_eq!((record.count(Trouble::Timeout), record.files_failed), (2, 4));
     let closing = rehearse(Mode::Serial, script(&[1], 1), Server { answers: 0, ..GOOD });
@@ -511,6 +515,29 @@ fn clients_never_sleep() {
     assert_eq!((record.files, record.connections), (1000, 1));
     assert_eq!(played.sent[0].3, ["/1"]);
     assert_eq!(played.sent[2].3, ["/0"]);
+    // An alarm each 500 ms to look whether anything has come, not one for each request.
+    assert!(played.set <= 8, "{} alarms", played.set);
+}
+
+/// A request that no alarm was set for times out all the same, when it should.
+#[test]
+fn a_connection_that_falls_silent_is_given_up_in_time() {
+    let turn = Supply::Turn {
+        order: [0].into(),
+        next: 0,
+        stride: 1,
+    };
+    // The 101st is asked for 200 ms after the beginning, while the alarm of the first is still set.
+    let server = Server { hangs: 100, ..GOOD };
+    let played = rehearse(Mode::Serial, Model::Closed(vec![(Duration::ZERO, turn)]), server);
+    let second: Vec<u64> = played
+        .sent
+        .iter()
+        .filter(|sent| sent.2 == 2)
+        .map(|sent| sent.0)
+        .collect();
+    assert_eq!(second[0], 5_000 + 200 + 500 + 100, "patience, then a pause");
+    assert_eq!(played.crew.record.count(Trouble::Timeout), 3);
 }
 
 #[test]

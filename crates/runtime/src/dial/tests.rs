@@ -1,8 +1,9 @@
 //! A crew that talks to a real socket on loopback, and one that only sleeps.
 
 use super::*;
+use std::collections::BTreeSet;
 use std::io::{Read, Write};
-use std::net::TcpListener;
+use std::net::{TcpListener, TcpStream};
 use std::sync::mpsc;
 
 /// Every line says hello, expects the answer, closes, sleeps and says it again.
@@ -213,4 +214,98 @@ fn a_long_stream_arrives_whole() {
     let running = start(vec![Drain { bytes: 0 }], address).expect("started");
     let (crew, _) = running.join().expect("no failure").remove(0);
     assert_eq!(crew.bytes, (PIECES * (16 << 10)) as u64);
+}
+
+/// Asks on many lines and looks where in memory the answers lie.
+struct Onlookers {
+    lines: u32,
+    left: u32,
+    /// Says that all answers have been sent.
+    answered: mpsc::Receiver<()>,
+    lay: BTreeSet<usize>,
+}
+
+impl Crew for Onlookers {
+    fn start(&mut self, port: &mut Port, _: Instant) {
+        for line in 0..self.lines {
+            port.connect(line);
+            port.send(line, |out| out.push(b'?'));
+        }
+    }
+
+    fn handle(&mut self, line: u32, happened: Happened<'_>, port: &mut Port, _: Instant) {
+        match happened {
+            Happened::Connected => {}
+            Happened::Bytes(bytes) => {
+                // Whoever is first waits for the others, so that all of them are ready in the next turn.
+                if self.lay.is_empty() {
+                    self.answered.recv().expect("the server answers");
+                }
+                self.lay.insert(bytes.as_ptr() as usize);
+                port.close(line);
+                self.left -= 1;
+                if self.left == 0 {
+                    port.end();
+                }
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn stop(&mut self, _: &mut Port, _: Instant) {}
+}
+
+/// Otherwise each connection that is ready holds one, and all but a few of them are made, and zeroed, anew each turn.
+#[test]
+fn connections_that_are_ready_together_share_one_buffer() {
+    const LINES: u32 = 64;
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("an address");
+    let (sent, answered) = mpsc::channel();
+    std::thread::spawn(move || {
+        let mut streams: Vec<TcpStream> = (0..LINES)
+            .map(|_| listener.accept().expect("a connection").0)
+            .collect();
+        for stream in &mut streams {
+            stream.read_exact(&mut [0]).expect("a question");
+        }
+        for stream in &mut streams {
+            stream.write_all(b"!").expect("answered");
+        }
+        sent.send(()).expect("heard");
+        // Until the crew has closed them all.
+        for stream in &mut streams {
+            let _ = stream.read(&mut [0]);
+        }
+    });
+    let crew = Onlookers {
+        lines: LINES,
+        left: LINES,
+        answered,
+        lay: BTreeSet::new(),
+    };
+    let running = start(vec![crew], address).expect("started");
+    let (crew, _) = running.join().expect("no failure").remove(0);
+    assert_eq!(crew.lay.len(), 1, "buffers");
+}
+
+/// A name that has an address where nobody listens before one where somebody does: `localhost`, often.
+#[test]
+fn of_several_addresses_the_first_that_answers_is_used() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let open = listener.local_addr().expect("an address");
+    let closed = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
+    let closed = closed.expect("an address");
+    assert_eq!(answering(&[closed, open]), Some(open));
+    assert_eq!(answering(&[open, closed]), Some(open));
+    assert_eq!(
+        answering(&[closed, closed]),
+        Some(closed),
+        "the run says why it is refused"
+    );
+    assert_eq!(answering(&[]), None);
+    drop((listener.accept(), listener.accept()));
+    listener.set_nonblocking(true).expect("set");
+    assert_eq!(answering(&[open]), Some(open));
+    assert!(listener.accept().is_err(), "the only one is not tried");
 }

@@ -159,6 +159,16 @@ impl Epoll {
         sys::tcp_of(self.sockets.get_mut(id)?.fd.as_fd())
     }
 
+    /// Waits for input without looking for it: the last receive took everything, and only news can change that.
+    /// `Ready` if some may be there already.
+    #[inline]
+    pub(crate) fn expect(&mut self, id: Id) -> Option<Done> {
+        match self.sockets.get_mut(id)?.flags & EXHAUSTED {
+            0 => Some(Done::Ready { id }),
+            _ => self.park(id, WANTS_INPUT),
+        }
+    }
+
     /// As it is, but it never receives: a connection with input is reported as ready.
     pub(crate) fn telling_only(self) -> Epoll {
         Epoll {
@@ -440,4 +450,64 @@ impl Backend for Epoll {
 
 fn data(index: u32, generation: u32) -> EventData {
     EventData::new_u64(u64::from(generation) << 32 | u64::from(index))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+    use std::os::unix::net::UnixStream;
+
+    fn backend() -> Epoll {
+        let waker = Waker::new().expect("a descriptor");
+        Epoll::new(Vec::new(), Turnstile::Open, &waker).expect("descriptors")
+    }
+
+    /// A connection, and its other end.
+    fn connected(epoll: &mut Epoll) -> (Id, UnixStream) {
+        let (ours, theirs) = UnixStream::pair().expect("a pair");
+        ours.set_nonblocking(true).expect("set");
+        (epoll.adopt(ours.into()).expect("taken"), theirs)
+    }
+
+    /// What a shorter receive leaves behind its end is what a longer one brought: nobody made the buffer anew,
+    /// or zeroed it.
+    #[test]
+    fn a_receive_takes_the_buffer_that_was_given_back_as_it_is() {
+        let mut epoll = backend();
+        for text in [&b"0123456789"[..], b"ab", b"c"] {
+            let (id, mut theirs) = connected(&mut epoll);
+            theirs.write_all(text).expect("sent");
+            let Some(Done::Recv { buf, .. }) = epoll.submit(Op::Recv { id }) else {
+                panic!("bytes are there")
+            };
+            assert_eq!(buf.filled(), text);
+            assert_eq!(&buf.bytes[3..10], b"3456789");
+            epoll.recycle(buf);
+        }
+    }
+
+    #[test]
+    fn who_expects_input_looks_for_it_unless_the_last_receive_took_everything() {
+        let mut epoll = backend();
+        let (id, mut theirs) = connected(&mut epoll);
+        assert!(
+            matches!(epoll.expect(id), Some(Done::Ready { .. })),
+            "nobody has looked yet"
+        );
+        theirs.write_all(b"one").expect("sent");
+        assert!(matches!(epoll.submit(Op::Recv { id }), Some(Done::Recv { .. })));
+        assert!(epoll.expect(id).is_none(), "it took all three");
+        theirs.write_all(b"two").expect("sent");
+        let mut done = Vec::new();
+        epoll.wait(None, &mut done).expect("waited");
+        assert!(
+            matches!(done[..], [Done::Ready { id: ready }] if ready == id),
+            "{done:?}"
+        );
+        assert!(
+            matches!(epoll.expect(id), Some(Done::Ready { .. })),
+            "something came"
+        );
+    }
 }
