@@ -11,12 +11,13 @@ use crate::counters::Counters;
 use crate::gate::Gate;
 use crate::hosts::Place;
 use crate::latency::{Latencies, Turn};
+use crate::queue::Queue;
 use crate::recall::Recall;
 use crate::service::{Hub, State};
 use crate::site::{Encode, Load, Loaded, View};
 use core::fmt;
 use measure::{Duration, Instant, Rng, UnixTime};
-use runtime::{Context, Job};
+use runtime::{Context, Job, Line};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -37,6 +38,7 @@ pub struct Cx {
     pub(crate) keep_alive: Option<Duration>,
     /// What is taken on in a turn.
     pub(crate) gate: Gate,
+    queue: Queue,
     pub(crate) clock: Clock,
     pub(crate) journal: Journal,
     pub(crate) counters: Arc<Counters>,
@@ -62,6 +64,7 @@ impl Cx {
             are_new: false,
             keep_alive: state.limits.early_close,
             gate: gate(&state, None),
+            queue: Queue::Short,
             told: hub.board.is_among().then_some(0),
             hub,
             state,
@@ -215,8 +218,10 @@ impl Context for Cx {
         self.state.wants_path
     }
 
-    fn rest(&mut self, now: Instant) {
-        self.gate.end(self.latest.length(now));
+    fn rest(&mut self, now: Instant, line: Line) {
+        let began = self.latest.began();
+        self.gate.end(now - began, line);
+        self.latencies.stood(self.queue.turn(line, began, now));
         self.latest.end(now, &self.latencies);
         if let Some(told) = &mut self.told {
             let now = self.views.iter().map(View::changes).fold(1, u64::wrapping_add);

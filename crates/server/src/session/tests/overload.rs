@@ -5,7 +5,7 @@ use crate::config::{Concurrency, Config, MaxTurn};
 use crate::service::{Additions, Herd, Server};
 use crate::session::rig::{Lines, Rig, answers, source};
 use measure::{Duration, Seed, UnixTime};
-use runtime::Context as _;
+use runtime::{Context as _, Line};
 use std::sync::Arc;
 
 const LARGE: &[u8] = b"GET /big.png HTTP/1.1\r\nHost: a\r\n\r\n";
@@ -15,7 +15,7 @@ const HEAD: &[u8] = b"HEAD /big.png HTTP/1.1\r\nHost: a\r\n\r\n";
 /// Ends the turn under way after so long.
 fn end_turn(rig: &mut Rig, length: Duration) {
     let now = rig.now + length;
-    rig.cx.rest(now);
+    rig.cx.rest(now, Line::Taken);
 }
 
 /// A worker whose last turn was far too long: one costly answer a turn is all it takes on.
