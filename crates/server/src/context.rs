@@ -38,6 +38,8 @@ pub struct Cx {
     pub(crate) keep_alive: Option<Duration>,
     /// What is taken on in a turn.
     pub(crate) gate: Gate,
+    /// No coding is begun.
+    pub(crate) spares_codings: bool,
     queue: Queue,
     pub(crate) clock: Clock,
     pub(crate) journal: Journal,
@@ -64,6 +66,7 @@ impl Cx {
             are_new: false,
             keep_alive: state.limits.early_close,
             gate: gate(&state, None),
+            spares_codings: false,
             queue: Queue::Short,
             told: hub.board.is_among().then_some(0),
             hub,
@@ -106,6 +109,7 @@ impl Cx {
         self.are_new = true;
         let settings = self.hub.knobs.settings();
         self.gate.hold(turn_max(&self.state, settings.turn_max));
+        self.spares_codings = settings.spares_codings;
         let set = settings.keep_alive;
         let configured = self.state.limits.early_close;
         self.keep_alive = match (set, configured) {
