@@ -195,8 +195,8 @@ pub(crate) struct Flags {
     #[arg(long, value_name = "HOW", env = "WEIR_ADAPT", help_heading = "Operation")]
     adapt: Option<Adapt>,
 
-    /// How long a worker of an event loop may take for one turn; beyond it requests for more than a small file in
-    /// memory get 503: off, auto (while answers are slow), or a time such as 20ms [default: off]
+    /// How long whoever is ready may wait for a worker of an event loop; beyond it requests for more than a small file
+    /// in memory get 503: off, auto (5ms while a queue stands), or a time such as 20ms [default: off]
     #[arg(long, value_name = "TIME", env = "WEIR_MAX_TURN", help_heading = "Limits")]
     max_turn: Option<MaxTurn>,
 

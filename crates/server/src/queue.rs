@@ -67,7 +67,7 @@ mod tests {
         let mut sum = Duration::ZERO;
         for (line, length) in turns {
             let began = now;
-            now += ms(length);
+            now = now + ms(length);
             sum += queue.turn(line, began, now);
         }
         sum

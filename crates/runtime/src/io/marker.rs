@@ -61,7 +61,7 @@ mod tests {
 
     impl Queue {
         fn turn(&mut self) -> (usize, Line) {
-            self.now += Duration::from_millis(1);
+            self.now = self.now + Duration::from_millis(1);
             let taken: Vec<_> = (0..MOST).filter_map(|_| self.line.pop_front()).collect();
             let came = taken.contains(&None);
             let (line, put) = self.marker.pass(taken.len() == MOST, came, self.now);

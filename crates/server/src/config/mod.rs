@@ -117,7 +117,7 @@ pub struct Config {
 
     /// What the server may change of its own accord.
     pub adapt: Adapt,
-    /// How long a worker's turn may last before requests that cost much are refused.
+    /// How long a worker's turn, and the line behind it, may last before requests that cost much are refused.
     pub max_turn: MaxTurn,
     /// Where to write down what the server noticed, a line for each second. None: nowhere.
     pub record: Option<PathBuf>,

@@ -90,7 +90,8 @@ impl Simulation {
             requests += 1;
             let is_costly = self.rng.next_u64().is_multiple_of(ONE_IN);
             let is_given = !is_costly || self.gate.admits();
-            self.now += if is_costly && is_given { COSTLY } else { CHEAP };
+            let cost = if is_costly && is_given { COSTLY } else { CHEAP };
+            self.now = self.now + cost;
             self.answered += 1;
             match is_given {
                 true => self.waits.push(self.now - since),
@@ -135,7 +136,7 @@ fn simulate(load: &Load, mut admission: Option<Admission>, seconds: u64) -> Outc
                         idle -= 1;
                         sim.line.push_back(Ready::Request(next));
                     }
-                    next += Duration::from_secs_f64(-(1.0 - sim.chance()).ln() / rate);
+                    next = next + Duration::from_secs_f64(-(1.0 - sim.chance()).ln() / rate);
                 }
                 if sim.line.is_empty() {
                     sim.now = next;
