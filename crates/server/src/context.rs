@@ -224,8 +224,10 @@ impl Context for Cx {
 
     fn rest(&mut self, now: Instant, line: Line) {
         let began = self.latest.began();
-        self.gate.end(now - began, line);
-        self.latencies.stood(self.queue.turn(line, began, now));
+        if crate::adapt::takes_turns(self.state.config.concurrency) {
+            self.gate.end(now - began, line);
+            self.latencies.stood(self.queue.turn(line, began, now));
+        }
         self.latest.end(now, &self.latencies);
         if let Some(told) = &mut self.told {
             let now = self.views.iter().map(View::changes).fold(1, u64::wrapping_add);

@@ -7,7 +7,7 @@
 //! ```
 //! Controllers are pure: a window and what they remember decide, no clock and no system is asked. So a recorded run
 //! can be looked into afterwards, and a rule tried on it (`weir adapt replay`). Document 002 gives the idea (no fixed
-//! strategy is best), document 000 the first rule (`keep_alive`). This file decides who is asked, that what the
+//! strategy is best), document 000 the first rule (`keep_alive`), RFC 8289 the sensor of the second (`admission`). This file decides who is asked, that what the
 //! operator set stays as it is, and that a dry run changes nothing; it does not know how a knob is turned.
 
 mod admission;
