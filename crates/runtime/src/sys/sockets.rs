@@ -25,7 +25,8 @@ pub(crate) fn pace(fd: BorrowedFd<'_>) -> std::io::Result<()> {
 /// Whether there is that bound.
 #[cfg(test)]
 pub(crate) fn is_paced(fd: BorrowedFd<'_>) -> std::io::Result<bool> {
-    get::<libc::c_ulong>(fd, libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE).map(|rate| rate != libc::c_ulong::MAX)
+    get::<libc::c_ulong>(fd, libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE)
+        .map(|rate| rate != libc::c_ulong::MAX)
 }
 
 /// `SO_ATTACH_FILTER`: the listener gets no SYN any more. Whoever is in the middle of the handshake gets to its end.

@@ -141,5 +141,8 @@ fn queued(before: &Durations, after: &Durations, seconds: f64) -> Option<f64> {
 
 /// How many were timed between, if any.
 fn answers(before: &Durations, after: &Durations) -> Option<u64> {
-    after.count().checked_sub(before.count()).filter(|count| *count > 0)
+    after
+        .count()
+        .checked_sub(before.count())
+        .filter(|count| *count > 0)
 }

@@ -395,7 +395,8 @@ impl Session {
                 Step::Make(ToMake { coding, is_needed }) => {
                     let entry = Arc::clone(entry);
                     if (is_needed || !*spares_codings)
-                        && let Some(job) = view.encode(&entry, coding) {
+                        && let Some(job) = view.encode(&entry, coding)
+                    {
                         return Outcome::Wait(Work::Encode(job), Stage::Coded);
                     }
                     // Another request is making it, or nobody should; this one does not wait.

@@ -179,19 +179,18 @@ fn at_twice_what_it_can_do_it_guards_and_stays() {
     let load = Load::Open(2.0 * capacity());
     let open = simulate(&load, None, 60);
     let guarded = simulate(&load, Some(Admission::new()), 60);
-    assert_eq!(guarded.decisions, [(2, "turns of 5ms".to_owned())], "and no swinging");
+    assert_eq!(
+        guarded.decisions,
+        [(2, "turns of 5ms".to_owned())],
+        "and no swinging"
+    );
     assert!(
         guarded.good >= 0.95 * open.good,
         "{} of {}",
         guarded.good,
         open.good
     );
-    assert!(
-        guarded.p99 * 4 <= open.p99,
-        "{:?} of {:?}",
-        guarded.p99,
-        open.p99
-    );
+    assert!(guarded.p99 * 4 <= open.p99, "{:?} of {:?}", guarded.p99, open.p99);
 }
 
 #[test]

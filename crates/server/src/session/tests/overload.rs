@@ -145,7 +145,9 @@ fn adapted(config: Config) -> Rig {
 fn codings_that_are_spared_are_not_begun_and_those_that_are_there_are_sent() {
     let ask = |rig: &mut Rig, accepted: &str| -> Option<String> {
         rig.out.clear();
-        rig.send(format!("GET /text.txt HTTP/1.1\r\nHost: a\r\nAccept-Encoding: {accepted}\r\n\r\n").as_bytes());
+        rig.send(
+            format!("GET /text.txt HTTP/1.1\r\nHost: a\r\nAccept-Encoding: {accepted}\r\n\r\n").as_bytes(),
+        );
         let answer = answers(&rig.out, |_| false).remove(0);
         assert_eq!(answer.status, 200, "{accepted}");
         answer.field("content-encoding").map(str::to_owned)
