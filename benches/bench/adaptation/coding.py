@@ -60,7 +60,7 @@ class Coding(Experiment):
             before, began = server.used(), time.monotonic()
             files = 0.0
             if load == "busy":
-                files = put_load(a, server.url, "--paths", self.paths, "--clients", "32", "--mode", "serial", "--duration",
+                files = put_load(a, server.url, "--urls", self.paths, "--clients", "32", "--mode", "serial", "--duration",
                                  f"{a.seconds}s", "--lag-max", "1s", "--failures-max", "0.01")["files_per_s"]
             reader.join(a.seconds + 60)
             used = (server.used() - before) / (time.monotonic() - began)

@@ -70,7 +70,7 @@ class Order(Experiment):
                 f.write("/mean.bin\n" if load == "uniform" else f"/{rng.randrange(STEPS)}.bin\n")
         rate = SHARE * BYTES_PER_S / MEAN
         result, _ = run_linked(a, LINK, self.site, self.SETTINGS[setting],
-                               ["--paths", paths, "--rate", f"{rate:.0f}", "--arrivals", "poisson", "--connections", "500", "--seed",
+                               ["--urls", paths, "--rate", f"{rate:.0f}", "--arrivals", "poisson", "--connections", "500", "--seed",
                                 str(1 + repetition), "--duration", f"{a.seconds}s", "--timeout", "20s", "--lag-max", "1s"], a.seconds)
         trusted(result)
         return {"files_per_s": result["files_per_s"], "mean_ms": result["response_ms"]["mean"],

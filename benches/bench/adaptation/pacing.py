@@ -1,7 +1,7 @@
 """What a connection sends first after it was idle (document 001): one window in a burst, one window in a round trip, or little.
 
 A server at the far end of `weir link wan` (1.5 Mbit/s, 90 ms: 12 packets on their way fill it), one persistent connection, a file
-of 64 KiB every 2 s, so that the window is open when it falls idle and has been used. `shallow`: a queue of 8 packets before
+of 24 KiB every 2 s, so that the window is open when it falls idle and has been used. `shallow`: a queue of 8 packets before
 the line; `deep`: one of 200. Settings, all with CUBIC but the last: Linux's default, which begins again with slow start (restart); the
 whole window at once (burst); the same, paced over a round trip by the sender's own clock (paced, `--pacing`); and BBR, which
 paces whatever it sends. The plan predicts: shallow, burst loses packets after each pause and restart does not; deep, burst
@@ -14,7 +14,7 @@ from . import Experiment
 from .linked import run as run_linked
 from .served import trusted
 
-SIZE = 64 << 10
+SIZE = 24 << 10
 EVERY_S = 2
 
 
@@ -55,8 +55,8 @@ class Pacing(Experiment):
         # Shorter ones see no pause.
         seconds = max(a.seconds, 4 * EVERY_S)
         result, counters = run_linked(
-            a, ["wan", f"queue={self.LOADS[load]}p", "--seed", str(1 + repetition), *words], self.site, flags,
-            ["--paths", self.paths, "--rate", f"{1 / EVERY_S:g}", "--arrivals", "constant", "--connections", "1", "--duration",
+            a, ["wan", f"queue={self.LOADS[load]}p", *words], self.site, flags,
+            ["--urls", self.paths, "--rate", f"{1 / EVERY_S:g}", "--arrivals", "constant", "--connections", "1", "--duration",
              f"{seconds}s", "--timeout", "20s", "--lag-max", "1s", "--seed", str(1 + repetition)], seconds)
         trusted(result)
         return {"files_per_s": result["files_per_s"], "mean_ms": result["response_ms"]["mean"],

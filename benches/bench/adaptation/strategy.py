@@ -1,6 +1,6 @@
 """How connections are spread and bytes are moved, under loads for which each way was once recommended.
 
-A Surge site. `few`: 4 clients that ask without pause. `idle`: 1,000 Surge users over persistent connections, who mostly think.
+A Surge site. `few`: 4 clients that ask without pause. `idle`: 900 Surge users over persistent connections, who mostly think.
 `each`: 32 clients with a connection for each file. Settings: one event loop over epoll or the ring, 64 threads that block,
 a thread for each connection, 64 processes that block. The default is judged; a server cannot change this while it runs, `weir tune`
 chooses it before. The plan predicts (document 002): few, whoever blocks needs no event loop and costs no more; idle, blocking
@@ -19,21 +19,21 @@ SITE = ["--files", "500", "--seed", "3", "--size-max", "200000", "--off-time", "
 class Strategy(Experiment):
     """Each strategy where it should shine and where it should not."""
 
-    LOADS = {"few": "4 busy connections", "idle": "1,000 connections, mostly idle", "each": "a connection for each file"}
+    LOADS = {"few": "4 busy connections", "idle": "900 connections, mostly idle", "each": "a connection for each file"}
     OPTIONS = {
         "few": ["--clients", "4", "--mode", "serial"],
-        "idle": ["--users", "1000", "--mode", "serial", "--stagger", "1ms"],
+        "idle": ["--users", "900", "--mode", "serial", "--stagger", "1ms"],
         "each": ["--clients", "32", "--mode", "http10"],
     }
     SETTINGS = {
         "epoll": ["--io", "epoll", "--workers", "1"],
         "uring": ["--io", "uring", "--workers", "1"],
         "pool": ["--concurrency", "pool", "--workers", "64"],
-        "thread-per-connection": ["--concurrency", "thread-per-connection", "--workers", "2048"],
+        "thread-per-connection": ["--concurrency", "thread-per-connection", "--workers", "1024"],
         "processes": ["--concurrency", "processes", "--workers", "64"],
     }
     JUDGED = "epoll"
-    MEASURES = (("cpu_us", False), ("files_per_s", True), ("p99_ms", False))
+    MEASURES = (("files_per_s", True), ("cpu_us", False), ("p99_ms", False))
     HEAD = "Medians, lowest to highest. Processor time is the server's."
     FIRST = ("load", "strategy")
     FIELDS = (("files_per_s", "files/s", 0, True), ("cpu_us", "CPU µs/file", 1, True), ("p50_ms", "p50 ms", 2, True),
