@@ -54,7 +54,7 @@ class Coding(Experiment):
             f.write("/small.bin\n")
 
     def measure(self, a, load, setting, repetition):
-        with Served(a.weir, self.site, "--cache-size", "4MiB", "--cache-files", "64", *self.SETTINGS[setting]) as server:
+        with Served(a.weir, self.site, "--cache-size", "8MiB", "--cache-file-size", "64KiB", *self.SETTINGS[setting]) as server:
             reader = Reader(server.address, a.seconds, repetition)
             reader.start()
             before, began = server.used(), time.monotonic()
