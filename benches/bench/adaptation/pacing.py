@@ -5,7 +5,7 @@ of 24 KiB every 2 s, so that the window is open when it falls idle and has been 
 the line; `deep`: one of 200. Settings, all with CUBIC but the last: Linux's default, which begins again with slow start (restart); the
 whole window at once (burst); the same, paced over a round trip by the sender's own clock (paced, `--pacing`); and BBR, which
 paces whatever it sends. The plan predicts: shallow, burst loses packets after each pause and restart does not; deep, burst
-is quickest and restart pays two round trips; paced is within 5 % of the better one on both, so that nobody has to choose.
+is quickest and restart pays some round trips; paced is within 5 % of the better one on both, so that nobody has to choose.
 """
 
 import os
