@@ -190,8 +190,8 @@ pub(crate) struct Flags {
           value_name = "BOOL", help_heading = "Operation")]
     health: Option<bool>,
 
-    /// What it may change of its own accord: auto (what is not set), dry-run (it says what it would
-    /// change), off [default: auto]
+    /// What it may change of its own accord: auto (what is not set), all (also by rules not yet shown to be worth
+    /// it), dry-run (it says what it would change), off [default: auto]
     #[arg(long, value_name = "HOW", env = "WEIR_ADAPT", help_heading = "Operation")]
     adapt: Option<Adapt>,
 

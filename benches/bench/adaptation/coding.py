@@ -30,7 +30,7 @@ class Coding(Experiment):
     SETTINGS = {
         "off": ["--compress=false", "--adapt", "off"],
         "on": ["--adapt", "off"],
-        "adaptive": ["--adapt", "auto"],
+        "adaptive": ["--adapt", "all"],
     }
     # On each load by what is short there.
     MEASURES = (("page_kb", False), ("files_per_s", True), ("page_ms", False))

@@ -77,12 +77,14 @@ impl Adaptor {
     /// The controllers that this configuration leaves free: a knob whose value the operator has set is his.
     pub fn new(config: &Config) -> Adaptor {
         let on = config.adapt != Adapt::Off;
+        // What a trial says is also said of what is not shown to be worth it yet.
+        let is_all = matches!(config.adapt, Adapt::All | Adapt::DryRun);
         let pinned =
             config.idle_timeout != Config::default().idle_timeout || !config.behavior.early_close.is_zero();
         Adaptor {
             keep_alive: (on && !pinned).then(|| KeepAlive::new(config.idle_timeout)),
             admission: (on && is_gated(config)).then(Admission::new),
-            coding: (on && config.compress).then(Coding::new),
+            coding: (is_all && config.compress).then(Coding::new),
             settings: Settings::default(),
         }
     }
