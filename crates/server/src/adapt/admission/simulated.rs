@@ -177,8 +177,8 @@ fn simulate(load: &Load, mut admission: Option<Admission>, seconds: u64) -> Outc
 #[test]
 fn at_twice_what_it_can_do_it_guards_and_stays() {
     let load = Load::Open(2.0 * capacity());
-    let open = simulate(&load, None, 60);
-    let guarded = simulate(&load, Some(Admission::new()), 60);
+    let open = simulate(&load, None, 12);
+    let guarded = simulate(&load, Some(Admission::new()), 12);
     assert_eq!(
         guarded.decisions,
         [(2, "turns of 5ms".to_owned())],
@@ -196,12 +196,12 @@ fn at_twice_what_it_can_do_it_guards_and_stays() {
 #[test]
 fn what_it_can_do_is_never_refused() {
     for share in [0.1, 0.5, 0.9] {
-        let outcome = simulate(&Load::Open(share * capacity()), Some(Admission::new()), 60);
+        let outcome = simulate(&Load::Open(share * capacity()), Some(Admission::new()), 12);
         assert_eq!(outcome.decisions, [], "{share}");
     }
     // Clients without a pause fill turns, and wait for nobody but each other.
     for clients in [1, 64, 300, 1000] {
-        let outcome = simulate(&Load::Closed(clients), Some(Admission::new()), 20);
+        let outcome = simulate(&Load::Closed(clients), Some(Admission::new()), 6);
         assert_eq!(outcome.decisions, [], "{clients}");
     }
 }
