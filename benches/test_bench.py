@@ -2,6 +2,7 @@
 
 import importlib.machinery
 import importlib.util
+import io
 import os
 import socket
 import sys
@@ -15,6 +16,8 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
 
 from bench import client, counts, phttp, process, report, servers  # noqa: E402
+from bench.adaptation import every, order, verdict  # noqa: E402
+from bench.adaptation.cache import sequence  # noqa: E402
 from bench.results import Results, spread  # noqa: E402
 from bench.workloads import BY_NAME, FILES, TARGETS, WEBSTONE_MIX, WEBSTONE_SELECTS_AT, Target  # noqa: E402
 
@@ -92,6 +95,59 @@ class Figures(unittest.TestCase):
         report.write_into(path, "new")
         with open(path) as f:
             self.assertEqual(f.read(), f"before\n{report.BEGIN}\n\nnew\n{report.END}\nafter\n")
+
+
+class Adaptations(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+        self.results = Results(self.folder.name)
+
+    def test_every_experiment_says_what_it_judges_and_has_a_place_in_the_document(self):
+        with open(os.path.join(HERE, "../docs/adaptation.md")) as f:
+            document = f.read()
+        for name, experiment in every().items():
+            with self.subTest(name):
+                self.assertIn(experiment.JUDGED, experiment.SETTINGS)
+                fields = {field for field, *_ in experiment.FIELDS}
+                self.assertLessEqual({field for field, _ in experiment.MEASURES}, fields)
+                self.assertEqual(len(experiment.FIRST), 2)
+                self.assertGreaterEqual(len(experiment.LOADS), 2, "loads that want opposite things")
+                self.assertTrue(all("," not in setting for setting in experiment.SETTINGS))
+                self.assertIn(f"<!-- {name}: begin -->", document)
+                self.assertIn(f"<!-- {name}: end -->", document)
+
+    def test_an_adaptation_is_judged_beside_the_best_and_the_worst_in_each_repetition(self):
+        admission = every()["admission"]
+        # A machine that is half as fast in the second repetition.
+        for repetition, speed in enumerate((1.0, 0.5, 1.0)):
+            for setting, files in (("off", 100), ("fixed-5", 200), ("fixed-40", 150), ("adaptive", 196)):
+                self.results.append("cell", row="admission/twice", server=setting, repetition=repetition, status="ok",
+                                    files_per_s=files * speed, p99_ms=(5 if setting == "fixed-5" else 8) / speed, why="-")
+        lines = verdict.lines(admission, self.results, "admission/twice", "twice")
+        self.assertEqual(len(lines), 2)
+        self.assertIn("adaptive has 0.98 of the best of the others (fixed-5), 1.96 of the worst (off)", lines[0])
+        self.assertTrue(lines[0].endswith("within 5 % of the best: yes."))
+        self.assertIn("adaptive has 1.60 of the best of the others (fixed-5)", lines[1])
+        self.assertTrue(lines[1].endswith("**no**."))
+        self.assertEqual(verdict.lines(admission, self.results, "admission/half", "half"), [])
+
+    def test_a_sequence_is_its_seed_and_nothing_else(self):
+        def made(name, seed):
+            out = io.StringIO()
+            sequence(out, name, seed, 2000)
+            return out.getvalue()
+        for name in every()["cache"].LOADS:
+            self.assertEqual(made(name, 1), made(name, 1))
+            self.assertNotEqual(made(name, 1), made(name, 2))
+            self.assertEqual(made(name, 1).count("\n"), 2000)
+        self.assertIn("/scan/", made("scans", 1))
+        self.assertIn('"http://www.example.org/', made("moving", 1))
+
+    def test_the_sizes_that_stand_for_a_distribution_have_its_mean(self):
+        tail, low, high = order.TAIL, order.SMALLEST, order.LARGEST
+        exact = (tail / (tail - 1)) * (low ** tail) * (low ** (1 - tail) - high ** (1 - tail)) / (1 - (low / high) ** tail)
+        self.assertAlmostEqual(order.MEAN / exact, 1, delta=0.05)
 
 
 class Requests(unittest.TestCase):

@@ -121,6 +121,11 @@ pub(crate) struct Flags {
     )]
     send_buffer: Option<Bytes>,
 
+    /// Spreads what is sent over a round trip instead of sending it in bursts, after a pause too [default: false]
+    #[arg(long, env = "WEIR_PACING", num_args = 0..=1, require_equals = true, default_missing_value = "true",
+          value_name = "BOOL", help_heading = "Strategy")]
+    pacing: Option<bool>,
+
     /// File name tried for a directory; may be repeated [default: index.html]
     #[arg(
         long,
@@ -185,13 +190,13 @@ pub(crate) struct Flags {
           value_name = "BOOL", help_heading = "Operation")]
     health: Option<bool>,
 
-    /// What it may change of its own accord: auto (what is not set), dry-run (it says what it would
-    /// change), off [default: auto]
+    /// What it may change of its own accord: auto (what is not set), all (also by rules not yet shown to be worth
+    /// it), dry-run (it says what it would change), off [default: auto]
     #[arg(long, value_name = "HOW", env = "WEIR_ADAPT", help_heading = "Operation")]
     adapt: Option<Adapt>,
 
-    /// How long a worker of an event loop may take for one turn; beyond it requests for more than a small file in
-    /// memory get 503: off, auto (while answers are slow), or a time such as 20ms [default: off]
+    /// How long whoever is ready may wait for a worker of an event loop; beyond it requests for more than a small file
+    /// in memory get 503: off, auto (5ms while a queue stands), or a time such as 20ms [default: off]
     #[arg(long, value_name = "TIME", env = "WEIR_MAX_TURN", help_heading = "Limits")]
     max_turn: Option<MaxTurn>,
 
@@ -441,6 +446,7 @@ impl Flags {
             cache_file_size,
             cache_files,
             send_buffer,
+            pacing,
             listing,
             hidden,
             symlinks,
@@ -603,6 +609,7 @@ mod tests {
             "20ms",
             "--send-buffer",
             "64K",
+            "--pacing",
             "--landlock",
             "root",
             "--idle-timeout",
@@ -615,7 +622,7 @@ mod tests {
             "root = 'site'\nlisten = [':80', '[::1]:81']\nworkers = 3\nconcurrency = 'pool'\nio = 'blocking'\n\
              cache-policy = 'lru'\ncache-size = '1.5MiB'\nlisting = true\nsymlinks = false\n\
              spa-fallback = '/index.html'\naccess-log = '-'\nlog-format = 'json'\nuser = 'www:web'\n\
-             adapt = 'dry-run'\nmax-turn = '20ms'\nsend-buffer = '64K'\nrecord = 'sensors.jsonl'\nlandlock = 'root'\nidle-timeout = '1m30s'\n\
+             adapt = 'dry-run'\nmax-turn = '20ms'\nsend-buffer = '64K'\npacing = true\nrecord = 'sensors.jsonl'\nlandlock = 'root'\nidle-timeout = '1m30s'\n\
              header = ['X-Frame-Options: DENY']\n[error-pages]\n404 = '/404.html'\n5xx = '/sorry.html'\n",
             "weir.toml",
         )

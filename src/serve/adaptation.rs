@@ -52,7 +52,7 @@ impl Adaptation {
         Ok(Some(Adaptation {
             sensors: Sensors::open(),
             adaptor,
-            applies: config.adapt == Adapt::Auto,
+            applies: matches!(config.adapt, Adapt::Auto | Adapt::All),
             record,
             start: now,
             before: None,

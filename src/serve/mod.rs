@@ -141,6 +141,7 @@ fn serve(
     let how = Listening {
         no_delay: !config.behavior.nagle,
         send_buffer: sockets::send_buffer(&config),
+        paced: config.pacing,
         ..Listening::default()
     };
     let mut workers = Drivers::start(&server, &choice, &listeners, &shares, how)?;

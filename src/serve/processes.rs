@@ -344,7 +344,7 @@ impl Founder<'_> {
                 reading,
                 totals: readings.totals(),
                 open: u32::try_from(herd.open()).unwrap_or(u32::MAX),
-                timed: (readings.durations.count(), readings.durations.total()),
+                durations: readings.durations,
             }
         });
         if let Some(settings) = settings {

@@ -66,6 +66,7 @@ pub(crate) fn open(config: &Config, choice: &Choice, given: &mut Given) -> Resul
         let how = Listening {
             no_delay,
             send_buffer: send_buffer(config),
+            paced: config.pacing,
             ..Listening::default()
         };
         return passed
@@ -83,6 +84,7 @@ pub(crate) fn open(config: &Config, choice: &Choice, given: &mut Given) -> Resul
             both_families: takes_both(address, &config.listen.0),
             no_delay,
             send_buffer: send_buffer(config),
+            paced: config.pacing,
             ..Listening::default()
         };
         let taken = |error: &io::Error| taken(address, error, given.confined.is_some());

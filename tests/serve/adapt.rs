@@ -113,18 +113,18 @@ fn a_recorded_want_of_memory_shortens_the_time_and_calm_gives_it_back() {
 
 /// A load that is more than the server can do, then one that is not.
 fn too_much() -> String {
-    let window = |at: u32, delay: f64, refused: u32| {
+    let window = |at: u32, queued: f64, refused: u32| {
         format!(
             "{{\"at-ms\":{},\"span-ms\":1000,\"cpu\":0.98,\"run-queue\":0.1,\"memory-stalled\":0.0,\"io-stalled\":0.0,\
              \"major-faults\":0,\"memory\":null,\"resident\":90000000,\"open\":4000,\"accepted\":0,\"requests\":9000,\
-             \"loads\":0,\"bytes-sent\":3000000,\"delay-ms\":{delay:.1},\"refused\":{refused}}}\n",
+             \"loads\":0,\"bytes-sent\":3000000,\"delay-ms\":6.0,\"queued\":{queued:.2},\"refused\":{refused}}}\n",
             at * 1000
         )
     };
     (1..=5)
-        .map(|at| window(at, 350.0, 0))
-        .chain((6..=20).map(|at| window(at, 8.0, 4000)))
-        .chain((21..=40).map(|at| window(at, 0.4, 0)))
+        .map(|at| window(at, 0.97, 0))
+        .chain((6..=20).map(|at| window(at, 0.02, 4000)))
+        .chain((21..=40).map(|at| window(at, 0.0, 0)))
         .collect()
 }
 
@@ -145,7 +145,7 @@ fn a_recorded_overload_begins_to_refuse_and_ends_when_nobody_has_to_be() {
         .collect();
     assert_eq!(decisions.len(), 2, "{out}");
     assert_eq!((decisions[0].0, decisions[0].1.as_str()), (2000, "turns of 5ms"));
-    assert!(decisions[0].2.contains("350 ms") && decisions[0].2.contains("4000 connections"));
+    assert!(decisions[0].2.contains("97 % of the time") && decisions[0].2.contains("4000 connections"));
     assert_eq!(
         (decisions[1].0, decisions[1].1.as_str()),
         (25_000, "all requests")

@@ -15,6 +15,7 @@
 
 pub(crate) mod blocking;
 pub(crate) mod epoll;
+mod marker;
 pub(crate) mod refusal;
 mod socket;
 pub(crate) mod table;
@@ -23,7 +24,7 @@ pub(crate) mod uring;
 
 pub(crate) use socket::accept;
 
-use crate::session::{Body, FileRange, Loss, Path, Tx};
+use crate::session::{Body, FileRange, Line, Loss, Path, Tx};
 use crate::strategy::Writing;
 use measure::{Instant, UnixTime};
 use std::net::SocketAddr;
@@ -213,6 +214,11 @@ pub(crate) trait Backend {
     /// # Errors
     /// Only such as make going on impossible.
     fn wait(&mut self, until: Option<Instant>, done: &mut Vec<Done>) -> std::io::Result<Instant>;
+
+    /// What the last `wait` found in line. A back end that takes all there is says nothing else.
+    fn line(&self) -> Line {
+        Line::Taken
+    }
 
     /// Whether connections may still come although it was asked to stop listening.
     fn is_listening(&self) -> bool {

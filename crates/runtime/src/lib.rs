@@ -38,4 +38,4 @@ mod timer;
 mod toy;
 pub mod world;
 
-pub use session::{Action, Body, Context, Event, FileRange, Job, Path, Service, Session, Tx};
+pub use session::{Action, Body, Context, Event, FileRange, Job, Line, Path, Service, Session, Tx};

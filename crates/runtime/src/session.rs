@@ -190,9 +190,20 @@ pub trait Context: Send + 'static {
         false
     }
 
-    /// The turn that began last has ended; the driver rests or begins another. Called only where
+    /// The turn that began last, with this line, has ended; the driver rests or begins another. Called only where
     /// [`Context::is_timed`].
-    fn rest(&mut self, _now: Instant) {}
+    fn rest(&mut self, _now: Instant, _line: Line) {}
+}
+
+/// What a driver found in line at the beginning of a turn: of what was ready, what is still to be taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Line {
+    /// It took all there was.
+    Taken,
+    /// There is more than it takes in a turn; how long that will wait is not known yet.
+    Longer,
+    /// What was last in line some turns ago has waited so long for this one.
+    Waited(Duration),
 }
 
 /// Work that may block: opening a cold file, compressing a body.

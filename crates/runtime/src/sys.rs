@@ -42,4 +42,6 @@ pub(crate) use packets::{
 };
 pub(crate) use process::{block, fork, next_signal, unblock};
 pub(crate) use ring::{Completion, Ring, Sizes, Ticket};
-pub(crate) use sockets::{drop_syns, path_of, set_tcp_defer_accept, tcp_of};
+#[cfg(test)]
+pub(crate) use sockets::is_paced;
+pub(crate) use sockets::{drop_syns, pace, path_of, set_tcp_defer_accept, tcp_of};

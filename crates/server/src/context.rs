@@ -11,12 +11,13 @@ use crate::counters::Counters;
 use crate::gate::Gate;
 use crate::hosts::Place;
 use crate::latency::{Latencies, Turn};
+use crate::queue::Queue;
 use crate::recall::Recall;
 use crate::service::{Hub, State};
 use crate::site::{Encode, Load, Loaded, View};
 use core::fmt;
 use measure::{Duration, Instant, Rng, UnixTime};
-use runtime::{Context, Job};
+use runtime::{Context, Job, Line};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -37,6 +38,9 @@ pub struct Cx {
     pub(crate) keep_alive: Option<Duration>,
     /// What is taken on in a turn.
     pub(crate) gate: Gate,
+    /// No coding is begun.
+    pub(crate) spares_codings: bool,
+    queue: Queue,
     pub(crate) clock: Clock,
     pub(crate) journal: Journal,
     pub(crate) counters: Arc<Counters>,
@@ -62,6 +66,8 @@ impl Cx {
             are_new: false,
             keep_alive: state.limits.early_close,
             gate: gate(&state, None),
+            spares_codings: false,
+            queue: Queue::Short,
             told: hub.board.is_among().then_some(0),
             hub,
             state,
@@ -103,6 +109,7 @@ impl Cx {
         self.are_new = true;
         let settings = self.hub.knobs.settings();
         self.gate.hold(turn_max(&self.state, settings.turn_max));
+        self.spares_codings = settings.spares_codings;
         let set = settings.keep_alive;
         let configured = self.state.limits.early_close;
         self.keep_alive = match (set, configured) {
@@ -215,8 +222,12 @@ impl Context for Cx {
         self.state.wants_path
     }
 
-    fn rest(&mut self, now: Instant) {
-        self.gate.end(self.latest.length(now));
+    fn rest(&mut self, now: Instant, line: Line) {
+        let began = self.latest.began();
+        if crate::adapt::takes_turns(self.state.config.concurrency) {
+            self.gate.end(now - began, line);
+            self.latencies.stood(self.queue.turn(line, began, now));
+        }
         self.latest.end(now, &self.latencies);
         if let Some(told) = &mut self.told {
             let now = self.views.iter().map(View::changes).fold(1, u64::wrapping_add);

@@ -2,12 +2,16 @@
 //! that a turn stays short.
 //!
 //! A worker that is behind has many connections ready in each turn, and each of them waits for all before it: how long a
-//! turn lasts is how long requests wait for the worker. So the length of turns is held to a target by what is additive to
-//! raise and multiplicative to lower (AIMD, as in Chiu and Jain 1989): answers that are more than a copy from memory are
-//! counted, and beyond the turn's allowance refused with 503 and `Retry-After`. A small answer from memory costs as much
-//! as its refusal would, and is never refused. Pure; whether it holds at all is decided by `adapt::admission`.
+//! turn lasts is how long requests wait for the worker, and where more are ready than a turn takes, how long the line
+//! behind it is. So that is held to a target by what is additive to raise and multiplicative to lower (AIMD, as in Chiu
+//! and Jain 1989): answers that are more than a copy from memory are counted, and beyond the turn's allowance refused with
+//! 503 and `Retry-After`. A small answer from memory costs as much as its refusal would, and is never refused. Of a line
+//! that is longer than a turn is heard once each time it has passed, and the allowance is lowered once for that, as a
+//! sender of TCP does once in a round trip. Pure; whether it holds at all is decided by `adapt::admission`.
 
+use crate::queue::waited;
 use measure::Duration;
+use runtime::Line;
 
 /// What a turn may have, when turns are short enough to have more than anybody asks for.
 const ALLOWANCE_MAX: f64 = 4096.0;
@@ -66,14 +70,15 @@ impl Gate {
         true
     }
 
-    /// A turn of this length ended.
+    /// A turn of this length ended, and with this line it had begun.
     #[inline]
-    pub(crate) fn end(&mut self, length: Duration) {
+    pub(crate) fn end(&mut self, length: Duration, line: Line) {
         let Some(target) = self.target else { return };
-        if self.given > 0 && length > target {
+        let wait = waited(line, length);
+        if self.given > 0 && wait.unwrap_or(length) > target {
             // From what was really done: an allowance nobody used says nothing.
             self.allowance = (self.allowance.min(f64::from(self.given)) * LOWER).max(ALLOWANCE_MIN);
-        } else if self.refused {
+        } else if self.refused && wait.is_some() {
             self.allowance = (self.allowance + 1.0).min(ALLOWANCE_MAX);
         }
         self.given = 0;
@@ -92,7 +97,7 @@ mod tests {
         (0..turns)
             .map(|_| {
                 let given = (0..queue).filter(|_| gate.admits()).count() as u32;
-                gate.end(cost * given);
+                gate.end(cost * given, Line::Taken);
                 (given, queue - given)
             })
             .collect()
@@ -117,6 +122,32 @@ mod tests {
         let least = late.iter().map(|turn| turn.0).min().expect("turns");
         let most = late.iter().map(|turn| turn.0).max().expect("turns");
         assert!(least >= 13 && most <= 22, "{least} to {most}");
+    }
+
+    #[test]
+    fn a_line_is_a_wait_that_is_held_down_too() {
+        let mut gate = Gate::new();
+        gate.hold(Some(TARGET));
+        // Turns are short, and what waits behind them is not; while that is not known nothing changes.
+        let mut allowed = Vec::new();
+        for turn in 0..40 {
+            let given = (0..100).filter(|_| gate.admits()).count();
+            allowed.push(given);
+            let line = match turn % 10 {
+                9 => Line::Waited(TARGET * 4),
+                _ => Line::Longer,
+            };
+            gate.end(TARGET / 4, line);
+        }
+        assert_eq!(allowed[..10], [100; 10]);
+        assert_eq!((allowed[10], allowed[19]), (70, 70));
+        assert_eq!((allowed[20], allowed[30]), (49, 35));
+        // The line has gone.
+        for _ in 0..100 {
+            let _ = (0..100).filter(|_| gate.admits()).count();
+            gate.end(TARGET / 4, Line::Taken);
+        }
+        assert_eq!((0..100).filter(|_| gate.admits()).count(), 100);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //!
 //! A turn's beginning and end are all the clock readings there are, so an answer made within one turn
 //! counts with the whole of it: never too little, and too much by what others did in that turn. What
-//! the kernel and the network then take is not in it.
+//! the kernel and the network then take is not in it. Beside them stands how long the worker had a queue that stands.
 //!
 //! The scale is logarithmic, four steps an octave from 1 microsecond, so a percentile read from it is
 //! at most a fifth too high.
@@ -17,12 +17,21 @@ const STEPS: usize = 4;
 /// Octaves: up to 2^27 microseconds, 134 seconds. Longer counts as that.
 const OCTAVES: usize = 27;
 const BUCKETS: usize = STEPS * OCTAVES;
+/// Where, behind the buckets, the sum is, and the time with a standing queue; both in microseconds.
+const SUM: usize = BUCKETS;
+const STOOD: usize = BUCKETS + 1;
 
 /// Counts by duration; one writer, any readers.
 #[derive(Debug)]
 pub struct Latencies {
-    /// A count for each bucket, then the sum in microseconds.
+    /// A count for each bucket, then the sum in microseconds, then the time with a standing queue.
     words: Words,
+}
+
+/// Only its one writer calls this.
+#[inline]
+fn add(counter: &AtomicU64, n: u64) {
+    counter.store(counter.load(Ordering::Relaxed).wrapping_add(n), Ordering::Relaxed);
 }
 
 /// The bucket of a duration: values up to and including its bound.
@@ -41,7 +50,7 @@ fn bound(at: usize) -> u64 {
 
 impl Latencies {
     /// Words they take.
-    pub(crate) const WORDS: usize = BUCKETS + 1;
+    pub(crate) const WORDS: usize = BUCKETS + 2;
 
     /// In these words, of which there are [`Latencies::WORDS`].
     pub(crate) fn on(words: Words) -> Latencies {
@@ -51,12 +60,18 @@ impl Latencies {
 
     fn add(&self, duration: Duration, times: u64) {
         let micros = u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
-        let add = |counter: &AtomicU64, n: u64| {
-            counter.store(counter.load(Ordering::Relaxed).wrapping_add(n), Ordering::Relaxed);
-        };
         let words = self.words.get();
         add(&words[bucket(micros)], times);
-        add(&words[BUCKETS], micros.saturating_mul(times));
+        add(&words[SUM], micros.saturating_mul(times));
+    }
+
+    /// So long there was a standing queue, beside what was said before.
+    #[inline]
+    pub(crate) fn stood(&self, time: Duration) {
+        if !time.is_zero() {
+            let micros = u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
+            add(&self.words.get()[STOOD], micros);
+        }
     }
 }
 
@@ -94,9 +109,9 @@ impl Turn {
         }
     }
 
-    /// How long it has lasted.
-    pub(crate) fn length(&self, now: Instant) -> Duration {
-        now - self.began
+    /// When it began.
+    pub(crate) fn began(&self) -> Instant {
+        self.began
     }
 
     pub(crate) fn end(&mut self, now: Instant, latencies: &Latencies) {
@@ -111,6 +126,7 @@ impl Turn {
 pub struct Durations {
     counts: [u64; BUCKETS],
     micros: u64,
+    stood: u64,
 }
 
 impl Default for Durations {
@@ -118,6 +134,7 @@ impl Default for Durations {
         Durations {
             counts: [0; BUCKETS],
             micros: 0,
+            stood: 0,
         }
     }
 }
@@ -135,12 +152,13 @@ impl Durations {
         for (sum, one) in self.counts.iter_mut().zip(words) {
             *sum = sum.wrapping_add(*one);
         }
-        self.micros = self.micros.wrapping_add(words[BUCKETS]);
+        self.micros = self.micros.wrapping_add(words[SUM]);
+        self.stood = self.stood.wrapping_add(words[STOOD]);
     }
 
-    /// How long they took together.
-    pub fn total(&self) -> Duration {
-        Duration::from_micros(self.micros)
+    /// How long workers had a standing queue, together.
+    pub fn stood(&self) -> Duration {
+        Duration::from_micros(self.stood)
     }
 
     /// How many.

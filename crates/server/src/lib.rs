@@ -21,6 +21,7 @@ mod live;
 mod media_type;
 mod pace;
 pub mod peers;
+mod queue;
 mod recall;
 pub mod references;
 pub mod replay;

@@ -322,7 +322,7 @@ impl Server {
             reading,
             totals: readings.totals(),
             open: self.open_connections(),
-            timed: (readings.durations.count(), readings.durations.total()),
+            durations: readings.durations,
         }
     }
 

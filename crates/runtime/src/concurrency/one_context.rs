@@ -4,7 +4,7 @@
 //! A lock is the price, taken for each call and never while bytes move or a job runs. Decides nothing
 //! else; everything is passed on.
 
-use crate::session::{Action, Context, Event, JobOf, Service, Session, Tx};
+use crate::session::{Action, Context, Event, JobOf, Line, Service, Session, Tx};
 use measure::{Duration, Instant, UnixTime};
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -60,8 +60,8 @@ impl<C: Context> Context for SharedContext<C> {
         self.lock().0.wants_path()
     }
 
-    fn rest(&mut self, now: Instant) {
-        self.lock().0.rest(now);
+    fn rest(&mut self, now: Instant, line: Line) {
+        self.lock().0.rest(now, line);
     }
 }
 

@@ -329,7 +329,7 @@ impl<V: Service, B: Backend> Worker<V, B> {
             self.drain();
         }
         if self.cx.is_timed() {
-            self.cx.rest(self.backend.now());
+            self.cx.rest(self.backend.now(), self.backend.line());
         }
         Ok(())
     }

@@ -15,12 +15,13 @@
 //! together, `MOD` 197. Closing the descriptor ends the registration. Waiting has no timeout: a timer
 //! descriptor, armed about once a second, is cheaper than a kernel timer started for every wait.
 
+use super::marker::Marker;
 use super::socket::{self, Disk, Pushed, Received};
 use super::table::Table;
 use super::turnstile::Turnstile;
 use super::{Backend, Buf, Done, Id, Op, Out};
 use crate::clock;
-use crate::session::{Loss, Path};
+use crate::session::{Line, Loss, Path};
 use crate::sys;
 use measure::{Instant, UnixTime};
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
@@ -40,6 +41,7 @@ const BUFS_KEPT: usize = 2;
 const SPECIAL: u32 = u32::MAX;
 const WAKE: u32 = u32::MAX;
 const TIMER: u32 = u32::MAX - 1;
+const MARK: u32 = u32::MAX - 2;
 const NEVER: Instant = Instant::from_nanos(u64::MAX);
 
 /// Registered with epoll.
@@ -105,6 +107,12 @@ pub(crate) struct Epoll {
     sockets: Table<Socket>,
     /// Sends that had their share of the last turn.
     again: Vec<Id>,
+    /// What is put at the end of the line of what is ready, once there was a line.
+    mark: Option<OwnedFd>,
+    marker: Marker,
+    /// Whether the mark came out in this turn.
+    mark_came: bool,
+    line: Line,
     bufs: Vec<Buf>,
     /// Only says when input is there; somebody else receives it.
     tells_only: bool,
@@ -148,6 +156,10 @@ impl Epoll {
             turnstile,
             sockets: Table::new(),
             again: Vec::new(),
+            mark: None,
+            marker: Marker::Out,
+            mark_came: false,
+            line: Line::Taken,
             bufs: Vec::new(),
             tells_only: false,
             now: clock::now(),
@@ -305,6 +317,7 @@ impl Epoll {
                     done.push(Done::Woken);
                 }
                 TIMER => self.timer_at = NEVER,
+                MARK => self.mark_came = true,
                 listener => done.push(Done::Incoming {
                     listener: listener as usize,
                 }),
@@ -356,6 +369,26 @@ impl Epoll {
         let _ = rustix::time::timerfd_settime(&self.timer, TimerfdTimerFlags::ABSTIME, &timer);
         self.timer_at = until;
     }
+
+    /// Puts the mark at the end of the line of what is ready. Where there is no descriptor for it nobody will know how
+    /// long the line is, and nothing else suffers.
+    #[cold]
+    fn put_mark(&mut self) {
+        if self.mark.is_none() {
+            let Ok(mark) = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK) else {
+                return;
+            };
+            let edge = EventFlags::IN | EventFlags::ET;
+            if epoll::add(&self.epoll, &mark, data(MARK, SPECIAL), edge).is_err() {
+                return;
+            }
+            self.mark = Some(mark);
+        }
+        if let Some(mark) = &self.mark {
+            // Each write is an event, read or not; its count has room for some centuries of them.
+            let _ = rustix::io::write(mark, &1u64.to_ne_bytes());
+        }
+    }
 }
 
 impl Backend for Epoll {
@@ -397,8 +430,10 @@ impl Backend for Epoll {
             self.arm(until);
         }
         let mut room = [const { MaybeUninit::<Event>::uninit() }; EVENTS];
+        let mut is_full = false;
         match epoll::wait(&self.epoll, &mut room, pressing.then_some(&at_once)) {
             Ok((events, _)) => {
+                is_full = events.len() == EVENTS;
                 for event in events {
                     self.understand(*event, done);
                 }
@@ -408,7 +443,18 @@ impl Backend for Epoll {
         }
         done.extend(self.again.drain(..).map(|id| Done::Ready { id }));
         self.now = clock::now();
+        let came = std::mem::take(&mut self.mark_came);
+        let (line, put) = self.marker.pass(is_full, came, self.now);
+        self.line = line;
+        if put {
+            self.put_mark();
+        }
         Ok(self.now)
+    }
+
+    #[inline]
+    fn line(&self) -> Line {
+        self.line
     }
 
     #[inline]

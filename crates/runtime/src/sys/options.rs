@@ -15,6 +15,8 @@ pub(super) unsafe trait Plain: Copy {}
 
 // SAFETY: an integer.
 unsafe impl Plain for libc::c_int {}
+// SAFETY: an integer.
+unsafe impl Plain for libc::c_ulong {}
 // SAFETY: `linux/if_packet.h`: two unsigned integers.
 unsafe impl Plain for libc::tpacket_stats {}
 // SAFETY: `linux/if_packet.h`: integers and eight bytes.

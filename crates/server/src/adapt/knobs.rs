@@ -1,7 +1,7 @@
 //! Where the workers find the settings in force: a few words that all workers of all processes read.
 //!
 //! ```text
-//!   number of the change │ keep-alive in ms, plus one │ longest turn in ms, plus one
+//!   number of the change │ keep-alive in ms, plus one │ longest turn in ms, plus one │ whether codings are spared
 //! ```
 //! One writer. A worker looks at the first word each turn, which costs one load of a line that nobody writes, and at
 //! the others when it has changed. Words, not a lock: processes share them, and one that is killed leaves nothing held.
@@ -13,7 +13,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 const CHANGE: usize = 0;
 const KEEP_ALIVE: usize = 1;
 const TURN_MAX: usize = 2;
-const LEN: usize = 3;
+const CODINGS: usize = 3;
+const LEN: usize = 4;
 
 /// What is changed from what the configuration says.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -22,6 +23,8 @@ pub struct Settings {
     pub keep_alive: Option<Duration>,
     /// A worker's turn should last so long at the most, for which costly requests are refused; none: none are.
     pub turn_max: Option<Duration>,
+    /// No coding is begun; what there is already is sent.
+    pub spares_codings: bool,
 }
 
 /// The words. Clones are the same words.
@@ -45,6 +48,7 @@ impl Knobs {
                 let value = value.map_or(0, |span| ms(span) + 1);
                 words[place].store(value, Ordering::Relaxed);
             }
+            words[CODINGS].store(settings.spares_codings.into(), Ordering::Relaxed);
             words[CHANGE].fetch_add(1, Ordering::Release);
         }
     }
@@ -72,6 +76,7 @@ impl Knobs {
         Settings {
             keep_alive: at(KEEP_ALIVE),
             turn_max: at(TURN_MAX),
+            spares_codings: words[CODINGS].load(Ordering::Relaxed) != 0,
         }
     }
 
@@ -92,7 +97,11 @@ mod tests {
         for keep_alive in [Some(Duration::ZERO), Some(Duration::from_millis(250)), None] {
             let before = knobs.change();
             let turn_max = keep_alive.map(|span| span * 2);
-            let settings = Settings { keep_alive, turn_max };
+            let settings = Settings {
+                keep_alive,
+                turn_max,
+                spares_codings: keep_alive.is_some(),
+            };
             knobs.set(settings);
             assert_eq!(knobs.clone().settings(), settings);
             assert!(knobs.change() > before);
@@ -100,7 +109,7 @@ mod tests {
         let fixed = Knobs::default();
         fixed.set(Settings {
             keep_alive: Some(Duration::ZERO),
-            turn_max: None,
+            ..Settings::default()
         });
         assert_eq!((fixed.change(), fixed.settings()), (0, Settings::default()));
     }

@@ -7,10 +7,11 @@
 //! ```
 //! Controllers are pure: a window and what they remember decide, no clock and no system is asked. So a recorded run
 //! can be looked into afterwards, and a rule tried on it (`weir adapt replay`). Document 002 gives the idea (no fixed
-//! strategy is best), document 000 the first rule (`keep_alive`). This file decides who is asked, that what the
+//! strategy is best), document 000 the first rule (`keep_alive`), RFC 8289 the sensor of the second (`admission`). This file decides who is asked, that what the
 //! operator set stays as it is, and that a dry run changes nothing; it does not know how a knob is turned.
 
 mod admission;
+mod coding;
 mod decisions;
 mod keep_alive;
 mod knobs;
@@ -22,6 +23,7 @@ pub use window::{MemoryState, Sample, Window};
 
 use crate::config::{Adapt, Concurrency, Config, MaxTurn};
 use admission::Admission;
+use coding::Coding;
 use keep_alive::KeepAlive;
 use measure::Duration;
 use serde::Serialize;
@@ -47,6 +49,8 @@ pub enum Knob {
     KeepAlive,
     /// Whether requests that cost much may be refused.
     Admission,
+    /// Whether codings are made on first use.
+    Coding,
 }
 
 impl Knob {
@@ -55,6 +59,7 @@ impl Knob {
         match self {
             Knob::KeepAlive => "keep-alive",
             Knob::Admission => "admission",
+            Knob::Coding => "coding",
         }
     }
 }
@@ -64,6 +69,7 @@ impl Knob {
 pub struct Adaptor {
     keep_alive: Option<KeepAlive>,
     admission: Option<Admission>,
+    coding: Option<Coding>,
     settings: Settings,
 }
 
@@ -71,11 +77,14 @@ impl Adaptor {
     /// The controllers that this configuration leaves free: a knob whose value the operator has set is his.
     pub fn new(config: &Config) -> Adaptor {
         let on = config.adapt != Adapt::Off;
+        // What a trial says is also said of what is not shown to be worth it yet.
+        let is_all = matches!(config.adapt, Adapt::All | Adapt::DryRun);
         let pinned =
             config.idle_timeout != Config::default().idle_timeout || !config.behavior.early_close.is_zero();
         Adaptor {
             keep_alive: (on && !pinned).then(|| KeepAlive::new(config.idle_timeout)),
             admission: (on && is_gated(config)).then(Admission::new),
+            coding: (is_all && config.compress).then(Coding::new),
             settings: Settings::default(),
         }
     }
@@ -85,13 +94,14 @@ impl Adaptor {
         Adaptor {
             keep_alive: Some(KeepAlive::new(idle_timeout)),
             admission: Some(Admission::new()),
+            coding: Some(Coding::new()),
             settings: Settings::default(),
         }
     }
 
     /// Whether anything can change.
     pub fn is_idle(&self) -> bool {
-        self.keep_alive.is_none() && self.admission.is_none()
+        self.keep_alive.is_none() && self.admission.is_none() && self.coding.is_none()
     }
 
     /// Looks at one window.
@@ -107,6 +117,12 @@ impl Adaptor {
             && let Some(decision) = admission.look(window)
         {
             self.settings.turn_max = admission.target();
+            decisions.push(decision);
+        }
+        if let Some(coding) = &mut self.coding
+            && let Some(decision) = coding.look(window)
+        {
+            self.settings.spares_codings = coding.is_spared();
             decisions.push(decision);
         }
         decisions

@@ -4,6 +4,7 @@
 //! had is absent; it is never taken for zero.
 
 use crate::counters::Totals;
+use crate::latency::Durations;
 use measure::{Duration, Instant};
 use runtime::sensors::Reading;
 use serde::{Deserialize, Serialize};
@@ -43,6 +44,9 @@ pub struct Window {
     /// How long answers took in the server, on average, in milliseconds; none if there were none, or nobody timed them.
     #[serde(default)]
     pub delay_ms: Option<f64>,
+    /// Workers with a standing queue: 1.0 is one of them all the time. None if their turns were not timed.
+    #[serde(default)]
+    pub queued: Option<f64>,
     /// Requests refused per second because the server was behind.
     #[serde(default)]
     pub refused: Option<f64>,
@@ -71,8 +75,8 @@ pub struct Sample {
     pub totals: Totals,
     /// Connections open.
     pub open: u32,
-    /// Answers that were timed, and how long they took together.
-    pub timed: (u64, Duration),
+    /// How long answers took, and how long workers had a standing queue.
+    pub durations: Durations,
 }
 
 impl Window {
@@ -115,15 +119,30 @@ impl Window {
             requests: rate(before.totals.requests, after.totals.requests),
             loads: rate(before.totals.loads, after.totals.loads),
             bytes_sent: rate(before.totals.bytes_sent, after.totals.bytes_sent),
-            delay_ms: delay(before.timed, after.timed),
+            delay_ms: delay(&before.durations, &after.durations),
+            queued: queued(&before.durations, &after.durations, seconds),
             refused: Some(rate(before.totals.overloaded, after.totals.overloaded)),
         }
     }
 }
 
 /// The mean time of the answers between, in milliseconds.
-fn delay(before: (u64, Duration), after: (u64, Duration)) -> Option<f64> {
-    let count = after.0.checked_sub(before.0).filter(|count| *count > 0)?;
-    let took = after.1.saturating_sub(before.1);
+fn delay(before: &Durations, after: &Durations) -> Option<f64> {
+    let count = answers(before, after)?;
+    let took = after.sum().saturating_sub(before.sum());
     Some(took.as_secs_f64() * 1e3 / count as f64)
+}
+
+/// The workers with a standing queue, if any answers were timed: a worker that has one answers.
+fn queued(before: &Durations, after: &Durations, seconds: f64) -> Option<f64> {
+    answers(before, after)?;
+    Some(after.stood().saturating_sub(before.stood()).as_secs_f64() / seconds)
+}
+
+/// How many were timed between, if any.
+fn answers(before: &Durations, after: &Durations) -> Option<u64> {
+    after
+        .count()
+        .checked_sub(before.count())
+        .filter(|count| *count > 0)
 }

@@ -85,6 +85,8 @@ pub struct Config {
     /// Bytes of each connection's send buffer; 0 is as many as the kernel finds good (document 002 set 64 KiB).
     #[serde(deserialize_with = "values::bytes")]
     pub send_buffer: Bytes,
+    /// Whether what is sent is spread over a round trip instead of leaving in bursts (document 001, after idling).
+    pub pacing: bool,
 
     /// File names tried, in order, for a directory.
     pub index: Vec<String>,
@@ -115,7 +117,7 @@ pub struct Config {
 
     /// What the server may change of its own accord.
     pub adapt: Adapt,
-    /// How long a worker's turn may last before requests that cost much are refused.
+    /// How long a worker's turn, and the line behind it, may last before requests that cost much are refused.
     pub max_turn: MaxTurn,
     /// Where to write down what the server noticed, a line for each second. None: nowhere.
     pub record: Option<PathBuf>,
@@ -217,6 +219,7 @@ impl Default for Config {
             cache_file_size: Bytes::kib(16),
             cache_files: 2048,
             send_buffer: Bytes(0),
+            pacing: false,
             index: vec!["index.html".to_owned()],
             listing: false,
             hidden: false,
@@ -560,6 +563,9 @@ impl Config {
         }
         if self.send_buffer != running.send_buffer {
             keys.push("send-buffer");
+        }
+        if self.pacing != running.pacing {
+            keys.push("pacing");
         }
         if self.workers != running.workers {
             keys.push("workers");

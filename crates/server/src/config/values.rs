@@ -79,9 +79,11 @@ pub enum LogFormat {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Adapt {
-    /// Whatever is not set.
+    /// Whatever is not set, by rules that have been shown to be worth it.
     #[default]
     Auto,
+    /// By all rules there are.
+    All,
     /// Nothing; it says what it would change.
     DryRun,
     /// Nothing, and nothing is looked at.

@@ -128,6 +128,10 @@ impl Collector for Gathered {
             ConstCounter::new(value).encode(encoder)?;
         }
         let durations = &readings.durations;
+        let unit = Some(&Unit::Seconds);
+        let help = "Time in which a worker had a queue that stands, summed over workers";
+        let stood = encoder.encode_descriptor("standing_queue", help, unit, MetricType::Counter)?;
+        ConstCounter::new(durations.stood().as_secs_f64()).encode(stood)?;
         let mut before = 0;
         let buckets: Vec<(f64, u64)> = durations
             .cumulative()

@@ -235,7 +235,15 @@ enum Step<'p> {
     /// Look for this path at that stage.
     Look(&'p [u8], Stage),
     /// Make this coding.
-    Make(Coding),
+    Make(ToMake),
+}
+
+/// A coding that is not there.
+#[derive(Clone, Copy, Debug)]
+struct ToMake {
+    coding: Coding,
+    /// Nothing that is there may be sent in its place.
+    is_needed: bool,
 }
 
 impl Session {
@@ -264,6 +272,7 @@ impl Session {
             rng,
             recall,
             gate,
+            spares_codings,
             ..
         } = cx;
         let state: &State = state;
@@ -383,12 +392,14 @@ impl Session {
                     return outcome;
                 }
                 Step::Look(next, at) => (path, stage) = (next, at),
-                Step::Make(coding) => {
+                Step::Make(ToMake { coding, is_needed }) => {
                     let entry = Arc::clone(entry);
-                    if let Some(job) = view.encode(&entry, coding) {
+                    if (is_needed || !*spares_codings)
+                        && let Some(job) = view.encode(&entry, coding)
+                    {
                         return Outcome::Wait(Work::Encode(job), Stage::Coded);
                     }
-                    // Another request is making it; this one does not wait.
+                    // Another request is making it, or nobody should; this one does not wait.
                     match step(&entry, Stage::Coded, &mut reply, here) {
                         Step::Done(outcome) => return outcome,
                         Step::Look(next, at) => (path, stage) = (next, at),
@@ -580,7 +591,7 @@ fn wants_fallback(asked: &Asked<'_, '_, '_>) -> bool {
 /// Which representation is sent.
 enum Choice<'r> {
     Send(&'r Representation),
-    Make(Coding),
+    Make(ToMake),
     NotAcceptable,
 }
 
@@ -608,7 +619,10 @@ fn choose<'r>(resource: &'r Resource, accepted: Option<Values<'_, '_>>, may_make
         (there, Some(coding))
             if there.is_none_or(|there| preferences.weight(coding) > preferences.weight(there)) =>
         {
-            Choice::Make(coding)
+            Choice::Make(ToMake {
+                coding,
+                is_needed: there.is_none(),
+            })
         }
         (Some(coding), _) => Choice::Send(resource.get(coding).unwrap_or(resource.identity())),
         (None, _) => Choice::NotAcceptable,
@@ -629,7 +643,7 @@ fn found<'p>(
     let may_make = !matches!(stage, Stage::Coded);
     let representation = match choose(resource, head.accept_encoding(), may_make) {
         Choice::Send(representation) => representation,
-        Choice::Make(coding) => return Step::Make(coding),
+        Choice::Make(made) => return Step::Make(made),
         Choice::NotAcceptable => {
             let failure = Failure {
                 extra: Extra::VaryCoding,

@@ -1,11 +1,11 @@
-//! What a worker that is behind refuses, and what it never does.
+//! What a worker that is behind refuses, and what it never does; what it does not begin.
 
 use crate::adapt::{Knobs, Settings};
 use crate::config::{Concurrency, Config, MaxTurn};
 use crate::service::{Additions, Herd, Server};
 use crate::session::rig::{Lines, Rig, answers, source};
 use measure::{Duration, Seed, UnixTime};
-use runtime::Context as _;
+use runtime::{Context as _, Line};
 use std::sync::Arc;
 
 const LARGE: &[u8] = b"GET /big.png HTTP/1.1\r\nHost: a\r\n\r\n";
@@ -15,7 +15,7 @@ const HEAD: &[u8] = b"HEAD /big.png HTTP/1.1\r\nHost: a\r\n\r\n";
 /// Ends the turn under way after so long.
 fn end_turn(rig: &mut Rig, length: Duration) {
     let now = rig.now + length;
-    rig.cx.rest(now);
+    rig.cx.rest(now, Line::Taken);
 }
 
 /// A worker whose last turn was far too long: one costly answer a turn is all it takes on.
@@ -105,12 +105,7 @@ fn what_is_decided_holds_until_it_is_taken_back_and_off_is_off() {
             max_turn,
             ..Config::default()
         };
-        let herd = Herd {
-            knobs: Knobs::new().unwrap(),
-            ..Herd::default()
-        };
-        let server = Server::open_with(Additions::default(), herd, config, source(), None, Seed(1)).unwrap();
-        let mut rig = Rig::of(server, Arc::new(Lines::default()));
+        let mut rig = adapted(config);
         let set = |rig: &mut Rig, turn_max: Option<Duration>| {
             let settings = Settings {
                 turn_max,
@@ -134,4 +129,44 @@ fn what_is_decided_holds_until_it_is_taken_back_and_off_is_off() {
         rig.send(LARGE);
         assert_eq!(statuses(&rig), [200, 200], "{max_turn:?}");
     }
+}
+
+/// One whose settings may change.
+fn adapted(config: Config) -> Rig {
+    let herd = Herd {
+        knobs: Knobs::new().unwrap(),
+        ..Herd::default()
+    };
+    let server = Server::open_with(Additions::default(), herd, config, source(), None, Seed(1)).unwrap();
+    Rig::of(server, Arc::new(Lines::default()))
+}
+
+#[test]
+fn codings_that_are_spared_are_not_begun_and_those_that_are_there_are_sent() {
+    let ask = |rig: &mut Rig, accepted: &str| -> Option<String> {
+        rig.out.clear();
+        rig.send(
+            format!("GET /text.txt HTTP/1.1\r\nHost: a\r\nAccept-Encoding: {accepted}\r\n\r\n").as_bytes(),
+        );
+        let answer = answers(&rig.out, |_| false).remove(0);
+        assert_eq!(answer.status, 200, "{accepted}");
+        answer.field("content-encoding").map(str::to_owned)
+    };
+    let mut rig = adapted(Config::default());
+    let spare = |rig: &mut Rig, spares_codings: bool| {
+        let settings = Settings {
+            spares_codings,
+            ..Settings::default()
+        };
+        rig.server.adapt(settings, Vec::new(), UnixTime::from_secs(0));
+        rig.turn();
+    };
+    assert_eq!(ask(&mut rig, "gzip").as_deref(), Some("gzip"));
+    spare(&mut rig, true);
+    assert_eq!(ask(&mut rig, "br"), None);
+    assert_eq!(ask(&mut rig, "gzip").as_deref(), Some("gzip"), "it is there");
+    // Whoever takes nothing else gets it all the same.
+    assert_eq!(ask(&mut rig, "zstd, identity;q=0").as_deref(), Some("zstd"));
+    spare(&mut rig, false);
+    assert_eq!(ask(&mut rig, "br").as_deref(), Some("br"));
 }

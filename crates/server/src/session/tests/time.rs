@@ -182,7 +182,7 @@ fn adapted(config: Config) -> Rig {
 fn keep_alive(rig: &Rig, keep_alive: Option<Duration>) {
     let settings = Settings {
         keep_alive,
-        turn_max: None,
+        ..Settings::default()
     };
     rig.server.adapt(settings, Vec::new(), UnixTime::from_secs(0));
 }

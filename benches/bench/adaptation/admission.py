@@ -1,0 +1,83 @@
+"""At more than it can do: whom to refuse, so that the others are answered in time.
+
+One worker of an event loop, the WebStone mix of document 002, an open loop with Poisson arrivals over at the most 2,000
+connections. What the worker can do is measured first, with 32 clients that ask without pause, once for the run. `half` is
+half of that, `twice` is twice that. Settings: nobody is refused (off), waits are held to 5 ms or 40 ms (fixed-5,
+fixed-40); or the server decides (adaptive). Measured are whole files a second (goodput) and the 99th percentile of their
+times, after the first third of the run, in which the server finds out. The plan predicts: at half nobody differs; at
+twice, off answers everybody late or not at all, and the others keep at least 90 % of what the worker can do with a p99
+that off has not; adaptive is within 5 % of the better fixed one.
+"""
+
+import json
+import os
+import subprocess
+import urllib.request
+
+from . import Experiment
+from .served import Served, load as put_load
+
+CONNECTIONS = 2000
+# Clients that keep one worker busy without a queue worth the name.
+BUSY_CLIENTS = 32
+
+
+class Admission(Experiment):
+    """Goodput and waits below and above what a worker can do."""
+
+    # Times what the worker can do.
+    LOADS = {"half": 0.5, "twice": 2.0}
+    SETTINGS = {
+        "off": ["--adapt", "off", "--max-turn", "off"],
+        "fixed-5": ["--adapt", "off", "--max-turn", "5ms"],
+        "fixed-40": ["--adapt", "off", "--max-turn", "40ms"],
+        "adaptive": ["--adapt", "auto", "--max-turn", "auto"],
+    }
+    MEASURES = (("files_per_s", True), ("p99_ms", False))
+    HEAD = "Medians, lowest to highest, of the last two thirds of each run."
+    FIRST = ("load", "requests refused")
+    FIELDS = (("capacity", "can do, files/s", 0, False), ("files_per_s", "whole files/s", 0, True),
+              ("p50_ms", "p50 ms", 1, True), ("p99_ms", "p99 ms", 1, True), ("refused_per_s", "refused/s", 0, True),
+              ("dropped", "not sent", 0, False))
+
+    def __init__(self, a, scratch, results):
+        self.site = os.path.join(scratch, "site")
+        subprocess.run([a.weir, "-q", "site", "webstone", self.site], check=True, stdout=subprocess.DEVNULL)
+        # One capacity for all runs that stand in a table, also of one that was interrupted.
+        self.capacity = next((cell["capacity"] for cell in results.cells.values() if cell.get("capacity")), None)
+
+    @classmethod
+    def named(cls, load):
+        return f"{load}: {cls.LOADS[load]:g} times"
+
+    def run(self, a, setting, loads, more=()):
+        """A server with this setting under one load after the other: what came of the last one, and what was decided."""
+        with Served(a.weir, self.site, "--workers", "1", "--live", *setting, *more) as server:
+            for options in loads:
+                before = refused_so_far(server.url)
+                result = put_load(a, server.url, "--site", self.site, "--mode", "serial", "--failures-max", "1",
+                                  "--lag-max", "1s", *options)
+                refused = refused_so_far(server.url) - before
+        return result, refused, server.decisions("admission")
+
+    def measure(self, a, load, setting, repetition):
+        if self.capacity is None:
+            busy = ["--clients", str(BUSY_CLIENTS), "--stagger", "0ms", "--duration", f"{max(2, a.seconds // 6)}s"]
+            self.capacity = self.run(a, self.SETTINGS["off"], [busy])[0]["files_per_s"]
+        rate = f"{self.capacity * self.LOADS[load]:.0f}"
+        third = max(1, a.seconds // 3)
+        open_loop = ["--rate", rate, "--arrivals", "poisson", "--connections", str(CONNECTIONS), "--timeout", "5s", "--grace", "1s"]
+        seeds = [["--seed", str(2 * repetition + part)] for part in (1, 2)]
+        record = ["--record", os.path.join(a.out, f"admission-{load}-{setting}-{repetition}.jsonl")] if a.record else []
+        # The first third is for the server to find out; it is the same one afterwards.
+        result, refused, decisions = self.run(a, self.SETTINGS[setting], [
+            [*open_loop, *seeds[0], "--duration", f"{third}s"], [*open_loop, *seeds[1], "--duration", f"{2 * third}s"]], record)
+        return {"capacity": self.capacity, "files_per_s": result["files"] / (2 * third),
+                "mean_ms": result["response_ms"]["mean"], "p50_ms": result["response_ms"]["p50"],
+                "p99_ms": result["response_ms"]["p99"], "refused_per_s": refused / (2 * third),
+                "dropped": result["dropped"], "decisions": decisions}
+
+
+def refused_so_far(url):
+    with urllib.request.urlopen(f"{url}.weir/live.json", timeout=60) as answer:
+        return json.load(answer)["totals"]["overloaded"]

@@ -1,0 +1,118 @@
+"""Memory that is short and a disk that is slow: how long connections may be idle, and who reads what is not in memory.
+
+Keep-alive (document 000): a server of pre-forked processes in a control group whose memory is bounded, with a disk of 100
+reads a second; 320 Surge users with persistent connections and short thoughts over 6,000 files of 167 MB, with little
+that is asked for again soon. `short` is memory for the files or for the connections, not for both; `ample` is enough.
+Settings: idle connections stay 65 s (long), 15 s (apache), are closed after 250 ms (early); or the server decides
+(adaptive). The plan predicts: short memory ruins long and apache and not early, ample memory nobody; adaptive begins as
+long and ends as early.
+
+Cold reads: the same site and group, one worker of an event loop whose own cache holds 1 MiB, 64 clients that ask without
+pause. `hot` is memory for all files, `cold` for a quarter of them. Settings: the loop reads itself (inline), a helper does
+(aside), or the loop asks the kernel first whether it would have to wait (asked, which is how it always is). The plan predicts:
+hot, aside costs two wake-ups a file and asked nothing; cold, inline has one read under way where the disk would take many, and
+asked is as aside.
+
+Both need root and control groups version 1 with memory and blkio. Caches are dropped and the files read inside the group
+before each run; a run in which anything was killed for want of memory is invalid.
+"""
+
+import os
+import subprocess
+
+from . import Experiment
+from .group import Group
+from .served import Served, load as put_load, trusted
+
+READS = 100
+USERS = 320
+SITE = ["--files", "6000", "--seed", "3", "--zipf-exponent", "0.6", "--stack-distance", "lognormal(6,1.5)",
+        "--off-time", "pareto(1,1.4)@..60"]
+
+
+class KeepAlive(Experiment):
+    """Document 000: connections that wait hold memory that files would need."""
+
+    # In MiB. Processes of 320 connections take some 200.
+    LOADS = {"short": 240, "ample": 600}
+    SETTINGS = {
+        "long": ["--adapt", "off"],
+        "apache": ["--adapt", "off", "--idle-timeout", "15s"],
+        "early": ["--adapt", "off", "--early-close", "250ms"],
+        "adaptive": ["--adapt", "auto"],
+    }
+    MEASURES = (("files_per_s", True),)
+    SERVER = ["--concurrency", "processes", "--workers", str(2 * USERS)]
+    USERS = ["--users", str(USERS)]
+    HEAD = "Medians, lowest to highest; memory of the control group at the end."
+    FIRST = ("memory", "idle connections")
+    FIELDS = (("files_per_s", "files/s", 0, True), ("mean_ms", "mean ms", 1, True), ("p99_ms", "p99 ms", 0, True),
+              ("connections", "connections", 0, False), ("files_mib", "files, MiB", 0, True),
+              ("processes", "processes", 0, False))
+
+    def __init__(self, a, scratch, results):
+        self.group = Group(scratch)
+        self.site = os.path.join(scratch, "site")
+        subprocess.run([a.weir, "-q", "site", "surge", self.site, *SITE], check=True, stdout=subprocess.DEVNULL)
+
+    @classmethod
+    def named(cls, load):
+        return f"{load}, {cls.LOADS[load]} MiB"
+
+    def close(self):
+        self.group.close()
+
+    def measure(self, a, load, setting, repetition):
+        group, site = self.group, self.site
+        group.throttle(0)
+        group.bound(self.LOADS[load])
+        drop(site)
+        kills = group.kills()
+        subprocess.run("find . -type f -print0 | xargs -0 cat > /dev/null", shell=True, cwd=site, check=True,
+                       preexec_fn=group.enter)
+        try:
+            with Served(a.weir, site, "--landlock", "off", *self.SERVER, *self.SETTINGS[setting],
+                        preexec_fn=group.enter) as server:
+                group.throttle(READS)
+                try:
+                    result = put_load(a, server.url, "--site", site, *self.USERS, "--mode", "serial", "--duration",
+                                      f"{a.seconds}s", "--stagger", "20ms", "--timeout", "30s", "--lag-max", "1s")
+                    state = group.state()
+                finally:
+                    group.throttle(0)
+        finally:
+            group.empty()
+        if group.kills() > kills:
+            raise OSError(f"{group.kills() - kills} processes were killed for want of memory")
+        trusted(result)
+        return {"files_per_s": result["files_per_s"], "mean_ms": result["response_ms"]["mean"],
+                "p99_ms": result["response_ms"]["p99"], "connections": result["connections"],
+                "decisions": server.decisions("keep-alive"), **state}
+
+
+class ColdReads(KeepAlive):
+    """Who reads what is not in memory: the loop, a helper, or whom the kernel's answer names."""
+
+    # In MiB. The files are 167 MB, the server holds 1 MiB of them itself.
+    LOADS = {"hot": 600, "cold": 48}
+    SETTINGS = {
+        "inline": ["--cold-reads", "inline"],
+        "aside": ["--cold-reads", "aside"],
+        "asked": [],
+    }
+    JUDGED = "asked"
+    SERVER = ["--adapt", "off", "--workers", "1", "--cache-size", "1MiB", "--max-turn", "off"]
+    USERS = ["--clients", "64"]
+    FIRST = ("files", "read by")
+
+
+def drop(site):
+    """Takes the site's files out of the page cache: written first, as what is not on the disk yet stays."""
+    os.sync()
+    for folder, _, files in os.walk(site):
+        for name in files:
+            fd = os.open(os.path.join(folder, name), os.O_RDONLY)
+            try:
+                os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+            finally:
+                os.close(fd)

@@ -1,0 +1,146 @@
+//! Whether codings are begun: as configured, or not while there is no processor to make them.
+//!
+//! A coding costs milliseconds of a processor once and saves bytes of the line each time it is sent. Where threads of the
+//! server wait for processors those milliseconds are taken from answers, and what was kept of the line does not help
+//! whoever waits. So no coding is begun then: what there is already is sent, else the file as it is.
+//!
+//! ```text
+//!             short twice
+//!   Making ───────────────▶ Sparing ◀─┐ processors are still short: not calm
+//!     ▲                        │  └───┘
+//!     └─ calm for `patience` windows; short again soon after that: patience doubles
+//! ```
+//! The doubling is for codings that are themselves what processors are short of.
+
+use super::{Decision, Knob, Window};
+
+/// Threads of the server that wait for a processor, on average, when processors are short.
+const WAITING_MIN: f64 = 0.5;
+/// Windows in a row in which they are short before anything is done.
+const SHORT_MIN: u32 = 2;
+const PATIENCE: u32 = 5;
+const PATIENCE_MAX: u32 = 160;
+
+#[derive(Debug)]
+pub(super) struct Coding {
+    state: State,
+    patience: u32,
+}
+
+#[derive(Debug)]
+enum State {
+    Making {
+        /// Windows in a row in which processors were short.
+        short: u32,
+        /// Windows since codings were last spared.
+        since: u32,
+    },
+    Sparing {
+        calm: u32,
+    },
+}
+
+impl Coding {
+    pub(super) fn new() -> Coding {
+        Coding {
+            state: State::Making {
+                short: 0,
+                since: u32::MAX,
+            },
+            patience: PATIENCE,
+        }
+    }
+
+    /// Whether none is begun.
+    pub(super) fn is_spared(&self) -> bool {
+        matches!(self.state, State::Sparing { .. })
+    }
+
+    pub(super) fn look(&mut self, window: &Window) -> Option<Decision> {
+        let waiting = window.run_queue.filter(|waiting| *waiting >= WAITING_MIN);
+        match &mut self.state {
+            State::Making { short, since } => {
+                *since = since.saturating_add(1);
+                let Some(waiting) = waiting else {
+                    *short = 0;
+                    return None;
+                };
+                *short += 1;
+                if *short < SHORT_MIN {
+                    return None;
+                }
+                if *since <= self.patience {
+                    self.patience = (self.patience * 2).min(PATIENCE_MAX);
+                }
+                self.state = State::Sparing { calm: 0 };
+                let why = format!(
+                    "{waiting:.1} threads waited for a processor on average, {:.2} processors busy, {:.0} answers a second",
+                    window.cpu, window.requests
+                );
+                Some(decision("on first use", "what there is", why))
+            }
+            State::Sparing { calm } => {
+                *calm = if waiting.is_none() { *calm + 1 } else { 0 };
+                if *calm < self.patience {
+                    return None;
+                }
+                let why = format!("{calm} windows with a processor to spare");
+                self.state = State::Making { short: 0, since: 0 };
+                Some(decision("what there is", "on first use", why))
+            }
+        }
+    }
+}
+
+fn decision(from: &str, to: &str, why: String) -> Decision {
+    Decision {
+        knob: Knob::Coding,
+        from: from.to_owned(),
+        to: to.to_owned(),
+        why,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn window(run_queue: Option<f64>) -> Window {
+        Window {
+            run_queue,
+            ..Window::default()
+        }
+    }
+
+    #[test]
+    fn processors_that_are_short_end_it_and_free_ones_bring_it_back() {
+        let mut coding = Coding::new();
+        let (busy, free) = (window(Some(1.4)), window(Some(0.05)));
+        assert_eq!(coding.look(&busy), None, "one window alone is nothing");
+        assert_eq!(coding.look(&free), None);
+        assert_eq!(coding.look(&busy), None);
+        let ended = coding.look(&busy).expect("a decision");
+        assert!(coding.is_spared() && ended.to == "what there is");
+        assert!(ended.why.contains("1.4 threads"), "{}", ended.why);
+        assert!((0..50).all(|_| coding.look(&busy).is_none()));
+        let decisions: Vec<_> = (0..PATIENCE).filter_map(|_| coding.look(&free)).collect();
+        assert_eq!((decisions.len(), coding.is_spared()), (1, false));
+        let unknown = window(None);
+        assert!((0..50).all(|_| coding.look(&unknown).is_none()));
+    }
+
+    /// Processors that are short only because codings are made.
+    #[test]
+    fn it_does_not_swing() {
+        let mut coding = Coding::new();
+        let mut changes = Vec::new();
+        for second in 0..2000 {
+            let waiting = if coding.is_spared() { 0.1 } else { 2.0 };
+            if coding.look(&window(Some(waiting))).is_some() {
+                changes.push(second);
+            }
+        }
+        let in_the_end = changes.iter().filter(|second| **second >= 1000).count();
+        assert!(in_the_end <= 16, "{in_the_end}: {changes:?}");
+    }
+}

@@ -1,0 +1,117 @@
+//! Whether a worker has a queue that stands: one in which also whoever waited least waited long.
+//!
+//! ```text
+//!              a wait of `TARGET` or more              for `INTERVAL` no shorter one: its turns count
+//!   Short ────────────────────────────────▶ Long { since } ◀─┐
+//!     ▲                                        │   └─────────┘
+//!     └────────────── a shorter wait ──────────┘
+//! ```
+//! CoDel's test (RFC 8289, 3.1 and 5): a burst makes a queue that is long and goes again, more than can be done one that
+//! stays. How long the queue is does not tell them apart, and neither does the mean wait; the least wait of an interval
+//! does. Here it is a worker's: who is ready waits for the turns before his and for the turn in which he is answered.
+//! Pure. What is done about it `adapt::admission` decides.
+
+use measure::{Duration, Instant};
+use runtime::Line;
+
+/// A wait of less is no harm: half of what people notice. A hundred times what a worker needs for a turn that is not full.
+pub(crate) const TARGET: Duration = Duration::from_millis(50);
+/// A queue that lasts as long as this was no burst: some round trips of a client far away, as CoDel has it.
+const INTERVAL: Duration = Duration::from_millis(100);
+
+/// What is remembered of the waits of one worker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Queue {
+    /// Somebody waited less than the target not long ago.
+    Short,
+    /// Nobody did since the end of this turn.
+    Long { since: Instant },
+}
+
+/// How long somebody waited who was answered at the end of a turn of this length; none if that is not known.
+pub(crate) fn waited(line: Line, length: Duration) -> Option<Duration> {
+    match line {
+        Line::Taken => Some(length),
+        Line::Longer => None,
+        Line::Waited(before) => Some(before.max(length)),
+    }
+}
+
+impl Queue {
+    /// A turn with this line lasted from `began` to `ended`: how much of it is time with a standing queue.
+    #[inline]
+    pub(crate) fn turn(&mut self, line: Line, began: Instant, ended: Instant) -> Duration {
+        let length = ended - began;
+        match (*self, waited(line, length)) {
+            (_, Some(waited)) if waited < TARGET => *self = Queue::Short,
+            (Queue::Short, Some(_)) => *self = Queue::Long { since: ended },
+            (Queue::Long { since }, _) if ended - since >= INTERVAL => return length,
+            (Queue::Short | Queue::Long { .. }, _) => {}
+        }
+        Duration::ZERO
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ms(n: u64) -> Duration {
+        Duration::from_millis(n)
+    }
+
+    /// Turns one after another, as (line, length): the time that counts.
+    fn count(turns: impl IntoIterator<Item = (Line, u64)>) -> Duration {
+        let mut queue = Queue::Short;
+        let mut now = Instant::ZERO;
+        let mut sum = Duration::ZERO;
+        for (line, length) in turns {
+            let began = now;
+            now = now + ms(length);
+            sum += queue.turn(line, began, now);
+        }
+        sum
+    }
+
+    #[test]
+    fn turns_that_stay_long_count_once_they_have_been_so_for_an_interval() {
+        let turns = [(Line::Taken, 60); 100];
+        assert_eq!(count(turns), ms(60 * 98), "the first two are within the interval");
+    }
+
+    #[test]
+    fn one_short_wait_ends_it_however_long_the_others_are() {
+        let turns = (0..100).map(|n| (Line::Taken, if n % 2 == 0 { 60 } else { 1 }));
+        assert_eq!(count(turns), Duration::ZERO);
+    }
+
+    #[test]
+    fn short_turns_are_a_queue_when_the_line_behind_them_is_long() {
+        // Full turns of 5 ms; every twentieth says that it took 100 ms to come to the end of the line.
+        let long = |n: u64| match n % 20 {
+            19 => Line::Waited(ms(100)),
+            _ => Line::Longer,
+        };
+        let stands = count((0..400).map(|n| (long(n), 5)));
+        assert!(stands > ms(1_750), "{stands:?}");
+        // The same turns with a line of 40 ms, or one nobody knows the length of.
+        let short = |n: u64| match n % 8 {
+            7 => Line::Waited(ms(40)),
+            _ => Line::Longer,
+        };
+        assert_eq!(count((0..400).map(|n| (short(n), 5))), Duration::ZERO);
+        assert_eq!(count([(Line::Longer, 5); 400]), Duration::ZERO);
+    }
+
+    /// A worker that reads a cold file itself once in a while has long turns and no queue.
+    #[test]
+    fn time_between_turns_does_not_count() {
+        let mut queue = Queue::Short;
+        let mut sum = Duration::ZERO;
+        for second in 0..60 {
+            let began = Instant::ZERO + Duration::from_secs(second);
+            sum += queue.turn(Line::Taken, began, began + ms(80));
+        }
+        assert!(sum <= ms(60 * 80), "{sum:?}");
+    }
+}
