@@ -151,7 +151,11 @@ impl Rights {
                 self.gid
             );
         }
-        if let Some(control) = config.control.as_deref().filter(|path| !privilege::can_make(path)) {
+        if let Some(control) = config
+            .control
+            .as_deref()
+            .filter(|path| !privilege::can_make(path))
+        {
             tracing::warn!(
                 "SIGUSR2 will fail, and the socket's file will stay: user {} may not make files in the folder of `{}`; name \
                  one that is that user's",

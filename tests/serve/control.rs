@@ -246,7 +246,10 @@ fn what_fails_is_said_to_who_asked() {
     let (code, text) = ctl(&socket, &["reopen-logs"]);
     assert!(code == SYSTEM && text.contains("access log"), "{code}: {text}");
     let (code, text) = ctl(&socket, &["strategy", "loop"]);
-    assert!(code == 0 && text.contains("epoll"), "what is in force is said: {text}");
+    assert!(
+        code == 0 && text.contains("epoll"),
+        "what is in force is said: {text}"
+    );
     assert_eq!(server.stop(), 0);
 }
 

@@ -195,7 +195,10 @@ fn who_asks_all_the_time_is_told_of_a_stop(strategy: Strategy) {
                         Some(answer) if answer.closes() => return,
                         Some(answer) => assert_eq!(answer.text(), "a"),
                         None if last.elapsed() > PROMPT => {
-                            println!("skipped: this machine let {:?} pass between two questions", last.elapsed());
+                            println!(
+                                "skipped: this machine let {:?} pass between two questions",
+                                last.elapsed()
+                            );
                             return;
                         }
                         None => panic!("closed without a word {:?} after an answer", last.elapsed()),
@@ -206,7 +209,9 @@ fn who_asks_all_the_time_is_told_of_a_stop(strategy: Strategy) {
             })
         })
         .collect();
-    eventually("answers", || (answered.load(Ordering::Relaxed) >= 30).then_some(()));
+    eventually("answers", || {
+        (answered.load(Ordering::Relaxed) >= 30).then_some(())
+    });
     server.signal("TERM");
     for client in clients {
         client.join().expect("a client that is told");

@@ -663,7 +663,11 @@ fn a_log_that_nobody_reads_does_not_hold_it_up(strategy: Strategy) {
 }
 
 /// It complains of a reload and says that it stops, to a pipe that takes nothing; what it owes it does.
-fn goes_on_without_a_reader(strategy: Strategy, stderr: std::io::PipeWriter, gone: Option<std::io::PipeReader>) {
+fn goes_on_without_a_reader(
+    strategy: Strategy,
+    stderr: std::io::PipeWriter,
+    gone: Option<std::io::PipeReader>,
+) {
     let tree = Tree::with(&[("site/a.txt", "content"), ("weir.toml", "root = 'site'\n")]);
     let log = tree.join("access.log");
     let launch = Launch::new(strategy).stderr(stderr);

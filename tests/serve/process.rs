@@ -215,7 +215,10 @@ impl Launch {
         let stdout = Arc::new(Mutex::new(String::new()));
         let mut out = BufReader::new(child.stdout.take().expect("piped"));
         let err = child.stderr.take();
-        let mut readers: Vec<_> = err.map(|err| collect(err, Arc::clone(&stderr))).into_iter().collect();
+        let mut readers: Vec<_> = err
+            .map(|err| collect(err, Arc::clone(&stderr)))
+            .into_iter()
+            .collect();
         let mut line = String::new();
         out.read_line(&mut line).expect("the start-up line");
         let Ok(started) = serde_json::from_str::<Value>(&line) else {

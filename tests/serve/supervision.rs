@@ -83,7 +83,9 @@ fn all_that_are_killed_at_once_are_replaced_at_once(strategy: Strategy) {
     });
     let told = eventually("all are told of", || {
         let said = server.stderr();
-        let rest = said.lines().find(|line| line.contains("more worker processes died"))?;
+        let rest = said
+            .lines()
+            .find(|line| line.contains("more worker processes died"))?;
         Some(rest.to_owned())
     });
     let all = format!("{} in all", before.len() - 1);

@@ -133,7 +133,11 @@ mod tests {
             rest.extend_from_slice(&taken[..count]);
         }
         let rest = String::from_utf8(rest).unwrap();
-        assert!(rest.contains("lines lost here: 1,"), "{}", &rest[rest.len() - 200..]);
+        assert!(
+            rest.contains("lines lost here: 1,"),
+            "{}",
+            &rest[rest.len() - 200..]
+        );
     }
 
     #[test]

@@ -734,7 +734,11 @@ mod tests {
         for late in 0..8 {
             herd.died(born, at + Duration::from_millis(late));
         }
-        assert_eq!((herd.deaths, herd.not_before), (1, at), "all are replaced at once");
+        assert_eq!(
+            (herd.deaths, herd.not_before),
+            (1, at),
+            "all are replaced at once"
+        );
         // Who took their places and dies too is another matter.
         let soon = at + Duration::from_millis(20);
         herd.died(at + Duration::from_millis(10), soon);
