@@ -506,7 +506,7 @@ impl Bench<'_> {
     ) -> Result<(), (Status, String)> {
         let failed = |reason: String| (Status::Failed, reason);
         let weir = &self.settings.weir;
-        let shown = |words: &[String]| [&["weir".to_owned()], words].concat();
+        let shown = |words: &[String]| [&["weir".to_owned()][..], words].concat();
         let _beside = if arm.meanwhile.is_empty() {
             None
         } else {

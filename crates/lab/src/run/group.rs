@@ -17,6 +17,7 @@ use std::time::Duration;
 
 const MEMORY: &str = "/sys/fs/cgroup/memory";
 const BLKIO: &str = "/sys/fs/cgroup/blkio";
+const PROCESSOR: &str = "/sys/fs/cgroup/cpuacct";
 /// How often is looked whether a group has become empty.
 const LOOKS: u32 = 100;
 
@@ -32,13 +33,20 @@ pub(super) struct Group {
 pub(super) struct Gauges {
     memory: PathBuf,
     blkio: PathBuf,
+    processor: PathBuf,
+}
+
+impl Gauges {
+    fn folders(&self) -> [&PathBuf; 3] {
+        [&self.memory, &self.blkio, &self.processor]
+    }
 }
 
 /// Why no group can be made; none if one can.
 pub(super) fn refusal() -> Option<String> {
-    Group::make()
-        .err()
-        .map(|error| format!("it needs root and control groups of version 1 with memory and blkio: {error}"))
+    Group::make().err().map(|error| {
+        format!("it needs root and control groups of version 1 with memory, blkio and cpuacct: {error}")
+    })
 }
 
 impl Group {
@@ -50,8 +58,9 @@ impl Group {
         let gauges = Gauges {
             memory: Path::new(MEMORY).join(&name),
             blkio: Path::new(BLKIO).join(&name),
+            processor: Path::new(PROCESSOR).join(&name),
         };
-        for path in [&gauges.memory, &gauges.blkio] {
+        for path in gauges.folders() {
             fs::create_dir(path).map_err(|error| format!("{}: {error}", path.display()))?;
         }
         // From here on it is removed again whatever happens.
@@ -62,9 +71,10 @@ impl Group {
 
     /// What a program is started with to be in it.
     pub(super) fn before(&self) -> Vec<String> {
-        let enter = "for group in \"$0\" \"$1\"; do echo $$ > \"$group/cgroup.procs\" || exit 1; done; shift; exec \"$@\"";
+        let enter = "for group in \"$0\" \"$1\" \"$2\"; do echo $$ > \"$group/cgroup.procs\" || exit 1; done; \
+                     shift 2; exec \"$@\"";
         let mut words = vec!["sh".to_owned(), "-c".to_owned(), enter.to_owned()];
-        words.extend([&self.gauges.memory, &self.gauges.blkio].map(|path| path.display().to_string()));
+        words.extend(self.gauges.folders().map(|path| path.display().to_string()));
         words
     }
 
@@ -156,6 +166,16 @@ impl Gauges {
         bytes.trim().parse().ok()
     }
 
+    /// Processor time of all that was ever in it, in programs and in the kernel, seconds: to the nanosecond, where the
+    /// sum over many processes loses up to a tick of each.
+    pub(super) fn processor_s(&self) -> Option<(f64, f64)> {
+        let seconds = |file: &str| -> Option<f64> {
+            let nanoseconds: f64 = read(&self.processor.join(file)).ok()?.trim().parse().ok()?;
+            Some(nanoseconds * 1e-9)
+        };
+        Some((seconds("cpuacct.usage_user")?, seconds("cpuacct.usage_sys")?))
+    }
+
     /// Reads from disks so far.
     pub(super) fn reads(&self) -> u64 {
         self.from_disks("blkio.throttle.io_serviced")
@@ -183,7 +203,7 @@ impl Drop for Group {
     fn drop(&mut self) {
         self.empty();
         // A group that is not empty stays, under a name that says whose it was.
-        for path in [&self.gauges.memory, &self.gauges.blkio] {
+        for path in self.gauges.folders() {
             let _ = fs::remove_dir(path);
         }
     }
@@ -290,7 +310,7 @@ mod tests {
             .args(["sleep", "1000"])
             .spawn()
             .expect("a program");
-        let (memory, blkio) = (group.gauges.memory.clone(), group.gauges.blkio.clone());
+        let gauges = group.gauges().clone();
         // It is in it as soon as the shell has become it.
         while fs::read_to_string(format!("/proc/{}/comm", child.id())).is_ok_and(|name| name != "sleep\n") {
             std::thread::yield_now();
@@ -300,6 +320,6 @@ mod tests {
         let waits = std::thread::spawn(move || child.wait());
         drop(group);
         assert!(!waits.join().expect("a thread").expect("an end").success());
-        assert!(!memory.exists() && !blkio.exists());
+        assert!(gauges.folders().iter().all(|path| !path.exists()));
     }
 }

@@ -115,7 +115,10 @@ impl Look {
         }
         if let Some(group) = group {
             look.memory = group.own_memory().unwrap_or(0.0);
-            // What a process read is gone with it; what its group read is not.
+            // What a process used is gone with it; what its group used is not.
+            if let Some((user, kernel)) = group.processor_s() {
+                (look.user, look.kernel) = (TICKS * user, TICKS * kernel);
+            }
             look.read = group.bytes_read() as f64;
         }
         look
