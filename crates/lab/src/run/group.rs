@@ -166,14 +166,18 @@ impl Gauges {
         bytes.trim().parse().ok()
     }
 
-    /// Processor time of all that was ever in it, in programs and in the kernel, seconds: to the nanosecond, where the
-    /// sum over many processes loses up to a tick of each.
+    /// Processor time of all that was ever in it, in programs and in the kernel, seconds. How much is exact; how it is
+    /// split follows from what ran when the clock ticked.
     pub(super) fn processor_s(&self) -> Option<(f64, f64)> {
         let seconds = |file: &str| -> Option<f64> {
             let nanoseconds: f64 = read(&self.processor.join(file)).ok()?.trim().parse().ok()?;
             Some(nanoseconds * 1e-9)
         };
-        Some((seconds("cpuacct.usage_user")?, seconds("cpuacct.usage_sys")?))
+        let whole = seconds("cpuacct.usage")?;
+        let (user, kernel) = (seconds("cpuacct.usage_user")?, seconds("cpuacct.usage_sys")?);
+        let ticked = user + kernel;
+        let share = if ticked > 0.0 { user / ticked } else { 0.5 };
+        Some((whole * share, whole * (1.0 - share)))
     }
 
     /// Reads from disks so far.

@@ -2,6 +2,8 @@
 //! connections (document 000, section 3: Table 1 says what, Tables 4 and 5 what came of it). Decides which processes are
 //! the server's, and what memory grows by with each connection.
 //!
+//! Without a control group, processor time is the sum over processes, of which each loses up to a hundredth of a second.
+//!
 //! Times are shares of all processors of the machine, which document 000 had one of. Memory is what the processes and
 //! the kernel hold for them if they are in a control group, else what the processes alone hold; cached files are in neither.
 
@@ -131,14 +133,17 @@ fn summary(looks: &[Look], processors: usize, in_group: bool) -> Value {
     };
     let seconds = (last.at_s - first.at_s).max(1e-9);
     let share = |from: f64, to: f64| 100.0 * (to - from) / TICKS / seconds / processors.max(1) as f64;
+    // Against the most connections so far: a server keeps for a while what it needed once.
+    let mut most = 0.0_f64;
     let points: Vec<(f64, f64)> = looks
         .iter()
-        .map(|look| (look.connections, look.memory / 1024.0))
+        .map(|look| {
+            most = most.max(look.connections);
+            (most, look.memory / 1024.0)
+        })
         .collect();
-    let bounds = points.iter().fold((f64::MAX, f64::MIN), |(low, high), point| {
-        (low.min(point.0), high.max(point.0))
-    });
-    let line = (bounds.1 - bounds.0 >= RANGE_MIN)
+    let least = points.first().map_or(0.0, |point| point.0);
+    let line = (most - least >= RANGE_MIN)
         .then(|| least_squares(&points))
         .flatten();
     json!({
@@ -147,7 +152,7 @@ fn summary(looks: &[Look], processors: usize, in_group: bool) -> Value {
         "idle_pct": share(first.idle, last.idle),
         "pages_read_per_s": (last.read - first.read) / PAGE / seconds,
         "pages_written_per_s": (last.written - first.written) / PAGE / seconds,
-        "connections_max": bounds.1, "processes_max": looks.iter().map(|look| look.processes).max(),
+        "connections_max": most, "processes_max": looks.iter().map(|look| look.processes).max(),
         "memory": if in_group { "processes and kernel" } else { "processes" },
         "memory_max_kib": points.iter().map(|point| point.1).fold(0.0, f64::max),
         "kib_per_connection": line.map(|line| line.slope),
@@ -302,6 +307,16 @@ mod tests {
             let value = line[name].as_f64().expect(name);
             assert!((value - wanted).abs() < 1e-9, "{name}: {value}");
         }
+        // Memory stays when connections go.
+        let later: Vec<Look> = (5..9)
+            .map(|second| Look {
+                connections: 0.0,
+                memory: looks[4].memory,
+                ..look(f64::from(second))
+            })
+            .collect();
+        let line = summary(&[looks.clone(), later].concat(), 2, true);
+        assert!((line["kib_per_connection"].as_f64().expect("KiB") - 30.0).abs() < 1e-9);
         // Where nothing is held open, nothing can be said of what a connection takes.
         assert!(summary(&looks[..1], 2, false)["kib_per_connection"].is_null());
     }
