@@ -540,7 +540,11 @@ impl Bench<'_> {
             match said.code {
                 Some(0) => {}
                 Some(code) if arm.accepts.contains(&code) => {}
-                Some(3) => return Err((Status::Invalid, said.why())),
+                Some(3) => {
+                    let why = said.last_words();
+                    let why = why.strip_prefix("error: ").unwrap_or(&why);
+                    return Err((Status::Invalid, why.to_owned()));
+                }
                 _ => return Err(failed(said.why())),
             }
         }

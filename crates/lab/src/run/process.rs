@@ -25,20 +25,25 @@ pub(super) struct Said {
 }
 
 impl Said {
-    /// Its last words.
+    /// What it was, how it ended and its last words.
     pub(super) fn why(&self) -> String {
         let code = self
             .code
             .map_or("a signal".to_owned(), |code| format!("exit code {code}"));
-        let last: Vec<&str> = self
+        format!("`{}`: {code}: {}", self.command, self.last_words())
+    }
+
+    /// The last that it said went wrong.
+    pub(super) fn last_words(&self) -> String {
+        let mut last: Vec<&str> = self
             .errors
             .lines()
             .rev()
             .filter(|line| !line.trim().is_empty())
             .take(2)
             .collect();
-        let last: Vec<&str> = last.into_iter().rev().collect();
-        format!("`{}`: {code}: {}", self.command, last.join(" "))
+        last.reverse();
+        last.join(" ")
     }
 }
 
