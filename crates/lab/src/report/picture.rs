@@ -124,21 +124,20 @@ pub(super) fn draw(study: &Study, picture: &Picture, title: &str) -> Option<(Str
     Some((page(&[chart.body()]), worlds))
 }
 
-/// One pie of the first world that has any of it, the largest slice first.
+/// One pie of the first world that has any of it; slices by name, so that pies beside each other have the same colors.
 fn pie(study: &Study, picture: &Picture, title: &str) -> Option<(String, Vec<World>)> {
     let (world, groups) = picture
         .worlds
         .iter()
         .map(|&world| (world, groups(study, picture, world)))
         .find(|(_, groups)| !groups.is_empty())?;
-    let mut slices: Vec<(String, f64)> = groups
+    let slices: Vec<(String, f64)> = groups
         .iter()
         .filter_map(|group| {
             let name = group.labels.get(&picture.series)?.replace('_', " ");
             Some((name, group.median()))
         })
         .collect();
-    slices.sort_by(|a, b| b.1.total_cmp(&a.1));
     let pie = Pie {
         title: title.to_owned(),
         slices,
