@@ -93,6 +93,7 @@ pub fn run(
     let folder = settings.out.join("results").join(name);
     fs::create_dir_all(&folder).map_err(|error| format!("cannot make {}: {error}", folder.display()))?;
     process::Scratch::sweep(&settings.out);
+    group::sweep();
     let plans = settings.out.join("plans");
     fs::create_dir_all(&plans).map_err(|error| format!("cannot make {}: {error}", plans.display()))?;
     let copy = plans.join(format!("{name}.toml"));

@@ -37,8 +37,32 @@ pub(super) struct Gauges {
 }
 
 impl Gauges {
+    fn named(name: &str) -> Gauges {
+        Gauges {
+            memory: Path::new(MEMORY).join(name),
+            blkio: Path::new(BLKIO).join(name),
+            processor: Path::new(PROCESSOR).join(name),
+        }
+    }
+
     fn folders(&self) -> [&PathBuf; 3] {
         [&self.memory, &self.blkio, &self.processor]
+    }
+}
+
+/// Ends and removes what studies left that were killed.
+pub(super) fn sweep() {
+    for entry in fs::read_dir(MEMORY).into_iter().flatten().flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let process = name
+            .strip_prefix("weir-study-")
+            .and_then(|rest| rest.split('-').next());
+        if process.is_some_and(|process| !Path::new("/proc").join(process).exists()) {
+            drop(Group {
+                gauges: Gauges::named(&name),
+                kills: 0,
+            });
+        }
     }
 }
 
@@ -55,11 +79,7 @@ impl Group {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let name = format!("weir-study-{}-{number}", std::process::id());
-        let gauges = Gauges {
-            memory: Path::new(MEMORY).join(&name),
-            blkio: Path::new(BLKIO).join(&name),
-            processor: Path::new(PROCESSOR).join(&name),
-        };
+        let gauges = Gauges::named(&name);
         for path in gauges.folders() {
             fs::create_dir(path).map_err(|error| format!("{}: {error}", path.display()))?;
         }
