@@ -6,6 +6,7 @@ use crate::cli::{Failure, Voice};
 use load::site::microscape::TagCase;
 use period::claims::{Evidence, judge};
 use period::page::microscape;
+use period::server::Ending;
 use serde_json::json;
 use std::rc::Rc;
 
@@ -18,8 +19,9 @@ const PAGES: usize = 100;
 /// `Failed` if a claim does not hold, `System` if the report cannot be written.
 pub(super) fn run(flags: &ClaimsFlags, voice: &Voice) -> Result<(), Failure> {
     let page = Rc::new(microscape(TagCase::Lower));
-    let verdicts = judge(&Evidence::gather(&page, flags.runs, PAGES));
-    let text: String = verdicts
+    let evidence = Evidence::gather(&page, flags.runs, PAGES);
+    let verdicts = judge(&evidence);
+    let mut text: String = verdicts
         .iter()
         .map(|one| {
             let word = if one.holds {
@@ -41,6 +43,9 @@ pub(super) fn run(flags: &ClaimsFlags, voice: &Voice) -> Result<(), Failure> {
             }
         })
         .collect();
+    if voice.json {
+        text += &counted(&evidence);
+    }
     print(&text)?;
     match verdicts.iter().filter(|one| !one.holds).count() {
         0 => Ok(()),
@@ -48,4 +53,20 @@ pub(super) fn run(flags: &ClaimsFlags, voice: &Voice) -> Result<(), Failure> {
             "{count} claims do not hold in the simulation"
         ))),
     }
+}
+
+/// What no table shows: what became of answers when a server closed, and seconds with and without Nagle's algorithm.
+fn counted(evidence: &Evidence) -> String {
+    let closings = evidence.closings.iter().map(|one| {
+        let closing = match one.ending {
+            Ending::Full => "full",
+            Ending::Half => "half",
+        };
+        json!({ "event": "closing", "closing": closing, "written": one.written, "received": one.received,
+            "failed": one.failed })
+    });
+    let nagle = ["on", "off"].into_iter().zip(&evidence.nagle).map(|(nagle, figures)| {
+        json!({ "event": "nagle", "nagle": nagle, "seconds": figures.seconds, "packets": figures.packets() })
+    });
+    closings.chain(nagle).map(|line| format!("{line}\n")).collect()
 }

@@ -3,6 +3,7 @@
 use super::print;
 use crate::cli::lab::HeidemannFlags;
 use crate::cli::{Failure, Voice};
+use period::Basis;
 use period::heidemann::{CONFIGS, Row, TIMES, Trace, figure_2, figure_4, table_1};
 use period::pacing::{self, Resumed};
 use serde_json::{Value, json};
@@ -47,7 +48,11 @@ pub(super) fn run(flags: &HeidemannFlags, voice: &Voice) -> Result<(), Failure> 
         text += &figure(trace);
     }
     text += &restarts(&policies, &stacks);
-    text += "What the hosts take, the same in all rows\n";
+    let _ = writeln!(
+        text,
+        "What the hosts take, the same in all rows\n  fitted: {}\n  Figure 2: read off its times",
+        Basis::Fitted.meaning()
+    );
     for (what, value, to) in TIMES {
         let _ = writeln!(text, "  {what}: {:.2} ms ({to})", value.as_secs_f64() * 1e3);
     }

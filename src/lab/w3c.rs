@@ -5,10 +5,10 @@ use crate::cli::lab::{Table, W3cFlags};
 use crate::cli::{Failure, Voice};
 use crate::fetch::simulated;
 use load::site::microscape::TagCase;
-use period::ASSUMPTIONS;
 use period::page::microscape;
 use period::tables::{self, Initial, MANNERS, Modem, RECALLED, RECOVERED, Row};
 use period::visit::{Figures, Network};
+use period::{ASSUMPTIONS, Basis};
 use serde_json::{Value, json};
 use std::fmt::Write;
 use std::rc::Rc;
@@ -120,7 +120,7 @@ fn modem_json(row: &Modem) -> Value {
 fn assumption_json(one: &period::Assumption) -> Value {
     json!({
         "event": "assumption", "document": DOCUMENT, "what": one.what, "value": one.value,
-        "basis": one.basis.name(), "to": one.to,
+        "basis": one.basis.name(), "means": one.basis.meaning(), "to": one.to,
     })
 }
 
@@ -214,6 +214,10 @@ fn modem(rows: &[Modem]) -> String {
 
 fn assumptions() -> String {
     let mut text = "What all rows of Tables 4 to 9 rest on, one set for all\n".to_owned();
+    for basis in Basis::ALL {
+        let _ = writeln!(text, "  {}: {}", basis.name(), basis.meaning());
+    }
+    text.push('\n');
     for one in ASSUMPTIONS {
         let _ = writeln!(
             text,

@@ -151,6 +151,10 @@ fn write(out: &Path, material: &Material<'_>) -> Result<(), Failure> {
     ] {
         run::keep(&out.join(name), &text).map_err(Failure::System)?;
     }
+    for (name, svg) in report::pictures(material) {
+        let path = out.join("pictures").join(name + ".svg");
+        run::keep(&path, &svg).map_err(Failure::System)?;
+    }
     Ok(())
 }
 

@@ -125,6 +125,11 @@ fn a_small_plan_is_run_judged_and_reported() {
     }
     assert!(Path::new(&out).join("plans/small.toml").exists());
     assert!(Path::new(&out).join("report.md").exists());
+    let picture = fs::read_to_string(Path::new(&out).join("pictures/ledger.svg")).expect("a picture");
+    assert!(
+        picture.starts_with("<svg") && picture.contains("not judged"),
+        "{picture}"
+    );
 }
 
 #[test]
@@ -213,6 +218,50 @@ fn the_formulas_of_document_004_are_all_judged() {
     // Its second half is contradicted by the document's own Table 4.
     assert_eq!(verdict(&report, "mo-05").0, "not-reproduced");
     assert_eq!(verdict(&report, "bc-01").1, "its study was not asked for");
+}
+
+/// What `weir lab` prints and what the plans read of it have the same names: every measure of every simulated arm
+/// is there, and the claims about stacks of then are judged by it.
+#[test]
+fn what_the_simulations_print_is_what_the_plans_read() {
+    let folder = TempDir::new().expect("a folder");
+    let out = folder.path().to_str().expect("text");
+    let measures = |report: &Value| -> Vec<String> {
+        let numbers = report["studies"][0]["numbers"].as_array().expect("numbers");
+        let ours = numbers.iter().filter(|one| one["world"] == "simulated");
+        ours.map(|one| one["measure"].as_str().expect("a name").to_owned())
+            .collect()
+    };
+    let output = weir(&["study", "heidemann", "--only", "then", "--out", out]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let first = report(out);
+    for id in ["he-02", "he-03", "he-04", "he-05", "he-06"] {
+        let (word, why) = verdict(&first, id);
+        assert_eq!(word, "simulated-only", "{id}: {why}");
+    }
+    let found = measures(&first);
+    for wanted in ["mean_ms", "sd_ms", "stall_ms", "first_flight", "flight_before"] {
+        assert!(found.iter().any(|name| name == wanted), "{wanted}: {found:?}");
+    }
+    let output = weir(&["study", "w3c", "--only", "then-i,then-m", "--out", out]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let second = report(out);
+    for id in ["w3-04", "w3-07", "w3-08", "w3-09"] {
+        let (word, why) = verdict(&second, id);
+        assert_eq!(word, "simulated-only", "{id}: {why}");
+    }
+    let found = measures(&second);
+    for wanted in [
+        "packets",
+        "seconds",
+        "connections",
+        "packets_client_to_server",
+        "packets_server_to_client",
+        "answers_written",
+        "answers_received",
+    ] {
+        assert!(found.iter().any(|name| name == wanted), "{wanted}: {found:?}");
+    }
 }
 
 #[test]

@@ -13,6 +13,7 @@ macro_rules! files {
 }
 
 const FILES: &[(&str, &str)] = files![
+    "barford_memory.csv",
     "barford_table2.csv",
     "barford_table3.csv",
     "barford_table4.csv",

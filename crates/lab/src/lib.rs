@@ -9,6 +9,7 @@ pub mod document;
 pub mod ledger;
 pub mod observation;
 pub mod plan;
+mod reading;
 pub mod record;
 pub mod report;
 pub mod rule;

@@ -3,6 +3,7 @@
 //! is an error that names the one that was probably meant. Runs nothing.
 
 use crate::observation::{Labels, World, with_each};
+use crate::reading::Expression;
 use crate::rule::Rule;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -135,9 +136,21 @@ pub struct Arm {
     /// (`apache-prefork`, `apache-event`, `nginx`, `lighttpd`). `{url}` is where it is.
     #[serde(default)]
     pub serve: Vec<String>,
-    /// The commands, words for `weir`, one after another; their lines of JSON are the result.
+    /// What the server may use. Its site is forgotten by the page cache before, and read again from within the bounds.
+    #[serde(default)]
+    pub confine: Option<Confine>,
+    /// Whether the server has the first processor for itself, and the commands the others.
+    #[serde(default)]
+    pub apart: bool,
+    /// Whether the server's processes are looked at meanwhile; gives a line with the event `resources`.
+    #[serde(default)]
+    pub watch: bool,
+    /// Words for `weir`: a command that is started before those of `run`, and ended after them.
+    #[serde(default)]
+    pub meanwhile: Vec<String>,
+    /// The commands, words for `weir`, one after another; their lines of JSON are the result. `{pid}` is the server.
     pub run: Vec<Vec<String>>,
-    /// What must be there: `program:NAME`, `namespaces`, `root`, `flag:COMMAND:--FLAG`.
+    /// What must be there: `program:NAME`, `namespaces`, `root`, `groups`, `processors:N`, `flag:COMMAND:--FLAG`.
     #[serde(default)]
     pub needs: Vec<String>,
     /// Exit codes that are no failure besides 0.
@@ -145,6 +158,16 @@ pub struct Arm {
     pub accepts: Vec<i32>,
     /// What is read from the result.
     pub read: Vec<Read>,
+}
+
+/// Bounds of a server, by a control group.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Confine {
+    /// Memory of its processes, of what the kernel keeps for them and of the files that are cached for them: `136MiB`.
+    pub memory: String,
+    /// Reads from the site's disk, each second.
+    pub reads: String,
 }
 
 /// What is read from a line of a result.
@@ -166,7 +189,7 @@ pub struct Read {
     /// The world, if not the arm's.
     #[serde(default)]
     pub world: Option<World>,
-    /// Measures and JSON pointers to their values, which may be multiplied, divided and added: `/a * 1000 / /b + /c`.
+    /// Measures and JSON pointers to their values, with arithmetic: `100 * /a / ( /b + /c )`.
     pub values: BTreeMap<String, String>,
 }
 
@@ -277,6 +300,9 @@ pub struct Picture {
     /// Lines over numbers, or bars over words.
     #[serde(default)]
     pub bars: bool,
+    /// Or one pie, whose slices are the values of `series`.
+    #[serde(default)]
+    pub pie: bool,
     /// Whether it stands on the front page.
     #[serde(default)]
     pub front: bool,
@@ -342,7 +368,21 @@ impl Plan {
             return Err(fault(format!("two arms are called `{}`", twice[0])));
         }
         for arm in &plan.arms {
-            let parts: Vec<&String> = arm.run.iter().flatten().chain(&arm.serve).collect();
+            for text in arm.read.iter().flat_map(|read| read.values.values()) {
+                Expression::parse(text).map_err(|error| fault(format!("arm {}: {error}", arm.name)))?;
+            }
+            if arm.serve.is_empty() && (arm.confine.is_some() || arm.apart || arm.watch) {
+                return Err(fault(format!(
+                    "arm {}: `confine`, `apart` and `watch` are about a server, and it has no `serve`",
+                    arm.name
+                )));
+            }
+            let bounds = arm
+                .confine
+                .iter()
+                .flat_map(|confine| [&confine.memory, &confine.reads]);
+            let commands = arm.run.iter().flatten().chain(&arm.meanwhile);
+            let parts: Vec<&String> = commands.chain(&arm.serve).chain(bounds).collect();
             for name in arm.over.keys().chain(arm.over_by_size.keys()) {
                 let used = parts.iter().any(|word| word.contains(&format!("{{{name}}}")));
                 if !used {

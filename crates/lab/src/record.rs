@@ -3,6 +3,7 @@
 
 use crate::observation::{Labels, Observation, World};
 use crate::plan::{Plan, Read};
+use crate::reading::Expression;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -195,32 +196,19 @@ fn read_row(
         };
         labels.insert(label.clone(), plan.words.get(&text).cloned().unwrap_or(text));
     }
-    for (measure, places) in &read.values {
-        let parts: Option<Vec<f64>> = places.split(" + ").map(|place| part(row, place)).collect();
-        if let Some(parts) = parts {
+    for (measure, text) in &read.values {
+        // A plan with an expression that cannot be read was refused before.
+        let value = Expression::parse(text).ok().and_then(|read| read.value(row));
+        if let Some(value) = value {
             found.push(Observation {
                 world: read.world.unwrap_or(world),
                 measure: measure.clone(),
                 labels: labels.clone(),
-                value: parts.iter().sum(),
+                value,
                 source: name.to_owned(),
             });
         }
     }
-}
-
-/// The number a pointer leads to, multiplied by a number and divided by another pointer's if the plan says so:
-/// `/latency * 1000 / /files`.
-fn part(row: &Value, place: &str) -> Option<f64> {
-    let (place, divisor) = match place.split_once(" / ") {
-        Some((place, pointer)) => (place, row.pointer(pointer.trim())?.as_f64()?),
-        None => (place, 1.0),
-    };
-    let (pointer, factor) = match place.split_once(" * ") {
-        Some((pointer, factor)) => (pointer, factor.trim().parse().ok()?),
-        None => (place, 1.0),
-    };
-    Some(row.pointer(pointer.trim())?.as_f64()? * factor / divisor)
 }
 
 #[cfg(test)]

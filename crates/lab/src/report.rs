@@ -6,7 +6,8 @@ mod markdown;
 mod picture;
 mod table;
 
-use crate::ledger::{Entry, Study, counts};
+use crate::chart::{Bars, page as page_of};
+use crate::ledger::{Entry, Study, Verdict, counts};
 use crate::record::Status;
 use serde_json::{Value, json};
 
@@ -65,6 +66,75 @@ pub fn json(material: &Material<'_>) -> Value {
     json!({ "event": "report", "format": "weir-report", "version": VERSION, "program": material.program,
         "date": material.date, "verdicts": verdicts, "ledger": material.ledger, "studies": studies })
 }
+
+/// Pictures as documents of their own, by name: verdicts by document, and what stands on the front page.
+pub fn pictures(material: &Material<'_>) -> Vec<(String, String)> {
+    let documents: Vec<&str> = material
+        .studies
+        .iter()
+        .map(|study| study.plan.document.as_str())
+        .collect();
+    let series = Verdict::ALL.into_iter().map(|verdict| {
+        let count = |document: &&str| {
+            let of = |entry: &&Entry| entry.document == **document && entry.verdict == verdict;
+            let count = material.ledger.iter().filter(of).count();
+            // None has no bar.
+            if count == 0 { f64::NAN } else { count as f64 }
+        };
+        (
+            verdict.name().to_owned(),
+            documents.iter().map(count).collect::<Vec<f64>>(),
+        )
+    });
+    let verdicts = Bars {
+        title: format!("{} claims of five documents", material.ledger.len()),
+        label: "claims".to_owned(),
+        groups: documents
+            .iter()
+            .map(|document| format!("document {document}"))
+            .collect(),
+        series: series
+            .filter(|(_, counts)| counts.iter().any(|count| !count.is_nan()))
+            .collect(),
+    };
+    let mut all = vec![("ledger".to_owned(), page_of(&[verdicts.body()]))];
+    for study in material.studies {
+        for one in study.plan.pictures.iter().filter(|one| one.front) {
+            if let Some((svg, _)) = picture::draw(study, one, &one.title) {
+                let name = one
+                    .title
+                    .to_lowercase()
+                    .replace(|c: char| !c.is_ascii_alphanumeric(), "-");
+                all.push((format!("{}-{name}", study.name), svg));
+            }
+        }
+    }
+    all
+}
+
+/// What the simulations of a study take for granted, each once: what, its value, and where it comes from.
+fn assumptions(study: &Study) -> Vec<[String; 3]> {
+    let mut all: Vec<[String; 3]> = Vec::new();
+    let lines = study.records.values().flat_map(|record| &record.lines);
+    for line in lines.filter(|line| line["event"] == "assumption") {
+        let word = |name: &str| match &line[name] {
+            Value::String(text) => text.clone(),
+            Value::Number(number) => format!("{number} s"),
+            _ => String::new(),
+        };
+        let basis = [word("basis"), word("to")];
+        let basis: Vec<String> = basis.into_iter().filter(|text| !text.is_empty()).collect();
+        let one = [word("what"), word("value"), basis.join(": ")];
+        if !all.contains(&one) {
+            all.push(one);
+        }
+    }
+    all
+}
+
+/// What the words of [`assumptions`] mean.
+const BASES: &str = "document: it says so; fitted: chosen so that simulated figures meet published ones, which are then no \
+                     evidence for it; assumed: chosen without evidence";
 
 /// Runs by how they ended, and invalid tries that were repeated.
 fn tally(study: &Study) -> String {

@@ -9,22 +9,28 @@
     reason = "the runner spawns programs and keeps their results: processes, files and a clock are what it is for"
 )]
 
+mod group;
 mod machine;
 mod peer;
 mod process;
+mod watch;
 
 use crate::observation::{Labels, World};
 use crate::plan::{Arm, Plan, Run, Size, fill};
 use crate::record::{Head, Record, Status, VERSION};
+use group::Group;
 use machine::Machine;
-use process::Server;
+use process::{Beside, Place, Server};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use watch::Watch;
 
 /// Tries of a run that turns out invalid.
 const TRIES: u32 = 3;
+/// Names that stand for paths.
+const PATHS: [&str; 4] = ["site", "files", "scratch", "weir"];
 /// What a command may need beyond what the plan says, seconds.
 const PATIENCE_S: f64 = 180.0;
 
@@ -87,6 +93,7 @@ pub fn run(
     let folder = settings.out.join("results").join(name);
     fs::create_dir_all(&folder).map_err(|error| format!("cannot make {}: {error}", folder.display()))?;
     process::Scratch::sweep(&settings.out);
+    group::sweep();
     let plans = settings.out.join("plans");
     fs::create_dir_all(&plans).map_err(|error| format!("cannot make {}: {error}", plans.display()))?;
     let copy = plans.join(format!("{name}.toml"));
@@ -215,6 +222,23 @@ fn digest(text: &str) -> String {
     format!("{:016x}", twox_hash::XxHash3_128::oneshot(text.as_bytes()) as u64)
 }
 
+/// Words with what is known filled in.
+fn filled(words: &[String], known: &Labels) -> Vec<String> {
+    words
+        .iter()
+        .flat_map(|word| {
+            let filled = fill(word, known);
+            let name = word.strip_prefix('{').and_then(|word| word.strip_suffix('}'));
+            // A parameter may stand for several words, or for none; a path is one word whatever is in it.
+            if name.is_some_and(|name| !PATHS.contains(&name)) {
+                filled.split_whitespace().map(str::to_owned).collect()
+            } else {
+                vec![filled]
+            }
+        })
+        .collect()
+}
+
 /// Writes files of these lengths; the first is a page that embeds the others.
 fn page(folder: &Path, lengths: &[u64]) -> Result<(), String> {
     fs::create_dir_all(folder).map_err(|error| format!("cannot make {}: {error}", folder.display()))?;
@@ -264,8 +288,17 @@ impl Bench<'_> {
         let seconds = *arm.seconds.at(self.settings.size);
         let seed = self.plan.seed + u64::from(repetition);
         let decides = format!(
-            "{:?}{:?}{:?}{:?}{:?}{seconds}{seed}{}",
-            arm.run, arm.serve, arm.site, arm.files, run.parameters, self.settings.program
+            "{:?}{:?}{:?}{:?}{:?}{:?}{}{}{:?}{seconds}{seed}{}",
+            arm.run,
+            arm.serve,
+            arm.site,
+            arm.files,
+            run.parameters,
+            arm.confine,
+            arm.apart,
+            arm.watch,
+            arm.meanwhile,
+            self.settings.program
         );
         let decides = digest(&decides);
         let path = self.folder.join(format!("{}.{repetition}.jsonl", run.id));
@@ -341,11 +374,17 @@ impl Bench<'_> {
             commands: Vec::new(),
             lines: Vec::new(),
         };
-        if let Some(missing) = arm
+        let of_bounds = ["groups"].into_iter().filter(|_| arm.confine.is_some());
+        let of_processors = ["processors:2", "program:taskset"]
+            .into_iter()
+            .filter(|_| arm.apart);
+        let needs: Vec<String> = arm
             .needs
             .iter()
-            .find_map(|need| self.machine.lacks(&fill(need, &run.parameters)))
-        {
+            .map(|need| fill(need, &run.parameters))
+            .chain(of_bounds.chain(of_processors).map(str::to_owned))
+            .collect();
+        if let Some(missing) = needs.iter().find_map(|need| self.machine.lacks(need)) {
             tried.status = Status::NotRun;
             tried.reason = missing;
             return tried;
@@ -383,39 +422,103 @@ impl Bench<'_> {
             page(&folder, &arm.files).map_err(failed)?;
             known.insert("files".to_owned(), folder.display().to_string());
         }
-        let mut server = None;
-        if !arm.serve.is_empty() {
-            let words: Vec<String> = arm
-                .serve
-                .iter()
-                .map(|word| fill(word, &known))
-                .filter(|word| !word.is_empty())
-                .collect();
-            let root = known.get("site").map(PathBuf::from).unwrap_or_default();
-            let started = Server::start(weir, &words, &root, scratch.path(), self.machine.is_root);
-            let started = started.map_err(failed)?;
-            tried.commands.push(started.command.clone());
-            known.insert("url".to_owned(), started.url());
-            known.insert("port".to_owned(), started.port.to_string());
-            server = Some(started);
+        let apart = |processors: &[u32]| {
+            let list: Vec<String> = processors.iter().map(u32::to_string).collect();
+            let taskset = ["taskset".to_owned(), "-c".to_owned(), list.join(",")];
+            taskset.into_iter().filter(|_| arm.apart)
+        };
+        let (first, others) = self.machine.allowed.split_at(1.min(self.machine.allowed.len()));
+        let (first, others): (Vec<String>, Vec<String>) = (apart(first).collect(), apart(others).collect());
+        if arm.serve.is_empty() {
+            return self.commands(arm, &known, &others, seconds, tried);
         }
+        let root = known.get("site").map(PathBuf::from).unwrap_or_default();
+        // A server that is watched is in a group where one can be made: only there the kernel's memory is counted.
+        let group = match (&arm.confine, arm.watch && self.machine.lacks("groups").is_none()) {
+            (None, false) => None,
+            _ => Some(Group::make().map_err(failed)?),
+        };
+        if let (Some(group), Some(confine)) = (&group, &arm.confine) {
+            group
+                .fill(&root, &fill(&confine.memory, &known))
+                .map_err(failed)?;
+        }
+        let before: Vec<String> = group.iter().flat_map(Group::before).chain(first).collect();
+        let place = Place {
+            weir,
+            root: &root,
+            scratch: scratch.path(),
+            is_root: self.machine.is_root,
+            before: &before,
+        };
+        let words = filled(&arm.serve, &known);
+        let server = Server::start(place, &words).map_err(failed)?;
+        tried.commands.push(server.command.clone());
+        known.insert("url".to_owned(), server.url());
+        known.insert("port".to_owned(), server.port.to_string());
+        known.insert("pid".to_owned(), server.pid().to_string());
+        if let (Some(group), Some(confine)) = (&group, &arm.confine) {
+            group
+                .throttle(&root, &fill(&confine.reads, &known))
+                .map_err(failed)?;
+        }
+        let gauges = group.as_ref().map(Group::gauges);
+        let reads = gauges.map_or(0, group::Gauges::reads);
+        let clock = Instant::now();
+        let watch = arm
+            .watch
+            .then(|| {
+                Watch::start(
+                    server.pid(),
+                    server.port,
+                    self.machine.processors,
+                    gauges.cloned(),
+                )
+            })
+            .transpose()
+            .map_err(failed)?;
+        let ended = self.commands(arm, &known, &others, seconds, tried);
+        tried.lines.extend(watch.map(Watch::end));
+        if let Some(gauges) = gauges {
+            let mut line = gauges.line().map_err(failed)?;
+            line["reads_per_s"] =
+                ((gauges.reads() - reads) as f64 / clock.elapsed().as_secs_f64().max(1e-9)).into();
+            tried.lines.push(line);
+        }
+        // Before the group, which ends whatever is left in it.
+        drop(server);
+        match group.map_or(Ok(0), |group| group.killed()).map_err(failed)? {
+            0 => ended,
+            killed => Err((
+                Status::Invalid,
+                format!("{killed} processes were killed for want of memory"),
+            )),
+        }
+    }
+
+    /// Runs the commands of an arm, and keeps the lines that the plan reads.
+    fn commands(
+        &self,
+        arm: &Arm,
+        known: &Labels,
+        before: &[String],
+        seconds: f64,
+        tried: &mut Tried,
+    ) -> Result<(), (Status, String)> {
+        let failed = |reason: String| (Status::Failed, reason);
+        let weir = &self.settings.weir;
+        let shown = |words: &[String]| [&["weir".to_owned()][..], words].concat();
+        let _beside = if arm.meanwhile.is_empty() {
+            None
+        } else {
+            let words = filled(&arm.meanwhile, known);
+            tried.commands.push(shown(&words));
+            Some(Beside::start(before, weir, &words).map_err(failed)?)
+        };
         for words in &arm.run {
-            let words: Vec<String> = words
-                .iter()
-                .flat_map(|word| {
-                    let filled = fill(word, &known);
-                    // A parameter may stand for several words, or for none.
-                    if word.starts_with('{') && word.ends_with('}') {
-                        filled.split_whitespace().map(str::to_owned).collect()
-                    } else {
-                        vec![filled]
-                    }
-                })
-                .collect();
-            let mut command = vec!["weir".to_owned()];
-            command.extend(words.iter().cloned());
-            tried.commands.push(command);
-            let said = process::run(weir, &words, 4.0 * seconds + PATIENCE_S).map_err(failed)?;
+            let words = filled(words, known);
+            tried.commands.push(shown(&words));
+            let said = process::run(before, weir, &words, 4.0 * seconds + PATIENCE_S).map_err(failed)?;
             let lines: Result<Vec<serde_json::Value>, _> = said
                 .output
                 .lines()
@@ -424,23 +527,28 @@ impl Bench<'_> {
                 .collect();
             let lines = lines
                 .map_err(|error| failed(format!("`weir {}` printed no JSON: {error}", words.join(" "))))?;
-            // Of a long listing only what the plan reads is kept: a trace has a line for each request.
+            // Of a long listing only what the plan reads is kept: a trace has a line for each request. And what a
+            // simulation takes for granted.
             let is_read = |line: &serde_json::Value| {
-                arm.read.iter().any(|read| {
-                    read.event
-                        .as_ref()
-                        .is_none_or(|event| line["event"].as_str() == Some(event))
-                })
+                line["event"] == "assumption"
+                    || arm.read.iter().any(|read| {
+                        read.event
+                            .as_ref()
+                            .is_none_or(|event| line["event"].as_str() == Some(event))
+                    })
             };
             tried.lines.extend(lines.into_iter().filter(is_read));
             match said.code {
                 Some(0) => {}
                 Some(code) if arm.accepts.contains(&code) => {}
-                Some(3) => return Err((Status::Invalid, said.why())),
+                Some(3) => {
+                    let why = said.last_words();
+                    let why = why.strip_prefix("error: ").unwrap_or(&why);
+                    return Err((Status::Invalid, why.to_owned()));
+                }
                 _ => return Err(failed(said.why())),
             }
         }
-        drop(server);
         Ok(())
     }
 
@@ -461,7 +569,7 @@ impl Bench<'_> {
             "--quiet".to_owned(),
         ];
         command.extend(words[1..].iter().cloned());
-        let said = process::run(&self.settings.weir, &command, PATIENCE_S)?;
+        let said = process::run(&[], &self.settings.weir, &command, PATIENCE_S)?;
         if said.code != Some(0) {
             return Err(said.why());
         }

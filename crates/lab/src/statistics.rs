@@ -39,9 +39,61 @@ pub fn interval(values: &[f64], seed: Seed) -> Option<(f64, f64)> {
     Some((at(0.025), at(0.975)))
 }
 
+/// A straight line through points.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Line {
+    /// How much the second coordinate grows with the first.
+    pub slope: f64,
+    /// The second coordinate where the first is zero.
+    pub intercept: f64,
+    /// The share of the second coordinate's variance that it explains.
+    pub determination: f64,
+}
+
+/// The line of least squares; none through fewer than three points, or through points that are all above each other.
+pub fn least_squares(points: &[(f64, f64)]) -> Option<Line> {
+    let count = points.len() as f64;
+    if points.len() < 3 {
+        return None;
+    }
+    let middle = |of: fn(&(f64, f64)) -> f64| points.iter().map(of).sum::<f64>() / count;
+    let (x, y) = (middle(|point| point.0), middle(|point| point.1));
+    let sum = |of: &dyn Fn(f64, f64) -> f64| -> f64 { points.iter().map(|p| of(p.0 - x, p.1 - y)).sum() };
+    let (xx, xy, yy) = (
+        sum(&|dx, _| dx * dx),
+        sum(&|dx, dy| dx * dy),
+        sum(&|_, dy| dy * dy),
+    );
+    if xx == 0.0 {
+        return None;
+    }
+    let slope = xy / xx;
+    Some(Line {
+        slope,
+        intercept: y - slope * x,
+        determination: if yy == 0.0 { 1.0 } else { slope * xy / yy },
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_line_is_found_and_how_much_of_it_is_noise() {
+        let exact: Vec<(f64, f64)> = (0..5).map(|x| (f64::from(x), 3.0 + 2.0 * f64::from(x))).collect();
+        let line = least_squares(&exact).expect("five points");
+        assert_eq!((line.slope, line.intercept, line.determination), (2.0, 3.0, 1.0));
+        // Anscombe's first set (1973): y = 3.00 + 0.500 x, r squared 0.67.
+        let xs = [10.0, 8.0, 13.0, 9.0, 11.0, 14.0, 6.0, 4.0, 12.0, 7.0, 5.0];
+        let ys = [8.04, 6.95, 7.58, 8.81, 8.33, 9.96, 7.24, 4.26, 10.84, 4.82, 5.68];
+        let points: Vec<(f64, f64)> = xs.into_iter().zip(ys).collect();
+        let line = least_squares(&points).expect("eleven points");
+        assert!((line.slope - 0.5001).abs() < 1e-4 && (line.intercept - 3.0001).abs() < 1e-4);
+        assert!((line.determination - 0.6665).abs() < 1e-4);
+        assert_eq!(least_squares(&points[..2]), None);
+        assert_eq!(least_squares(&[(1.0, 1.0), (1.0, 2.0), (1.0, 3.0)]), None);
+    }
 
     #[test]
     fn the_middle_of_odd_even_and_no_values() {

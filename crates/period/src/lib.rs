@@ -27,12 +27,27 @@ pub enum Basis {
 }
 
 impl Basis {
+    /// All, in the order of a legend.
+    pub const ALL: [Basis; 3] = [Basis::Document, Basis::Fitted, Basis::Assumed];
+
     /// One word.
     pub fn name(self) -> &'static str {
         match self {
             Basis::Document => "document",
             Basis::Fitted => "fitted",
             Basis::Assumed => "assumed",
+        }
+    }
+
+    /// What the word means: a legend for wherever it is shown. Comments of this crate write (F) for fitted and (A) for
+    /// assumed.
+    pub fn meaning(self) -> &'static str {
+        match self {
+            Basis::Document => "the document, or what it names, says so",
+            Basis::Fitted => {
+                "chosen so that simulated figures meet published ones, which are then no evidence for it"
+            }
+            Basis::Assumed => "chosen without evidence",
         }
     }
 }

@@ -3,6 +3,7 @@
 //!
 //! Requests are parsed by `http1` and answered with real heads and bodies; only lengths of heads and service times
 //! are fitted ([`crate::ASSUMPTIONS`]). Knows GET, HEAD, If-None-Match, Accept-Encoding: what the robot says.
+//! (F) marks what was fitted to published figures, (A) what is assumed without evidence.
 
 use crate::page::{Entity, Page};
 use http1::field::{Name, Slots};

@@ -1,7 +1,8 @@
 //! One visit of the robot to the page: network, server, manner, first or again; and what a trace at the client saw.
 //!
 //! The client is [`client::fetch::Fetch`] as `weir fetch` drives it over sockets. Its host and the server's are of
-//! 1997 here ([`Hosts::of`]); with [`over`] any hosts and any server can be put in their place.
+//! 1997 here ([`Hosts::of`]); with [`over`] any hosts and any server can be put in their place. (F) marks what was
+//! fitted to published figures.
 
 use crate::page::{Page, URL};
 use crate::server::{self, Kind, Server};

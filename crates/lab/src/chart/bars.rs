@@ -4,6 +4,18 @@ use super::{Axis, BOTTOM, COLORS, Chart, HEIGHT, LEFT, RIGHT, Ruler, Scale, Seri
 use super::{escape, legend, number};
 use std::fmt::Write;
 
+/// Over narrower bars numbers have three digits, or they would run into each other.
+const NARROW: f64 = 36.0;
+
+/// To three digits.
+fn rounded(value: f64) -> f64 {
+    if value == 0.0 {
+        return value;
+    }
+    let unit = 10_f64.powf(value.abs().log10().floor() - 2.0);
+    (value / unit).round() * unit
+}
+
 /// Bars of several series, side by side in each group.
 #[derive(Clone, Debug)]
 pub struct Bars {
@@ -61,7 +73,7 @@ impl Bars {
                     bottom - top,
                     left + width * 0.46,
                     top - 4.0,
-                    number(value)
+                    number(if width < NARROW { rounded(value) } else { value })
                 );
             }
         }
@@ -85,6 +97,19 @@ impl Bars {
 mod tests {
     use super::*;
     use crate::chart::page;
+
+    #[test]
+    fn numbers_over_narrow_bars_have_three_digits() {
+        for (value, wanted) in [
+            (559.6, "560"),
+            (2.379, "2.38"),
+            (0.05, "0.05"),
+            (0.0, "0"),
+            (42.0, "42"),
+        ] {
+            assert_eq!(number(rounded(value)), wanted);
+        }
+    }
 
     #[test]
     fn each_value_has_a_bar_inside_the_frame() {

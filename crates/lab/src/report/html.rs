@@ -3,7 +3,7 @@
 //! every run to its raw result and its plan.
 
 use super::table::{Ours, layout};
-use super::{Material, picture, tally};
+use super::{BASES, Material, assumptions, picture, tally};
 use crate::document::RECALLED;
 use crate::ledger::{Entry, Study, Verdict, counts};
 use crate::observation::World;
@@ -69,13 +69,16 @@ fn machine(material: &Material<'_>) -> String {
 }
 
 fn gallery(html: &mut String, material: &Material<'_>) {
-    let front = material
+    let mut front: Vec<_> = material
         .studies
         .iter()
         .flat_map(|study| study.plan.pictures.iter().map(move |one| (study, one)))
-        .filter(|(_, one)| one.front);
+        .filter(|(_, one)| one.front)
+        .collect();
+    // What can be drawn goes before what waits for a run.
+    front.sort_by_cached_key(|(study, one)| picture::draw(study, one, "").is_none());
     html.push_str("<section class=\"gallery\">\n");
-    for (study, one) in front.take(6) {
+    for (study, one) in front.into_iter().take(6) {
         figure(html, study, one);
     }
     html.push_str("</section>\n");
@@ -88,7 +91,7 @@ fn figure(html: &mut String, study: &Study, one: &crate::plan::Picture) {
     } else {
         format!(" · figure {}", escape(&one.figure))
     };
-    match picture::draw(study, one) {
+    match picture::draw(study, one, "") {
         Some((svg, worlds)) => {
             let worlds: Vec<String> = worlds
                 .iter()
@@ -232,6 +235,7 @@ fn section(html: &mut String, study: &Study) {
     for table in &plan.tables {
         printed(html, study, table);
     }
+    assumed(html, study);
     runs(html, study);
     let _ = writeln!(
         html,
@@ -304,6 +308,26 @@ fn number(html: &mut String, ours: &Ours) {
         escape(&title),
         short(ours.value)
     );
+}
+
+fn assumed(html: &mut String, study: &Study) {
+    let all = assumptions(study);
+    if all.is_empty() {
+        return;
+    }
+    let _ = write!(
+        html,
+        "<details><summary>What the simulations take for granted</summary><p class=\"small\">{}</p><div class=\"wide\"><table><tbody>",
+        escape(BASES)
+    );
+    for row in all {
+        let cells: Vec<String> = row
+            .iter()
+            .map(|cell| format!("<td class=\"l\">{}", escape(cell)))
+            .collect();
+        let _ = writeln!(html, "<tr>{}</tr>", cells.concat());
+    }
+    html.push_str("</tbody></table></div></details>\n");
 }
 
 fn runs(html: &mut String, study: &Study) {

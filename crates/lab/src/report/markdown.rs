@@ -1,7 +1,7 @@
 //! The report as Markdown: the ledger and every table, for those who read text.
 
 use super::table::layout;
-use super::{Material, tally};
+use super::{BASES, Material, assumptions, tally};
 use crate::ledger::counts;
 use crate::observation::World;
 use crate::rule::short;
@@ -89,6 +89,13 @@ pub fn text(material: &Material<'_>) -> String {
             text.push('\n');
             for note in &laid.notes {
                 let _ = writeln!(text, "- {note}");
+            }
+        }
+        let assumed = assumptions(study);
+        if !assumed.is_empty() {
+            let _ = writeln!(text, "\n### What the simulations take for granted\n\n{BASES}\n");
+            for [what, value, basis] in assumed {
+                let _ = writeln!(text, "- {what}: {value} ({basis})");
             }
         }
         text.push_str("\n| run | repetition | ended | seconds | why | result |\n|---|---|---|---|---|---|\n");

@@ -1,7 +1,7 @@
 //! A picture of a plan as SVG, from what was observed. Decides which numbers become which curves; [`crate::chart`]
 //! draws.
 
-use crate::chart::{Axis, Bars, Chart, Series, Stroke, page};
+use crate::chart::{Axis, Bars, Chart, Pie, Series, Stroke, page};
 use crate::document::RECALLED;
 use crate::ledger::Study;
 use crate::observation::{Group, World};
@@ -22,8 +22,11 @@ impl Curve<'_> {
     }
 }
 
-/// The picture, and whose numbers it shows; none if there are none.
-pub(super) fn draw(study: &Study, picture: &Picture) -> Option<(String, Vec<World>)> {
+/// The picture with a title of its own or none, and whose numbers it shows; nothing if there are none.
+pub(super) fn draw(study: &Study, picture: &Picture, title: &str) -> Option<(String, Vec<World>)> {
+    if picture.pie {
+        return pie(study, picture, title);
+    }
     let (curves, worlds) = if picture.series == "world" {
         let curves: Vec<(World, Curve<'_>)> = picture
             .worlds
@@ -85,7 +88,7 @@ pub(super) fn draw(study: &Study, picture: &Picture) -> Option<(String, Vec<Worl
                 .collect()
         };
         let bars = Bars {
-            title: String::new(),
+            title: title.to_owned(),
             label,
             groups: across.clone(),
             series: curves
@@ -102,7 +105,7 @@ pub(super) fn draw(study: &Study, picture: &Picture) -> Option<(String, Vec<Worl
             .collect()
     };
     let chart = Chart {
-        title: String::new(),
+        title: title.to_owned(),
         x: Axis::linear(if picture.x_label.is_empty() {
             &picture.x
         } else {
@@ -119,6 +122,27 @@ pub(super) fn draw(study: &Study, picture: &Picture) -> Option<(String, Vec<Worl
             .collect(),
     };
     Some((page(&[chart.body()]), worlds))
+}
+
+/// One pie of the first world that has any of it; slices by name, so that pies beside each other have the same colors.
+fn pie(study: &Study, picture: &Picture, title: &str) -> Option<(String, Vec<World>)> {
+    let (world, groups) = picture
+        .worlds
+        .iter()
+        .map(|&world| (world, groups(study, picture, world)))
+        .find(|(_, groups)| !groups.is_empty())?;
+    let slices: Vec<(String, f64)> = groups
+        .iter()
+        .filter_map(|group| {
+            let name = group.labels.get(&picture.series)?.replace('_', " ");
+            Some((name, group.median()))
+        })
+        .collect();
+    let pie = Pie {
+        title: title.to_owned(),
+        slices,
+    };
+    Some((page(&[pie.body()]), vec![world]))
 }
 
 /// The measurements of a world that belong to the picture.

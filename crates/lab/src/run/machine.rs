@@ -15,6 +15,10 @@ pub(super) struct Machine {
     pub(super) kernel: String,
     pub(super) processor: String,
     pub(super) is_root: bool,
+    /// All there are.
+    pub(super) processors: usize,
+    /// The numbers of those that may be used.
+    pub(super) allowed: Vec<u32>,
     weir: PathBuf,
     /// Needs that were looked into, and why they are not met.
     known: BTreeMap<String, Option<String>>,
@@ -49,6 +53,11 @@ impl Machine {
             kernel: format!("Linux {}", read("/proc/sys/kernel/osrelease").trim()),
             processor: format!("{count} x {model}"),
             is_root,
+            processors: count,
+            allowed: read("/proc/self/status")
+                .lines()
+                .find_map(|line| line.strip_prefix("Cpus_allowed_list:"))
+                .map_or_else(Vec::new, numbers),
             weir: weir.to_owned(),
             known: BTreeMap::new(),
         }
@@ -68,6 +77,12 @@ impl Machine {
         let parts: Vec<&str> = need.splitn(3, ':').collect();
         match parts.as_slice() {
             ["root"] => (!self.is_root).then(|| "it needs root".to_owned()),
+            ["groups"] => super::group::refusal(),
+            ["processors", count] => {
+                let here = self.allowed.len();
+                let is_enough = count.parse().is_ok_and(|count: usize| here >= count);
+                (!is_enough).then(|| format!("it needs {count} processors, and {here} are here"))
+            }
             ["namespaces"] => self
                 .fails(&["link", "lan", "--", "true"])
                 .then(|| "no link can be made here: `weir lab doctor` says what would allow it".to_owned()),
@@ -141,5 +156,38 @@ impl Machine {
             steal_pct,
             cpu_pressure_pct,
         }
+    }
+}
+
+/// The numbers of a list as the kernel writes it: `0-2,7`.
+fn numbers(list: &str) -> Vec<u32> {
+    let mut all = Vec::new();
+    for part in list.trim().split(',') {
+        let (from, to) = part.split_once('-').unwrap_or((part, part));
+        if let (Ok(from), Ok(to)) = (from.parse::<u32>(), to.parse::<u32>()) {
+            all.extend(from..=to);
+        }
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_of_the_kernel_are_read() {
+        assert_eq!(numbers("\t0-2,7\n"), [0, 1, 2, 7]);
+        assert_eq!(numbers("3"), [3]);
+        assert!(numbers("").is_empty());
+    }
+
+    #[test]
+    fn what_nobody_knows_is_lacking() {
+        let mut machine = Machine::look(Path::new("/bin/true"));
+        assert!(machine.lacks("processors:1").is_none());
+        let why = machine.lacks("processors:100000").expect("too many");
+        assert!(why.starts_with("it needs 100000 processors"), "{why}");
+        assert!(machine.lacks("wings").expect("nothing").contains("`wings`"));
     }
 }

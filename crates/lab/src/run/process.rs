@@ -25,39 +25,77 @@ pub(super) struct Said {
 }
 
 impl Said {
-    /// Its last words.
+    /// What it was, how it ended and its last words.
     pub(super) fn why(&self) -> String {
         let code = self
             .code
             .map_or("a signal".to_owned(), |code| format!("exit code {code}"));
-        let last: Vec<&str> = self
+        format!("`{}`: {code}: {}", self.command, self.last_words())
+    }
+
+    /// The last that it said went wrong.
+    pub(super) fn last_words(&self) -> String {
+        let mut last: Vec<&str> = self
             .errors
             .lines()
             .rev()
             .filter(|line| !line.trim().is_empty())
             .take(2)
             .collect();
-        let last: Vec<&str> = last.into_iter().rev().collect();
-        format!("`{}`: {code}: {}", self.command, last.join(" "))
+        last.reverse();
+        last.join(" ")
     }
 }
 
-/// A command for a program that gets this signal when this one ends, where the machine offers that.
-fn command(program: &Path, signal: &str) -> Command {
-    match peer::program("setpriv") {
-        Some(setpriv) => {
-            let mut command = Command::new(setpriv);
-            command.args(["--pdeathsig", signal, "--"]).arg(program);
-            command
-        }
-        None => Command::new(program),
+/// A command for a program that gets this signal when this one ends, where the machine offers that. What stands
+/// `before` it makes the conditions it runs under, and then becomes it.
+fn command(before: &[String], program: &Path, signal: &str) -> Command {
+    let mut words: Vec<std::ffi::OsString> = Vec::new();
+    if let Some(setpriv) = peer::program("setpriv") {
+        words.push(setpriv.into());
+        words.extend(["--pdeathsig", signal, "--"].map(Into::into));
+    }
+    words.extend(before.iter().map(Into::into));
+    words.push(program.into());
+    let mut command = Command::new(&words[0]);
+    command.args(&words[1..]);
+    command
+}
+
+/// A program that runs beside others, and is ended when dropped.
+pub(super) struct Beside(Child);
+
+impl Beside {
+    /// Starts it; what it says is lost.
+    pub(super) fn start(before: &[String], program: &Path, words: &[String]) -> Result<Beside, String> {
+        command(before, program, "KILL")
+            .args(words)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .map(Beside)
+            .map_err(|error| format!("cannot start {}: {error}", program.display()))
+    }
+}
+
+impl Drop for Beside {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
     }
 }
 
 /// Runs a program to its end, or ends it after so many seconds.
-pub(super) fn run(program: &Path, words: &[String], seconds_max: f64) -> Result<Said, String> {
+pub(super) fn run(
+    before: &[String],
+    program: &Path,
+    words: &[String],
+    seconds_max: f64,
+) -> Result<Said, String> {
     let shown = format!("weir {}", words.join(" "));
-    let mut child = command(program, "KILL")
+    let mut child = command(before, program, "KILL")
         .args(words)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
@@ -110,21 +148,28 @@ pub(super) struct Server {
     pub(super) command: Vec<String>,
 }
 
+/// Where and how a server is started.
+#[derive(Clone, Copy)]
+pub(super) struct Place<'p> {
+    pub(super) weir: &'p Path,
+    /// What it serves.
+    pub(super) root: &'p Path,
+    /// For what it writes.
+    pub(super) scratch: &'p Path,
+    pub(super) is_root: bool,
+    /// See [`command`].
+    pub(super) before: &'p [String],
+}
+
 impl Server {
     /// Starts `weir` with these words, or a program of this machine, and waits until it answers.
-    pub(super) fn start(
-        weir: &Path,
-        words: &[String],
-        root: &Path,
-        scratch: &Path,
-        is_root: bool,
-    ) -> Result<Server, String> {
+    pub(super) fn start(place: Place<'_>, words: &[String]) -> Result<Server, String> {
         if peer::is_known(&words[0]) {
-            return Server::peer(weir, &words[0], root, scratch, is_root);
+            return Server::peer(place, &words[0]);
         }
         let mut full = words.to_vec();
         full.extend(["--listen", "127.0.0.1:0", "--json"].map(str::to_owned));
-        let mut child = command(weir, "KILL")
+        let mut child = command(place.before, place.weir, "KILL")
             .args(&full)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
@@ -166,12 +211,12 @@ impl Server {
         Ok(server)
     }
 
-    fn peer(weir: &Path, name: &str, root: &Path, scratch: &Path, is_root: bool) -> Result<Server, String> {
+    fn peer(place: Place<'_>, name: &str) -> Result<Server, String> {
         let port = peer::free_port()?;
-        let peer = peer::prepare(name, port, root, scratch, is_root)?;
+        let peer = peer::prepare(name, port, place.root, place.scratch, place.is_root)?;
         // Apache passes its signals on to its whole process group, which must not be ours; and only a signal that it
         // can heed lets it end its children.
-        let child = command(&peer.program, "TERM")
+        let child = command(place.before, &peer.program, "TERM")
             .process_group(0)
             .args(&peer.words)
             .stdin(Stdio::null())
@@ -196,7 +241,7 @@ impl Server {
         ]
         .map(str::to_owned);
         for _ in 0..50 {
-            let answers = run(weir, &ask, 10.0).is_ok_and(|said| {
+            let answers = run(&[], place.weir, &ask, 10.0).is_ok_and(|said| {
                 let line = said.output.lines().next().unwrap_or_default();
                 let fetched: serde_json::Value = serde_json::from_str(line).unwrap_or_default();
                 // Whatever it answers: a site need not have a page at its root.
@@ -207,11 +252,16 @@ impl Server {
             }
             std::thread::park_timeout(Duration::from_millis(100));
         }
-        let log = fs::read_to_string(scratch.join("error.log")).unwrap_or_default();
+        let log = fs::read_to_string(place.scratch.join("error.log")).unwrap_or_default();
         Err(format!(
             "{name} does not answer: {}",
             log.lines().last().unwrap_or("it says nothing")
         ))
+    }
+
+    /// Its process, or the first of them.
+    pub(super) fn pid(&self) -> u32 {
+        self.child.id()
     }
 
     pub(super) fn url(&self) -> String {

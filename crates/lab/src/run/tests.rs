@@ -114,3 +114,73 @@ fn a_program_that_fails_says_why() {
     let reason = &results["results/s/a-x=1.0.jsonl"].head.reason;
     assert_eq!(reason, "`weir say 1 1`: exit code 4: nonsense");
 }
+
+const SERVED: &str = r#"
+document = "000"
+title = "t"
+question = "q"
+prediction = "p"
+[[arm]]
+name = "a"
+world = "measured"
+repetitions = { quick = 1, full = 1, paper = 1 }
+seconds = { quick = 0.1, full = 1, paper = 1 }
+serve = ["serve", "it"]
+watch = true
+apart = true
+meanwhile = ["beside", "{port}"]
+run = [["say", "{pid}"]]
+read = [{ event = "said", values = { v = "/v" } }, { event = "resources", values = { looks = "/looks" } }]
+"#;
+
+/// Serves nobody, says where it is, and may be asked which processors it may use.
+const SERVER: &str = r#"
+here=$(sed -n 's/^Cpus_allowed_list:[[:space:]]*//p' /proc/self/status)
+echo "$1 on $here" >> "${0%/*}/places"
+case $1 in
+serve) echo '{"listeners":[{"address":"127.0.0.1:7"}]}'; exec sleep 1000 ;;
+beside) echo $$ > "${0%/*}/beside"; exec sleep 1000 ;;
+say) until test -s "${0%/*}/beside"; do sleep 0.01; done
+  echo "{\"event\":\"said\",\"v\":$(test -d /proc/$2 && echo 1 || echo 0)}" ;;
+esac"#;
+
+#[test]
+fn a_server_is_watched_apart_from_what_runs_meanwhile() {
+    let (folder, settings) = lab(SERVER);
+    let plan = Plan::parse("p", SERVED).expect("a plan");
+    let tally = run("s", SERVED, &plan, &settings, &mut |_| {}).expect("a run");
+    let results = results(&settings.out, "s", &plan).expect("results");
+    let record = &results["results/s/a.0.jsonl"];
+    if tally.not_run == 1 {
+        // One processor, or no taskset.
+        assert!(!record.head.reason.is_empty());
+        return;
+    }
+    assert_eq!(tally.done, 1, "{}", record.head.reason);
+    let found = record.observations(&plan, "f");
+    let value = |name: &str| found.iter().find(|one| one.measure == name).map(|one| one.value);
+    assert_eq!(value("v"), Some(1.0), "{{pid}} is the server");
+    assert!(value("looks").is_some_and(|looks| looks >= 1.0), "{found:?}");
+    assert_eq!(record.head.commands[1], ["weir", "beside", "7"]);
+    let read = |name: &str| fs::read_to_string(folder.path().join(name)).unwrap_or_default();
+    let places = read("places");
+    let on = |command: &str| {
+        let mut lines = places.lines().filter_map(|line| line.split_once(" on "));
+        lines.find(|(name, _)| *name == command).expect(command).1
+    };
+    assert!(on("serve") != on("say") && on("say") == on("beside"), "{places}");
+    // What ran meanwhile has ended with the arm.
+    let beside = read("beside");
+    let comm = fs::read_to_string(format!("/proc/{}/comm", beside.trim())).unwrap_or_default();
+    assert!(comm.trim() != "sleep", "{comm}");
+}
+
+#[test]
+fn what_is_about_a_server_needs_one() {
+    let text = SERVED.replace("serve = [\"serve\", \"it\"]\n", "");
+    let error = Plan::parse("p", &text).expect_err("no server").to_string();
+    assert!(error.contains("arm a: `confine`, `apart` and `watch`"), "{error}");
+    let text = SERVED.replace("\"/v\"", "\"/v +\"");
+    let error = Plan::parse("p", &text).expect_err("an expression").to_string();
+    assert!(error.contains("arm a: `/v +`: `the end`"), "{error}");
+}
