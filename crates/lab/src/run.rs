@@ -6,6 +6,7 @@
 
 #![allow(
     clippy::disallowed_methods,
+    clippy::disallowed_types,
     reason = "the runner spawns programs and keeps their results: processes, files and a clock are what it is for"
 )]
 

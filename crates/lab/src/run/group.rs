@@ -202,15 +202,15 @@ impl Gauges {
 
     /// Reads from disks so far.
     pub(super) fn reads(&self) -> u64 {
-        self.from_disks("blkio.throttle.io_serviced")
+        self.of_all_disks("blkio.throttle.io_serviced")
     }
 
     /// Bytes read from disks so far.
     pub(super) fn bytes_read(&self) -> u64 {
-        self.from_disks("blkio.throttle.io_service_bytes")
+        self.of_all_disks("blkio.throttle.io_service_bytes")
     }
 
-    fn from_disks(&self, file: &str) -> u64 {
+    fn of_all_disks(&self, file: &str) -> u64 {
         let text = read(&self.blkio.join(file)).unwrap_or_default();
         text.lines()
             .filter_map(|line| line.split_once(" Read ")?.1.trim().parse::<u64>().ok())
