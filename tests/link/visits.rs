@@ -105,7 +105,8 @@ fn check(table: &str, what: &str) {
             connections == if row[0] == "http10" { 43.0 } else { 1.0 },
             "{what}: {row:?}"
         );
-        assert!(requests == 43.0 && packets > 40.0, "{what}: {row:?}");
+        // Pipelined revalidation took 26 in document 003; nothing takes less than a packet each way and a handshake.
+        assert!(requests == 43.0 && packets > 10.0, "{what}: {row:?}");
     }
 }
 

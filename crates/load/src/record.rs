@@ -293,6 +293,8 @@ mod tests {
     }
 
     proptest::proptest! {
+        #![proptest_config(proptest::prelude::ProptestConfig::with_cases(64))]
+
         /// However the parts are grouped, ordered and written, the sum is the same.
         #[test]
         fn sums_do_not_depend_on_the_order(
