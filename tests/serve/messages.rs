@@ -22,6 +22,22 @@ const REFUSED: &[(&str, &str, u16)] = &[
         "GET /a.txt http/1.1\r\nHost: x\r\n\r\n",
         400,
     ),
+    ("a space and no version", "GET /a.txt \r\n", 400),
+    (
+        "a method of 33 letters",
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZABCDEFG /a.txt HTTP/1.1\r\nHost: x\r\n\r\n",
+        501,
+    ),
+    (
+        "a length beyond counting",
+        "POST /a.txt HTTP/1.1\r\nHost: x\r\nContent-Length: 9223372036854775808\r\n\r\n",
+        413,
+    ),
+    (
+        "a chunk beyond counting",
+        "POST /a.txt HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nFFFFFFFFFFFFFFFF\r\nabc",
+        413,
+    ),
     ("two spaces", "GET  /a.txt HTTP/1.1\r\nHost: x\r\n\r\n", 400),
     (
         "a space in the target",
@@ -37,6 +53,11 @@ const REFUSED: &[(&str, &str, u16)] = &[
     (
         "two hosts",
         "GET /a.txt HTTP/1.1\r\nHost: x\r\nHost: y\r\n\r\n",
+        400,
+    ),
+    (
+        "no IPv6 address",
+        "GET /a.txt HTTP/1.1\r\nHost: [::g]\r\n\r\n",
         400,
     ),
     ("a bad host", "GET /a.txt HTTP/1.1\r\nHost: a b\r\n\r\n", 400),

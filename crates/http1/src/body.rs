@@ -164,6 +164,16 @@ impl Decoder {
         }
     }
 
+    /// Content that was announced and has not come: of the whole body, or of the chunk under way once
+    /// the line with its size is complete.
+    #[inline]
+    pub(crate) fn announced(&self) -> u64 {
+        match *self {
+            Decoder::Length { left } | Decoder::Chunked(Chunk::Data { left, .. }) => left,
+            Decoder::Chunked(_) | Decoder::UntilClose => 0,
+        }
+    }
+
     /// Whether the connection may end here without cutting the body short.
     #[inline]
     pub(crate) fn may_end(&self) -> bool {

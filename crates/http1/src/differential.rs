@@ -24,7 +24,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
 /// Faults of ours that hyper lets pass, and why we do not.
-const STRICTER: [(Fault, &str); 12] = [
+const STRICTER: [(Fault, &str); 13] = [
     (
         Fault::BareLf,
         "hyper's tokeniser takes LF for CRLF (RFC 9112 section 2.2 allows it); proxies differ",
@@ -33,6 +33,7 @@ const STRICTER: [(Fault, &str); 12] = [
         Fault::RequestLine,
         "hyper skips any number of empty lines; we take four",
     ),
+    (Fault::MethodTooLong, "hyper takes methods of any length"),
     (
         Fault::HostMissing,
         "hyper leaves Host to its user; RFC 9112 section 3.2 asks for 400",

@@ -19,6 +19,8 @@ pub enum Fault {
     Http2,
     /// The request line is not `method SP target SP version CRLF` (RFC 9112 section 3).
     RequestLine,
+    /// The method is longer than any there is (RFC 9112 section 3).
+    MethodTooLong,
     /// The version is neither `HTTP/1.0` nor `HTTP/1.x`.
     Version,
     /// The request target has no valid form for its method (RFC 9112 section 3.2), or a bad
@@ -45,8 +47,10 @@ pub enum Fault {
     HostRepeated,
     /// `Host` is not `uri-host [":" port]`.
     HostInvalid,
-    /// `Content-Length` is not a decimal number below 2^63.
+    /// `Content-Length` is not a decimal number.
     ContentLength,
+    /// `Content-Length` is a decimal number of 2^63 or more (RFC 9110 section 8.6: such must be expected).
+    ContentLengthTooLarge,
     /// Two `Content-Length` values differ.
     ContentLengthDiffers,
     /// Both `Content-Length` and `Transfer-Encoding` (RFC 9112 section 6.3, item 3).
@@ -101,7 +105,7 @@ const fn row(fault: Fault, status: u16, survives: bool, text: &'static str) -> R
 
 /// The one table. A fault that leaves doubt about where the next message begins never survives.
 /// Faults only a server can commit carry 502, what a gateway would answer its own client.
-const TABLE: [Row; 33] = {
+const TABLE: [Row; 35] = {
     use Fault::*;
     [
         row(NotHttp, 400, false, "the bytes received are not HTTP"),
@@ -118,6 +122,12 @@ const TABLE: [Row; 33] = {
             "HTTP/2 with prior knowledge was sent to a port that speaks HTTP/1.1",
         ),
         row(RequestLine, 400, false, "the request line is malformed"),
+        row(
+            MethodTooLong,
+            501,
+            false,
+            "the method is longer than any there is",
+        ),
         row(Version, 505, false, "the HTTP version is not supported"),
         row(Target, 400, false, "the request target is malformed"),
         row(TargetTooLong, 414, false, "the request target is too long"),
@@ -146,6 +156,12 @@ const TABLE: [Row; 33] = {
         row(HostRepeated, 400, false, "the Host field is repeated"),
         row(HostInvalid, 400, false, "the Host field is malformed"),
         row(ContentLength, 400, false, "the Content-Length field is malformed"),
+        row(
+            ContentLengthTooLarge,
+            413,
+            false,
+            "the content is said to be longer than any that is taken",
+        ),
         row(
             ContentLengthDiffers,
             400,

@@ -110,7 +110,11 @@ fn transfer_coding(fields: &Fields<'_, '_>) -> Result<Framing, Fault> {
 pub(crate) fn content_length(fields: &Fields<'_, '_>) -> Result<Option<u64>, Fault> {
     let mut agreed = None;
     for value in fields.values(Name::ContentLength) {
-        let length = decimal(value).ok_or(Fault::ContentLength)?;
+        let is_number = !value.is_empty() && value.iter().all(u8::is_ascii_digit);
+        let length = decimal(value).ok_or(match is_number {
+            true => Fault::ContentLengthTooLarge,
+            false => Fault::ContentLength,
+        })?;
         if agreed.is_some_and(|agreed| agreed != length) {
             return Err(Fault::ContentLengthDiffers);
         }

@@ -6,7 +6,7 @@
 //! input was cut. It refuses to know what a line means, but for the start line's target length.
 
 use crate::error::Fault;
-use crate::field::MAX_FIELDS;
+use crate::field::{MAX_FIELDS, is_token_byte};
 use crate::limits::Limits;
 
 /// The longest method name; the registered ones have at most 17 bytes.
@@ -87,6 +87,9 @@ impl Scan {
             if self.lines == 1 && section == Section::Request && is_simple(&window[..end]) {
                 return Ok(Found::Simple(at));
             }
+            if self.lines == 1 && section == Section::Request && !ends_in_version(&window[..end]) {
+                return Err(Fault::RequestLine);
+            }
             let start_lines = u16::from(section != Section::Trailer);
             if self.lines > limits.fields_max.min(MAX_FIELDS as u16) + start_lines {
                 return Err(Fault::TooManyFields);
@@ -120,10 +123,11 @@ impl Scan {
 /// The bounds on a request line, whole or not: method and target.
 fn check_request_line(line: &[u8], limits: &Limits) -> Result<(), Fault> {
     let Some(space) = memchr::memchr(b' ', &line[..line.len().min(METHOD_BYTES_MAX + 1)]) else {
-        return if line.len() > METHOD_BYTES_MAX {
-            Err(Fault::RequestLine)
-        } else {
-            Ok(())
+        let method = &line[..line.len().min(METHOD_BYTES_MAX + 1)];
+        return match () {
+            () if line.len() <= METHOD_BYTES_MAX => Ok(()),
+            () if method.iter().all(|&b| is_token_byte(b)) => Err(Fault::MethodTooLong),
+            () => Err(Fault::RequestLine),
         };
     };
     let target = &line[space + 1..];
@@ -137,4 +141,14 @@ fn check_request_line(line: &[u8], limits: &Limits) -> Result<(), Fault> {
 /// Whether a whole request line has two parts only: `method SP target`, the form of HTTP/0.9.
 fn is_simple(line: &[u8]) -> bool {
     memchr::memchr_iter(b' ', line).count() == 1
+}
+
+/// Whether a whole request line ends in something that looks like a version. One that does not is no
+/// request whatever follows, so nothing is waited for.
+fn ends_in_version(line: &[u8]) -> bool {
+    let version = line.rsplit(|&b| b == b' ').next().unwrap_or_default();
+    matches!(
+        version,
+        [b'H', b'T', b'T', b'P', b'/', b'0'..=b'9', b'.', b'0'..=b'9']
+    )
 }

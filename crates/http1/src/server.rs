@@ -232,6 +232,17 @@ impl Connection {
         fault
     }
 
+    /// Content of the body under way that was announced and has not come, as far as that is known: with
+    /// chunks, the rest of the present one. Known before any of it comes, so that what is too large can be
+    /// refused before it is waited for.
+    #[inline]
+    pub fn announced(&self) -> u64 {
+        match &self.receiving {
+            Side::Body(decoder) => decoder.announced(),
+            Side::Idle(_) | Side::Done | Side::Closed | Side::Failed => 0,
+        }
+    }
+
     /// The caller wrote a 100 response; the client will send its body.
     pub fn continued(&mut self) {
         self.awaits_continue = false;

@@ -150,8 +150,8 @@ pub fn is_authority(text: &[u8]) -> bool {
     true
 }
 
-/// `address "]" [":" port]`: an IPv6 address, perhaps with a zone or of a future version, is taken
-/// by its alphabet alone; nothing is connected to by this text.
+/// `address "]" [":" port]`: an IPv6 address, perhaps with a zone (RFC 6874), or one of a future version,
+/// which is taken by its alphabet alone: nothing is connected to by this text.
 #[cold]
 fn is_bracketed(literal: &[u8]) -> bool {
     let Some(end) = memchr::memchr(b']', literal) else {
@@ -159,11 +159,31 @@ fn is_bracketed(literal: &[u8]) -> bool {
     };
     let address = &literal[..end];
     let port = &literal[end + 1..];
-    !address.is_empty()
-        && address
-            .iter()
-            .all(|&b| matches!(b, b':' | b'%') || is_plain_host_byte(b))
-        && (port.is_empty() || port.strip_prefix(b":").is_some_and(is_port))
+    let is_sound = match address {
+        [b'v' | b'V', future @ ..] => is_future(future),
+        _ => {
+            let (number, zone) = match memchr::memchr(b'%', address) {
+                None => (address, None),
+                Some(at) => (&address[..at], Some(&address[at + 1..])),
+            };
+            core::str::from_utf8(number).is_ok_and(|text| text.parse::<core::net::Ipv6Addr>().is_ok())
+                && zone.is_none_or(|zone| {
+                    !zone.is_empty() && zone.iter().all(|&b| b == b'%' || is_plain_host_byte(b))
+                })
+        }
+    };
+    is_sound && (port.is_empty() || port.strip_prefix(b":").is_some_and(is_port))
+}
+
+/// What follows the `v` of an address of a future version (RFC 3986 section 3.2.2).
+fn is_future(text: &[u8]) -> bool {
+    memchr::memchr(b'.', text).is_some_and(|dot| {
+        let (version, address) = (&text[..dot], &text[dot + 1..]);
+        !version.is_empty()
+            && version.iter().all(u8::is_ascii_hexdigit)
+            && !address.is_empty()
+            && address.iter().all(|&b| b == b':' || is_plain_host_byte(b))
+    })
 }
 
 fn is_port(digits: &[u8]) -> bool {
@@ -312,13 +332,38 @@ mod tests {
             "%41",
             "[::1]",
             "[fe80::1%25eth0]:80",
+            "[::ffff:192.0.2.1]:",
+            "[v1.a:b]",
             "h;x=1",
         ] {
             assert!(is_authority(good.as_bytes()), "{good}");
         }
         for bad in [
-            "h:65536", "h:x", "h:1:2", "a b", "a/b", "a?b", "a#b", "a@b", "%4", "%g0", "[]", "[::1",
-            "[::1]x", "[::1]:x", "\u{e9}",
+            "h:65536",
+            "h:x",
+            "h:1:2",
+            "a b",
+            "a/b",
+            "a?b",
+            "a#b",
+            "a@b",
+            "%4",
+            "%g0",
+            "[]",
+            "[::1",
+            "[::1]x",
+            "[::1]:x",
+            "\u{e9}",
+            "[::g]",
+            "[:::]",
+            "[1::2::3]",
+            "[1:2:3:4:5:6:7]",
+            "[127.0.0.1]",
+            "[a]",
+            "[::1%]",
+            "[v.a]",
+            "[v1.]",
+            "[vg.a]",
         ] {
             assert!(!is_authority(bad.as_bytes()), "{bad}");
         }

@@ -10,6 +10,10 @@
 //! waits. What is queued is written when the [`LogFile`] is closed or dropped; whoever wants to know
 //! when that is done asks, and gives up ([`LogFile::abandon`]) where nobody reads the other end of a
 //! pipe.
+//!
+//! A disk that is full may take part of a line. What is written next, once it can be, begins a line of
+//! its own, and then it is said how many lines were lost. What another process writes to the same file
+//! in between cannot know of the torn line.
 
 use measure::Bytes;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -67,6 +71,15 @@ struct Queue {
     spare: Vec<Vec<u8>>,
     reopen: bool,
     closed: bool,
+}
+
+/// What failures have done to the log.
+#[derive(Debug, Default)]
+struct Damage {
+    /// It ends within a line.
+    torn: bool,
+    /// Lines of which no or not all bytes were written, since it was last said how many.
+    lost: u64,
 }
 
 #[derive(Debug)]
@@ -178,29 +191,25 @@ impl Shared {
 
     fn run(&self, sink: &mut Sink) {
         let mut queue = self.queue();
-        let mut complained = false;
+        let mut damage = Damage::default();
         loop {
             if self.abandoned.load(Ordering::Relaxed) {
                 return;
             } else if let Some(mut buffer) = queue.buffers.pop_front() {
                 drop(queue);
-                if let Err(error) = sink.write(&buffer, &self.abandoned)
-                    && !std::mem::replace(&mut complained, true)
-                {
-                    tracing::error!(
-                        "writing the log to {} failed: {error}; lines are lost",
-                        self.name()
-                    );
-                }
+                let len = buffer.len();
+                self.pass_on(&mut buffer, &mut damage, |bytes| {
+                    sink.write(bytes, &self.abandoned)
+                });
                 queue = self.queue();
-                queue.bytes -= buffer.len();
+                queue.bytes -= len;
                 if queue.spare.len() < SPARE_MAX {
                     buffer.clear();
                     queue.spare.push(buffer);
                 }
             } else if std::mem::take(&mut queue.reopen) {
                 drop(queue);
-                complained = false;
+                let before = identity(sink);
                 *sink = open(&self.target).unwrap_or_else(|error| {
                     tracing::error!(
                         "opening {} again failed: {error}; let user {} write it, or create it for that user, \
@@ -210,11 +219,49 @@ impl Shared {
                     );
                     Sink::Stderr(std::io::stderr())
                 });
+                damage.torn &= identity(sink) == before;
                 queue = self.queue();
             } else if queue.closed {
+                if damage.lost > 0 {
+                    tracing::error!("{} took no more log lines; lost: {}", self.name(), damage.lost);
+                }
                 return;
             } else {
                 queue = self.changed.wait(queue).unwrap_or_else(PoisonError::into_inner);
+            }
+        }
+    }
+
+    /// Writes a buffer, behind the end of the line that a failure has torn.
+    fn pass_on(
+        &self,
+        buffer: &mut Vec<u8>,
+        damage: &mut Damage,
+        write: impl FnOnce(&[u8]) -> (usize, std::io::Result<()>),
+    ) {
+        let mended = usize::from(damage.torn);
+        if damage.torn {
+            buffer.insert(0, b'\n');
+        }
+        let (written, outcome) = write(buffer);
+        if let Some(last) = written.checked_sub(1) {
+            damage.torn = buffer[last] != b'\n';
+        }
+        match outcome {
+            Ok(()) if damage.lost > 0 && written == buffer.len() => {
+                let lost = std::mem::take(&mut damage.lost);
+                tracing::warn!("{} takes log lines again; lost: {lost}", self.name());
+            }
+            Ok(()) => {}
+            Err(error) => {
+                if damage.lost == 0 {
+                    tracing::error!(
+                        "writing the log to {} failed: {error}; lines are lost",
+                        self.name()
+                    );
+                }
+                let rest = &buffer[written.max(mended)..];
+                damage.lost += rest.iter().filter(|byte| **byte == b'\n').count() as u64;
             }
         }
     }
@@ -225,6 +272,12 @@ impl Shared {
             Target::Stdout => Path::new("standard output").display(),
         }
     }
+}
+
+/// Which file it is; none if that cannot be told.
+fn identity(sink: &Sink) -> Option<(u64, u64)> {
+    let stat = rustix::fs::fstat(sink).ok()?;
+    Some((stat.st_dev, stat.st_ino))
 }
 
 fn open(target: &Target) -> std::io::Result<Sink> {
@@ -246,8 +299,20 @@ fn open(target: &Target) -> std::io::Result<Sink> {
 }
 
 impl Sink {
-    /// Writes all, waiting for whoever reads the other end until that is given up.
-    fn write(&mut self, bytes: &[u8], abandoned: &AtomicBool) -> std::io::Result<()> {
+    /// Writes all, waiting for whoever reads the other end until that is given up. How many bytes were
+    /// written, and what went wrong.
+    fn write(&mut self, bytes: &[u8], abandoned: &AtomicBool) -> (usize, std::io::Result<()>) {
+        let mut written = 0;
+        let outcome = self.write_counting(bytes, abandoned, &mut written);
+        (written, outcome)
+    }
+
+    fn write_counting(
+        &mut self,
+        bytes: &[u8],
+        abandoned: &AtomicBool,
+        total: &mut usize,
+    ) -> std::io::Result<()> {
         let may_wait = match self {
             Sink::File(file) => !file.metadata()?.file_type().is_file(),
             Sink::Stdout(_) | Sink::Stderr(_) => true,
@@ -264,7 +329,10 @@ impl Sink {
                 match ready {
                     Ok(0) | Err(rustix::io::Errno::INTR) => {}
                     Ok(_) => match self.write_some(piece) {
-                        Ok(written) => piece = &piece[written..],
+                        Ok(written) => {
+                            *total += written;
+                            piece = &piece[written..];
+                        }
                         Err(error) if error.kind() == ErrorKind::WouldBlock => {}
                         Err(error) => return Err(error),
                     },
@@ -337,6 +405,38 @@ mod tests {
         finish(&log);
         let wanted: String = (0..1000).map(|line| format!("{line}\n")).collect();
         assert_eq!(std::fs::read_to_string(path).unwrap(), wanted);
+    }
+
+    /// A disk that takes `room` bytes and then is full.
+    #[test]
+    fn a_torn_line_is_ended_before_the_next_begins_and_lost_lines_are_counted() {
+        let shared = Shared {
+            target: Target::File("log".into()),
+            queued_max: 0,
+            queue: Mutex::default(),
+            changed: Condvar::new(),
+            abandoned: AtomicBool::new(false),
+        };
+        let (mut disk, mut damage) = (Vec::new(), Damage::default());
+        let mut write = |lines: &str, room: usize| {
+            shared.pass_on(&mut lines.into(), &mut damage, |bytes| {
+                let written = bytes.len().min(room);
+                disk.extend_from_slice(&bytes[..written]);
+                match written == bytes.len() {
+                    true => (written, Ok(())),
+                    false => (written, Err(ErrorKind::StorageFull.into())),
+                }
+            });
+            (damage.torn, damage.lost)
+        };
+        assert_eq!(write("one\ntwo\nthree\n", 6), (true, 2));
+        assert_eq!(write("four\n", 0), (true, 3), "full still");
+        assert_eq!(write("five\n", 1), (false, 4), "room for the line end alone");
+        assert_eq!(write("six\nseven\n", 4), (false, 5), "cut between lines");
+        assert_eq!(write("eight\n", 2), (true, 6));
+        assert_eq!(write("nine\n", 99), (false, 0), "told");
+        assert_eq!(write("ten\n", 99), (false, 0));
+        assert_eq!(disk, b"one\ntw\nsix\nei\nnine\nten\n");
     }
 
     #[test]

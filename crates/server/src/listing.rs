@@ -85,7 +85,7 @@ fn row(page: &mut String, item: &Item) {
         format_args!(
             "<tr><td><a href=\"{}\">{}{slash}</a></td><td class=\"n\">{size}</td>\
              <td class=\"d\"><time datetime=\"{modified}\">{} {}</time></td></tr>\n",
-            href(item),
+            escaped(href(item).as_bytes()),
             escaped(&item.name),
             &modified[..10],
             &modified[11..16],
@@ -207,6 +207,34 @@ mod tests {
         insta::assert_snapshot!(String::from_utf8(html(b"/a&b/", &items(), true)).unwrap());
         let root = String::from_utf8(html(b"/", &[], false)).unwrap();
         assert!(root.contains("Nothing here.") && !root.contains("../"));
+    }
+
+    /// What looks like a character reference in a name is none in the link either.
+    #[test]
+    fn links_lead_to_names_with_an_ampersand() {
+        for (name, size, link) in [
+            (
+                "a&copy.txt",
+                Some(1),
+                r#"<a href="./a&amp;copy.txt">a&amp;copy.txt</a>"#,
+            ),
+            (
+                "a&lt;b.txt",
+                Some(1),
+                r#"<a href="./a&amp;lt;b.txt">a&amp;lt;b.txt</a>"#,
+            ),
+            ("x&amp;y", None, r#"<a href="./x&amp;amp;y/">x&amp;amp;y/</a>"#),
+        ] {
+            let item = Item {
+                name: name.into(),
+                size,
+                modified: UnixTime::from_secs(0),
+            };
+            let page = String::from_utf8(html(b"/", std::slice::from_ref(&item), false)).unwrap();
+            assert!(page.contains(link), "{page}");
+            let text = String::from_utf8(json(b"/", &[item], false)).unwrap();
+            assert!(text.contains(&format!("\"href\":\"./{name}")), "{text}");
+        }
     }
 
     #[test]

@@ -33,7 +33,7 @@ pub struct How {
 /// Why a path could not be opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OpenError {
-    /// Nothing has this name, or a part of the path that should be a directory is none.
+    /// Nothing has this name, a part of the path that should be a directory is none, or links never end.
     NotFound,
     /// Permissions, or a symbolic link where none is allowed.
     Forbidden,
@@ -51,8 +51,7 @@ impl OpenError {
     pub(super) fn from_errno(errno: Errno) -> OpenError {
         match errno {
             Errno::NOENT | Errno::NOTDIR | Errno::NAMETOOLONG | Errno::INVAL => OpenError::NotFound,
-            // ENXIO: a socket, or a device without a driver. ELOOP: a link where none is allowed, or
-            // links that never end.
+            // ENXIO: a socket, or a device without a driver. ELOOP: a link where none is allowed.
             Errno::ACCESS | Errno::PERM | Errno::LOOP | Errno::NXIO | Errno::NODEV => OpenError::Forbidden,
             Errno::AGAIN => OpenError::WouldBlock,
             Errno::XDEV => OpenError::OutsideRoot,
@@ -370,6 +369,10 @@ fn kernel_resolve(dir: BorrowedFd<'_>, rel: &[u8], how: How, flags: OFlags) -> R
             Ok(fd) => return Ok(fd),
             Err(Errno::INTR) => {}
             Err(Errno::AGAIN) if how.wait == Wait::Block && tries_left > 0 => tries_left -= 1,
+            // Links that never end lead to nothing, like one to a name that is not there.
+            Err(Errno::LOOP) if how.symlinks == Symlinks::FollowWithinRoot => {
+                return Err(OpenError::NotFound);
+            }
             Err(e) => return Err(OpenError::from_errno(e)),
         }
     }

@@ -46,7 +46,7 @@ pub(super) fn open(
             FileType::Symlink => {
                 links_left -= 1;
                 if links_left == 0 {
-                    return Err(OpenError::Forbidden);
+                    return Err(OpenError::NotFound);
                 }
                 let target = rustix::fs::readlinkat(&here, "", Vec::new()).map_err(OpenError::from_errno)?;
                 let target = target.as_bytes();

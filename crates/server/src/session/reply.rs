@@ -71,9 +71,9 @@ pub(super) struct Reply<'x, 'a, 'b, 's> {
     /// Which of the resource's representations was sent with 200, if the same head will get the same
     /// for as long as the entry lives.
     pub(super) settled: Option<usize>,
-    /// Field lines this answer has beyond its own.
-    pub(super) also: &'static [u8],
-    /// The same, of filters.
+    /// Fields of the request that this answer depends on, beyond those its head names.
+    pub(super) varies: &'static [&'static str],
+    /// Field lines of filters.
     pub(super) added: Added,
     /// Content of up to this length is copied behind the head.
     pub(super) copied_max: u64,
@@ -271,8 +271,8 @@ impl Reply<'_, '_, '_, '_> {
         );
         if persistence != Persistence::Headless {
             head(out);
-            if !self.also.is_empty() {
-                out.extend_from_slice(self.also);
+            if !self.varies.is_empty() {
+                vary(out, start, self.varies);
             }
             out.extend_from_slice(self.added.lines());
             out.extend_from_slice(self.clock.date_line());
@@ -318,6 +318,31 @@ impl Reply<'_, '_, '_, '_> {
         self.journal
             .compose(self.slot, self.clock, &request, status, head_len, len);
     }
+}
+
+/// Has the `Vary` of the head that begins at `start` name these fields too, or adds one. One line names
+/// all of them, because some readers look at the first only.
+#[cold]
+fn vary(out: &mut Vec<u8>, start: usize, names: &[&str]) {
+    const NAME: &[u8] = b"\r\nVary: ";
+    let Some(at) = memchr::memmem::find(&out[start..], NAME) else {
+        out.extend_from_slice(b"Vary: ");
+        out.extend_from_slice(names.join(", ").as_bytes());
+        out.extend_from_slice(b"\r\n");
+        return;
+    };
+    let value = start + at + NAME.len();
+    let end = value + memchr::memchr(b'\r', &out[value..]).unwrap_or_default();
+    let missing = |name: &&&str| {
+        let mut named = out[value..end].split(|&b| b == b',');
+        !named.any(|one| one.trim_ascii() == name.as_bytes())
+    };
+    let more: String = names
+        .iter()
+        .filter(missing)
+        .flat_map(|name| [", ", *name])
+        .collect();
+    out.splice(end..end, more.into_bytes());
 }
 
 /// Part of a target as a URI may have it (RFC 3986 section 2): what a client should have escaped is.

@@ -292,7 +292,7 @@ impl Session {
             rng,
             asked,
             settled: None,
-            also: b"",
+            varies: &[],
             added: match state.each_answer.is_empty() {
                 true => Added::default(),
                 false => added(state, clock, asked, self.peer),
@@ -524,7 +524,7 @@ fn page<'p>(failure: Failure, reply: &mut Reply<'_, '_, '_, '_>, here: Here<'p>)
 #[inline]
 fn step<'p>(entry: &Entry, stage: Stage, reply: &mut Reply<'_, '_, '_, '_>, here: Here<'p>) -> Step<'p> {
     if !matches!(stage, Stage::Target) && here.config.spa_fallback.is_some() {
-        reply.also = VARY_FALLBACK;
+        reply.varies = FALLBACK_VARIES;
     }
     match (&entry.answer, stage) {
         (Answer::Resource(resource), Stage::Target | Stage::Coded | Stage::Fallback) => {
@@ -545,7 +545,7 @@ fn step<'p>(entry: &Entry, stage: Stage, reply: &mut Reply<'_, '_, '_, '_>, here
         (Answer::Missing(Missing::NotFound), Stage::Target) => match &here.config.spa_fallback {
             None => page(Failure::of_missing(Missing::NotFound), reply, here),
             Some(path) => {
-                reply.also = VARY_FALLBACK;
+                reply.varies = FALLBACK_VARIES;
                 match wants_fallback(reply.asked) {
                     true => Step::Look(path.as_bytes(), Stage::Fallback),
                     false => page(Failure::of_missing(Missing::NotFound), reply, here),
@@ -569,7 +569,7 @@ fn step<'p>(entry: &Entry, stage: Stage, reply: &mut Reply<'_, '_, '_, '_>, here
 
 /// What decides between the fallback and 404. Also told with an answer that had to be made first, which
 /// may be of the one or the other.
-const VARY_FALLBACK: &[u8] = b"Vary: Accept, Sec-Fetch-Mode\r\n";
+const FALLBACK_VARIES: &[&str] = &["Accept", "Sec-Fetch-Mode"];
 
 /// Whether an unknown path is a place inside a single-page application: a browser goes there for a
 /// page, and the name is not that of a file. (A missing script or a `fetch()` answered with a page

@@ -382,16 +382,25 @@ impl Session {
                 Ok(Step::Body { data, used: more }) => {
                     used += more;
                     *received += data.len() as u64;
-                    if *received > cx.state.limits.body_size.0 {
+                    if self.exceeds(cx, *received) {
                         return Body::Refused(Failure::TOO_LARGE);
                     }
                 }
                 Ok(Step::End { used: more, .. }) => return Body::End(used + more),
+                Ok(Step::Partial { .. }) if self.exceeds(cx, *received) => {
+                    return Body::Refused(Failure::TOO_LARGE);
+                }
                 Ok(Step::Partial { used: more }) => return Body::More(used + more),
                 Ok(_) => return Body::More(input.len()),
                 Err(fault) => return Body::Refused(Failure::of_fault(fault)),
             }
         }
+    }
+
+    /// Whether a body of which this much came is longer than any that is taken, the rest of its chunk
+    /// included.
+    fn exceeds(&self, cx: &Cx, received: u64) -> bool {
+        received.saturating_add(self.http.announced()) > cx.state.limits.body_size.0
     }
 
     /// The job came back.

@@ -94,6 +94,15 @@ impl Job for Load {
     }
 }
 
+/// Whether a sibling was made before the file was last written, so that it holds what the file was. Whole
+/// seconds are compared: a program that compresses gives its output the file's time, often without the fraction.
+fn is_stale(sibling: &Opened, modified: UnixTime) -> bool {
+    match sibling {
+        Opened::Disk { file, .. } => file.meta().modified.secs < modified.secs,
+        Opened::Embedded { .. } | Opened::Directory { .. } => false,
+    }
+}
+
 /// The call would have had to wait.
 #[derive(Debug)]
 struct Blocked;
@@ -292,6 +301,9 @@ impl Load {
                     Ok(Opened::Directory { .. }) => {}
                     Ok(opened) => {
                         linked |= matches!(opened, Opened::Disk { linked: true, .. });
+                        if is_stale(&opened, modified) {
+                            continue;
+                        }
                         bodies.push((coding, self.body(&sibling, opened, coding, wait)?));
                     }
                     Err(OpenError::WouldBlock) => return Err(Stop::Blocked),

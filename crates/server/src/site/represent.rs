@@ -76,8 +76,8 @@ impl Lines<'_> {
             (Coding::Identity, Some(inherent)) => line(fields, "Content-Encoding", inherent.as_bytes()),
             (coding, _) => line(fields, "Content-Encoding", coding.name().as_bytes()),
         }
-        if self.media_type.nosniff {
-            line(fields, "X-Content-Type-Options", b"nosniff");
+        if self.media_type.nosniff && !has(self.configured, NOSNIFF) {
+            line(fields, NOSNIFF, b"nosniff");
         }
         content_fields
     }
@@ -114,6 +114,17 @@ impl Recipe {
         lines.write(representation.coding, &representation.etag, out);
         content_length(out, representation.len);
     }
+}
+
+/// The field that keeps browsers from guessing a type.
+const NOSNIFF: &str = "X-Content-Type-Options";
+
+/// Whether one of these field lines has this name.
+fn has(lines: &[u8], name: &str) -> bool {
+    lines.split(|&b| b == b'\n').any(|line| {
+        let (name, line) = (name.as_bytes(), line.split_at_checked(name.len()));
+        line.is_some_and(|(start, rest)| start.eq_ignore_ascii_case(name) && rest.starts_with(b":"))
+    })
 }
 
 /// The first line of a 200.
@@ -282,6 +293,41 @@ mod tests {
         assert!(has("a.txt") && has("unknown") && !has("a.html") && !has("a.png"));
         let svgz = blocks("a.svgz", Coding::Identity);
         assert!(String::from_utf8_lossy(&svgz.fields).contains("Content-Encoding: gzip\r\n"));
+    }
+
+    #[test]
+    fn a_configured_line_takes_the_place_of_a_built_in_one() {
+        for (configured, want) in [
+            (
+                &b"X-Content-Type-Options: nosniff\r\n"[..],
+                "X-Content-Type-Options: nosniff",
+            ),
+            (
+                b"A: b\r\nx-content-type-options: none\r\n",
+                "x-content-type-options: none",
+            ),
+            (
+                b"X-Content-Type-Options-Too: a\r\n",
+                "X-Content-Type-Options: nosniff",
+            ),
+            (
+                b"A: X-Content-Type-Options: b\r\n",
+                "X-Content-Type-Options: nosniff",
+            ),
+        ] {
+            let media_type = MediaType::of(b"a.txt", Some("utf-8"), &[]);
+            let lines = Lines {
+                last_modified: None,
+                vary: None,
+                configured,
+                media_type: &media_type,
+            };
+            let body = Body::memory(Bytes::from_static(b"hello"), Coding::Identity, 0, true);
+            let r = representation(&lines, Coding::Identity, body.etag, body.content, body.len);
+            let head = String::from_utf8_lossy(&r.head_200).into_owned();
+            let is_it = |line: &&str| line.to_ascii_lowercase().starts_with("x-content-type-options:");
+            assert_eq!(head.lines().filter(is_it).collect::<Vec<_>>(), [want], "{head}");
+        }
     }
 
     #[test]

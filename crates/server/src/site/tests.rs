@@ -407,6 +407,33 @@ fn siblings_are_representations_of_their_own() {
     );
 }
 
+/// A file that was edited and not compressed again is served as it is now.
+#[test]
+fn a_sibling_older_than_its_file_is_not_served() {
+    let mut f = Fixture::new(|_| ());
+    f.write("app.js", "edited");
+    f.write("app.js.gz", "old");
+    f.write("app.js.br", "of the same second");
+    let at = |name: &str, secs: u64, nanos: u32| {
+        let file = std::fs::File::options().write(true).open(f.at(name)).unwrap();
+        file.set_modified(std::time::UNIX_EPOCH + std::time::Duration::new(secs, nanos))
+            .unwrap();
+    };
+    at("app.js", 1_000_000, 500);
+    at("app.js.gz", 999_999, 999_999_999);
+    at("app.js.br", 1_000_000, 0);
+    let entry = f.get("/app.js");
+    let codings: Vec<_> = resource(&entry).codings().collect();
+    assert_eq!(codings, [Coding::Brotli, Coding::Identity]);
+    // Made anew, it is noticed.
+    f.write("app.js.gz", "new");
+    let deadline = std::time::Instant::now() + Duration::from_secs(10);
+    while resource(&f.get("/app.js")).get(Coding::Gzip).is_none() {
+        assert!(std::time::Instant::now() < deadline);
+        std::thread::park_timeout(Duration::from_millis(2));
+    }
+}
+
 #[test]
 fn tags_name_content_and_dates_are_never_in_the_future() {
     let mut f = Fixture::new(|_| ());

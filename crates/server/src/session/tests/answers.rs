@@ -239,6 +239,38 @@ fn a_single_page_application() {
     assert_eq!(get("/users/8", &format!("If-None-Match: {etag}\r\n")).status, 304);
 }
 
+/// Some readers look at the first line of a name only, so one says all.
+#[test]
+fn one_line_names_all_that_an_application_varies_by() {
+    let configure = |c: &mut Config| c.spa_fallback = Some("/text.txt".to_owned());
+    let ask = |method: &str, lines: &str| {
+        let head = format!("{method} /users/7 HTTP/1.1\r\nHost: a\r\n{lines}\r\n");
+        let answer = one(configure, &head);
+        let lines = answer.head.lines().filter(|line| line.starts_with("Vary:"));
+        (answer.status, lines.map(str::to_owned).collect::<Vec<_>>())
+    };
+    let vary = vec!["Vary: Accept-Encoding, Accept, Sec-Fetch-Mode".to_owned()];
+    for (lines, status) in [
+        ("Sec-Fetch-Mode: navigate\r\n", 200),
+        ("Accept-Encoding: gzip\r\n", 200),
+        ("If-None-Match: *\r\n", 304),
+        ("Range: bytes=0-1\r\n", 206),
+        ("Range: bytes=0-1,5-6\r\n", 206),
+    ] {
+        assert_eq!(ask("GET", lines), (status, vary.clone()), "{lines}");
+    }
+    assert_eq!(ask("HEAD", ""), (200, vary.clone()));
+    assert_eq!(
+        ask("GET", "Accept-Encoding: *;q=0\r\n"),
+        (406, vary),
+        "an error that depends on the same"
+    );
+    assert_eq!(
+        ask("GET", "Sec-Fetch-Mode: cors\r\n"),
+        (404, vec!["Vary: Accept, Sec-Fetch-Mode".to_owned()])
+    );
+}
+
 #[test]
 fn conditions_in_the_order_of_the_rfc() {
     let etag = get("/digits.bin", "").field("etag").unwrap().to_owned();

@@ -105,6 +105,50 @@ fn a_body_too_large_is_413_and_the_end() {
     assert_eq!(statuses(&exchange(configure, fits.as_bytes()).0), [200]);
 }
 
+/// The size of a chunk says as much as a length does: nothing is waited for that will be refused.
+#[test]
+fn a_chunk_too_large_is_413_before_it_comes() {
+    for (chunks, status) in [
+        ("FFFFFFFFFFFFFFFF\r\n", 413),
+        ("FFFFFFFFFFFFFFFF\r\nabc", 413),
+        ("0009;x=y\r\n", 413),
+        ("5\r\nhello\r\n4\r\n", 413),
+        ("5\r\nhello\r\nfffffffffffffffe\r\n", 413),
+        ("8\r\n12345678\r\n0\r\n\r\n", 200),
+    ] {
+        let request =
+            format!("GET /digits.bin HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n{chunks}");
+        for slowly in [false, true] {
+            let mut rig = Rig::with(|c| c.max_body_size = measure::Bytes(8));
+            match slowly {
+                true => rig.send_slowly(request.as_bytes()),
+                false => rig.send(request.as_bytes()),
+            }
+            assert_eq!(statuses(&rig.text()), [status], "{chunks:?} slowly: {slowly}");
+            assert_eq!(
+                rig.end == End::HalfClosed,
+                status == 413,
+                "{chunks:?} slowly: {slowly}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_length_beyond_counting_is_413() {
+    for length in [
+        "9223372036854775808",
+        "18446744073709551615",
+        "99999999999999999999999",
+    ] {
+        let (text, end) = ask(&format!(
+            "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: {length}\r\n\r\n{NEXT}"
+        ));
+        assert_eq!((statuses(&text), end), (vec![413], End::HalfClosed), "{length}");
+        assert!(text.starts_with("HTTP/1.1 413 Content Too Large\r\n"), "{text}");
+    }
+}
+
 #[test]
 fn a_continue_is_sent_only_where_the_body_is_wanted() {
     let mut rig = Rig::new();
