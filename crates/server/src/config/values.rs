@@ -509,7 +509,8 @@ pub(super) fn site_path(path: &str) -> Result<(), String> {
         return Ok(());
     }
     Err(format!(
-        "`{path}` is no path of the site; write it percent-encoded from the root, as in /404.html"
+        "`{}` is no path of the site; write it percent-encoded from the root, as in /404.html",
+        path.escape_debug()
     ))
 }
 
