@@ -170,8 +170,9 @@ pub(crate) struct Flags {
     #[arg(long, value_name = "NAME: VALUE", help_heading = "Files")]
     header: Vec<FieldLine>,
 
-    /// Shows a live page and metrics under /.weir/ to: nobody, local (this machine), all [default: nobody]
-    #[arg(long, value_name = "WHOM", env = "WEIR_LIVE", num_args = 0..=1, require_equals = true,
+    /// Shows a live page and metrics under /.weir/ to: nobody, local (over loopback, by address or as
+    /// localhost), all [default: nobody]
+    #[arg(long, value_name = "WHOM", env = "WEIR_LIVE", value_parser = offered(LIVE), hide_possible_values = true, num_args = 0..=1, require_equals = true,
           default_missing_value = "local", help_heading = "Operation")]
     live: Option<LiveFor>,
 

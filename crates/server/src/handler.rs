@@ -23,6 +23,8 @@ pub struct Ask<'a> {
     pub path: &'a [u8],
     /// The query, raw.
     pub query: Option<&'a [u8]>,
+    /// The authority it is for (RFC 9110 section 7.2), raw: what the client takes this server to be called.
+    pub authority: Option<&'a [u8]>,
     /// Who asks.
     pub peer: IpAddr,
     /// Now.

@@ -122,7 +122,7 @@ impl Hosts {
 }
 
 /// A port is digits behind the last colon that is not inside an IPv6 literal.
-fn without_port(authority: &[u8]) -> &[u8] {
+pub(crate) fn without_port(authority: &[u8]) -> &[u8] {
     match authority.iter().rposition(|&b| b == b':' || b == b']') {
         Some(at) if authority[at] == b':' => &authority[..at],
         _ => authority,

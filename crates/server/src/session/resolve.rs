@@ -298,6 +298,7 @@ impl Session {
             let ask = Ask {
                 path: below,
                 query: head.target.query(),
+                authority: asked.authority(),
                 peer: reply.peer,
                 wall: reply.clock.now(),
             };
@@ -422,6 +423,7 @@ fn added(state: &State, clock: &Clock, asked: &Asked<'_, '_, '_>, peer: IpAddr) 
     let ask = Ask {
         path: head.target.path().unwrap_or(b"*"),
         query: head.target.query(),
+        authority: asked.authority(),
         peer,
         wall: clock.now(),
     };
