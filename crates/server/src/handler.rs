@@ -46,6 +46,12 @@ pub struct Made {
 pub trait Handler: Send + Sync + fmt::Debug {
     /// The answer to a GET; a HEAD gets its head. `None` is 404. Must not block.
     fn answer(&self, ask: &Ask<'_>, server: &Server) -> Option<Made>;
+
+    /// Whether being asked counts as a request of the address (`--max-request-rate`). A probe that others behind
+    /// the same address could have refused would tell of them and not of the server.
+    fn is_paced(&self) -> bool {
+        true
+    }
 }
 
 /// Handlers by path, in the order they are looked at.

@@ -91,4 +91,38 @@ impl Handler for Health {
             content: Bytes::from_static(content.as_bytes()),
         })
     }
+
+    fn is_paced(&self) -> bool {
+        false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::names_this_machine;
+
+    #[test]
+    fn only_names_that_nobody_else_resolves_are_this_machine() {
+        for name in [
+            "127.0.0.1",
+            "127.0.0.1:8080",
+            "[::1]:8080",
+            "[::1]",
+            "192.168.1.7:80",
+            "localhost",
+            "LocalHost.:8080",
+            "weir.localhost:8080",
+        ] {
+            assert!(names_this_machine(name.as_bytes()), "{name}");
+        }
+        for name in [
+            "",
+            "rebind.example",
+            "localhost.example:8080",
+            "127.0.0.1.example",
+            "notlocalhost",
+        ] {
+            assert!(!names_this_machine(name.as_bytes()), "{name}");
+        }
+    }
 }
