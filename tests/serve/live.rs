@@ -53,6 +53,11 @@ fn the_live_page_is_for_those_it_is_meant_for(strategy: Strategy) {
         "{}",
         page.text()
     );
+    // Rows for decisions that were not made yet are not seen.
+    let text = page.text();
+    let rows = text.lines().filter(|line| line.contains("adaptation.decisions."));
+    assert!(rows.clone().count() > 0, "{text}");
+    assert!(rows.clone().all(|row| row.starts_with("<tr hidden>")), "{text}");
     assert_eq!(connection.get("/.weir/live.js").status, 200);
     assert_eq!(connection.request("POST", "/.weir/", &[]).status, 405);
     let head = connection.request("HEAD", "/.weir/", &[]);
