@@ -410,6 +410,8 @@ impl Flags {
             "record" => self.record.is_some(),
             "control" => self.control.is_some(),
             "user" => self.user.is_some(),
+            "error-pages" => !self.error_page.is_empty(),
+            "spa-fallback" => self.spa_fallback.is_some(),
             _ => false,
         };
         let file = self.config.as_deref().filter(|_| !is_flag);
@@ -418,6 +420,7 @@ impl Flags {
                 ConfigError::about(key, why, &text, &path.display().to_string()).to_string()
             }
             _ if key == "root" => why,
+            _ if key == "error-pages" => format!("`--error-page`: {why}"),
             _ => format!("`--{key}`: {why}"),
         })
     }

@@ -371,6 +371,11 @@ impl ErrorPages {
         find(Which::Status(status)).or_else(|| find(Which::Class(status / 100)))
     }
 
+    /// The paths of all pages.
+    pub fn paths(&self) -> impl Iterator<Item = &str> {
+        self.pages.iter().map(|(_, path)| path.as_str())
+    }
+
     /// Whether no page is configured.
     pub fn is_empty(&self) -> bool {
         self.pages.is_empty()
