@@ -24,7 +24,7 @@ pictures, styles, scripts and fonts that were asked for with it as Referer (Comb
 Bounds: \"infinite\" has room for everything; \"space-time\" and \"min\" know the future. They hold for
 policies that load on demand. hinted and structured load ahead, so they may hit more; compare loads.
 
-Exit codes: 0 done; 2 usage, or nothing in the log to replay; 4 the log cannot be read.";
+Exit codes: 0 done; 2 usage, a log that is not there, or nothing in it to replay; 4 the log cannot be read.";
 
 /// What `weir cache` can do.
 #[derive(Debug, Subcommand)]
