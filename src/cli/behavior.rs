@@ -2,7 +2,7 @@
 
 use clap::Args;
 use measure::{Bytes, Duration};
-use server::config::{Behavior, CacheLock, ColdReads, FileName, LookupTime, parse_duration};
+use server::config::{Behavior, CacheLock, ColdReads, FileName, Keys, LookupTime, parse_duration};
 
 /// Flags that make the server do what others do. None where nothing was said.
 #[derive(Debug, Args)]
@@ -72,6 +72,18 @@ pub(crate) struct BehaviorFlags {
 }
 
 impl BehaviorFlags {
+    /// What was said of what rules other behaviors out, as a file would have it.
+    pub(super) fn said(&self) -> Keys {
+        let mut said = Keys::new();
+        if let Some(lookup) = self.lookup {
+            said.insert("lookup".to_owned(), lookup.to_string().into());
+        }
+        if let Some(lock) = self.cache_lock {
+            said.insert("cache-lock".to_owned(), lock.to_string().into());
+        }
+        said
+    }
+
     /// Puts what was said into the configuration.
     pub(super) fn override_in(&self, behavior: &mut Behavior) {
         macro_rules! take {

@@ -20,6 +20,7 @@ pub(crate) mod serve;
 pub(crate) mod site;
 pub(crate) mod study;
 mod tilde;
+pub(crate) mod together;
 pub(crate) mod trace;
 pub(crate) mod tune;
 mod voice;

@@ -4,10 +4,11 @@
 use super::Failure;
 use super::behavior::BehaviorFlags;
 use super::tilde::TildeFlags;
+use super::together::{self, Source};
 use clap::Args;
 use measure::{Bytes, Duration};
 use server::config::{
-    Adapt, CachePolicy, Concurrency, Config, ConfigError, FieldLine, IoKind, Landlock, Listen, LiveFor,
+    Adapt, CachePolicy, Concurrency, Config, ConfigError, FieldLine, IoKind, Keys, Landlock, Listen, LiveFor,
     LogFormat, MaxTurn, Preset, Tuned, User, Workers, parse_duration,
 };
 use std::net::SocketAddr;
@@ -364,16 +365,64 @@ impl Flags {
     /// # Errors
     /// `Usage`, naming file, line and key, or the flag.
     pub(crate) fn configuration(&self) -> Result<Config, Failure> {
-        let mut config = match &self.config {
-            None => Config::from_toml_above(self.preset, self.tuned()?, "", "--preset")
-                .map_err(|error| Failure::Usage(error.to_string()))?,
-            Some(path) => read(path, self.preset, self.tuned()?)?,
+        let (text, name) = match &self.config {
+            None => (String::new(), "--preset".to_owned()),
+            Some(path) => (read(path)?, path.display().to_string()),
         };
+        let usage = |error: ConfigError| Failure::Usage(error.to_string());
+        let tuned = self.tuned()?;
+        let mut config =
+            Config::from_toml_above(self.preset, tuned, &self.said(), &text, &name).map_err(usage)?;
+        if let Some(path) = &self.config {
+            put_below(&mut config, path.parent().unwrap_or(Path::new("")));
+        }
         self.override_in(&mut config).map_err(Failure::Usage)?;
-        config
-            .validate()
-            .map_err(|error| Failure::Usage(error.to_string()))?;
+        config.validate().map_err(usage)?;
+        let file = text.parse::<Keys>().unwrap_or_default();
+        let source = |key: &str| self.source(key, &file, config.preset, tuned);
+        together::check(&config, &source).map_err(|wrong| {
+            let at = wrong.keys.into_iter().find(|key| source(key) == Source::File);
+            Failure::Usage(match at {
+                Some(key) => ConfigError::about(key, wrong.why, &text, &name).to_string(),
+                None => wrong.why,
+            })
+        })?;
         Ok(config)
+    }
+
+    /// What was said of what rules out what presets and profiles say, as a file would have it.
+    fn said(&self) -> Keys {
+        let mut said = Keys::new();
+        if let Some(concurrency) = self.concurrency {
+            said.insert("concurrency".to_owned(), concurrency.to_string().into());
+        }
+        if let Some(io) = self.io {
+            said.insert("io".to_owned(), io.to_string().into());
+        }
+        said.insert("behavior".to_owned(), self.behavior.said().into());
+        said
+    }
+
+    /// Whose word a setting of the strategy is.
+    fn source(&self, key: &str, file: &Keys, preset: Option<Preset>, tuned: Option<&Tuned>) -> Source {
+        let is_flag = match key {
+            "concurrency" => self.concurrency.is_some(),
+            "io" => self.io.is_some(),
+            "workers" => self.workers.is_some(),
+            "control" => self.control.is_some(),
+            _ => false,
+        };
+        let of_preset = preset.filter(|preset| {
+            let table = preset.text().parse::<Keys>();
+            table.is_ok_and(|table| table.contains_key(key))
+        });
+        match of_preset {
+            _ if is_flag => Source::Command,
+            _ if file.contains_key(key) => Source::File,
+            Some(preset) => Source::Preset(preset),
+            None if tuned.is_some_and(|tuned| tuned.has(key)) => Source::Profile,
+            None => Source::Default,
+        }
     }
 
     /// The profile to start from, and its file.
@@ -516,17 +565,18 @@ impl Flags {
     }
 }
 
-/// Reads a file; relative paths in it are relative to its folder.
-fn read(path: &Path, preset: Option<Preset>, tuned: Option<&Tuned>) -> Result<Config, Failure> {
-    let name = path.display().to_string();
-    let text = std::fs::read_to_string(path).map_err(|error| {
+/// The text of a file of configuration.
+fn read(path: &Path) -> Result<String, Failure> {
+    std::fs::read_to_string(path).map_err(|error| {
         Failure::Usage(format!(
-            "cannot read the configuration `{name}`: {error}; check the path given with --config"
+            "cannot read the configuration `{}`: {error}; check the path given with --config",
+            path.display()
         ))
-    })?;
-    let mut config = Config::from_toml_above(preset, tuned, &text, &name)
-        .map_err(|error: ConfigError| Failure::Usage(error.to_string()))?;
-    let folder = path.parent().unwrap_or(Path::new(""));
+    })
+}
+
+/// Relative paths of a file are relative to its folder.
+fn put_below(config: &mut Config, folder: &Path) {
     let hosts = config.host.iter_mut().map(|host| &mut host.root);
     let own = [
         &mut config.root,
@@ -545,7 +595,6 @@ fn read(path: &Path, preset: Option<Preset>, tuned: Option<&Tuned>) -> Result<Co
             *home = folder.join(&*home);
         }
     }
-    Ok(config)
 }
 
 #[cfg(test)]
@@ -665,6 +714,43 @@ mod tests {
             let error = config(arguments).expect_err("an invalid flag");
             assert!(error.contains(fragment), "{arguments:?}: {error}");
         }
+    }
+
+    #[test]
+    fn a_preset_makes_way_for_what_is_said_or_is_named() {
+        let made = |arguments: &[&str]| config(arguments).expect("what is said beats the preset");
+        let pool = made(&["--preset", "zeus", "--concurrency", "pool"]);
+        assert_eq!((pool.concurrency, pool.io), (Concurrency::Pool, IoKind::Auto));
+        let cached = made(&["--preset", "apache-1.3", "--lookup", "cached"]);
+        assert_eq!(cached.behavior.ancestor_file, None);
+        assert!(cached.behavior.copies, "the rest is the preset's");
+        let looped = made(&["--preset", "jaws", "--concurrency", "loop"]);
+        assert!(!looped.behavior.accept_lock);
+        assert_eq!(looped.workers, Workers::Auto);
+        let error = config(&["--preset", "jaws", "--io", "epoll"]).expect_err("a contradiction");
+        for part in ["`--io epoll`", "of the preset jaws", "add `--concurrency loops`"] {
+            assert!(error.contains(part), "{part}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_contradiction_in_a_file_is_shown_there_in_its_own_words() {
+        let file = std::env::temp_dir().join(format!("weir-together-{}.toml", std::process::id()));
+        std::fs::write(&file, "listing = true\nconcurrency = 'pool'\nio = 'epoll'\n").expect("a file");
+        let name = file.display().to_string();
+        let error = config(&["--config", &name]).expect_err("a contradiction");
+        let begins = format!("{name}:3: `io`: `concurrency = \"pool\"` cannot use `io = \"epoll\"`: ");
+        assert!(error.starts_with(&begins), "{error}");
+        assert!(
+            error.contains("use `io = \"blocking\"` or leave it out") && !error.contains("--"),
+            "{error}"
+        );
+        let error = config(&["--config", &name, "--io", "uring"]).expect_err("a contradiction");
+        let begins = format!("{name}:2: `concurrency`: `concurrency = \"pool\"` cannot use `--io uring`: ");
+        assert!(error.starts_with(&begins), "{error}");
+        std::fs::write(&file, "preset = 'zeus'\nconcurrency = 'pool'\n").expect("a file");
+        assert_eq!(config(&["--config", &name]).map(|made| made.io), Ok(IoKind::Auto));
+        std::fs::remove_file(&file).expect("our own file");
     }
 
     /// What the help calls a default is the default.

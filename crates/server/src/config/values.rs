@@ -30,6 +30,19 @@ pub enum Concurrency {
     Processes,
 }
 
+impl Concurrency {
+    /// All there are.
+    pub const ALL: [Concurrency; 7] = [
+        Concurrency::Loops,
+        Concurrency::Loop,
+        Concurrency::ProcessLoops,
+        Concurrency::Pool,
+        Concurrency::ThreadPerConnection,
+        Concurrency::ThreadPerRequest,
+        Concurrency::Processes,
+    ];
+}
+
 /// How bytes are moved between kernel and server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
