@@ -132,6 +132,11 @@ impl Choice {
             .map_err(usage)
     }
 
+    /// What it is, for people.
+    pub(crate) fn in_words(&self) -> String {
+        format!("{} over {}, {} workers", self.concurrency, self.io, self.workers)
+    }
+
     /// The reasons in one line.
     pub(crate) fn why(&self) -> String {
         let [concurrency, io, workers] = &self.why;
