@@ -1,5 +1,6 @@
 //! The flags of behaviors that are there to be compared: in the file they are the table `[behavior]`.
 
+use super::offered::{CACHE_LOCK, COLD_READS, LOOKUP, offered};
 use clap::Args;
 use measure::{Bytes, Duration};
 use server::config::{Behavior, CacheLock, ColdReads, FileName, Keys, LookupTime, parse_duration};
@@ -10,12 +11,12 @@ use server::config::{Behavior, CacheLock, ColdReads, FileName, Keys, LookupTime,
 pub(crate) struct BehaviorFlags {
     /// When files are looked for: cached (once, and when they change), each-request (opened, looked at, read and
     /// closed) [default: cached]
-    #[arg(long, value_name = "WHEN", env = "WEIR_LOOKUP")]
+    #[arg(long, value_name = "WHEN", env = "WEIR_LOOKUP", value_parser = offered::<LookupTime>(LOOKUP), hide_possible_values = true)]
     lookup: Option<LookupTime>,
 
     /// Who reads files that are not in memory yet: asked (the worker if nothing has to be waited for, else a helper),
     /// inline (the worker), aside (a helper) [default: asked]
-    #[arg(long, value_name = "WHO", env = "WEIR_COLD_READS")]
+    #[arg(long, value_name = "WHO", env = "WEIR_COLD_READS", value_parser = offered::<ColdReads>(COLD_READS), hide_possible_values = true)]
     cold_reads: Option<ColdReads>,
 
     /// Tries to open a file of this name in each directory down to the requested file, as Apache does for
@@ -29,7 +30,7 @@ pub(crate) struct BehaviorFlags {
     copies: Option<bool>,
 
     /// Locked while an answer is made: none, entry, whole [default: none]
-    #[arg(long, value_name = "WHAT", env = "WEIR_CACHE_LOCK")]
+    #[arg(long, value_name = "WHAT", env = "WEIR_CACHE_LOCK", value_parser = offered::<CacheLock>(CACHE_LOCK), hide_possible_values = true)]
     cache_lock: Option<CacheLock>,
 
     /// Composes the head of an answer for each request

@@ -1,5 +1,6 @@
 //! The flags of `weir cache`: which log, which policies, how large a cache. Does nothing.
 
+use super::offered::{POLICIES, offered};
 use clap::{Args, Subcommand};
 use measure::Bytes;
 use server::cache::Policy;
@@ -51,7 +52,7 @@ pub(crate) struct Replay {
     pub(crate) size: Vec<Size>,
 
     /// Policy to replay: lru, lfu, s3-fifo, hinted, structured; may be repeated [default: all]
-    #[arg(long, value_name = "POLICY", value_delimiter = ',')]
+    #[arg(long, value_name = "POLICY", value_delimiter = ',', value_parser = offered::<Policy>(POLICIES), hide_possible_values = true)]
     pub(crate) policy: Vec<Policy>,
 
     /// Counts every file as one, so that a size is a number of files

@@ -3,6 +3,7 @@
 
 use super::Failure;
 use super::behavior::BehaviorFlags;
+use super::offered::{ADAPT, CONCURRENCY, IO, LANDLOCK, LIVE, LOG_FORMATS, POLICIES, PRESETS, offered};
 use super::tilde::TildeFlags;
 use super::together::{self, Source};
 use clap::Args;
@@ -56,7 +57,7 @@ pub(crate) struct Flags {
 
     /// Acts as a server the documents measured: apache-1.3, phttpd, java-server, zeus, enterprise, jaws-baseline,
     /// jaws; other flags and keys beat it [default: none]
-    #[arg(long, value_name = "SERVER", env = "WEIR_PRESET", help_heading = "Strategy")]
+    #[arg(long, value_name = "SERVER", env = "WEIR_PRESET", value_parser = offered::<Preset>(PRESETS), hide_possible_values = true, help_heading = "Strategy")]
     preset: Option<Preset>,
 
     /// Address to listen on; may be repeated. Port 0: a free one [default: 127.0.0.1:8080]
@@ -76,13 +77,13 @@ pub(crate) struct Flags {
     #[arg(
         long,
         value_name = "STRATEGY",
-        env = "WEIR_CONCURRENCY",
+        env = "WEIR_CONCURRENCY", value_parser = offered::<Concurrency>(CONCURRENCY), hide_possible_values = true,
         help_heading = "Strategy"
     )]
     concurrency: Option<Concurrency>,
 
     /// How bytes are moved: auto, epoll, uring (epoll where the system refuses it), blocking [default: auto]
-    #[arg(long, value_name = "STRATEGY", env = "WEIR_IO", help_heading = "Strategy")]
+    #[arg(long, value_name = "STRATEGY", env = "WEIR_IO", value_parser = offered::<IoKind>(IO), hide_possible_values = true, help_heading = "Strategy")]
     io: Option<IoKind>,
 
     /// Which entry leaves a full cache: s3-fifo, lru, lfu, hinted (lru; what a page embeds is loaded
@@ -91,7 +92,7 @@ pub(crate) struct Flags {
     #[arg(
         long,
         value_name = "POLICY",
-        env = "WEIR_CACHE_POLICY",
+        env = "WEIR_CACHE_POLICY", value_parser = offered::<CachePolicy>(POLICIES), hide_possible_values = true,
         help_heading = "Cache"
     )]
     cache_policy: Option<CachePolicy>,
@@ -173,7 +174,7 @@ pub(crate) struct Flags {
 
     /// Shows a live page and metrics under /.weir/ to: nobody, local (over loopback, by address or as
     /// localhost), all [default: nobody]
-    #[arg(long, value_name = "WHOM", env = "WEIR_LIVE", value_parser = offered(LIVE), hide_possible_values = true, num_args = 0..=1, require_equals = true,
+    #[arg(long, value_name = "WHOM", env = "WEIR_LIVE", value_parser = offered::<LiveFor>(LIVE), hide_possible_values = true, num_args = 0..=1, require_equals = true,
           default_missing_value = "local", help_heading = "Operation")]
     live: Option<LiveFor>,
 
@@ -189,7 +190,7 @@ pub(crate) struct Flags {
 
     /// What it may change of its own accord: auto (what is not set), dry-run (it says what it would
     /// change), off [default: auto]
-    #[arg(long, value_name = "HOW", env = "WEIR_ADAPT", help_heading = "Operation")]
+    #[arg(long, value_name = "HOW", env = "WEIR_ADAPT", value_parser = offered::<Adapt>(ADAPT), hide_possible_values = true, help_heading = "Operation")]
     adapt: Option<Adapt>,
 
     /// How long a worker of an event loop may take for one turn; beyond it requests for more than a small file in
@@ -206,7 +207,7 @@ pub(crate) struct Flags {
     access_log: Option<PathBuf>,
 
     /// Form of the access log: common, combined, json [default: combined]
-    #[arg(long, value_name = "FORMAT", env = "WEIR_LOG_FORMAT", help_heading = "Log")]
+    #[arg(long, value_name = "FORMAT", env = "WEIR_LOG_FORMAT", value_parser = offered::<LogFormat>(LOG_FORMATS), hide_possible_values = true, help_heading = "Log")]
     log_format: Option<LogFormat>,
 
     /// Adds to each JSON line the path's round-trip time, congestion window and retransmissions
@@ -220,7 +221,7 @@ pub(crate) struct Flags {
 
     /// What the kernel lets the process read of the file system: auto (the folder that holds the root),
     /// root (nothing beside it, so it cannot be replaced), off (what its user may) [default: auto]
-    #[arg(long, value_name = "REACH", env = "WEIR_LANDLOCK", help_heading = "Rights")]
+    #[arg(long, value_name = "REACH", env = "WEIR_LANDLOCK", value_parser = offered::<Landlock>(LANDLOCK), hide_possible_values = true, help_heading = "Rights")]
     landlock: Option<Landlock>,
 
     /// Open connections in all [default: 65536]
