@@ -1,8 +1,9 @@
 //! The flags of behaviors that are there to be compared: in the file they are the table `[behavior]`.
 
+use super::offered::{CACHE_LOCK, COLD_READS, LOOKUP, offered};
 use clap::Args;
 use measure::{Bytes, Duration};
-use server::config::{Behavior, CacheLock, ColdReads, FileName, LookupTime, parse_duration};
+use server::config::{Behavior, CacheLock, ColdReads, FileName, Keys, LookupTime, parse_duration};
 
 /// Flags that make the server do what others do. None where nothing was said.
 #[derive(Debug, Args)]
@@ -10,12 +11,12 @@ use server::config::{Behavior, CacheLock, ColdReads, FileName, LookupTime, parse
 pub(crate) struct BehaviorFlags {
     /// When files are looked for: cached (once, and when they change), each-request (opened, looked at, read and
     /// closed) [default: cached]
-    #[arg(long, value_name = "WHEN", env = "WEIR_LOOKUP")]
+    #[arg(long, value_name = "WHEN", env = "WEIR_LOOKUP", value_parser = offered::<LookupTime>(LOOKUP), hide_possible_values = true)]
     lookup: Option<LookupTime>,
 
     /// Who reads files that are not in memory yet: asked (the worker if nothing has to be waited for, else a helper),
     /// inline (the worker), aside (a helper) [default: asked]
-    #[arg(long, value_name = "WHO", env = "WEIR_COLD_READS")]
+    #[arg(long, value_name = "WHO", env = "WEIR_COLD_READS", value_parser = offered::<ColdReads>(COLD_READS), hide_possible_values = true)]
     cold_reads: Option<ColdReads>,
 
     /// Tries to open a file of this name in each directory down to the requested file, as Apache does for
@@ -29,7 +30,7 @@ pub(crate) struct BehaviorFlags {
     copies: Option<bool>,
 
     /// Locked while an answer is made: none, entry, whole [default: none]
-    #[arg(long, value_name = "WHAT", env = "WEIR_CACHE_LOCK")]
+    #[arg(long, value_name = "WHAT", env = "WEIR_CACHE_LOCK", value_parser = offered::<CacheLock>(CACHE_LOCK), hide_possible_values = true)]
     cache_lock: Option<CacheLock>,
 
     /// Composes the head of an answer for each request
@@ -72,6 +73,18 @@ pub(crate) struct BehaviorFlags {
 }
 
 impl BehaviorFlags {
+    /// What was said of what rules other behaviors out, as a file would have it.
+    pub(super) fn said(&self) -> Keys {
+        let mut said = Keys::new();
+        if let Some(lookup) = self.lookup {
+            said.insert("lookup".to_owned(), lookup.to_string().into());
+        }
+        if let Some(lock) = self.cache_lock {
+            said.insert("cache-lock".to_owned(), lock.to_string().into());
+        }
+        said
+    }
+
     /// Puts what was said into the configuration.
     pub(super) fn override_in(&self, behavior: &mut Behavior) {
         macro_rules! take {

@@ -1,5 +1,6 @@
 //! The flags of `weir cache`: which log, which policies, how large a cache. Does nothing.
 
+use super::offered::{POLICIES, offered};
 use clap::{Args, Subcommand};
 use measure::Bytes;
 use server::cache::Policy;
@@ -24,7 +25,7 @@ pictures, styles, scripts and fonts that were asked for with it as Referer (Comb
 Bounds: \"infinite\" has room for everything; \"space-time\" and \"min\" know the future. They hold for
 policies that load on demand. hinted and structured load ahead, so they may hit more; compare loads.
 
-Exit codes: 0 done; 2 usage, or nothing in the log to replay; 4 the log cannot be read.";
+Exit codes: 0 done; 2 usage, a log that is not there, or nothing in it to replay; 4 the log cannot be read.";
 
 /// What `weir cache` can do.
 #[derive(Debug, Subcommand)]
@@ -51,7 +52,7 @@ pub(crate) struct Replay {
     pub(crate) size: Vec<Size>,
 
     /// Policy to replay: lru, lfu, s3-fifo, hinted, structured; may be repeated [default: all]
-    #[arg(long, value_name = "POLICY", value_delimiter = ',')]
+    #[arg(long, value_name = "POLICY", value_delimiter = ',', value_parser = offered::<Policy>(POLICIES), hide_possible_values = true)]
     pub(crate) policy: Vec<Policy>,
 
     /// Counts every file as one, so that a size is a number of files

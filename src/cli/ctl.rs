@@ -1,5 +1,6 @@
 //! `weir ctl`: asks a running server through its control socket, and changes how it works.
 
+use super::offered::{IO, THREADS, offered};
 use super::{Failure, Voice};
 use crate::serve::{Change, Wish};
 use clap::{Args, Subcommand};
@@ -39,9 +40,10 @@ enum What {
     /// Gives new connections to another strategy; open ones get one more answer from the old one
     Strategy {
         /// How connections are spread: loops, loop, pool, thread-per-connection, thread-per-request
+        #[arg(value_parser = offered::<Concurrency>(THREADS), hide_possible_values = true)]
         concurrency: Concurrency,
         /// How bytes are moved: auto, epoll, uring, blocking
-        #[arg(long, value_name = "STRATEGY", default_value_t)]
+        #[arg(long, value_name = "STRATEGY", default_value_t, value_parser = offered::<IoKind>(IO), hide_possible_values = true)]
         io: IoKind,
         /// Worker threads: a number, or auto for what suits the strategy
         #[arg(long, value_name = "N", default_value_t)]

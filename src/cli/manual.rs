@@ -92,6 +92,36 @@ mod tests {
         }
     }
 
+    /// The help names them in its own words, once.
+    #[test]
+    fn completions_offer_the_words_a_flag_takes() {
+        for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
+            let script = String::from_utf8(completions(shell)).expect("text");
+            for words in [
+                "phttpd java-server zeus",
+                "loops loop pool thread-per-connection thread-per-request",
+                "pool thread-per-connection thread-per-request processes",
+                "epoll uring blocking",
+                "s3-fifo hinted structured",
+                "common combined json",
+                "cached each-request",
+            ] {
+                let offered = match shell {
+                    Shell::Fish => words.replace(' ', "\\t''\n"),
+                    _ => words.to_owned(),
+                };
+                // What `ctl strategy` takes is no flag: of those scripts for fish know nothing.
+                let is_known = shell != Shell::Fish || !words.starts_with("loops loop pool");
+                assert!(script.contains(&offered) || !is_known, "{shell}: {words}");
+            }
+        }
+        let mut declaration = Cli::declaration();
+        let serve = declaration.find_subcommand_mut("serve").expect("a command");
+        let help = serve.render_long_help().to_string();
+        let mut lists = help.lines().filter(|line| line.contains("possible values"));
+        assert!(lists.all(|line| line.contains("true, false")), "{help}");
+    }
+
     #[test]
     fn every_command_has_a_page_with_every_flag() {
         let directory = std::env::temp_dir().join(format!("weir-man-{}", std::process::id()));

@@ -3,11 +3,13 @@
 
 use super::Failure;
 use super::behavior::BehaviorFlags;
+use super::offered::{ADAPT, CONCURRENCY, IO, LANDLOCK, LIVE, LOG_FORMATS, POLICIES, PRESETS, offered};
 use super::tilde::TildeFlags;
+use super::together::{self, Source};
 use clap::Args;
 use measure::{Bytes, Duration};
 use server::config::{
-    Adapt, CachePolicy, Concurrency, Config, ConfigError, FieldLine, IoKind, Landlock, Listen, LiveFor,
+    Adapt, CachePolicy, Concurrency, Config, ConfigError, FieldLine, IoKind, Keys, Landlock, Listen, LiveFor,
     LogFormat, MaxTurn, Preset, Tuned, User, Workers, parse_duration,
 };
 use std::net::SocketAddr;
@@ -55,7 +57,7 @@ pub(crate) struct Flags {
 
     /// Acts as a server the documents measured: apache-1.3, phttpd, java-server, zeus, enterprise, jaws-baseline,
     /// jaws; other flags and keys beat it [default: none]
-    #[arg(long, value_name = "SERVER", env = "WEIR_PRESET", help_heading = "Strategy")]
+    #[arg(long, value_name = "SERVER", env = "WEIR_PRESET", value_parser = offered::<Preset>(PRESETS), hide_possible_values = true, help_heading = "Strategy")]
     preset: Option<Preset>,
 
     /// Address to listen on; may be repeated. Port 0: a free one [default: 127.0.0.1:8080]
@@ -75,13 +77,13 @@ pub(crate) struct Flags {
     #[arg(
         long,
         value_name = "STRATEGY",
-        env = "WEIR_CONCURRENCY",
+        env = "WEIR_CONCURRENCY", value_parser = offered::<Concurrency>(CONCURRENCY), hide_possible_values = true,
         help_heading = "Strategy"
     )]
     concurrency: Option<Concurrency>,
 
     /// How bytes are moved: auto, epoll, uring (epoll where the system refuses it), blocking [default: auto]
-    #[arg(long, value_name = "STRATEGY", env = "WEIR_IO", help_heading = "Strategy")]
+    #[arg(long, value_name = "STRATEGY", env = "WEIR_IO", value_parser = offered::<IoKind>(IO), hide_possible_values = true, help_heading = "Strategy")]
     io: Option<IoKind>,
 
     /// Which entry leaves a full cache: s3-fifo, lru, lfu, hinted (lru; what a page embeds is loaded
@@ -90,7 +92,7 @@ pub(crate) struct Flags {
     #[arg(
         long,
         value_name = "POLICY",
-        env = "WEIR_CACHE_POLICY",
+        env = "WEIR_CACHE_POLICY", value_parser = offered::<CachePolicy>(POLICIES), hide_possible_values = true,
         help_heading = "Cache"
     )]
     cache_policy: Option<CachePolicy>,
@@ -175,8 +177,9 @@ pub(crate) struct Flags {
     #[arg(long, value_name = "NAME: VALUE", help_heading = "Files")]
     header: Vec<FieldLine>,
 
-    /// Shows a live page and metrics under /.weir/ to: nobody, local (this machine), all [default: nobody]
-    #[arg(long, value_name = "WHOM", env = "WEIR_LIVE", num_args = 0..=1, require_equals = true,
+    /// Shows a live page and metrics under /.weir/ to: nobody, local (over loopback, by address or as
+    /// localhost), all [default: nobody]
+    #[arg(long, value_name = "WHOM", env = "WEIR_LIVE", value_parser = offered::<LiveFor>(LIVE), hide_possible_values = true, num_args = 0..=1, require_equals = true,
           default_missing_value = "local", help_heading = "Operation")]
     live: Option<LiveFor>,
 
@@ -192,7 +195,7 @@ pub(crate) struct Flags {
 
     /// What it may change of its own accord: auto (what is not set), all (also by rules not yet shown to be worth
     /// it), dry-run (it says what it would change), off [default: auto]
-    #[arg(long, value_name = "HOW", env = "WEIR_ADAPT", help_heading = "Operation")]
+    #[arg(long, value_name = "HOW", env = "WEIR_ADAPT", value_parser = offered::<Adapt>(ADAPT), hide_possible_values = true, help_heading = "Operation")]
     adapt: Option<Adapt>,
 
     /// How long whoever is ready may wait for a worker of an event loop; beyond it requests for more than a small file
@@ -209,7 +212,7 @@ pub(crate) struct Flags {
     access_log: Option<PathBuf>,
 
     /// Form of the access log: common, combined, json [default: combined]
-    #[arg(long, value_name = "FORMAT", env = "WEIR_LOG_FORMAT", help_heading = "Log")]
+    #[arg(long, value_name = "FORMAT", env = "WEIR_LOG_FORMAT", value_parser = offered::<LogFormat>(LOG_FORMATS), hide_possible_values = true, help_heading = "Log")]
     log_format: Option<LogFormat>,
 
     /// Adds to each JSON line the path's round-trip time, congestion window and retransmissions
@@ -223,7 +226,7 @@ pub(crate) struct Flags {
 
     /// What the kernel lets the process read of the file system: auto (the folder that holds the root),
     /// root (nothing beside it, so it cannot be replaced), off (what its user may) [default: auto]
-    #[arg(long, value_name = "REACH", env = "WEIR_LANDLOCK", help_heading = "Rights")]
+    #[arg(long, value_name = "REACH", env = "WEIR_LANDLOCK", value_parser = offered::<Landlock>(LANDLOCK), hide_possible_values = true, help_heading = "Rights")]
     landlock: Option<Landlock>,
 
     /// Open connections in all [default: 65536]
@@ -368,16 +371,64 @@ impl Flags {
     /// # Errors
     /// `Usage`, naming file, line and key, or the flag.
     pub(crate) fn configuration(&self) -> Result<Config, Failure> {
-        let mut config = match &self.config {
-            None => Config::from_toml_above(self.preset, self.tuned()?, "", "--preset")
-                .map_err(|error| Failure::Usage(error.to_string()))?,
-            Some(path) => read(path, self.preset, self.tuned()?)?,
+        let (text, name) = match &self.config {
+            None => (String::new(), "--preset".to_owned()),
+            Some(path) => (read(path)?, path.display().to_string()),
         };
+        let usage = |error: ConfigError| Failure::Usage(error.to_string());
+        let tuned = self.tuned()?;
+        let mut config =
+            Config::from_toml_above(self.preset, tuned, &self.said(), &text, &name).map_err(usage)?;
+        if let Some(path) = &self.config {
+            put_below(&mut config, path.parent().unwrap_or(Path::new("")));
+        }
         self.override_in(&mut config).map_err(Failure::Usage)?;
-        config
-            .validate()
-            .map_err(|error| Failure::Usage(error.to_string()))?;
+        config.validate().map_err(usage)?;
+        let file = text.parse::<Keys>().unwrap_or_default();
+        let source = |key: &str| self.source(key, &file, config.preset, tuned);
+        together::check(&config, &source).map_err(|wrong| {
+            let at = wrong.keys.into_iter().find(|key| source(key) == Source::File);
+            Failure::Usage(match at {
+                Some(key) => ConfigError::about(key, wrong.why, &text, &name).to_string(),
+                None => wrong.why,
+            })
+        })?;
         Ok(config)
+    }
+
+    /// What was said of what rules out what presets and profiles say, as a file would have it.
+    fn said(&self) -> Keys {
+        let mut said = Keys::new();
+        if let Some(concurrency) = self.concurrency {
+            said.insert("concurrency".to_owned(), concurrency.to_string().into());
+        }
+        if let Some(io) = self.io {
+            said.insert("io".to_owned(), io.to_string().into());
+        }
+        said.insert("behavior".to_owned(), self.behavior.said().into());
+        said
+    }
+
+    /// Whose word a setting of the strategy is.
+    fn source(&self, key: &str, file: &Keys, preset: Option<Preset>, tuned: Option<&Tuned>) -> Source {
+        let is_flag = match key {
+            "concurrency" => self.concurrency.is_some(),
+            "io" => self.io.is_some(),
+            "workers" => self.workers.is_some(),
+            "control" => self.control.is_some(),
+            _ => false,
+        };
+        let of_preset = preset.filter(|preset| {
+            let table = preset.text().parse::<Keys>();
+            table.is_ok_and(|table| table.contains_key(key))
+        });
+        match of_preset {
+            _ if is_flag => Source::Command,
+            _ if file.contains_key(key) => Source::File,
+            Some(preset) => Source::Preset(preset),
+            None if tuned.is_some_and(|tuned| tuned.has(key)) => Source::Profile,
+            None => Source::Default,
+        }
     }
 
     /// The profile to start from, and its file.
@@ -414,6 +465,8 @@ impl Flags {
             "record" => self.record.is_some(),
             "control" => self.control.is_some(),
             "user" => self.user.is_some(),
+            "error-pages" => !self.error_page.is_empty(),
+            "spa-fallback" => self.spa_fallback.is_some(),
             _ => false,
         };
         let file = self.config.as_deref().filter(|_| !is_flag);
@@ -422,6 +475,7 @@ impl Flags {
                 ConfigError::about(key, why, &text, &path.display().to_string()).to_string()
             }
             _ if key == "root" => why,
+            _ if key == "error-pages" => format!("`--error-page`: {why}"),
             _ => format!("`--{key}`: {why}"),
         })
     }
@@ -518,17 +572,18 @@ impl Flags {
     }
 }
 
-/// Reads a file; relative paths in it are relative to its folder.
-fn read(path: &Path, preset: Option<Preset>, tuned: Option<&Tuned>) -> Result<Config, Failure> {
-    let name = path.display().to_string();
-    let text = std::fs::read_to_string(path).map_err(|error| {
+/// The text of a file of configuration.
+fn read(path: &Path) -> Result<String, Failure> {
+    std::fs::read_to_string(path).map_err(|error| {
         Failure::Usage(format!(
-            "cannot read the configuration `{name}`: {error}; check the path given with --config"
+            "cannot read the configuration `{}`: {error}; check the path given with --config",
+            path.display()
         ))
-    })?;
-    let mut config = Config::from_toml_above(preset, tuned, &text, &name)
-        .map_err(|error: ConfigError| Failure::Usage(error.to_string()))?;
-    let folder = path.parent().unwrap_or(Path::new(""));
+    })
+}
+
+/// Relative paths of a file are relative to its folder.
+fn put_below(config: &mut Config, folder: &Path) {
     let hosts = config.host.iter_mut().map(|host| &mut host.root);
     let own = [
         &mut config.root,
@@ -547,7 +602,6 @@ fn read(path: &Path, preset: Option<Preset>, tuned: Option<&Tuned>) -> Result<Co
             *home = folder.join(&*home);
         }
     }
-    Ok(config)
 }
 
 #[cfg(test)]
@@ -668,6 +722,43 @@ mod tests {
             let error = config(arguments).expect_err("an invalid flag");
             assert!(error.contains(fragment), "{arguments:?}: {error}");
         }
+    }
+
+    #[test]
+    fn a_preset_makes_way_for_what_is_said_or_is_named() {
+        let made = |arguments: &[&str]| config(arguments).expect("what is said beats the preset");
+        let pool = made(&["--preset", "zeus", "--concurrency", "pool"]);
+        assert_eq!((pool.concurrency, pool.io), (Concurrency::Pool, IoKind::Auto));
+        let cached = made(&["--preset", "apache-1.3", "--lookup", "cached"]);
+        assert_eq!(cached.behavior.ancestor_file, None);
+        assert!(cached.behavior.copies, "the rest is the preset's");
+        let looped = made(&["--preset", "jaws", "--concurrency", "loop"]);
+        assert!(!looped.behavior.accept_lock);
+        assert_eq!(looped.workers, Workers::Auto);
+        let error = config(&["--preset", "jaws", "--io", "epoll"]).expect_err("a contradiction");
+        for part in ["`--io epoll`", "of the preset jaws", "add `--concurrency loops`"] {
+            assert!(error.contains(part), "{part}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_contradiction_in_a_file_is_shown_there_in_its_own_words() {
+        let file = std::env::temp_dir().join(format!("weir-together-{}.toml", std::process::id()));
+        std::fs::write(&file, "listing = true\nconcurrency = 'pool'\nio = 'epoll'\n").expect("a file");
+        let name = file.display().to_string();
+        let error = config(&["--config", &name]).expect_err("a contradiction");
+        let begins = format!("{name}:3: `io`: `concurrency = \"pool\"` cannot use `io = \"epoll\"`: ");
+        assert!(error.starts_with(&begins), "{error}");
+        assert!(
+            error.contains("use `io = \"blocking\"` or leave it out") && !error.contains("--"),
+            "{error}"
+        );
+        let error = config(&["--config", &name, "--io", "uring"]).expect_err("a contradiction");
+        let begins = format!("{name}:2: `concurrency`: `concurrency = \"pool\"` cannot use `--io uring`: ");
+        assert!(error.starts_with(&begins), "{error}");
+        std::fs::write(&file, "preset = 'zeus'\nconcurrency = 'pool'\n").expect("a file");
+        assert_eq!(config(&["--config", &name]).map(|made| made.io), Ok(IoKind::Auto));
+        std::fs::remove_file(&file).expect("our own file");
     }
 
     /// What the help calls a default is the default.

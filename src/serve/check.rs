@@ -4,7 +4,7 @@
 use super::{open, rights};
 use crate::cli::serve::Flags;
 use crate::cli::{Failure, Voice};
-use runtime::privilege;
+use runtime::{clock, privilege};
 use server::Herd;
 use server::config::Config;
 use std::io::ErrorKind;
@@ -14,7 +14,7 @@ use std::path::Path;
 /// Checks, and says that all is well.
 ///
 /// # Errors
-/// As a start would end, for the first thing that it would end by.
+/// As a start would end, for the first thing that it would end by; and for a page that is configured and not there.
 pub(super) fn run(config: Config, flags: &Flags, voice: &Voice) -> Result<(), Failure> {
     let root = config.root.clone();
     if let Some(why) = config.control.as_deref().and_then(cannot_be_a_socket) {
@@ -29,7 +29,16 @@ pub(super) fn run(config: Config, flags: &Flags, voice: &Voice) -> Result<(), Fa
     if let Some(why) = log.and_then(cannot_be_written) {
         return Err(flags.blame("access-log", why));
     }
-    open(config, Herd::default(), None, flags)?;
+    let server = open(config, Herd::default(), None, flags)?;
+    // A server does without and starts, as the page may come; who asks for a check is told.
+    if let Some((key, page)) = server
+        .missing_pages(clock::now(), clock::wall())
+        .into_iter()
+        .next()
+    {
+        let why = format!("`{page}` is not among the files that are served; make it, or name another page");
+        return Err(flags.blame(key, why));
+    }
     if voice.json {
         println!(
             "{}",

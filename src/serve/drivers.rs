@@ -95,7 +95,7 @@ impl Drivers {
     }
 
     /// Gives an address (none: all of them) to another strategy: new connections are its own from now on, those
-    /// there are get one more answer each from the one they began with.
+    /// there are get one more answer each from the one they began with. Says in words what each address has now.
     ///
     /// # Errors
     /// `Usage` for an address that is not listened on, `System` for what the system refuses; then the strategy
@@ -105,7 +105,7 @@ impl Drivers {
         server: &Arc<Server>,
         address: Option<SocketAddr>,
         choice: &Choice,
-    ) -> Result<(), Failure> {
+    ) -> Result<String, Failure> {
         self.clear();
         let is_meant = |group: &Group| address.is_none_or(|one| group.addresses.contains(&one));
         if !self.serving.iter().any(is_meant) {
@@ -141,7 +141,10 @@ impl Drivers {
             group.handle.retire();
             self.retiring.push(group.handle);
         }
-        Ok(())
+        let groups = self.serving.iter();
+        Ok(in_force(
+            groups.map(|group| (&*group.addresses, group.choice.in_words())),
+        ))
     }
 
     fn take_over(&self, server: &Arc<Server>, all: &[&Sockets], choice: &Choice) -> Result<Group, Failure> {
@@ -264,5 +267,47 @@ fn listens_on(sockets: &Sockets, address: SocketAddr) -> bool {
     match sockets.origin() {
         Origin::Bound(asked) | Origin::Surplus(asked) if asked.port() != 0 => asked == address,
         _ => sockets.address() == Some(address),
+    }
+}
+
+/// What addresses have, in one line: said once if all have the same.
+fn in_force<'a>(groups: impl Iterator<Item = (&'a [SocketAddr], String)>) -> String {
+    let mut by_words: Vec<(String, Vec<String>)> = Vec::new();
+    for (addresses, words) in groups {
+        let addresses = addresses.iter().map(SocketAddr::to_string);
+        match by_words.iter_mut().find(|(known, _)| *known == words) {
+            Some((_, all)) => all.extend(addresses),
+            None => by_words.push((words, addresses.collect())),
+        }
+    }
+    if let [(words, _)] = &mut *by_words {
+        return std::mem::take(words);
+    }
+    let each = by_words
+        .iter()
+        .map(|(words, addresses)| format!("{}: {words}", addresses.join(", ")));
+    each.collect::<Vec<_>>().join("; ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_address_is_named_where_they_differ() {
+        let [one, two, three] = [1, 2, 3].map(|port| SocketAddr::from(([127, 0, 0, 1], port)));
+        let said = |groups: &[(&[SocketAddr], &str)]| {
+            in_force(
+                groups
+                    .iter()
+                    .map(|(addresses, words)| (*addresses, (*words).to_owned())),
+            )
+        };
+        assert_eq!(said(&[(&[one, two], "loops")]), "loops");
+        assert_eq!(said(&[(&[one], "loops"), (&[two], "loops")]), "loops");
+        assert_eq!(
+            said(&[(&[one], "loops"), (&[two], "pool"), (&[three], "loops")]),
+            "127.0.0.1:1, 127.0.0.1:3: loops; 127.0.0.1:2: pool"
+        );
     }
 }

@@ -1,7 +1,8 @@
 //! Which strategy a configuration means on this machine, and why. Decides; starts nothing.
 
 use crate::cli::Failure;
-use runtime::strategy::{Manner, Refusal, Strategy, Writing, combinations, try_uring};
+use crate::cli::together::{self, Source};
+use runtime::strategy::{Manner, Refusal, Strategy, Writing, try_uring};
 use server::config::{Behavior, Concurrency, Config, IoKind, Workers};
 use std::num::NonZeroUsize;
 
@@ -42,55 +43,22 @@ fn choose_where(
     uring: impl FnOnce() -> Result<(), Refusal>,
 ) -> Result<Choice, Failure> {
     let concurrency = config.concurrency;
-    if config.control.is_some() && matches!(concurrency, Concurrency::ProcessLoops | Concurrency::Processes) {
-        return Err(Failure::Usage(format!(
-            "`--control` asks one process, and `--concurrency {concurrency}` makes several; leave one of the two out"
-        )));
-    }
-    let (why_concurrency, why_native) = match concurrency {
-        Concurrency::Loops => (
-            "an event loop per worker: no connection is shared, so nothing is locked",
-            "event loops wait for readiness",
-        ),
-        Concurrency::Loop => (
-            "a single event loop, as configured",
-            "an event loop waits for readiness",
-        ),
-        Concurrency::ProcessLoops => (
-            "a process for each event loop, as configured",
-            "event loops wait for readiness",
-        ),
-        Concurrency::Pool => (
-            "threads that serve one connection at a time, as configured",
-            "the threads of a pool wait in the call itself",
-        ),
-        Concurrency::ThreadPerConnection => (
-            "a thread for each connection, which ends with it, as configured",
-            "each thread waits in the call itself",
-        ),
-        Concurrency::ThreadPerRequest => (
-            "a thread for each request, which ends with it, as configured",
-            "a request's thread waits in the call itself",
-        ),
-        Concurrency::Processes => (
-            "processes that serve one connection at a time, as configured",
-            "each process waits in the call itself",
-        ),
+    together::check(config, &|_| Source::Command).map_err(|wrong| Failure::Usage(wrong.why))?;
+    let why_concurrency = match concurrency {
+        Concurrency::Loops => "an event loop per worker: no connection is shared, so nothing is locked",
+        Concurrency::Loop => "a single event loop, as configured",
+        Concurrency::ProcessLoops => "a process for each event loop, as configured",
+        Concurrency::Pool => "threads that serve one connection at a time, as configured",
+        Concurrency::ThreadPerConnection => "a thread for each connection, which ends with it, as configured",
+        Concurrency::ThreadPerRequest => "a thread for each request, which ends with it, as configured",
+        Concurrency::Processes => "processes that serve one connection at a time, as configured",
     };
-    let valid: Vec<String> = native(concurrency)?.map(|io| io.to_string()).collect();
-    let asked = config.io.to_string();
-    let first = valid.first().map_or("auto", String::as_str);
-    let best: IoKind = first.parse().map_err(Failure::Usage)?;
+    let best = together::valid_io(concurrency)
+        .first()
+        .copied()
+        .unwrap_or_default();
     let (io, why_io) = match config.io {
-        IoKind::Auto => (best, why_native.to_owned()),
-        _ if !valid.contains(&asked) => {
-            let instead: Vec<String> = valid.iter().map(|io| format!("`--io {io}`")).collect();
-            return Err(Failure::Usage(format!(
-                "`--concurrency {concurrency}` cannot use `--io {asked}`: {why_native}; use {} or leave it out (what goes together: {})",
-                instead.join(" or "),
-                combinations()
-            )));
-        }
+        IoKind::Auto => (best, together::waits(concurrency).to_owned()),
         IoKind::Uring => match uring() {
             Ok(()) => (IoKind::Uring, "as configured".to_owned()),
             Err(refusal) => (best, format!("instead of uring, which is refused: {refusal}")),
@@ -102,11 +70,6 @@ fn choose_where(
         (cores * count, why)
     };
     let (workers, why_workers) = match (concurrency, config.workers) {
-        (Concurrency::Loop, Workers::Fixed(count)) if count.get() > 1 => {
-            return Err(Failure::Usage(format!(
-                "`--concurrency loop` is a single event loop and cannot have {count} workers; use `--concurrency loops`"
-            )));
-        }
         (Concurrency::Loop, _) => (1, "a single loop has one".to_owned()),
         (_, Workers::Fixed(count)) => (count.get(), "as configured".to_owned()),
         (Concurrency::Loops | Concurrency::ProcessLoops, Workers::Auto) => {
@@ -147,12 +110,6 @@ fn manner(behavior: &Behavior) -> Manner {
     }
 }
 
-/// The I/O strategies this one can use, the best first.
-fn native(concurrency: Concurrency) -> Result<impl Iterator<Item = runtime::strategy::Io>, Failure> {
-    let known: runtime::strategy::Concurrency = concurrency.to_string().parse().map_err(usage)?;
-    Ok(known.valid_io())
-}
-
 impl Choice {
     /// Whether its workers are processes.
     pub(crate) fn is_of_processes(&self) -> bool {
@@ -173,6 +130,11 @@ impl Choice {
         Strategy::new(concurrency, io, workers)
             .and_then(|strategy| strategy.in_manner(self.manner))
             .map_err(usage)
+    }
+
+    /// What it is, for people.
+    pub(crate) fn in_words(&self) -> String {
+        format!("{} over {}, {} workers", self.concurrency, self.io, self.workers)
     }
 
     /// The reasons in one line.

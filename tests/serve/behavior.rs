@@ -325,7 +325,12 @@ fn the_start_up_line_names_what_is_switched_on() {
     let server = Launch::bare().args(["--preset", "zeus"]).start();
     assert_eq!(
         server.started["behavior"],
-        serde_json::json!(["fresh-date", "accept-lock"])
+        serde_json::json!([
+            "fresh-date",
+            "accept-lock",
+            "compress false",
+            "precompressed false"
+        ])
     );
     assert_eq!(server.started["listeners"][0]["concurrency"], "process-loops");
 }

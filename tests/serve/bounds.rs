@@ -153,6 +153,42 @@ fn one_address_cannot_ask_for_everything(strategy: Strategy) {
     });
 }
 
+fn probes_are_answered_whatever_else_their_address_asks(strategy: Strategy) {
+    let tree = tree();
+    let flags = [
+        "--health",
+        "--live",
+        "--max-request-rate",
+        "1",
+        "--max-request-burst",
+        "3",
+    ];
+    let server = launch(strategy, &tree, &flags);
+    let mut connection = server.connect();
+    for _ in 0..10 {
+        assert_eq!(connection.get("/healthz").status, 200);
+        assert_eq!(connection.get("/readyz").status, 200);
+    }
+    // They counted for nothing, so the burst is whole.
+    let statuses: Vec<u16> = (0..8).map(|_| connection.get("/a.txt").status).collect();
+    assert_eq!(statuses[..3], [200; 3], "{statuses:?}");
+    assert!(statuses.contains(&429), "{statuses:?}");
+    assert_eq!(
+        connection.get("/.weir/metrics").status,
+        429,
+        "figures are not probes"
+    );
+    assert_eq!(
+        connection.request("POST", "/healthz", &[]).status,
+        429,
+        "nor is this one"
+    );
+    for path in ["/healthz", "/readyz"] {
+        assert_eq!(connection.get(path).status, 200, "{path}");
+        assert_eq!(connection.request("HEAD", path, &[]).status, 200, "{path}");
+    }
+}
+
 fn a_head_that_does_not_end_is_408(strategy: Strategy) {
     let tree = tree();
     let server = launch(strategy, &tree, &["--header-timeout", "300ms"]);
@@ -509,6 +545,7 @@ on_every_strategy!(
     connections_beyond_the_bound_are_closed,
     one_address_cannot_take_all_places,
     one_address_cannot_ask_for_everything,
+    probes_are_answered_whatever_else_their_address_asks,
     a_head_that_does_not_end_is_408,
     an_idle_connection_is_closed_in_silence,
     a_body_that_does_not_come_is_408,

@@ -273,9 +273,18 @@ fn only_its_owner_may_ask_and_nobody_takes_it_away() {
     // What a server left behind is in nobody's way.
     let (server, socket) = with_socket(Strategy::LOOPS, &tree, &[]);
     assert_eq!(status(&socket)["pid"], server.pid());
-    // One who connects and says nothing holds up nobody for long.
-    let _silent = std::os::unix::net::UnixStream::connect(&socket).expect("the control socket");
+    // Those who connect and say nothing hold up nobody, however many they are.
+    let silent: Vec<_> = (0..20)
+        .map(|_| std::os::unix::net::UnixStream::connect(&socket).expect("the control socket"))
+        .collect();
+    let began = std::time::Instant::now();
     assert_eq!(status(&socket)["ok"], true);
+    assert!(
+        began.elapsed() < std::time::Duration::from_secs(5),
+        "{:?}",
+        began.elapsed()
+    );
+    drop(silent);
     let (code, err) = Launch::bare()
         .args([
             "--concurrency",

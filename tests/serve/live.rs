@@ -1,6 +1,6 @@
 //! What the server shows of itself: the live page, metrics, health and readiness.
 
-use crate::process::{Launch, Strategy, eventually};
+use crate::process::{Launch, Server, Strategy, eventually};
 use crate::tree::Tree;
 use crate::wire::{Connection, head};
 use crate::{on_every_strategy, where_workers_are_processes};
@@ -53,6 +53,11 @@ fn the_live_page_is_for_those_it_is_meant_for(strategy: Strategy) {
         "{}",
         page.text()
     );
+    // Rows for decisions that were not made yet are not seen.
+    let text = page.text();
+    let rows = text.lines().filter(|line| line.contains("adaptation.decisions."));
+    assert!(rows.clone().count() > 0, "{text}");
+    assert!(rows.clone().all(|row| row.starts_with("<tr hidden>")), "{text}");
     assert_eq!(connection.get("/.weir/live.js").status, 200);
     assert_eq!(connection.request("POST", "/.weir/", &[]).status, 405);
     let head = connection.request("HEAD", "/.weir/", &[]);
@@ -82,6 +87,31 @@ fn the_live_page_is_for_those_it_is_meant_for(strategy: Strategy) {
         "# EOF",
     ] {
         assert!(text.contains(line), "{line} is not in {text}");
+    }
+}
+
+/// A page of somebody else, whose name leads to this machine, may not read what is shown (DNS rebinding).
+fn a_name_that_others_resolve_is_shown_nothing(strategy: Strategy) {
+    let tree = Tree::with(&[("a.txt", "a")]);
+    let of = |server: &Server, host: &str| {
+        let mut connection = server.connect();
+        connection.send(format!("GET /.weir/live.json HTTP/1.1\r\nHost: {host}\r\n\r\n"));
+        connection.receive("GET").status
+    };
+    let local = Launch::new(strategy).root(tree.path()).args(["--live"]).start();
+    let all = Launch::new(strategy)
+        .root(tree.path())
+        .args(["--live=all"])
+        .start();
+    for (host, status) in [
+        ("localhost", 200),
+        ("127.0.0.1:8080", 200),
+        ("[::1]:8080", 200),
+        ("rebind.example", 404),
+        ("127.0.0.1.rebind.example:8080", 404),
+    ] {
+        assert_eq!(of(&local, host), status, "{host}");
+        assert_eq!(of(&all, host), 200, "{host}");
     }
 }
 
@@ -209,6 +239,7 @@ fn the_example_for_kubernetes_answers_its_own_probes() {
 
 on_every_strategy!(
     the_live_page_is_for_those_it_is_meant_for,
+    a_name_that_others_resolve_is_shown_nothing,
     readiness_ends_before_connections_are_refused,
 );
 where_workers_are_processes!(the_figures_are_of_all_processes);

@@ -89,6 +89,47 @@ fn a_configuration_is_checked_without_serving() {
     );
 }
 
+/// A start does without such a page: it may come, and until then the server's own is sent.
+#[test]
+fn a_check_names_pages_that_are_not_there() {
+    let tree = Tree::with(&[
+        ("site/index.html", "<p>hi"),
+        ("site/404.html", "<p>no"),
+        ("other/index.html", "<p>other"),
+    ]);
+    let check = |text: &str| {
+        tree.write("weir.toml", text);
+        let file = tree.join("weir.toml").display().to_string();
+        let (code, _, err) = weir(&["serve", "--check", "--config", &file]);
+        (code, err.replace(&file, "weir.toml"))
+    };
+    let (code, err) =
+        check("root = 'site'\nspa-fallback = '/index.html'\n[error-pages]\n404 = '/404.html'\n");
+    assert_eq!(code, NO_ERROR, "{err}");
+    for (text, blames) in [
+        (
+            "root = 'site'\n[error-pages]\n404 = '/404.html'\n5xx = '/sorry.html'\n",
+            "weir.toml:4: `error-pages`: `/sorry.html` is not among",
+        ),
+        (
+            "root = 'site'\nspa-fallback = '/app.html'\n",
+            "weir.toml:2: `spa-fallback`: `/app.html` is not among",
+        ),
+        (
+            "root = 'site'\n[error-pages]\n404 = '/404.html'\n[[host]]\nnames = ['o.test']\nroot = 'other'\n",
+            "weir.toml:3: `error-pages`: `/404.html` is not among",
+        ),
+    ] {
+        let (code, err) = check(text);
+        assert_eq!(code, USAGE, "{text}: {err}");
+        assert!(err.contains(blames), "{text}: {err}");
+    }
+    let site = tree.join("site").display().to_string();
+    let (code, _, err) = weir(&["serve", &site, "--check", "--error-page", "404=/none.html"]);
+    assert_eq!(code, USAGE, "{err}");
+    assert!(err.contains("`--error-page`: `/none.html` is not among"), "{err}");
+}
+
 /// What a start would fail at is what a check fails at, and nothing is made by it.
 #[test]
 fn a_check_looks_at_files_that_are_not_opened_yet_and_at_the_user() {

@@ -149,3 +149,19 @@ fn a_burst_larger_than_the_ring_is_served_whole() {
         }
     }
 }
+
+/// As containers that know nothing of Landlock do it; the kernel may know it all the same.
+#[test]
+fn landlock_that_a_filter_forbids_is_said_to_be_forbidden() {
+    const CREATE_RULESET: u32 = 444;
+    if !can_filter() {
+        return;
+    }
+    let tree = Tree::with(&[("a.txt", "a")]);
+    for (errno, words) in [(EPERM, "forbidden here (EPERM"), (ENOSYS, "does not know it")] {
+        let server = start_refused(Strategy::LOOPS, CREATE_RULESET, errno, &tree);
+        let said = server.started["rights"]["landlock"].to_string();
+        assert!(said.contains(words), "{said}");
+        assert_eq!(server.connect().get("/a.txt").text(), "a");
+    }
+}

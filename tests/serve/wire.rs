@@ -287,7 +287,7 @@ impl Connection {
 
 /// A request head.
 pub(crate) fn head(method: &str, path: &str, fields: &[(&str, &str)]) -> String {
-    let mut text = format!("{method} {path} HTTP/1.1\r\nHost: weir.test\r\n");
+    let mut text = format!("{method} {path} HTTP/1.1\r\nHost: weir.localhost\r\n");
     for (name, value) in fields {
         text.push_str(&format!("{name}: {value}\r\n"));
     }

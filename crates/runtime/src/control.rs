@@ -1,15 +1,17 @@
 //! A socket in the file system through which a running program is asked: a line goes in, a line comes out.
 //! Whoever may write the file may ask; that is the whole access rule (unix(7)).
 //!
-//! Decides how long one who asks may take and how much he may say; refuses to know what is asked.
+//! Decides how much one who asks may say and how many may be about to; refuses to know what is asked. Nobody is waited
+//! for: whose line is there is heard, and who has said nothing yet holds up neither him nor the program.
 
-use crate::clock;
 use measure::Duration;
+use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 /// What is appended to the name of a socket that is to take another's place.
 const BESIDE: &str = ".new";
@@ -17,9 +19,10 @@ const BESIDE: &str = ".new";
 const QUESTION_MAX: usize = 4096;
 /// What an answer may have in bytes.
 const ANSWER_MAX: u64 = 1 << 20;
-/// How long one who is connected may take to ask in all, and how long to take the answer: nobody else is heard
-/// meanwhile, and no signal.
+/// How long one may take to take the answer: nobody else is heard meanwhile, and no signal.
 const PATIENCE: Duration = Duration::from_millis(500);
+/// Those connected who have not asked yet, at the most: beyond, who has waited longest is sent away.
+const SILENT_MAX: usize = 32;
 /// How long an answer may take.
 const ANSWER_PATIENCE: Duration = Duration::from_secs(60);
 
@@ -30,9 +33,18 @@ const ANSWER_PATIENCE: Duration = Duration::from_secs(60);
 ///     │ follows: beside it           ▲
 ///     └────────── appear ────────────┘
 /// ```
+///
+/// ```text
+///   accepted ─▶ silent ── a line ────────────────▶ question ── answered ──▶ closed
+///                 └── gone, too much, too many ──▶ closed
+/// ```
 #[derive(Debug)]
 pub struct Control {
     listener: UnixListener,
+    /// Readable when somebody connects or says something.
+    epoll: OwnedFd,
+    /// Those who have not asked yet, the first one first.
+    silent: Mutex<Vec<Silent>>,
     path: PathBuf,
     /// Where the file is until it has [appeared](Control::appear).
     beside: Option<PathBuf>,
@@ -78,8 +90,12 @@ impl Control {
             std::fs::remove_file(place)?;
         }
         let listener = UnixListener::bind(place)?;
+        let epoll = epoll::create(CreateFlags::CLOEXEC)?;
+        epoll::add(&epoll, &listener, EventData::new_u64(0), EventFlags::IN)?;
         let control = Control {
             listener,
+            epoll,
+            silent: Mutex::default(),
             path: path.to_owned(),
             file: identity(place)?,
             beside,
@@ -110,16 +126,46 @@ impl Control {
     /// # Errors
     /// What the system says to a new descriptor.
     pub fn descriptor(&self) -> io::Result<OwnedFd> {
-        self.listener.as_fd().try_clone_to_owned()
+        self.epoll.try_clone()
     }
 
-    /// The next question, if somebody asks one now. One who connects and says nothing, or too much, is not heard.
+    /// The next question, if one is there. One who says nothing or too much is not heard; nobody is waited for.
     pub fn next(&self) -> Option<Question> {
-        let (stream, _) = self.listener.accept().ok()?;
-        stream.set_nonblocking(false).ok()?;
-        stream.set_write_timeout(Some(PATIENCE)).ok()?;
-        let line = line_within(&stream, PATIENCE)?;
-        Some(Question { line, stream })
+        let mut silent = self.silent.lock().unwrap_or_else(PoisonError::into_inner);
+        while let Ok((stream, _)) = self.listener.accept() {
+            let watched = || {
+                stream.set_nonblocking(true)?;
+                epoll::add(&self.epoll, &stream, EventData::new_u64(0), EventFlags::IN)?;
+                io::Result::Ok(())
+            };
+            if watched().is_err() {
+                continue;
+            }
+            if silent.len() == SILENT_MAX {
+                silent.remove(0);
+            }
+            silent.push(Silent {
+                stream,
+                said: Vec::new(),
+            });
+        }
+        let mut at = 0;
+        while let Some(one) = silent.get_mut(at) {
+            match one.hear() {
+                Heard::Nothing => at += 1,
+                Heard::Line(line) => {
+                    let stream = silent.remove(at).stream;
+                    // Whoever heeds the descriptor would come back for what is left to read in this one.
+                    let _ = epoll::delete(&self.epoll, &stream);
+                    stream.set_nonblocking(false).ok()?;
+                    stream.set_write_timeout(Some(PATIENCE)).ok()?;
+                    return Some(Question { line, stream });
+                }
+                // Closed, it leaves the epoll instance by itself.
+                Heard::End => drop(silent.remove(at)),
+            }
+        }
+        None
     }
 }
 
@@ -139,29 +185,51 @@ fn identity(path: &Path) -> io::Result<(u64, u64)> {
     Ok((found.dev(), found.ino()))
 }
 
-/// What comes up to the first line's end; none if that takes longer in all, or is too much.
-fn line_within(mut stream: &UnixStream, patience: Duration) -> Option<String> {
-    let until = clock::now() + patience;
-    let mut line = vec![0; QUESTION_MAX];
-    let mut have = 0;
-    while let Some(room) = line.get_mut(have..).filter(|room| !room.is_empty()) {
-        let left = until.since(clock::now());
-        if left.is_zero() {
-            return None;
-        }
-        stream.set_read_timeout(Some(left)).ok()?;
-        match stream.read(room) {
-            Ok(0) => return None,
-            Ok(more) => have += more,
-            Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            Err(_) => return None,
-        }
-        if let Some(end) = line[..have].iter().position(|b| *b == b'\n') {
-            line.truncate(end);
-            return String::from_utf8(line).ok();
+/// One who is connected and has not asked yet.
+#[derive(Debug)]
+struct Silent {
+    /// Which does not block.
+    stream: UnixStream,
+    /// The beginning of a line.
+    said: Vec<u8>,
+}
+
+/// What came of listening to somebody.
+#[derive(Debug, PartialEq, Eq)]
+enum Heard {
+    /// Nothing yet, or half a line.
+    Nothing,
+    /// A line, without its end.
+    Line(String),
+    /// He is gone, or said what is no line, or too much.
+    End,
+}
+
+impl Silent {
+    /// Reads what is there.
+    fn hear(&mut self) -> Heard {
+        let mut room = [0; QUESTION_MAX];
+        loop {
+            match self.stream.read(&mut room[self.said.len()..]) {
+                Ok(0) => return Heard::End,
+                Ok(more) => {
+                    let have = self.said.len();
+                    self.said.extend_from_slice(&room[have..have + more]);
+                }
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Heard::Nothing,
+                Err(_) => return Heard::End,
+            }
+            if let Some(end) = self.said.iter().position(|b| *b == b'\n') {
+                self.said.truncate(end);
+                let line = String::from_utf8(std::mem::take(&mut self.said));
+                return line.map_or(Heard::End, Heard::Line);
+            }
+            if self.said.len() == QUESTION_MAX {
+                return Heard::End;
+            }
         }
     }
-    None
 }
 
 /// A question that waits for its answer.
@@ -202,6 +270,7 @@ pub fn ask(path: &Path, line: &str) -> io::Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
     fn place(name: &str) -> std::path::PathBuf {
         let folder = std::env::temp_dir().join(format!("weir-control-{}-{name}", std::process::id()));
@@ -251,12 +320,73 @@ mod tests {
     }
 
     #[test]
-    fn patience_is_for_the_whole_line() {
-        let (mut asking, asked) = UnixStream::pair().unwrap();
+    fn half_a_line_is_kept_until_the_rest_comes() {
+        let (mut asking, stream) = UnixStream::pair().unwrap();
+        stream.set_nonblocking(true).unwrap();
+        let mut asked = Silent {
+            stream,
+            said: Vec::new(),
+        };
+        assert_eq!(asked.hear(), Heard::Nothing);
         asking.write_all(b"half a li").unwrap();
-        assert_eq!(line_within(&asked, Duration::from_millis(20)), None);
-        asking.write_all(b"a line\n").unwrap();
-        assert_eq!(line_within(&asked, PATIENCE).as_deref(), Some("a line"));
+        assert_eq!(asked.hear(), Heard::Nothing);
+        asking.write_all(b"ne\nand more").unwrap();
+        assert_eq!(asked.hear(), Heard::Line("half a line".to_owned()));
+        drop(asking);
+        assert_eq!(asked.hear(), Heard::End);
+    }
+
+    /// Nothing here waits: a server would not hear of anything else meanwhile.
+    #[test]
+    fn the_silent_hold_up_nobody_and_are_bounded() {
+        let folder = place("silent");
+        let path = folder.join("socket");
+        let control = Control::open(&path, false).unwrap();
+        let mut silent: Vec<UnixStream> = (0..SILENT_MAX)
+            .map(|_| UnixStream::connect(&path).unwrap())
+            .collect();
+        assert!(control.next().is_none());
+        let mut quick = UnixStream::connect(&path).unwrap();
+        quick.write_all(b"quick\n").unwrap();
+        assert_eq!(heard(&control).line(), "quick");
+        // The first of them had to go for it; the others may still ask.
+        assert_eq!(silent[0].read(&mut [0]).unwrap(), 0);
+        silent[1].write_all(b"late\n").unwrap();
+        silent[2].write_all(b"later\n").unwrap();
+        let late = heard(&control);
+        assert_eq!(late.line(), "late");
+        late.answer("heard");
+        assert_eq!(heard(&control).line(), "later");
+        std::fs::remove_dir_all(folder).unwrap();
+    }
+
+    /// Whoever waits for the descriptor is woken for each line, also by those who were silent at first.
+    #[test]
+    fn the_descriptor_is_readable_while_there_is_something_to_hear() {
+        let folder = place("readable");
+        let path = folder.join("socket");
+        let control = Control::open(&path, false).unwrap();
+        let descriptor = control.descriptor().unwrap();
+        let is_readable = || {
+            let mut polled = [PollFd::new(&descriptor, PollFlags::IN)];
+            poll(&mut polled, Some(&Timespec::default())).unwrap() > 0
+        };
+        assert!(!is_readable());
+        let mut one = UnixStream::connect(&path).unwrap();
+        assert!(is_readable());
+        assert!(control.next().is_none());
+        assert!(!is_readable(), "he says nothing");
+        one.write_all(b"one\nand more").unwrap();
+        let mut two = UnixStream::connect(&path).unwrap();
+        two.write_all(b"two\n").unwrap();
+        assert!(is_readable());
+        let question = heard(&control);
+        assert_eq!(question.line(), "one");
+        assert!(is_readable(), "there is another");
+        assert_eq!(heard(&control).line(), "two");
+        assert!(!is_readable());
+        drop(question);
+        std::fs::remove_dir_all(folder).unwrap();
     }
 
     #[test]

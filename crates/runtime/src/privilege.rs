@@ -247,7 +247,14 @@ pub fn confine(reach: &Reach) -> io::Result<Confinement> {
     .map_err(io::Error::other)?;
     let version = match status.landlock {
         LandlockStatus::NotEnabled => return Ok(Confinement::None("this kernel has it switched off")),
-        LandlockStatus::NotImplemented => return Ok(Confinement::None("this kernel does not know it")),
+        LandlockStatus::NotImplemented => {
+            return Ok(Confinement::None(match sys::landlock_version() {
+                Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                    "it is forbidden here (EPERM or EACCES), as by a seccomp filter"
+                }
+                _ => "this kernel does not know it",
+            }));
+        }
         LandlockStatus::Available { effective_abi, .. } => effective_abi as i32,
     };
     Ok(match status.ruleset {

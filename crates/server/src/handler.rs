@@ -23,6 +23,8 @@ pub struct Ask<'a> {
     pub path: &'a [u8],
     /// The query, raw.
     pub query: Option<&'a [u8]>,
+    /// The authority it is for (RFC 9110 section 7.2), raw: what the client takes this server to be called.
+    pub authority: Option<&'a [u8]>,
     /// Who asks.
     pub peer: IpAddr,
     /// Now.
@@ -44,6 +46,12 @@ pub struct Made {
 pub trait Handler: Send + Sync + fmt::Debug {
     /// The answer to a GET; a HEAD gets its head. `None` is 404. Must not block.
     fn answer(&self, ask: &Ask<'_>, server: &Server) -> Option<Made>;
+
+    /// Whether being asked counts as a request of the address (`--max-request-rate`). A probe that others behind
+    /// the same address could have refused would tell of them and not of the server.
+    fn is_paced(&self) -> bool {
+        true
+    }
 }
 
 /// Handlers by path, in the order they are looked at.

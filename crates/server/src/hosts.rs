@@ -7,8 +7,11 @@
 
 use crate::cache::StoreCounters;
 use crate::config::Config;
+use crate::entry::Answer;
 use crate::filter::{Filter, Filters};
-use crate::site::{Logins, OpenError, Site, SiteConfig, Source};
+use crate::site::{Logins, Lookup, OpenError, Site, SiteConfig, Source};
+use measure::{Instant, UnixTime};
+use runtime::session::Job;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -115,6 +118,29 @@ impl Hosts {
         cache
     }
 
+    /// Pages for errors and unknown paths that are configured and not there: the key, and the page.
+    pub(crate) fn missing_pages(&self, now: Instant, wall: UnixTime) -> Vec<(&'static str, String)> {
+        let of = |place: &Place| {
+            let config = &place.config;
+            let errors = config.error_pages.paths().map(|path| ("error-pages", path));
+            let fallback = config.spa_fallback.iter().map(|path| ("spa-fallback", &**path));
+            let mut view = place.site.view(now, wall);
+            let is_missing = |&(_, path): &(&str, &str)| {
+                let found = match view.lookup(path.as_bytes()) {
+                    Lookup::Hit(entry) => Arc::clone(entry),
+                    Lookup::Load(load) => view.finish(load.try_now().unwrap_or_else(Job::run)),
+                    Lookup::Refused => return true,
+                };
+                !matches!(found.answer, Answer::Resource(_))
+            };
+            let pages = errors.chain(fallback).filter(is_missing);
+            pages
+                .map(|(key, path)| (key, path.to_owned()))
+                .collect::<Vec<_>>()
+        };
+        self.places.iter().flat_map(of).collect()
+    }
+
     /// All sites, in order.
     pub(crate) fn places(&self) -> &[Place] {
         &self.places
@@ -122,7 +148,7 @@ impl Hosts {
 }
 
 /// A port is digits behind the last colon that is not inside an IPv6 literal.
-fn without_port(authority: &[u8]) -> &[u8] {
+pub(crate) fn without_port(authority: &[u8]) -> &[u8] {
     match authority.iter().rposition(|&b| b == b':' || b == b']') {
         Some(at) if authority[at] == b':' => &authority[..at],
         _ => authority,
@@ -132,7 +158,6 @@ fn without_port(authority: &[u8]) -> &[u8] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use measure::UnixTime;
 
     fn source() -> Source {
         Source::Embedded {

@@ -326,6 +326,11 @@ impl Server {
         }
     }
 
+    /// Pages for errors and unknown paths that are configured and not there: the key, and the page. Reads them.
+    pub fn missing_pages(&self, now: Instant, wall: UnixTime) -> Vec<(&'static str, String)> {
+        self.hub.current().1.hosts.missing_pages(now, wall)
+    }
+
     /// What it was told about itself.
     pub fn about(&self) -> About {
         self.hub

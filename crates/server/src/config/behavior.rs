@@ -161,7 +161,8 @@ impl Behavior {
 }
 
 impl Config {
-    /// The switches that are on, as a file would have them; for the start-up line.
+    /// The switches that are on, as a file would have them; for the start-up line. Of a preset also what it leaves out
+    /// that this server does of itself.
     pub fn switched_on(&self) -> Vec<String> {
         let b = &self.behavior;
         let mut on = Vec::new();
@@ -195,6 +196,14 @@ impl Config {
         }
         if !b.early_close.is_zero() {
             on.push(format!("early-close {}", super::show_duration(b.early_close)));
+        }
+        for (name, is_off) in [
+            ("compress false", !self.compress),
+            ("precompressed false", !self.precompressed),
+        ] {
+            if is_off && self.preset.is_some() {
+                on.push(name.to_owned());
+            }
         }
         on
     }

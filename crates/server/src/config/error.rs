@@ -1,6 +1,8 @@
 //! What is wrong with a configuration, said so that it can be put right without the manual.
 
+use super::{Behavior, Config, Tilde};
 use core::fmt;
+use serde::de::DeserializeOwned;
 
 /// A configuration that cannot be used: where, what, and what would be right.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,6 +17,8 @@ pub struct ConfigError {
     pub message: String,
     /// The nearest thing that would be valid.
     pub nearest: Option<String>,
+    /// Whether what is wrong is that the value the message begins with stands a second time.
+    pub(super) is_again: bool,
 }
 
 impl ConfigError {
@@ -26,6 +30,15 @@ impl ConfigError {
             key: Some(key.to_owned()),
             message: message.into(),
             nearest: None,
+            is_again: false,
+        }
+    }
+
+    /// A value that stands where it stood before. `message` begins with it, quoted.
+    pub(super) fn again(key: &str, message: String) -> ConfigError {
+        ConfigError {
+            is_again: true,
+            ..ConfigError::invalid(key, message)
         }
     }
 
@@ -45,8 +58,16 @@ impl ConfigError {
                 .strip_prefix('`')
                 .and_then(|rest| rest.split_once('`'));
             let further_down = value.and_then(|(value, _)| {
-                let mut lines = text.lines().skip(line - 1);
-                lines.position(|line| quotes(line, value)).map(|more| line + more)
+                let lines = text.lines().skip(line - 1).enumerate();
+                let mut quoted = lines.flat_map(|(more, text)| {
+                    let times = if self.is_again {
+                        named(text, value)
+                    } else {
+                        usize::from(quotes(text, value))
+                    };
+                    core::iter::repeat_n(line + more, times)
+                });
+                quoted.nth(usize::from(self.is_again))
             });
             Some(further_down.unwrap_or(line))
         });
@@ -72,9 +93,10 @@ impl ConfigError {
         let line = line.map(|n| further_down(n).unwrap_or(n));
         let line_text = line.and_then(|n| text.lines().nth(n - 1)).unwrap_or("");
         let (message, nearest, key) = match words.split_first() {
-            Some((word, valid)) if full.starts_with("unknown field") => {
-                (format!("unknown key `{word}`"), nearest(word, valid), Some(*word))
-            }
+            Some((word, valid)) if full.starts_with("unknown field") => match home(word, valid) {
+                Some(home) => (format!("unknown key `{word}` here; {home}"), None, Some(*word)),
+                None => (format!("unknown key `{word}`"), nearest(word, valid), Some(*word)),
+            },
             Some((word, valid)) if full.starts_with("unknown variant") => (
                 format!("unknown value `{word}`; valid are {}", list(valid)),
                 nearest(word, valid),
@@ -88,8 +110,35 @@ impl ConfigError {
             key: key.map(str::to_owned),
             message,
             nearest,
+            is_again: false,
         }
     }
+}
+
+/// Where a key stands that stands elsewhere than where `valid` do.
+fn home(word: &str, valid: &[&str]) -> Option<String> {
+    let stands = |keys: Vec<String>, word: &str| {
+        let is_here = keys.iter().all(|key| valid.contains(&&**key));
+        !is_here && keys.iter().any(|key| key == word)
+    };
+    if stands(keys_of::<Behavior>(), word) {
+        return Some("it stands in the table `[behavior]`".to_owned());
+    }
+    if stands(keys_of::<Config>(), word) {
+        return Some("it stands at the top level, above all tables".to_owned());
+    }
+    let short = word.strip_prefix("tilde-").unwrap_or(word);
+    stands(keys_of::<Tilde>(), short).then(|| match short == word {
+        true => "it stands in the table `[tilde]`".to_owned(),
+        false => format!("it is `{short}` in the table `[tilde]`"),
+    })
+}
+
+/// The keys of a table: what its reader says it expects in place of one that it does not have.
+fn keys_of<T: DeserializeOwned>() -> Vec<String> {
+    let wrong = toml::from_str::<T>("no-such-key = 1").err();
+    let text = wrong.map(|wrong| wrong.message().to_owned()).unwrap_or_default();
+    text.split('`').skip(3).step_by(2).map(str::to_owned).collect()
 }
 
 /// Whether a line begins with this key, or is the head of a table of that name.
@@ -111,6 +160,14 @@ fn quotes(line: &str, value: &str) -> bool {
             .iter()
             .any(|&quote| before.ends_with(quote) && after.starts_with(quote))
     })
+}
+
+/// How often a line has this host's name as a whole string, in whatever spelling.
+fn named(line: &str, name: &str) -> usize {
+    let strings = line.split(['"', '\'']).skip(1).step_by(2);
+    strings
+        .filter(|string| string.trim_end_matches('.').eq_ignore_ascii_case(name))
+        .count()
 }
 
 /// Whether a line has this, and not as a part of a longer word.

@@ -6,6 +6,7 @@ use super::redirect::Redirect;
 use super::tilde::Tilde;
 use super::values::{self, ErrorPages, FieldLine};
 use super::{Config, ConfigError, HeaderRule};
+use core::fmt;
 use core::str::FromStr;
 use measure::Bytes;
 use serde::{Deserialize, Deserializer, de};
@@ -33,6 +34,12 @@ impl HostName {
     }
 }
 
+impl fmt::Display for HostName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}", if self.below { "*." } else { "" }, self.name)
+    }
+}
+
 impl FromStr for HostName {
     type Err = String;
 
@@ -45,7 +52,8 @@ impl FromStr for HostName {
         let literal = name.starts_with('[') && name.ends_with(']') && !below;
         if name.is_empty() || name.starts_with('.') || (!literal && !name.bytes().all(label)) {
             return Err(format!(
-                "`{text}` is no host name; write it without scheme and port, as in example.org or *.example.org"
+                "`{}` is no host name; write it without scheme and port, as in example.org or *.example.org",
+                text.escape_debug()
             ));
         }
         Ok(HostName {
@@ -112,11 +120,12 @@ impl Config {
             ));
         }
         let mut names: Vec<&HostName> = self.host.iter().flat_map(|host| &host.names).collect();
-        let count = names.len();
         names.sort_unstable_by_key(|name| name.parts());
-        names.dedup();
-        if names.len() < count {
-            return Err(ConfigError::invalid("names", "two hosts have the same name"));
+        if let Some(two) = names.windows(2).find(|two| two[0] == two[1]) {
+            return Err(ConfigError::again(
+                "names",
+                format!("`{}` is a name of a host already", two[0]),
+            ));
         }
         if self.host.iter().any(|host| host.names.is_empty()) {
             return Err(ConfigError::invalid(

@@ -38,6 +38,8 @@ pub use preset::Preset;
 pub use redirect::Redirect;
 pub(crate) use redirect::spelling;
 pub use tilde::{HomeDirectory, Tilde};
+/// Keys and values, as a file has them.
+pub use toml::Table as Keys;
 pub use tuned::{Machine, Probe, Tuned};
 pub use values::{
     Adapt, CachePolicy, Concurrency, ErrorPages, FieldLine, IoKind, Landlock, Listen, LiveFor, LogFormat,
@@ -284,16 +286,19 @@ impl Config {
     /// # Errors
     /// As [`Config::from_toml`].
     pub fn from_toml_on(preset: Option<Preset>, text: &str, name: &str) -> Result<Config, ConfigError> {
-        Config::from_toml_above(preset, None, text, name)
+        Config::from_toml_above(preset, None, &toml::Table::new(), text, name)
     }
 
-    /// The same, with what was found out about the machine beneath everything.
+    /// The same, with what was found out about the machine beneath everything. `said` is what is said beside the file
+    /// and beats it: it is not put into the configuration, but what has no meaning beside it is not taken from
+    /// preset and machine.
     ///
     /// # Errors
     /// As [`Config::from_toml`].
     pub fn from_toml_above(
         preset: Option<Preset>,
         tuned: Option<&Tuned>,
+        said: &toml::Table,
         text: &str,
         name: &str,
     ) -> Result<Config, ConfigError> {
@@ -304,9 +309,11 @@ impl Config {
             let mut merged = tuned.map_or_else(toml::Table::new, |tuned| tuned.serve.clone());
             if let Some(preset) = preset {
                 let table = preset.text().parse::<toml::Table>().map_err(|e| wrong(&e))?;
+                preset::make_way(&mut merged, &table);
                 merged = preset::on_top(table, merged);
             }
             let above = text.parse::<toml::Table>().map_err(|e| wrong(&e))?;
+            preset::make_way(&mut merged, &preset::on_top(said.clone(), above.clone()));
             config = preset::on_top(above, merged).try_into().map_err(|e| wrong(&e))?;
             config.preset = preset;
         }

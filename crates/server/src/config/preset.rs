@@ -1,9 +1,10 @@
 //! Servers the documents measured, as strategies and behaviors of this one.
 //!
-//! A preset is a file like any configuration; what the user says beats it. What a server did that cannot be said
+//! A preset is a file like any configuration; what the user says beats it, and takes along what would have no meaning
+//! beside it. What a server did that cannot be said
 //! here stands in its file as not rebuilt.
 
-use super::values::text_values;
+use super::values::{Concurrency, text_values};
 use serde::{Deserialize, Serialize};
 
 /// A server of the documents.
@@ -75,9 +76,53 @@ pub(super) fn on_top(upper: toml::Table, lower: toml::Table) -> toml::Table {
     merged
 }
 
+/// Takes out of `lower` what cannot be beside what `upper` says.
+///
+/// ```text
+///   said above               goes from below
+///   another concurrency      io and workers, which are of the one below; accept-lock where one thread accepts
+///   io of uring              accept-lock
+///   lookup cached            ancestor-file
+///   lookup each-request      cache-lock
+///   a cache-lock             lookup and ancestor-file
+/// ```
+pub(super) fn make_way(lower: &mut toml::Table, upper: &toml::Table) {
+    let word = |table: &toml::Table, key: &str| Some(table.get(key)?.as_str()?.to_owned());
+    let concurrency = word(upper, "concurrency");
+    let below = word(lower, "concurrency").unwrap_or_else(|| Concurrency::default().to_string());
+    if concurrency.as_ref().is_some_and(|above| *above != below) {
+        lower.remove("io");
+        lower.remove("workers");
+    }
+    let said = upper.get("behavior").and_then(toml::Value::as_table);
+    let lookup = said.and_then(|said| word(said, "lookup"));
+    let locks = said
+        .and_then(|said| word(said, "cache-lock"))
+        .is_some_and(|lock| lock != "none");
+    let Some(behavior) = lower.get_mut("behavior").and_then(toml::Value::as_table_mut) else {
+        return;
+    };
+    let one_accepts = matches!(
+        concurrency.as_deref(),
+        Some("loop" | "thread-per-connection" | "thread-per-request")
+    );
+    if one_accepts || word(upper, "io").as_deref() == Some("uring") {
+        behavior.remove("accept-lock");
+    }
+    match lookup.as_deref() {
+        Some("cached") => drop(behavior.remove("ancestor-file")),
+        Some(_) => drop(behavior.remove("cache-lock")),
+        None if locks => {
+            behavior.remove("lookup");
+            behavior.remove("ancestor-file");
+        }
+        None => {}
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::super::{CacheLock, Concurrency, Config, LookupTime, Workers};
+    use super::super::{CacheLock, Config, IoKind, LookupTime, Workers};
     use super::*;
 
     fn config(preset: Preset, text: &str) -> Config {
@@ -113,6 +158,70 @@ mod tests {
         let other = config(Preset::Jaws, "preset = 'zeus'");
         assert_eq!(other.behavior.cache_lock, CacheLock::Entry);
         assert_ne!(other.workers, Workers::Auto);
+    }
+
+    /// Said in the file, or beside it.
+    #[test]
+    fn what_has_no_meaning_beside_what_is_said_makes_way() {
+        for (preset, said, kept) in [
+            (
+                Preset::Zeus,
+                "concurrency = 'pool'",
+                &["behavior.accept-lock"][..],
+            ),
+            (
+                Preset::Zeus,
+                "concurrency = 'process-loops'",
+                &["io", "behavior.accept-lock"],
+            ),
+            (Preset::Jaws, "concurrency = 'loop'", &["behavior.cache-lock"]),
+            (Preset::Jaws, "workers = 3", &["workers", "behavior.accept-lock"]),
+            (Preset::Jaws, "[behavior]\nlookup = 'each-request'", &["workers"]),
+            (
+                Preset::Apache13,
+                "[behavior]\nlookup = 'cached'",
+                &["workers", "behavior.copies"],
+            ),
+            (Preset::Apache13, "[behavior]\ncache-lock = 'whole'", &["workers"]),
+            (
+                Preset::Apache13,
+                "[behavior]\ncache-lock = 'none'",
+                &["behavior.ancestor-file"],
+            ),
+        ] {
+            let table: toml::Table = said.parse().expect("a table");
+            let beside = Config::from_toml_above(Some(preset), None, &table, "", "x");
+            let file = Config::from_toml_above(Some(preset), None, &toml::Table::new(), said, "x");
+            assert!(beside.is_ok(), "{preset} and {said}: {beside:?}");
+            let config = file.unwrap_or_else(|error| panic!("{preset} and {said}: {error}"));
+            let was = Config::from_toml_on(Some(preset), "", "x").expect("a preset");
+            for key in [
+                "io",
+                "workers",
+                "behavior.accept-lock",
+                "behavior.cache-lock",
+                "behavior.copies",
+            ] {
+                let is_kept = match key {
+                    "io" => config.io == was.io,
+                    "workers" => config.workers == was.workers || said.contains("workers"),
+                    "behavior.accept-lock" => config.behavior.accept_lock == was.behavior.accept_lock,
+                    "behavior.cache-lock" => config.behavior.cache_lock == was.behavior.cache_lock,
+                    _ => config.behavior.copies == was.behavior.copies,
+                };
+                assert!(
+                    is_kept || !kept.contains(&key),
+                    "{preset} and {said}: {key} is gone"
+                );
+            }
+        }
+        let pool = config(Preset::Zeus, "concurrency = 'pool'");
+        assert_eq!((pool.io, pool.workers), (IoKind::Auto, Workers::Auto));
+        let cached = config(Preset::Apache13, "[behavior]\nlookup = 'cached'");
+        assert_eq!(cached.behavior.ancestor_file, None);
+        // What the user says himself makes way for nothing.
+        let own = "[behavior]\nlookup = 'cached'\nancestor-file = '.htaccess'";
+        assert!(Config::from_toml_on(Some(Preset::Apache13), own, "x").is_err());
     }
 
     #[test]

@@ -77,6 +77,8 @@ impl Redirect {
             || stars > usize::from(from.has_star())
             || is_behind_fragment
         {
+            // Escaped as TOML has it, so that a line stays one and is found again in its file.
+            let to = to.escape_debug();
             return Err(format!(
                 "`{to}` is no place to redirect to; write a path or an http(s) address, with `*` only for what `*` \
                  stands for in `from`, as in /new/* or https://example.org/*"

@@ -116,7 +116,31 @@ fn errors_name_file_line_key_and_the_nearest_valid() {
         ),
         (
             "[[host]]\nnames = [\"a.test\"]\n[[host]]\nnames = [\"A.test.\"]",
-            "w.toml:2: `names`: two hosts have the same name",
+            "w.toml:4: `names`: `a.test` is a name of a host already",
+        ),
+        (
+            "[[host]]\nnames = ['*.b.test', 'b.test']\n[[host]]\nnames = [\n  'c.test',\n  '*.B.test',\n]",
+            "w.toml:6: `names`: `*.b.test` is a name of a host already",
+        ),
+        (
+            "[[host]]\nnames = [\"a.test\", \"A.test\"]",
+            "w.toml:2: `names`: `a.test` is a name of a host already",
+        ),
+        (
+            "listing = true\nearly-close = '1s'",
+            "w.toml:2: unknown key `early-close` here; it stands in the table `[behavior]`",
+        ),
+        (
+            "[error-pages]\n404 = '/404.html'\n[behavior]\ncopies = true\nworkers = 3",
+            "w.toml:5: unknown key `workers` here; it stands at the top level, above all tables",
+        ),
+        (
+            "tilde-min-uid = 500",
+            "w.toml:1: unknown key `tilde-min-uid` here; it is `min-uid` in the table `[tilde]`",
+        ),
+        (
+            "[[redirect]]\nfrom = \"/a\"\nto = \"/b\"\n[[redirect]]\nfrom = \"/c\"\nto = \"/x\\r\\nSet-Cookie: a\"",
+            "w.toml:6: `to`: `/x\\r\\nSet-Cookie: a` is no place to redirect to; write a path or an http(s) address, with `*` only for what `*` stands for in `from`, as in /new/* or https://example.org/*",
         ),
         (
             "cache-size = \"100KiB\"\n[[host]]\nnames = [\"a.test\"]",

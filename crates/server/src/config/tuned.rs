@@ -71,6 +71,11 @@ pub struct Probe {
 }
 
 impl Tuned {
+    /// Whether it says something about a key.
+    pub fn has(&self, key: &str) -> bool {
+        self.serve.contains_key(key)
+    }
+
     /// Reads one; `name` is what errors call the file.
     ///
     /// # Errors
@@ -163,8 +168,10 @@ mod tests {
     #[test]
     fn it_lies_beneath_everything_else() {
         let tuned = tuned("workers = 4\nconcurrency = 'pool'\ncache-file-size = '64KiB'");
-        let made =
-            |preset, text| Config::from_toml_above(preset, Some(&tuned), text, "weir.toml").expect("valid");
+        let made = |preset, text| {
+            Config::from_toml_above(preset, Some(&tuned), &toml::Table::new(), text, "weir.toml")
+                .expect("valid")
+        };
         let plain = made(None, "");
         assert_eq!(
             (plain.concurrency, plain.workers.to_string()),

@@ -30,6 +30,19 @@ pub enum Concurrency {
     Processes,
 }
 
+impl Concurrency {
+    /// All there are.
+    pub const ALL: [Concurrency; 7] = [
+        Concurrency::Loops,
+        Concurrency::Loop,
+        Concurrency::ProcessLoops,
+        Concurrency::Pool,
+        Concurrency::ThreadPerConnection,
+        Concurrency::ThreadPerRequest,
+        Concurrency::Processes,
+    ];
+}
+
 /// How bytes are moved between kernel and server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -373,6 +386,11 @@ impl ErrorPages {
         find(Which::Status(status)).or_else(|| find(Which::Class(status / 100)))
     }
 
+    /// The paths of all pages.
+    pub fn paths(&self) -> impl Iterator<Item = &str> {
+        self.pages.iter().map(|(_, path)| path.as_str())
+    }
+
     /// Whether no page is configured.
     pub fn is_empty(&self) -> bool {
         self.pages.is_empty()
@@ -511,7 +529,8 @@ pub(super) fn site_path(path: &str) -> Result<(), String> {
         return Ok(());
     }
     Err(format!(
-        "`{path}` is no path of the site; write it percent-encoded from the root, as in /404.html"
+        "`{}` is no path of the site; write it percent-encoded from the root, as in /404.html",
+        path.escape_debug()
     ))
 }
 

@@ -46,6 +46,7 @@ function show(now) {
   for (const cell of cells) {
     const value = cell.dataset.key.startsWith("latency-us.") ? now["latency-us"][cell.dataset.key.slice(11)] : at(now, cell.dataset.key);
     if (value == null) continue;
+    cell.parentElement.hidden = false;
     cell.textContent = typeof value === "number" ? grouped.format(value) : value;
     if ("rate" in cell.dataset && before && seconds > 0) {
       const rate = (value - at(before, cell.dataset.key)) / seconds;

@@ -10,6 +10,7 @@ mod page;
 
 use crate::config::LiveFor;
 use crate::handler::{Ask, Handler, Made};
+use crate::hosts::without_port;
 use crate::service::Server;
 use bytes::Bytes;
 use figures::Figures;
@@ -27,7 +28,7 @@ impl Handler for Live {
     fn answer(&self, ask: &Ask<'_>, server: &Server) -> Option<Made> {
         let may_see = match self.shown_to {
             LiveFor::Nobody => false,
-            LiveFor::Local => is_local(ask.peer),
+            LiveFor::Local => is_local(ask.peer) && ask.authority.is_none_or(names_this_machine),
             LiveFor::All => true,
         };
         if !may_see {
@@ -55,6 +56,19 @@ fn is_local(peer: IpAddr) -> bool {
     peer.to_canonical().is_loopback()
 }
 
+/// Whether a browser that names the server like this can only mean the machine it runs on. Any other name is for its
+/// owner to resolve, to this machine as well: his pages would be let read what is shown here (DNS rebinding).
+fn names_this_machine(authority: &[u8]) -> bool {
+    let Ok(name) = core::str::from_utf8(without_port(authority)) else {
+        return false;
+    };
+    let literal = name.strip_prefix('[').and_then(|name| name.strip_suffix(']'));
+    let name = name.trim_end_matches('.').to_ascii_lowercase();
+    // RFC 6761 section 6.3: no resolver may look these up elsewhere.
+    let is_localhost = name == "localhost" || name.ends_with(".localhost");
+    is_localhost || literal.unwrap_or(&name).parse::<IpAddr>().is_ok()
+}
+
 /// `/healthz`: answered, so the server is alive. `/readyz`: whether it wants requests.
 #[derive(Debug)]
 pub(crate) enum Health {
@@ -76,5 +90,39 @@ impl Handler for Health {
             media_type: "text/plain; charset=utf-8",
             content: Bytes::from_static(content.as_bytes()),
         })
+    }
+
+    fn is_paced(&self) -> bool {
+        false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::names_this_machine;
+
+    #[test]
+    fn only_names_that_nobody_else_resolves_are_this_machine() {
+        for name in [
+            "127.0.0.1",
+            "127.0.0.1:8080",
+            "[::1]:8080",
+            "[::1]",
+            "192.168.1.7:80",
+            "localhost",
+            "LocalHost.:8080",
+            "weir.localhost:8080",
+        ] {
+            assert!(names_this_machine(name.as_bytes()), "{name}");
+        }
+        for name in [
+            "",
+            "rebind.example",
+            "localhost.example:8080",
+            "127.0.0.1.example",
+            "notlocalhost",
+        ] {
+            assert!(!names_this_machine(name.as_bytes()), "{name}");
+        }
     }
 }

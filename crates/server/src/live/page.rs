@@ -84,9 +84,15 @@ pub(super) fn html(figures: &Figures) -> String {
         );
         row(out, "=adaptation.changes", "changes", figures.changes, "");
         for index in 0..DECISIONS_SHOWN {
-            // Empty ones are there for the script to fill.
-            let said = figures.decisions.get(index).map_or("", String::as_str);
-            text_row(out, &format!("adaptation.decisions.{index}"), "", said);
+            // Rows without a decision are there for the script to fill and to show.
+            let (hidden, said) = match figures.decisions.get(index) {
+                Some(said) => ("", said.as_str()),
+                None => (" hidden", ""),
+            };
+            let _ = writeln!(
+                out,
+                "<tr{hidden}><th scope=row><td class=text colspan=2 data-key=\"adaptation.decisions.{index}\">{said}"
+            );
         }
     });
     section(&mut out, "Strategy", |out| {

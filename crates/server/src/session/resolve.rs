@@ -21,7 +21,7 @@ use crate::config::{CacheLock, Config, spelling};
 use crate::context::{Cx, Work};
 use crate::entry::{Answer, Entry, Missing, Representation, Resource};
 use crate::filter::Added;
-use crate::handler::Ask;
+use crate::handler::{Ask, Handler, Mounts};
 use crate::limits::Limits;
 use crate::service::{Server, State};
 use crate::site::Lookup;
@@ -114,6 +114,19 @@ impl<'a, 'b, 's> Asked<'a, 'b, 's> {
     #[inline]
     pub(super) fn is_head_method(&self) -> bool {
         self.head.is_some_and(|h| h.method == Method::Head)
+    }
+
+    /// The handler it is for, and the path below its mount.
+    #[inline]
+    pub(super) fn handler<'m>(&self, mounts: &'m Mounts) -> Option<(&'m dyn Handler, &'b [u8])> {
+        let head = self.head?;
+        let found = mounts.find(head.target.path()?)?;
+        matches!(head.method, Method::Get | Method::Head).then_some(found)
+    }
+
+    /// Whether it counts toward the rate of its address.
+    pub(super) fn is_paced(&self, mounts: &Mounts) -> bool {
+        self.handler(mounts).is_none_or(|(handler, _)| handler.is_paced())
     }
 
     /// Whether the client itself wants the connection to end.
@@ -300,13 +313,12 @@ impl Session {
             copied_max: state.copied_max,
         };
         if let (Start::Request, Some(head)) = (start, asked.head())
-            && let Some(path) = head.target.path()
-            && let Some((handler, below)) = state.mounts.find(path)
-            && matches!(head.method, Method::Get | Method::Head)
+            && let Some((handler, below)) = asked.handler(&state.mounts)
         {
             let ask = Ask {
                 path: below,
                 query: head.target.query(),
+                authority: asked.authority(),
                 peer: reply.peer,
                 wall: reply.clock.now(),
             };
@@ -433,6 +445,7 @@ fn added(state: &State, clock: &Clock, asked: &Asked<'_, '_, '_>, peer: IpAddr) 
     let ask = Ask {
         path: head.target.path().unwrap_or(b"*"),
         query: head.target.query(),
+        authority: asked.authority(),
         peer,
         wall: clock.now(),
     };

@@ -138,16 +138,16 @@ impl Session {
         now: Instant,
     ) -> Option<&'b [u8]> {
         self.count(cx);
-        let start = self.start(cx, now);
+        let start = self.start(cx, asked, now);
         let outcome = self.pursue(cx, asked, start, tx);
         self.conclude(cx, asked, outcome, behind, tx, now)
     }
 
     /// How a complete request begins: as it should, or with the refusal of one that is too many.
     #[inline]
-    fn start(&mut self, cx: &Cx, now: Instant) -> Start<'static> {
+    fn start(&mut self, cx: &Cx, asked: &Asked<'_, '_, '_>, now: Instant) -> Start<'static> {
         match (&self.pace, cx.state.rate) {
-            (Some(pace), Some(rate)) if !pace.admits(rate, now) => {
+            (Some(pace), Some(rate)) if asked.is_paced(&cx.state.mounts) && !pace.admits(rate, now) => {
                 cx.counters.too_many().add(1);
                 Start::Failure(Failure::TOO_MANY)
             }
@@ -359,7 +359,7 @@ impl Session {
                 let left = with_head(&discard.head, cx, |cx, head| {
                     let asked = Asked::request(head, &discard.head, discard.started);
                     self.count(cx);
-                    let start = self.start(cx, now);
+                    let start = self.start(cx, &asked, now);
                     let outcome = self.pursue(cx, &asked, start, tx);
                     self.conclude(cx, &asked, outcome, &bytes[used..], tx, now)
                 });
