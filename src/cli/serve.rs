@@ -742,6 +742,7 @@ mod tests {
     }
 
     #[test]
+    #[allow(clippy::disallowed_methods, reason = "a test of reading a file writes one")]
     fn a_contradiction_in_a_file_is_shown_there_in_its_own_words() {
         let file = std::env::temp_dir().join(format!("weir-together-{}.toml", std::process::id()));
         std::fs::write(&file, "listing = true\nconcurrency = 'pool'\nio = 'epoll'\n").expect("a file");
