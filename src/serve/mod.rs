@@ -516,12 +516,12 @@ impl Operator<'_> {
             ..self.server.config()
         };
         let choice = choose(&config, machine::usable_cores())?;
-        workers.switch(&self.server, listener, &choice)?;
+        let strategy = workers.switch(&self.server, listener, &choice)?;
         if let Role::Whole { upgrade, .. } = &mut self.role {
             upgrade.hand_over(workers.sockets());
         }
         self.server.set_about(About {
-            strategy: about(&choice, None).strategy,
+            strategy,
             ..self.server.about()
         });
         let why = choice.why();

@@ -136,7 +136,7 @@ fn an_idle_connection_is_left_to_ask_once_more() {
 #[test]
 fn each_address_has_a_strategy_of_its_own() {
     let tree = tree();
-    let (server, socket) = with_socket(Strategy::LOOPS, &tree, &["--listen", "127.0.0.1:0"]);
+    let (server, socket) = with_socket(Strategy::LOOPS, &tree, &["--listen", "127.0.0.1:0", "--live"]);
     let before = status(&socket);
     let address = |number: usize| {
         before["listeners"][number]["address"]
@@ -156,7 +156,9 @@ fn each_address_has_a_strategy_of_its_own() {
     };
     assert_eq!(of(address(0)), "loops");
     assert_eq!(of(address(1)), "pool");
+    let shown = Connection::open(address(0).parse().expect("an address")).get("/.weir/live.json");
     for number in 0..2 {
+        assert!(shown.text().contains(address(number)), "{}", shown.text());
         let mut connection = Connection::open(address(number).parse().expect("an address"));
         assert_eq!(connection.get("/a.txt").text(), "a");
     }

@@ -4,7 +4,7 @@
 use crate::on_every_strategy;
 use crate::process::{Server, Strategy};
 use crate::tree::Tree;
-use crate::wire::{End, find, head};
+use crate::wire::{End, head};
 use std::path::Path;
 
 fn tree() -> Tree {
@@ -411,8 +411,11 @@ fn garbage_harms_nobody(strategy: Strategy) {
         connection.try_send("\r\n\r\n");
         connection.finish();
         let (answer, _) = connection.rest();
+        // Of two words, a line is a request of HTTP/0.9, whose answer has no head.
+        let line = bytes.split(|&byte| byte == b'\n').next().unwrap_or_default();
+        let is_simple = line.iter().filter(|&&byte| byte == b' ').count() < 2;
         assert!(
-            answer.is_empty() || answer.starts_with(b"HTTP/1.1 ") || find(&bytes, b"HTTP/").is_none(),
+            answer.is_empty() || answer.starts_with(b"HTTP/1.1 ") || is_simple,
             "{bytes:?} got {:?}",
             String::from_utf8_lossy(&answer)
         );
