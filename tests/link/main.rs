@@ -332,7 +332,9 @@ fn a_calibration_states_its_error_and_judges_by_it() {
     let code = output.status.code();
     // What a machine that is busy with other tests measures is its own affair; what it says of that is not.
     assert!(code == Some(0) || code == Some(3), "{}", text(&output.stderr));
-    let found: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    // Where it is not as exact as it should be, a second line says so.
+    let line = text(&output.stdout).lines().next().unwrap_or_default().to_owned();
+    let found: Value = serde_json::from_str(&line).expect("JSON");
     let faults = found["faults"].as_array().expect("faults");
     assert_eq!(found["met"] == true, code == Some(0));
     assert_eq!(faults.is_empty(), code == Some(0), "{found}");
