@@ -65,10 +65,13 @@ pub(crate) fn check(config: &Config, source: &dyn Fn(&str) -> Source) -> Result<
     let concurrency = config.concurrency;
     let whose = source("concurrency");
     let named = whose.quoted("concurrency", concurrency);
-    if config.control.is_some() && matches!(concurrency, Concurrency::ProcessLoops | Concurrency::Processes) {
+    if let Some(control) = &config.control
+        && matches!(concurrency, Concurrency::ProcessLoops | Concurrency::Processes)
+    {
+        let control = source("control").quoted("control", control.display());
         return Err(Contradiction {
             keys: ["control", "concurrency"],
-            why: format!("`--control` asks one process, and {named} makes several; leave one of the two out"),
+            why: format!("{control} asks one process, and {named} makes several; leave one of the two out"),
         });
     }
     if let (Concurrency::Loop, Workers::Fixed(count)) = (concurrency, config.workers)

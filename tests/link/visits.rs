@@ -5,7 +5,7 @@
 use super::{WEIR, capture, no_links, text, weir};
 use serde_json::Value;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Output};
 use tempfile::TempDir;
 
 const URL: &str = "http://198.18.0.1:8080/";
@@ -74,6 +74,12 @@ fn serving(server: &str, folder: &Path) -> Result<String, String> {
     })
 }
 
+/// What a script does behind a link, with a server at its far end.
+fn behind(link: &str, more: &[&str], far: &str, script: &str) -> Output {
+    let served = ["--far", far, "--far-ready", "8080", "--", "sh", "-c", script];
+    weir(&[&["link", link], more, &served].concat())
+}
+
 /// The cells of each line of a table whose first cell is one of the modes.
 fn rows(table: &str) -> Vec<Vec<&str>> {
     let rows = table
@@ -131,18 +137,7 @@ fn the_table_comes_from_three_servers_first_visit_and_revalidation() {
             "set -e; {fetch} --compare {modes} --explain; echo ======; {fetch} -q --cache {cache} --mode pipelined; \
              {fetch} --compare {modes} --explain --cache {cache} --revalidate"
         );
-        let output = weir(&[
-            "link",
-            "rate=20M rtt=10ms",
-            "--far",
-            &far,
-            "--far-ready",
-            "8080",
-            "--",
-            "sh",
-            "-c",
-            &script,
-        ]);
+        let output = behind("rate=20M rtt=10ms", &[], &far, &script);
         let said = text(&output.stdout);
         assert_eq!(
             output.status.code(),
@@ -174,21 +169,8 @@ fn what_is_explained_adds_up_to_what_the_capture_saw() {
     ] {
         let file = folder.path().join("link.pcapng");
         let pcap = file.display().to_string();
-        let script = format!("{WEIR} fetch {URL} --json --explain --mode {mode}; sleep 0.2");
-        let output = weir(&[
-            "link",
-            link,
-            "--pcap",
-            &pcap,
-            "--far",
-            &far,
-            "--far-ready",
-            "8080",
-            "--",
-            "sh",
-            "-c",
-            &script,
-        ]);
+        let script = format!("{WEIR} fetch {URL} --json --explain --mode {mode}");
+        let output = behind(link, &["--pcap", &pcap], &far, &script);
         assert_eq!(output.status.code(), Some(0), "{link}: {}", text(&output.stderr));
         let fetch: Value = serde_json::from_slice(&output.stdout).expect("JSON");
         let causes = fetch["explain"]["causes"].as_array().expect("causes");

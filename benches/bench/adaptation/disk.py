@@ -21,7 +21,7 @@ import os
 import subprocess
 
 from . import Experiment
-from .group import Group
+from .group import Group, drop
 from .served import Served, load as put_load, trusted
 
 READS = 100
@@ -104,15 +104,3 @@ class ColdReads(KeepAlive):
     SERVER = ["--adapt", "off", "--workers", "1", "--cache-size", "1MiB", "--max-turn", "off"]
     USERS = ["--clients", "64"]
     FIRST = ("files", "read by")
-
-
-def drop(site):
-    """Takes the site's files out of the page cache: written first, as what is not on the disk yet stays."""
-    os.sync()
-    for folder, _, files in os.walk(site):
-        for name in files:
-            fd = os.open(os.path.join(folder, name), os.O_RDONLY)
-            try:
-                os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
-            finally:
-                os.close(fd)

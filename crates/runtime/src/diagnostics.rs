@@ -8,7 +8,7 @@
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{FileType, Mode, OFlags};
 use std::io::{self, Write};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -51,7 +51,6 @@ impl Way {
             Ok(FileType::RegularFile) => Way::File,
             // A socket cannot be opened so, and what belongs to somebody else may not be.
             _ => {
-                use std::os::fd::AsRawFd;
                 let path = format!("/proc/self/fd/{}", stderr.as_raw_fd());
                 let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
                 rustix::fs::open(path, flags, Mode::empty()).map_or(Way::Asked, Way::Own)

@@ -329,25 +329,10 @@ mod tests {
     }
 
     #[test]
-    fn accepted_sockets_inherit_whether_small_segments_wait() {
-        for no_delay in [true, false] {
+    fn accepted_sockets_inherit_how_they_send() {
+        for (no_delay, paced) in [(true, false), (false, true)] {
             let how = Listening {
                 no_delay,
-                defer_accept: false,
-                ..Listening::default()
-            };
-            let listener = Listener::bind("127.0.0.1:0".parse().unwrap(), how).unwrap();
-            let _client = std::net::TcpStream::connect(listener.address()).unwrap();
-            assert!(readable(&listener));
-            let (accepted, _) = crate::io::accept(listener.fd()).unwrap().unwrap();
-            assert_eq!(sockopt::tcp_nodelay(&accepted), Ok(no_delay));
-        }
-    }
-
-    #[test]
-    fn accepted_sockets_inherit_whether_they_are_paced() {
-        for paced in [true, false] {
-            let how = Listening {
                 paced,
                 defer_accept: false,
                 ..Listening::default()
@@ -356,6 +341,7 @@ mod tests {
             let _client = std::net::TcpStream::connect(listener.address()).unwrap();
             assert!(readable(&listener));
             let (accepted, _) = crate::io::accept(listener.fd()).unwrap().unwrap();
+            assert_eq!(sockopt::tcp_nodelay(&accepted), Ok(no_delay));
             assert_eq!(sys::is_paced(accepted.as_fd()).unwrap(), paced);
         }
     }

@@ -49,7 +49,7 @@ pub trait Handler: Send + Sync + fmt::Debug {
 
     /// Whether being asked counts as a request of the address (`--max-request-rate`). A probe that others behind
     /// the same address could have refused would tell of them and not of the server.
-    fn is_paced(&self) -> bool {
+    fn is_rate_limited(&self) -> bool {
         true
     }
 }

@@ -92,7 +92,7 @@ impl Handler for Health {
         })
     }
 
-    fn is_paced(&self) -> bool {
+    fn is_rate_limited(&self) -> bool {
         false
     }
 }

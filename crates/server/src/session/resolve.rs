@@ -125,8 +125,9 @@ impl<'a, 'b, 's> Asked<'a, 'b, 's> {
     }
 
     /// Whether it counts toward the rate of its address.
-    pub(super) fn is_paced(&self, mounts: &Mounts) -> bool {
-        self.handler(mounts).is_none_or(|(handler, _)| handler.is_paced())
+    pub(super) fn is_rate_limited(&self, mounts: &Mounts) -> bool {
+        self.handler(mounts)
+            .is_none_or(|(handler, _)| handler.is_rate_limited())
     }
 
     /// Whether the client itself wants the connection to end.

@@ -147,7 +147,9 @@ impl Session {
     #[inline]
     fn start(&mut self, cx: &Cx, asked: &Asked<'_, '_, '_>, now: Instant) -> Start<'static> {
         match (&self.pace, cx.state.rate) {
-            (Some(pace), Some(rate)) if asked.is_paced(&cx.state.mounts) && !pace.admits(rate, now) => {
+            (Some(pace), Some(rate))
+                if asked.is_rate_limited(&cx.state.mounts) && !pace.admits(rate, now) =>
+            {
                 cx.counters.too_many().add(1);
                 Start::Failure(Failure::TOO_MANY)
             }
