@@ -50,7 +50,9 @@ pub(crate) struct Cli {
 impl Cli {
     /// Reads the command line; ends the process for `--help`, `--version` and what cannot be read.
     pub(crate) fn read() -> Cli {
-        let matches = Cli::declaration().get_matches();
+        let mut declaration = Cli::declaration();
+        let matches = declaration.try_get_matches_from_mut(std::env::args_os());
+        let matches = matches.unwrap_or_else(|error| environment::blame(error, &declaration).exit());
         Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
     }
 

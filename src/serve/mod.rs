@@ -761,5 +761,13 @@ fn unservable(error: &OpenError, flags: &Flags) -> Failure {
 }
 
 fn refused(what: &str, error: &io::Error) -> Failure {
-    Failure::System(format!("{what}: {error}; the system refused, nothing is served"))
+    let hint = match runtime::machine::is_out_of_descriptors(error) {
+        true => {
+            "; this process may open too few files: raise `ulimit -n` (LimitNOFILE= of a unit) to 64 or more"
+        }
+        false => "",
+    };
+    Failure::System(format!(
+        "{what}: {error}; the system refused, nothing is served{hint}"
+    ))
 }

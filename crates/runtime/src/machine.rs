@@ -9,6 +9,17 @@ pub fn usable_cores() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
+/// Whether an error says that this process, or the whole system, has as many files open as it may (`EMFILE`, `ENFILE`).
+pub fn is_out_of_descriptors(error: &std::io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE))
+}
+
+/// Whether an errno of accepting a connection says that the next would fare no better for now: no descriptors, no
+/// memory.
+pub(crate) const fn is_out_of_resources(errno: i32) -> bool {
+    matches!(errno, libc::EMFILE | libc::ENFILE | libc::ENOBUFS | libc::ENOMEM)
+}
+
 /// Keeps the calling thread on one of the processors this process may use: the `number`-th, counted
 /// round. Returns whether the system agreed.
 pub fn pin_thread(number: usize) -> bool {

@@ -20,6 +20,7 @@ use crate::io::accept;
 use crate::io::blocking::{Blocking, Door};
 use crate::io::turnstile::Turnstile;
 use crate::listen::Listener;
+use crate::machine::is_out_of_resources;
 use crate::session::Service;
 use crossbeam_utils::CachePadded;
 use measure::Duration;
@@ -176,7 +177,7 @@ fn accept_all<V: Service>(
                 Ok(Some((fd, peer))) => serve_apart(common, crowd, fd, peer),
                 Err(errno) => {
                     common.counters.accept_errors.fetch_add(1, Ordering::Relaxed);
-                    if matches!(errno, libc::EMFILE | libc::ENFILE | libc::ENOBUFS | libc::ENOMEM) {
+                    if is_out_of_resources(errno) {
                         common.complain("the system is out of descriptors or memory", Some(errno));
                         // The connection stays in the backlog, so a poll would return at once; and nothing tells
                         // when the system, or another process, has a descriptor to spare again.

@@ -102,7 +102,7 @@ impl ConfigError {
                 nearest(word, valid),
                 key_of(line_text),
             ),
-            _ => (full.to_owned(), None, key_of(line_text)),
+            _ => (in_words(full), None, key_of(line_text)),
         };
         ConfigError {
             file: Some(name.to_owned()),
@@ -112,6 +112,21 @@ impl ConfigError {
             nearest,
             is_again: false,
         }
+    }
+}
+
+/// The reader's message without the names this program's source has for numbers.
+fn in_words(message: &str) -> String {
+    let number = match message.rsplit_once(", expected ") {
+        Some((before, "u8" | "u16" | "u32" | "u64" | "usize")) => {
+            Some((before, "a whole number that is not negative and not too large"))
+        }
+        Some((before, "f32" | "f64")) => Some((before, "a number")),
+        _ => None,
+    };
+    match number {
+        Some((before, what)) => format!("{before}, expected {what}"),
+        None => message.to_owned(),
     }
 }
 

@@ -7,6 +7,7 @@ use super::super::front::Front;
 use super::super::together::count;
 use super::{Conn, NEVER, Next, State, Stopping, Worker};
 use crate::io::{Backend, Done, Id, Op};
+use crate::machine::is_out_of_resources;
 use crate::session::Service;
 use measure::Duration;
 use std::net::SocketAddr;
@@ -169,7 +170,7 @@ impl<V: Service, B: Backend> Worker<V, B> {
                 None => return Accepting::Empty,
                 Some(Done::AcceptFailed { errno }) => {
                     count(&self.counters.accept_errors, 1);
-                    if matches!(errno, libc::EMFILE | libc::ENFILE | libc::ENOBUFS | libc::ENOMEM) {
+                    if is_out_of_resources(errno) {
                         self.pause_accepting("the system is out of descriptors or memory", Some(errno));
                         return Accepting::Paused;
                     }
