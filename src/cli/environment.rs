@@ -30,7 +30,9 @@ pub(crate) fn misspelt<'a>(set: impl Iterator<Item = String>, known: &[&'a str])
 }
 
 /// Names the variable in an error about a flag that was not given: the value came from there.
-pub(crate) fn blame(mut error: clap::Error, declaration: &clap::Command) -> clap::Error {
+pub(crate) fn blame(mut error: clap::Error, declaration: &mut clap::Command) -> clap::Error {
+    // A flag has no words before.
+    declaration.build();
     if let Some(tip) = variable_of(&error, declaration, &|name| std::env::var_os(name)) {
         error.insert(
             ContextKind::Suggested,
@@ -69,7 +71,7 @@ mod tests {
 
     #[test]
     fn the_variable_that_holds_what_cannot_be_is_named() {
-        let declaration = clap::Command::new("weir").subcommand(
+        let mut declaration = clap::Command::new("weir").subcommand(
             clap::Command::new("serve").arg(
                 clap::arg!(--workers <N>)
                     .env("WEIR_TEST_WORKERS")
@@ -80,6 +82,7 @@ mod tests {
             .clone()
             .try_get_matches_from(["weir", "serve", "--workers", "many"])
             .expect_err("no number");
+        declaration.build();
         let blamed = |held: Option<&str>| variable_of(&error, &declaration, &|_| held.map(Into::into));
         assert_eq!(
             blamed(Some("many")).as_deref(),

@@ -52,7 +52,7 @@ impl Cli {
     pub(crate) fn read() -> Cli {
         let mut declaration = Cli::declaration();
         let matches = declaration.try_get_matches_from_mut(std::env::args_os());
-        let matches = matches.unwrap_or_else(|error| environment::blame(error, &declaration).exit());
+        let matches = matches.unwrap_or_else(|error| environment::blame(error, &mut declaration).exit());
         Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
     }
 
