@@ -121,8 +121,12 @@ fn an_idle_connection_is_left_to_ask_once_more() {
         let (code, text) = ctl(&socket, &["strategy", concurrency, "--io", io]);
         assert_eq!(code, 0, "{text}");
         assert_eq!(status(&socket)["retiring"], 1);
-        let last = idle.get("/a.txt");
-        assert_eq!((last.text().as_str(), last.closes()), ("a", true));
+        // Its worker is told a moment after whoever asked for the change: until then an answer promises nothing.
+        eventually("the last answer says that it is", || {
+            let answer = idle.get("/a.txt");
+            assert_eq!(answer.text(), "a");
+            answer.closes().then_some(())
+        });
         idle.expect_close();
     }
     // A stop does not wait for who is idle at a strategy that retires.
