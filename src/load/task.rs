@@ -33,6 +33,8 @@ const STEPS_MAX: usize = 40_000_000;
 const CLIENT_NOMINAL: Duration = Duration::from_millis(10);
 /// Connections of arrivals, if nothing is said.
 const CONNECTIONS: u32 = 1000;
+/// Content that is not verified is not looked at from so many bytes on: less is received together with what follows.
+const UNSEEN_FROM: u64 = 16 << 10;
 /// What requests say they are from.
 const USER_AGENT: &str = concat!("weir/", env!("CARGO_PKG_VERSION"));
 
@@ -240,6 +242,7 @@ impl Task {
             grace: flags.how.grace,
             timeout: flags.how.timeout,
             verify: flags.how.verify,
+            unseen_from: UNSEEN_FROM,
             lanes: flags.how.connections_per_user,
         }
     }

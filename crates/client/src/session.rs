@@ -141,6 +141,26 @@ impl Session {
         })
     }
 
+    /// How many of the bytes that come next are content and nothing else. Who has no use for them may drop them unseen, and
+    /// says with [`Session::pass`] how many came.
+    #[inline]
+    pub fn content_ahead(&self) -> u64 {
+        self.http.content_ahead()
+    }
+
+    /// So many bytes of the content ahead came, and nobody looked at them; returns whether that was the reply's last.
+    ///
+    /// # Errors
+    /// If fewer are ahead.
+    pub fn pass(&mut self, bytes: u64) -> Result<bool, Misuse> {
+        self.http.pass(bytes)?;
+        if self.http.content_ahead() > 0 {
+            return Ok(false);
+        }
+        let end = self.http.receive(&[], &mut Slots::new(), &Limits::DEFAULT);
+        Ok(matches!(end, Ok(Step::End { .. })))
+    }
+
     /// The same with all that heads say.
     ///
     /// # Errors
@@ -386,6 +406,24 @@ mod tests {
             heard.expect("sound");
         }
         assert_eq!(all.concat(), "200hi.200.200ho.");
+    }
+
+    #[test]
+    fn content_that_nobody_looks_at_is_passed_over() {
+        let (mut session, mut out) = (Session::new(), Vec::new());
+        for _ in 0..2 {
+            session
+                .get(&mut out, "/", &ending(Version::Http11))
+                .expect("room");
+        }
+        let reply = b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nfirst";
+        assert_eq!(heard(&mut session, reply).expect("sound"), ["200", "first"]);
+        assert_eq!(session.content_ahead(), 4);
+        assert_eq!(session.pass(3), Ok(false));
+        assert_eq!(session.pass(1), Ok(true));
+        assert!(session.pass(1).is_err());
+        let reply = b"HTTP/1.1 304 Not Modified\r\n\r\n";
+        assert_eq!(heard(&mut session, reply).expect("sound"), ["304", "."]);
     }
 
     #[test]

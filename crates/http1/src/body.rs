@@ -174,6 +174,27 @@ impl Decoder {
         }
     }
 
+    /// Content that has not come and that nothing but content can come before: what is left of a body of known length.
+    #[inline]
+    pub(crate) fn ahead(&self) -> u64 {
+        match *self {
+            Decoder::Length { left } => left,
+            Decoder::Chunked(_) | Decoder::UntilClose => 0,
+        }
+    }
+
+    /// So many bytes of that came. Returns whether there were so many ahead; if not, nothing is changed.
+    #[inline]
+    pub(crate) fn pass(&mut self, bytes: u64) -> bool {
+        match self {
+            Decoder::Length { left } if *left >= bytes => {
+                *left -= bytes;
+                true
+            }
+            _ => false,
+        }
+    }
+
     /// Whether the connection may end here without cutting the body short.
     #[inline]
     pub(crate) fn may_end(&self) -> bool {

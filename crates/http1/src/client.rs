@@ -287,6 +287,29 @@ impl Connection {
         }
     }
 
+    /// How many of the bytes that come next are content and nothing else: what is left of a body whose length
+    /// is known (RFC 9112 section 6.3). Who has no use for it need not look at it, and says so with [`Connection::pass`].
+    #[inline]
+    pub fn content_ahead(&self) -> u64 {
+        match self.receiving {
+            Side::Body(decoder) => decoder.ahead(),
+            Side::Idle(_) | Side::Done | Side::Closed | Side::Failed => 0,
+        }
+    }
+
+    /// So many bytes of the content ahead came, and nobody looked at them. The end of the body, if that was its last, is
+    /// told by [`Connection::receive`], with nothing.
+    ///
+    /// # Errors
+    /// [`Misuse::Order`] if fewer are ahead; nothing is taken then.
+    #[inline]
+    pub fn pass(&mut self, bytes: u64) -> Result<(), Misuse> {
+        match &mut self.receiving {
+            Side::Body(decoder) if decoder.pass(bytes) => Ok(()),
+            _ => Err(Misuse::Order),
+        }
+    }
+
     /// A response is complete: the next may follow, or none will.
     #[inline]
     fn complete(&mut self) {
@@ -388,6 +411,69 @@ mod tests {
     #[test]
     fn a_connection_is_small() {
         assert!(size_of::<Connection>() <= 32, "{}", size_of::<Connection>());
+    }
+
+    /// Content that is passed over counts as content that was read: whatever part of it, the rest of the stream is the same.
+    #[test]
+    fn content_may_be_passed_over() {
+        let (limits, head) = (Limits::DEFAULT, "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n");
+        for read in 0..=5_usize {
+            let mut connection = Connection::new();
+            for _ in 0..2 {
+                assert_eq!(connection.begin_request(Method::Get, true, &limits), Ok(()));
+                assert_eq!(connection.end_request(), Ok(()));
+            }
+            assert_eq!(connection.content_ahead(), 0, "before the head");
+            let input = [head, &"hello"[..read]].concat();
+            let mut rest = input.as_bytes();
+            loop {
+                let mut slots = Slots::new();
+                rest = match connection.receive(rest, &mut slots, &limits) {
+                    Ok(Step::Response { used, .. } | Step::Body { used, .. }) => &rest[used..],
+                    Ok(Step::Partial { used: 0 }) | Ok(Step::End { used: 0, .. }) => break,
+                    other => panic!("{other:?}"),
+                };
+            }
+            let ahead = 5 - read as u64;
+            assert_eq!(connection.content_ahead(), ahead);
+            assert_eq!(connection.pass(ahead + 1), Err(Misuse::Order));
+            if ahead > 0 {
+                assert_eq!(connection.pass(ahead), Ok(()));
+                let mut slots = Slots::new();
+                let end = connection.receive(b"", &mut slots, &limits);
+                assert!(matches!(end, Ok(Step::End { used: 0, .. })), "{end:?}");
+            }
+            let mut slots = Slots::new();
+            let next = connection.receive(b"HTTP/1.1 304 Not Modified\r\n\r\n", &mut slots, &limits);
+            assert!(matches!(next, Ok(Step::Response { .. })), "{next:?}");
+            assert_eq!(connection.pass(0), Err(Misuse::Order), "between replies");
+        }
+    }
+
+    /// Of a chunk more than content may follow, and of a body without a length the end is not known.
+    #[test]
+    fn only_content_of_known_length_is_ahead() {
+        for framing in ["Transfer-Encoding: chunked\r\n\r\n5\r\nhe", "\r\nhe"] {
+            let mut connection = Connection::new();
+            assert_eq!(
+                connection.begin_request(Method::Get, true, &Limits::DEFAULT),
+                Ok(())
+            );
+            assert_eq!(connection.end_request(), Ok(()));
+            let input = format!("HTTP/1.1 200 OK\r\n{framing}");
+            let mut rest = input.as_bytes();
+            while !rest.is_empty() {
+                let mut slots = Slots::new();
+                rest = match connection.receive(rest, &mut slots, &Limits::DEFAULT) {
+                    Ok(Step::Response { used, .. } | Step::Body { used, .. } | Step::Partial { used }) => {
+                        &rest[used..]
+                    }
+                    other => panic!("{other:?}"),
+                };
+            }
+            assert_eq!(connection.content_ahead(), 0);
+            assert_eq!(connection.pass(1), Err(Misuse::Order));
+        }
     }
 
     #[test]

@@ -75,6 +75,9 @@ pub struct Setup {
     pub timeout: Duration,
     /// Whether contents are held against the manifest's digests.
     pub verify: bool,
+    /// From how many bytes on content that is still to come is counted but not looked at, so that the kernel need not copy
+    /// it. Nothing is counted unseen where contents are verified.
+    pub unseen_from: u64,
     /// Connections of each user; 1 in an open run.
     pub lanes: u32,
 }
@@ -456,12 +459,13 @@ impl Crew {
     }
 
     /// Takes in bytes of replies, or their end.
-    fn heard(&mut self, line: u32, bytes: Option<&[u8]>, port: &mut Port, now: Instant) {
+    fn heard(&mut self, line: u32, came: Came<'_>, port: &mut Port, now: Instant) {
+        let ends = matches!(came, Came::End);
         let User { phase, session, .. } = &mut self.users[(line - FIRST) as usize];
         let Some(session) = session else { return };
         let Phase::Fetching(fetch) = phase else {
             // Nothing is owed: the server closes a connection it has no patience with, or talks unasked.
-            self.record.closed_by_server += u64::from(bytes.is_none());
+            self.record.closed_by_server += u64::from(ends);
             self.leave(line, port, now);
             return;
         };
@@ -474,21 +478,34 @@ impl Crew {
             began: self.began,
             now,
         };
-        let outcome = match bytes {
-            Some(bytes) => {
+        let outcome = match came {
+            Came::Bytes(bytes) => {
                 hearing.record.bytes_received += bytes.len() as u64;
                 hearing.fetch.progress = now;
-                session
-                    .receive(bytes, &mut self.memory, |heard| hearing.hear(heard))
-                    .map(|()| None)
+                let outcome = session.receive(bytes, &mut self.memory, |heard| hearing.hear(heard));
+                let ahead = session.content_ahead();
+                if ahead >= self.setup.unseen_from && !self.setup.verify {
+                    port.skip(line, ahead);
+                }
+                outcome.map(|()| None).map_err(drop)
             }
-            None => session.eof(|heard| hearing.hear(heard)).map(Some),
+            Came::Skipped(bytes) => {
+                hearing.record.bytes_received += bytes;
+                hearing.fetch.progress = now;
+                hearing.fetch.bytes += bytes;
+                let passed = session.pass(bytes);
+                if passed == Ok(true) {
+                    hearing.hear(Heard::End);
+                }
+                passed.map(|_| None).map_err(drop)
+            }
+            Came::End => session.eof(|heard| hearing.hear(heard)).map(Some).map_err(drop),
         };
         if fetch.got > got {
             fetch.tries = 0;
         }
         match outcome {
-            Err(_) if bytes.is_none() => self.lost(line, Trouble::Truncated, port, now),
+            Err(_) if ends => self.lost(line, Trouble::Truncated, port, now),
             Err(_) => self.lost(line, Trouble::Protocol, port, now),
             Ok(left) => self.advance(line, left, port, now),
         }
@@ -813,6 +830,15 @@ fn parted(stands: &mut Option<Instant>, record: &mut Record, now: Instant) {
     }
 }
 
+/// What came of a reply.
+enum Came<'a> {
+    Bytes(&'a [u8]),
+    /// So much content, which nobody looked at.
+    Skipped(u64),
+    /// The end of the connection.
+    End,
+}
+
 /// What replies do to an object and to the record.
 struct Hearing<'a> {
     fetch: &'a mut Fetch,
@@ -930,8 +956,9 @@ impl dial::Crew for Crew {
                     self.record.connect.add(now.since(opened));
                 }
             }
-            (line, Happened::Bytes(bytes)) => self.heard(line, Some(bytes), port, now),
-            (line, Happened::Eof) => self.heard(line, None, port, now),
+            (line, Happened::Bytes(bytes)) => self.heard(line, Came::Bytes(bytes), port, now),
+            (line, Happened::Skipped(bytes)) => self.heard(line, Came::Skipped(bytes), port, now),
+            (line, Happened::Eof) => self.heard(line, Came::End, port, now),
             (line, Happened::Lost(failing)) => {
                 let trouble = match failing {
                     Failing::Here(errno) => {

@@ -50,6 +50,8 @@ pub enum Happened<'a> {
     Connected,
     /// Bytes came.
     Bytes(&'a [u8]),
+    /// So many bytes came that the crew had no use for ([`Port::skip`]), and were dropped.
+    Skipped(u64),
     /// The peer closed its sending half. The connection stays until the crew closes it.
     Eof,
     /// The connection could not be opened, or failed; it is gone.
@@ -123,6 +125,8 @@ pub enum Wish {
     Connect(u32),
     /// Send that many of the bytes, those of earlier sends taken off.
     Send(u32, usize),
+    /// Drop up to so many of the bytes that come next.
+    Skip(u32, u64),
     /// Close its connection.
     Close(u32),
     /// Set its alarm.
@@ -143,6 +147,13 @@ impl Port {
         let before = self.bytes.len();
         write(&mut self.bytes);
         self.wishes.push(Wish::Send(line, self.bytes.len() - before));
+    }
+
+    /// Has up to so many of the bytes that come next dropped unseen, and only their number told
+    /// ([`Happened::Skipped`]): the kernel need not copy them then. A number told before is forgotten. A driver that would
+    /// gain nothing by it shows them all the same.
+    pub fn skip(&mut self, line: u32, bytes: u64) {
+        self.wishes.push(Wish::Skip(line, bytes));
     }
 
     /// Closes a line's connection; nothing more is told of it.
@@ -337,6 +348,8 @@ struct Conn {
     /// Whose it is.
     line: u32,
     doing: Doing,
+    /// How many of the bytes that come next nobody wants to see.
+    skip: u64,
 }
 
 /// What the driver has under way on a connection.
@@ -474,6 +487,11 @@ impl<C: Crew> Driver<C> {
                         self.send(line, &bytes[from..from + len]);
                         from += len;
                     }
+                    Wish::Skip(line, bytes) => {
+                        if let Some(id) = self.line(line).link.id() {
+                            self.conns[id.index as usize].skip = bytes;
+                        }
+                    }
                     Wish::Close(line) => self.close(line),
                     Wish::Wake(line, at) => {
                         self.line(line).alarm = at;
@@ -522,6 +540,7 @@ impl<C: Crew> Driver<C> {
         let conn = Conn {
             line,
             doing: Doing::Resting,
+            skip: 0,
         };
         let slot = id.index as usize;
         if slot >= self.conns.len() {
@@ -600,8 +619,38 @@ impl<C: Crew> Driver<C> {
         self.owner(id)
     }
 
+    /// Whether what comes next on a connection is to be dropped.
+    fn skips(&self, id: Id) -> bool {
+        let conn = self.conns.get(id.index as usize);
+        conn.is_some_and(|conn| conn.skip > 0 && conn.doing == Doing::Resting) && self.owner(id).is_some()
+    }
+
+    fn drop_unseen(&mut self, id: Id) {
+        match self.backend.discard(id, self.conns[id.index as usize].skip) {
+            Ok(bytes) => {
+                if let Some(line) = self.stands(id) {
+                    let conn = &mut self.conns[id.index as usize];
+                    conn.skip = conn.skip.saturating_sub(bytes);
+                    conn.doing = Doing::Hearing;
+                    self.tell(line, Happened::Skipped(bytes), clock::now());
+                }
+                self.heard(id);
+            }
+            Err(done) => self.ready.extend(done),
+        }
+    }
+
+    /// The crew was told of input: more is expected, unless what it did about that waits for room.
+    fn heard(&mut self, id: Id) {
+        if self.owner(id).is_some() && self.doing(id) == Doing::Hearing {
+            self.conns[id.index as usize].doing = Doing::Resting;
+            self.expect(id);
+        }
+    }
+
     fn take(&mut self, done: Done) {
         match done {
+            Done::Ready { id } if self.skips(id) => self.drop_unseen(id),
             Done::Ready { id } => {
                 let resume = Op::Resume { id, warmed: Ok(()) };
                 // Taken at once: what was received holds a buffer, and if all that are ready held one there would have
@@ -633,10 +682,7 @@ impl<C: Crew> Driver<C> {
                     self.tell(line, Happened::Bytes(buf.filled()), clock::now());
                 }
                 self.backend.recycle(buf);
-                if self.owner(id).is_some() && self.doing(id) == Doing::Hearing {
-                    self.conns[id.index as usize].doing = Doing::Resting;
-                    self.expect(id);
-                }
+                self.heard(id);
             }
             Done::Eof { id } => {
                 if let Some(line) = self.stands(id) {

@@ -621,7 +621,8 @@ impl Crew for Fetch {
                 };
                 self.lost(number, &why, is_opening, port, now);
             }
-            Happened::Inspected(_) => {}
+            // Every byte is looked at.
+            Happened::Inspected(_) | Happened::Skipped(_) => {}
         }
         self.dispatch(port, now);
     }

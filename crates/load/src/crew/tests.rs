@@ -59,6 +59,10 @@ struct Rehearsal {
     sent: Vec<(u64, u32, u64, Vec<String>)>,
     /// When each connection was closed by the crew.
     closed: Vec<(u64, u64)>,
+    /// How many of the bytes that come next on a line the crew does not want to see.
+    skips: BTreeMap<u32, u64>,
+    /// How many it was spared.
+    skipped: u64,
 }
 
 impl Rehearsal {
@@ -98,6 +102,9 @@ impl Rehearsal {
                         }
                     }
                     Wish::Inspect(_) => {}
+                    Wish::Skip(line, bytes) => {
+                        self.skips.insert(line, bytes);
+                    }
                     Wish::Wake(line, at) => {
                         self.set += 1;
                         self.alarms.insert(line, at);
@@ -145,6 +152,24 @@ impl Rehearsal {
         self.sent.push((ms, line, number, targets));
     }
 
+    /// The last bytes of each reply come one by one.
+    fn tell(&mut self, line: u32, bytes: &[u8], at: Instant) {
+        let (first, rest) = bytes.split_at(bytes.len() - 2);
+        for piece in [first, &rest[..1], &rest[1..]] {
+            let skip = self.skips.remove(&line).unwrap_or(0);
+            let happened = if skip > 0 {
+                assert!(skip >= piece.len() as u64, "what was asked for was content");
+                self.skips.insert(line, skip - piece.len() as u64);
+                self.skipped += piece.len() as u64;
+                Happened::Skipped(piece.len() as u64)
+            } else {
+                Happened::Bytes(piece)
+            };
+            self.crew.handle(line, happened, &mut self.port, at);
+            self.obey();
+        }
+    }
+
     fn play(mut self) -> Rehearsal {
         self.crew.start(&mut self.port, self.now);
         self.obey();
@@ -166,8 +191,7 @@ impl Rehearsal {
                     self.crew.handle(line, Happened::Connected, &mut self.port, at);
                 }
                 Later::Bytes(line, number, bytes) if has(&self, line, number) => {
-                    self.crew
-                        .handle(line, Happened::Bytes(&bytes), &mut self.port, at);
+                    self.tell(line, &bytes, at);
                 }
                 Later::Eof(line, number) if has(&self, line, number) => {
                     self.crew.handle(line, Happened::Eof, &mut self.port, at);
@@ -192,6 +216,11 @@ fn rehearse(mode: Mode, model: Model, server: Server) -> Rehearsal {
 
 /// With so many connections for each user.
 fn rehearse_with(lanes: u32, mode: Mode, model: Model, server: Server) -> Rehearsal {
+    rehearse_unseen(u64::MAX, lanes, mode, model, server)
+}
+
+/// With content not looked at from so many bytes on.
+fn rehearse_unseen(unseen_from: u64, lanes: u32, mode: Mode, model: Model, server: Server) -> Rehearsal {
     let version = if mode == Mode::Http10 {
         Version::Http10
     } else {
@@ -205,6 +234,7 @@ fn rehearse_with(lanes: u32, mode: Mode, model: Model, server: Server) -> Rehear
         grace: Duration::from_secs(1),
         timeout: Duration::from_millis(500),
         verify: false,
+        unseen_from,
         lanes,
     };
     Rehearsal {
@@ -220,8 +250,33 @@ fn rehearse_with(lanes: u32, mode: Mode, model: Model, server: Server) -> Rehear
         connections: 0,
         sent: Vec::new(),
         closed: Vec::new(),
+        skips: BTreeMap::new(),
+        skipped: 0,
     }
     .play()
+}
+
+/// Content that is not looked at counts as if it were, in every mode.
+#[test]
+fn content_that_is_not_looked_at_is_counted() {
+    for mode in [Mode::Http10, Mode::Serial, Mode::Pipelined, Mode::EarlyClose] {
+        let play = |unseen_from| rehearse_unseen(unseen_from, 1, mode, script(&[3, 12, 1], 2), GOOD);
+        let (seen, unseen) = (play(u64::MAX), play(1));
+        assert_eq!((seen.skipped, unseen.skipped > 0), (0, true), "{mode:?}");
+        assert_eq!(unseen.sent, seen.sent, "{mode:?}");
+        assert_eq!(unseen.closed, seen.closed, "{mode:?}");
+        let counted = |played: &Rehearsal| {
+            let record = &played.crew.record;
+            (
+                record.files,
+                record.bytes,
+                record.bytes_received,
+                record.files_failed,
+            )
+        };
+        assert_eq!(counted(&unseen), counted(&seen), "{mode:?}");
+        assert!(seen.crew.record.files > 10);
+    }
 }
 
 /// A user with objects of these numbers of files, in sessions of `session` objects, OFF 100 ms after each.

@@ -216,6 +216,74 @@ fn a_long_stream_arrives_whole() {
     assert_eq!(crew.bytes, (PIECES * (16 << 10)) as u64);
 }
 
+/// Looks at the first bytes of an answer and at what follows the next `skip`, which it has dropped.
+struct Skipping {
+    skip: u64,
+    asked: bool,
+    seen: Vec<u8>,
+    skipped: u64,
+}
+
+impl Crew for Skipping {
+    fn start(&mut self, port: &mut Port, _: Instant) {
+        port.connect(0);
+        port.send(0, |out| out.push(b'?'));
+    }
+
+    fn handle(&mut self, line: u32, happened: Happened<'_>, port: &mut Port, _: Instant) {
+        match happened {
+            Happened::Connected => {}
+            Happened::Bytes(bytes) => {
+                self.seen.extend_from_slice(bytes);
+                if !self.asked {
+                    self.asked = true;
+                    port.skip(line, self.skip);
+                    // Only now does the server go on.
+                    port.send(line, |out| out.push(b'!'));
+                }
+            }
+            Happened::Skipped(bytes) => self.skipped += bytes,
+            Happened::Eof => port.end(),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn stop(&mut self, _: &mut Port, _: Instant) {}
+}
+
+/// Exactly as many bytes as were asked for, of however many segments; what follows is shown.
+#[test]
+fn what_nobody_wants_to_see_is_dropped_and_counted() {
+    for (skip, sent) in [(1, 1), (100_000, 100_000), (3 << 20, 3 << 20), (5 << 20, 1000)] {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let address = listener.local_addr().expect("an address");
+        std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().expect("a connection");
+            stream.read_exact(&mut [0]).expect("a question");
+            stream.write_all(b"head").expect("sent");
+            stream.read_exact(&mut [0]).expect("a word");
+            stream.write_all(&vec![7; sent]).expect("sent");
+            stream.write_all(b"tail").expect("sent");
+        });
+        let crew = Skipping {
+            skip,
+            asked: false,
+            seen: Vec::new(),
+            skipped: 0,
+        };
+        let running = start(vec![crew], address).expect("started");
+        let (crew, _) = running.join().expect("no failure").remove(0);
+        let (shown, dropped) = match skip as usize == sent {
+            true => ("headtail", skip),
+            false => ("head", sent as u64 + 4),
+        };
+        assert_eq!(
+            (String::from_utf8_lossy(&crew.seen).as_ref(), crew.skipped),
+            (shown, dropped)
+        );
+    }
+}
+
 /// Asks on many lines and looks where in memory the answers lie.
 struct Onlookers {
     lines: u32,

@@ -243,6 +243,27 @@ impl Epoll {
         self.park(id, WANTS_INPUT)
     }
 
+    /// As a receive of at most `most` bytes that nobody wants to see: how many were dropped, or what else there is to tell.
+    pub(crate) fn discard(&mut self, id: Id, most: u64) -> Result<u64, Option<Done>> {
+        let Some(socket) = self.sockets.get_mut(id) else {
+            return Err(None);
+        };
+        if socket.flags & EXHAUSTED == 0 {
+            match socket::discard(&socket.fd, most) {
+                (bytes, Received::Bytes { all }) => {
+                    if all && socket.flags & HUNG_UP == 0 {
+                        socket.flags |= EXHAUSTED;
+                    }
+                    return Ok(bytes);
+                }
+                (_, Received::Nothing) => socket.flags |= EXHAUSTED,
+                (_, Received::Eof) => return Err(Some(Done::Eof { id })),
+                (_, Received::Lost(loss)) => return Err(Some(Done::Failed { id, loss })),
+            }
+        }
+        Err(self.park(id, WANTS_INPUT))
+    }
+
     #[inline]
     fn park(&mut self, id: Id, wants: u8) -> Option<Done> {
         let Epoll { sockets, epoll, .. } = self;

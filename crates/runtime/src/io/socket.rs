@@ -4,6 +4,7 @@ use super::{Buf, Out};
 use crate::fs::{ReadError, Wait};
 use crate::session::{Body, FileRange, Loss};
 use crate::strategy::Writing;
+use crate::sys;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, SocketFlags};
 use std::io::IoSlice;
@@ -15,6 +16,9 @@ use std::sync::Arc;
 const FILE_CHUNK: u64 = 1 << 20;
 /// Bytes one connection may send before the others have their turn.
 const SEND_MAX: u64 = 4 << 20;
+
+/// Bytes dropped at once.
+const DISCARD_MAX: usize = 1 << 30;
 
 /// Bytes of a file copied at once, where files are copied.
 const COPY_CHUNK: u64 = 64 << 10;
@@ -46,6 +50,23 @@ pub(super) fn receive(fd: &OwnedFd, buf: &mut Buf) -> Received {
             Err(Errno::INTR) => continue,
             Err(Errno::AGAIN) => Received::Nothing,
             Err(errno) => Received::Lost(Loss::Socket(errno.raw_os_error())),
+        };
+    }
+}
+
+/// Drops what is there, at most `most` bytes; how many come first.
+#[inline]
+pub(super) fn discard(fd: &OwnedFd, most: u64) -> (u64, Received) {
+    let most = usize::try_from(most).unwrap_or(usize::MAX).min(DISCARD_MAX);
+    loop {
+        return match sys::discard(fd.as_fd(), most) {
+            Ok(0) => (0, Received::Eof),
+            Ok(n) => (n as u64, Received::Bytes { all: n < most }),
+            Err(error) => match error.raw_os_error().unwrap_or(0) {
+                libc::EINTR => continue,
+                libc::EAGAIN => (0, Received::Nothing),
+                errno => (0, Received::Lost(Loss::Socket(errno))),
+            },
         };
     }
 }

@@ -1,10 +1,10 @@
-//! Socket options without a safe wrapper elsewhere.
+//! Socket options and calls without a safe wrapper elsewhere.
 
 use super::options::{Plain, get, set, set_following};
 use crate::dial::Tcp;
 use crate::session::Path;
 use measure::Duration;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsRawFd, BorrowedFd};
 
 /// `TCP_DEFER_ACCEPT`: the listener reports a connection once its first bytes are here, or after
 /// this long, in whole seconds.
@@ -27,6 +27,22 @@ pub(crate) fn pace(fd: BorrowedFd<'_>) -> std::io::Result<()> {
 pub(crate) fn is_paced(fd: BorrowedFd<'_>) -> std::io::Result<bool> {
     get::<libc::c_ulong>(fd, libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE)
         .map(|rate| rate != libc::c_ulong::MAX)
+}
+
+/// Drops at most `most` bytes of what has come, without copying them anywhere (`MSG_TRUNC`, tcp(7)); how many. 0: the peer
+/// closed its half. Never waits.
+pub(crate) fn discard(fd: BorrowedFd<'_>, most: usize) -> std::io::Result<usize> {
+    // SAFETY: with this flag the kernel writes nothing, so that there is no memory for the pointer to lead to; the
+    // descriptor is open while borrowed.
+    let came = unsafe {
+        libc::recv(
+            fd.as_raw_fd(),
+            std::ptr::null_mut(),
+            most,
+            libc::MSG_TRUNC | libc::MSG_DONTWAIT,
+        )
+    };
+    usize::try_from(came).map_err(|_| std::io::Error::last_os_error())
 }
 
 /// `SO_ATTACH_FILTER`: the listener gets no SYN any more. Whoever is in the middle of the handshake gets to its end.
