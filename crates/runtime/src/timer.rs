@@ -63,6 +63,13 @@ impl Wheel {
         at.as_nanos().saturating_sub(self.origin.as_nanos())
     }
 
+    /// An instant on a scale that is no coarser than the wheel: to compare instants that are kept by the thousand. After 2^32
+    /// of its units, which with a tick of 250 ms is 18 years, all instants are the last.
+    #[inline]
+    pub(crate) fn coarse(&self, at: Instant) -> u32 {
+        u32::try_from(self.nanos(at) >> self.tick.ilog2()).unwrap_or(u32::MAX)
+    }
+
     fn link(&mut self, entry: u32) -> &mut Link {
         &mut self.links[entry as usize / PAGE][entry as usize % PAGE]
     }

@@ -82,15 +82,16 @@ enum Owed {
 
 struct Conn<S> {
     session: S,
-    /// When the wheel asks for the session's deadline.
-    due: Instant,
+    /// When the wheel asks for the session's deadline, on its scale.
+    due: u32,
     /// Once our half is closed: bytes the peer may still send, and one.
     lingering: Option<NonZeroU32>,
     state: State,
     eof: bool,
 }
 
-const NEVER: Instant = Instant::from_nanos(u64::MAX);
+/// The wheel does not ask.
+const NEVER: u32 = u32::MAX;
 
 /// What comes next for a connection in hand.
 enum Next<J: Job> {
@@ -681,11 +682,12 @@ impl<V: Service, B: Backend> Worker<V, B> {
         let Some(conn) = self.conns.get_mut(id) else {
             return;
         };
-        if let Some(at) = conn.session.deadline()
-            && at < conn.due
-        {
-            conn.due = at;
-            self.wheel.arm(id.index, at);
+        if let Some(at) = conn.session.deadline() {
+            let due = self.wheel.coarse(at);
+            if due < conn.due {
+                conn.due = due;
+                self.wheel.arm(id.index, at);
+            }
         }
     }
 

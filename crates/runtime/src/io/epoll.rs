@@ -31,6 +31,7 @@ use rustix::net::Shutdown;
 use rustix::time::{Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 /// Events taken per system call.
@@ -56,13 +57,14 @@ const WANTS_INPUT: u8 = 8;
 const WANTS_ROOM: u8 = 16;
 /// A send waits for its file to be read in.
 const COLD: u8 = 32;
+/// A send is under way; what is left of it lies in [`Epoll::sending`].
+const SENDING: u8 = 64;
 
 /// What is kept of a connection.
 #[derive(Debug)]
 struct Socket {
     fd: OwnedFd,
     flags: u8,
-    sending: Option<Box<Out>>,
 }
 
 /// Wakes an event loop from another thread.
@@ -105,6 +107,8 @@ pub(crate) struct Epoll {
     listeners: Vec<Arc<OwnedFd>>,
     turnstile: Turnstile,
     sockets: Table<Socket>,
+    /// Output under way, by slot: of the few that have some, so that it costs idle connections nothing.
+    sending: HashMap<u32, Box<Out>>,
     /// Sends that had their share of the last turn.
     again: Vec<Id>,
     /// What is put at the end of the line of what is ready, once there was a line.
@@ -155,6 +159,7 @@ impl Epoll {
             listeners,
             turnstile,
             sockets: Table::new(),
+            sending: HashMap::new(),
             again: Vec::new(),
             mark: None,
             marker: Marker::Out,
@@ -202,7 +207,6 @@ impl Epoll {
                 let id = self.sockets.insert(Socket {
                     fd,
                     flags: 0,
-                    sending: None,
                 });
                 Some(Done::Accepted { id, peer })
             }
@@ -295,15 +299,16 @@ impl Epoll {
             Pushed::All => return Some(Done::Sent { id, out }),
             Pushed::Lost(loss) => return Some(Done::Failed { id, loss }),
             Pushed::Cold(range) => {
-                socket.sending = Some(out);
-                socket.flags |= COLD;
+                socket.flags |= COLD | SENDING;
+                self.sending.insert(id.index, out);
                 return Some(Done::Cold { id, range });
             }
             Pushed::Blocked => (std::mem::take(&mut out.unreported), WANTS_ROOM),
             Pushed::Enough => (std::mem::take(&mut out.unreported), 0),
         };
         socket::shrink(&mut out);
-        socket.sending = Some(out);
+        socket.flags |= SENDING;
+        self.sending.insert(id.index, out);
         if wants == 0 {
             self.again.push(id);
         } else if let Some(failed) = self.park(id, wants) {
@@ -314,11 +319,15 @@ impl Epoll {
 
     fn resume(&mut self, id: Id, warmed: Result<(), Loss>) -> Option<Done> {
         let socket = self.sockets.get_mut(id)?;
-        match socket.sending.take() {
-            None => self.receive(id),
+        let flags = socket.flags;
+        if flags & SENDING == 0 {
+            return self.receive(id);
+        }
+        socket.flags &= !(COLD | SENDING);
+        match self.sending.remove(&id.index) {
+            None => None,
             Some(out) => {
-                let was_cold = socket.flags & COLD != 0;
-                socket.flags &= !COLD;
+                let was_cold = flags & COLD != 0;
                 match warmed {
                     Ok(()) if was_cold => self.send(id, out, Disk::Warmed),
                     Ok(()) => self.send(id, out, Disk::Ask),
@@ -366,6 +375,15 @@ impl Epoll {
             socket.flags &= !wanted;
             done.push(Done::Ready { id });
         }
+    }
+
+    /// Takes a connection out, and drops what it had to send.
+    fn remove(&mut self, id: Id) -> Option<Socket> {
+        let socket = self.sockets.remove(id)?;
+        if socket.flags & SENDING != 0 {
+            self.sending.remove(&id.index);
+        }
+        Some(socket)
     }
 
     /// Makes sure that waiting ends at `until`. Whether the timer goes off earlier does not matter.
@@ -421,7 +439,7 @@ impl Backend for Epoll {
             Op::Resume { id, warmed } => self.resume(id, warmed),
             Op::Accept { listener } => self.accept(listener),
             Op::Close { id } => {
-                self.sockets.remove(id);
+                self.remove(id);
                 None
             }
             Op::ShutdownWrite { id } => {
@@ -486,7 +504,7 @@ impl Backend for Epoll {
     }
 
     fn release(&mut self, id: Id) -> Option<OwnedFd> {
-        let socket = self.sockets.remove(id)?;
+        let socket = self.remove(id)?;
         if socket.flags & REGISTERED != 0 {
             // Whoever takes it keeps it open, so that nothing else ends the registration.
             let _ = epoll::delete(&self.epoll, &socket.fd);
@@ -498,7 +516,6 @@ impl Backend for Epoll {
         Some(self.sockets.insert(Socket {
             fd,
             flags: 0,
-            sending: None,
         }))
     }
 
