@@ -157,7 +157,8 @@ impl Session {
         if self.http.content_ahead() > 0 {
             return Ok(false);
         }
-        let end = self.http.receive(&[], &mut Slots::new(), &Limits::DEFAULT);
+        let mut slots = Slots::new();
+        let end = self.http.receive(&[], &mut slots, &Limits::DEFAULT);
         Ok(matches!(end, Ok(Step::End { .. })))
     }
 

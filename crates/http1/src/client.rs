@@ -304,10 +304,11 @@ impl Connection {
     /// [`Misuse::Order`] if fewer are ahead; nothing is taken then.
     #[inline]
     pub fn pass(&mut self, bytes: u64) -> Result<(), Misuse> {
-        match &mut self.receiving {
-            Side::Body(decoder) if decoder.pass(bytes) => Ok(()),
-            _ => Err(Misuse::Order),
-        }
+        let taken = match &mut self.receiving {
+            Side::Body(decoder) => decoder.pass(bytes),
+            Side::Idle(_) | Side::Done | Side::Closed | Side::Failed => false,
+        };
+        if taken { Ok(()) } else { Err(Misuse::Order) }
     }
 
     /// A response is complete: the next may follow, or none will.
