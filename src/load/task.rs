@@ -33,8 +33,9 @@ const STEPS_MAX: usize = 40_000_000;
 const CLIENT_NOMINAL: Duration = Duration::from_millis(10);
 /// Connections of arrivals, if nothing is said.
 const CONNECTIONS: u32 = 1000;
-/// Content that is not verified is not looked at from so many bytes on: less is received together with what follows.
-const UNSEEN_FROM: u64 = 16 << 10;
+/// Content that is not verified is not looked at from so many bytes on. A file of 1 MiB then costs the client 110 µs instead of 172, one of
+/// 5 MiB 550 instead of 1,400; but one of 50 KiB cost 13.8 instead of 11.6, as it is found complete less often.
+const UNSEEN_FROM: u64 = 256 << 10;
 /// What requests say they are from.
 const USER_AGENT: &str = concat!("weir/", env!("CARGO_PKG_VERSION"));
 
