@@ -226,6 +226,28 @@ fn what_is_refused_is_named() {
 }
 
 #[test]
+fn users_who_think_are_split_as_it_is_said() {
+    let line = |split: &str| {
+        ask(
+            &format!("weir model distribute --users 6 --page 30000 --rtt 50ms --think 1s {split}"),
+            Format::Table,
+        )
+    };
+    let text = line("--line 2M:0 --line 3M@10ms:0 --line 10M@200ms:6").expect("an answer");
+    assert!(text.starts_with("2M 0, 3M 0, 10M 6: mean turnaround"), "{text}");
+    // The least split stands beside it.
+    assert!(text.contains("2M 0, 3M 6, 10M 0: mean turnaround"), "{text}");
+    let text = line("--line 2M:3 --line 3M:3").expect("an answer");
+    assert!(text.starts_with("2M 3, 3M 3: "), "{text}");
+    for (split, why) in [
+        ("--line 2M:3 --line 3M:2", "the lines have 5 users"),
+        ("--line 2M:3 --line 3M", "users are given for some lines"),
+    ] {
+        assert!(line(split).expect_err(split).contains(why), "{split}");
+    }
+}
+
+#[test]
 fn a_fit_finds_what_made_the_samples() {
     let network = ::model::closed::Network::new(
         vec![

@@ -222,6 +222,12 @@ pub(super) fn distribute(flags: &DistributeFlags, measured: Measured<'_>) -> Res
     let mut report = Report::default();
     let given_users: Vec<u64> = flags.line.iter().filter_map(|line| line.users).collect();
     if let Some(objective) = flags.turnaround {
+        if !given_users.is_empty() {
+            return Err(Failure::Usage(
+                "--turnaround asks how many lines are needed; users behind a line (:USERS) say who goes where"
+                    .to_owned(),
+            ));
+        }
         let [offer] = &offers[..] else {
             return Err(Failure::Usage(format!(
                 "--turnaround asks how many lines like one are needed; {} lines are given",
@@ -237,14 +243,14 @@ pub(super) fn distribute(flags: &DistributeFlags, measured: Measured<'_>) -> Res
         packets_note(flags, &mut report);
         return Ok(report);
     }
-    if let Some(think) = flags.basis.think {
-        return steady(flags, think, measured);
-    }
     if !given_users.is_empty() && given_users.len() != offers.len() {
         return Err(Failure::Usage(
             "users are given for some lines and not for others; write :USERS behind all of them, or behind none"
                 .to_owned(),
         ));
+    }
+    if let Some(think) = flags.basis.think {
+        return steady(flags, think, &given_users, measured);
     }
     if let Basis::Windows = basis(&flags.basis) {
         return windows(flags, &given_users, measured);
@@ -357,7 +363,12 @@ fn wire_and_fixed(
 }
 
 /// Users who think, by a dynamic program over mean value analysis.
-fn steady(flags: &DistributeFlags, think: Seconds, measured: Measured<'_>) -> Result<Report, Failure> {
+fn steady(
+    flags: &DistributeFlags,
+    think: Seconds,
+    given_users: &[u64],
+    measured: Measured<'_>,
+) -> Result<Report, Failure> {
     let line = |line: &LineOffer| -> Result<SteadyLine, DomainError> {
         let (demand, latency) = wire_and_fixed(flags, line.rate, line.rtt.unwrap_or(flags.rtt))?;
         Ok(SteadyLine {
@@ -369,7 +380,11 @@ fn steady(flags: &DistributeFlags, think: Seconds, measured: Measured<'_>) -> Re
     let lines: Vec<SteadyLine> = flags.line.iter().map(line).collect::<Result<_, _>>()?;
     let users = usize::try_from(flags.users).unwrap_or(usize::MAX);
     let mut report = Report::default();
-    report.answer(split_steady(users, think, &lines)?, measured);
+    if !given_users.is_empty() {
+        check_sum(flags, given_users)?;
+        report.answer(split_steady(users, think, &lines, Some(given_users))?, measured);
+    }
+    report.answer(split_steady(users, think, &lines, None)?, measured);
     Ok(report)
 }
 

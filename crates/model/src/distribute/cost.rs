@@ -49,6 +49,21 @@ pub fn split_by_cost(users: usize, costs: &[Vec<f64>]) -> Result<(Vec<u64>, f64)
     Ok((given, best[users]))
 }
 
+/// The users of each line: those `given`, if they are all of the `users`, or the least split.
+fn chosen(users: usize, costs: &[Vec<f64>], given: Option<&[u64]>) -> Result<Vec<u64>, DomainError> {
+    let Some(given) = given else {
+        return Ok(split_by_cost(users, costs)?.0);
+    };
+    let sum = given.iter().fold(0u64, |sum, &line| sum.saturating_add(line));
+    within(
+        "users of the lines together",
+        sum as f64,
+        given.len() == costs.len() && sum == users as u64,
+        "as many as there are users, given for every line",
+    )?;
+    Ok(given.to_vec())
+}
+
 /// A line for users who think.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SteadyLine {
@@ -143,18 +158,7 @@ pub fn split_windows(
         }
         costs.push(cost);
     }
-    let chosen = match given {
-        Some(users) => {
-            within(
-                "users of the lines together",
-                users.iter().sum::<u64>() as f64,
-                users.len() == lines.len() && users.iter().sum::<u64>() == all,
-                "as many as there are users, given for every line",
-            )?;
-            users.to_vec()
-        }
-        None => split_by_cost(all as usize, &costs)?.0,
-    };
+    let chosen = chosen(all as usize, &costs, given)?;
     let names: Vec<&str> = lines.iter().map(|line| line.name.as_str()).collect();
     let mut e = by_cost(&names, &costs, chosen);
     for (place, line) in lines.iter().enumerate() {
@@ -237,11 +241,13 @@ pub fn split_windows(
     Ok(e)
 }
 
-/// The split of thinking users over lines with the least mean response.
+/// The split of thinking users over lines with the least mean response; or, if `given` holds users for every
+/// line, what that split makes of it.
 pub fn split_steady(
     users: usize,
     think: Seconds,
     lines: &[SteadyLine],
+    given: Option<&[u64]>,
 ) -> Result<Explained<CostSplit>, DomainError> {
     within("users", users as f64, (1..=5_000).contains(&users), "1 to 5,000")?;
     let mut costs = Vec::with_capacity(lines.len());
@@ -250,9 +256,9 @@ pub fn split_steady(
         let totals = points.iter().map(|(n, _, response)| *n as f64 * response.0);
         costs.push(core::iter::once(0.0).chain(totals).collect::<Vec<f64>>());
     }
-    let (given, _) = split_by_cost(users, &costs)?;
+    let chosen = chosen(users, &costs, given)?;
     let names: Vec<&str> = lines.iter().map(|line| line.name.as_str()).collect();
-    let mut e = by_cost(&names, &costs, given);
+    let mut e = by_cost(&names, &costs, chosen);
     let (m, response) = (users as f64, e.answer.response);
     let alone = costs
         .iter()
@@ -262,8 +268,10 @@ pub fn split_steady(
     for (place, line) in lines.iter().enumerate() {
         let (k, value) = (e.answer.users[place], e.answer.responses[place]);
         if k == 0 {
-            e.warnings
-                .push(format!("{} is too slow to help: it gets no users", line.name));
+            if given.is_none() {
+                e.warnings
+                    .push(format!("{} is too slow to help: it gets no users", line.name));
+            }
             continue;
         }
         let b = line.network(think)?.brackets(k);
@@ -293,7 +301,11 @@ pub fn split_steady(
         format!("{users} users"),
         response.0,
         "s",
-        "least of all splits, by dynamic programming",
+        if given.is_none() {
+            "least of all splits, by dynamic programming"
+        } else {
+            "of the split that is given"
+        },
     );
     e.bounds.push(Bound {
         quantity: "mean response",
@@ -308,7 +320,8 @@ pub fn split_steady(
             .iter()
             .map(|line| (line.demand + line.latency).0)
             .fold(f64::INFINITY, f64::min),
-        high: Some(alone),
+        // A split that is given may be worse than no split.
+        high: given.is_none().then_some(alone),
         unit: "s",
         source: "one user alone on the best line; everyone on the best line",
     });
