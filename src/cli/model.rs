@@ -133,7 +133,7 @@ pub(crate) enum Question {
     /// One queue under every discipline: M/M/c, M/G/1, processor sharing, GI/G/c
     #[command(after_help = "Example: weir model queue --arrivals 80 --service 10ms --service-scv 4")]
     Queue(QueueFlags),
-    /// Users who think, ask and wait: exact mean value analysis between its bounds
+    /// Users who think, ask and wait: exact mean value analysis, or convolution with several servers, between bounds
     #[command(
         after_help = "Example: weir model closed --users 100 --think 7s --station cpu=5ms --station app=40msx4 --delay net=90ms"
     )]

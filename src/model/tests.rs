@@ -226,6 +226,55 @@ fn what_is_refused_is_named() {
 }
 
 #[test]
+fn the_curve_of_a_closed_network_is_the_answer_at_its_users() {
+    let station = "closed --users 100 --think 7s --station cpu=5ms --station app=40msx4 --delay net=90ms";
+    let csv = ask(&format!("weir model {station}"), Format::Csv).expect("an answer");
+    let rows: Vec<Vec<f64>> = csv
+        .lines()
+        .skip(1)
+        .map(|line| {
+            line.split(',')
+                .map(|cell| cell.parse().expect("a number"))
+                .collect()
+        })
+        .collect();
+    let row = rows
+        .iter()
+        .find(|row| row[0] == 100.0)
+        .expect("the users asked for");
+    // Exact mean value analysis, load dependent: 0.135401 s.
+    assert!((row[2] - 0.135_401).abs() < 1e-6, "{csv}");
+    for row in rows {
+        assert!(
+            row[3] <= row[2] * (1.0 + 1e-9) && row[2] <= row[4] * (1.0 + 1e-9),
+            "{csv}"
+        );
+        assert!(
+            row[5] <= row[1] * (1.0 + 1e-9) && row[1] <= row[6] * (1.0 + 1e-9),
+            "{csv}"
+        );
+    }
+    // More users than are solved exactly: said, and no error.
+    let text = ask(
+        "weir model closed --users 20000000 --think 1s --station cpu=5ms",
+        Format::Table,
+    );
+    assert!(
+        text.expect("an answer").contains("is approximate"),
+        "no word of it"
+    );
+    let error = ask(
+        "weir model queue --arrivals 80 --service 10ms --servers 4000000000",
+        Format::Table,
+    );
+    assert!(
+        error
+            .expect_err("too many")
+            .contains("servers is 4000000000; allowed: 1 to 10,000,000")
+    );
+}
+
+#[test]
 fn users_who_think_are_split_as_it_is_said() {
     let line = |split: &str| {
         ask(
