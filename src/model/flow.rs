@@ -35,7 +35,7 @@ pub(super) fn flow(flags: &FlowFlags, measured: Measured<'_>) -> Result<Report, 
         ]),
         None => report
             .notes
-            .push("no formula of this crate is exact for this plan: the simulation stands alone".to_owned()),
+            .push("no formula here is exact for this plan: the simulation stands alone, between its bounds".to_owned()),
     }
     report.grids.push(grid);
     let columns = [
@@ -70,7 +70,10 @@ fn plan(flags: &FlowFlags) -> Result<Plan, DomainError> {
         (Some(arrivals), _) => Source::Open { arrivals },
         (None, users) => Source::Closed {
             users: users.unwrap_or(0),
-            think: Sizes::Exponential { mean: flags.think.0 },
+            think: match flags.think.0 {
+                0.0 => Sizes::Fixed(0.0),
+                mean => Sizes::Exponential { mean },
+            },
         },
     };
     if flags.lines > LINES_MAX {
@@ -123,8 +126,20 @@ pub(super) fn predicted(plan: &Plan) -> Result<Option<(&'static str, Seconds)>, 
             }
             Ok(Some(("mean value analysis", Seconds(time / requests))))
         }
-        (Source::Open { arrivals }, discipline, Dispatch::Random) => {
-            // A random part of a Poisson stream is one, too.
+        // Users in order of arrival wait as users who share do, if sizes are exponential (Jackson's networks).
+        (Source::Closed { .. }, Discipline::Fifo, Dispatch::Fixed)
+            if matches!(plan.sizes, Sizes::Exponential { .. }) =>
+        {
+            let shared = Plan {
+                discipline: Discipline::Sharing,
+                ..plan.clone()
+            };
+            predicted(&shared)
+        }
+        (Source::Open { arrivals }, discipline, dispatch)
+            if dispatch == Dispatch::Random || plan.lines.len() == 1 =>
+        {
+            // A random part of a Poisson stream is one, too; and one line is all there is to choose from.
             let arrivals = arrivals / lines;
             let (source, response) = match discipline {
                 Discipline::Sharing => ("M/G/1-PS", mg1_ps(arrivals, service)?.answer.response),
