@@ -8,7 +8,7 @@ mod values;
 pub(crate) use queues::{ClosedFlags, FlowFlags, QueueFlags, SrptFlags};
 pub(crate) use sender::SenderFlags;
 pub(crate) use trials::{ExperimentFlags, FitFlags, ValidateFlags};
-pub(crate) use values::LineOffer;
+pub(crate) use values::{LineOffer, Unit};
 
 use ::model::transaction::Mode;
 use ::model::waiting::{Group, InnerSum};

@@ -5,7 +5,7 @@ use super::grid::{Cell, Grid};
 use super::report::Report;
 use crate::chart::{Axis, Chart, Series, Stroke};
 use crate::cli::Failure;
-use crate::cli::model::{ClosedFlags, QueueFlags, SrptFlags};
+use crate::cli::model::{ClosedFlags, QueueFlags, SrptFlags, Unit};
 use ::model::closed::{Brackets, Kind, Network, Station};
 use ::model::queue::{Steady, gigc, mg1, mg1_ps, mm1, mmc};
 use ::model::srpt::compare;
@@ -223,11 +223,39 @@ fn closed_charts(points: &[Point]) -> Vec<Chart> {
     ]
 }
 
+/// A rate that serves something, in bit/s.
+fn positive_rate(rate: measure::Rate) -> Result<f64, DomainError> {
+    let bits = rate.bits_per_second();
+    if bits > 0.0 {
+        return Ok(bits);
+    }
+    Err(DomainError::Outside {
+        parameter: "rate",
+        value: bits,
+        allowed: "1 bit/s or more",
+    })
+}
+
 /// SRPT against sharing.
 pub(super) fn srpt(flags: &SrptFlags, measured: Measured<'_>) -> Result<Report, Failure> {
-    let service = match flags.rate {
-        Some(rate) => flags.sizes.scaled(8.0 / rate.bits_per_second().max(1.0)),
-        None => flags.sizes.clone(),
+    let sizes = &flags.sizes.sizes;
+    let service = match (flags.rate, flags.sizes.unit) {
+        (Some(rate), Unit::Bare | Unit::Bytes) => {
+            let rate = positive_rate(rate)?;
+            sizes.scaled(8.0 / rate)
+        }
+        (None, Unit::Bare | Unit::Times) => sizes.clone(),
+        (Some(_), Unit::Times) => {
+            return Err(Failure::Usage(
+                "--sizes are times and --rate serves bytes; write sizes in bytes, or leave --rate out".to_owned(),
+            ));
+        }
+        (None, Unit::Bytes) => {
+            return Err(Failure::Usage(
+                "--sizes are bytes: --rate says how fast they are served; or write times, as in exponential(10ms)"
+                    .to_owned(),
+            ));
+        }
     };
     let at = |rho: f64| compare(rho / service.mean(), &service);
     let mut report = Report {

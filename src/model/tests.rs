@@ -219,6 +219,11 @@ fn what_is_refused_is_named() {
             "there are open, tcp, t-tcp",
         ),
         ("tables 6", "6 is not in 1..=5"),
+        ("srpt --sizes exponential(10KB)", "--sizes are bytes: --rate says how fast"),
+        ("srpt --sizes fixed(10ms) --rate 10M", "--sizes are times and --rate serves bytes"),
+        ("flow --users 5 --sizes fixed(10ms) --rate 10M", "`fixed(10ms)` are times"),
+        ("flow --arrivals 20 --rate 10M --page 125KB", "overloaded (utilization 2.000)"),
+        ("flow --users 5 --rate 10M --page 125KB --measure 1us", "measured time is 0.000001; allowed: so long"),
     ] {
         let error = ask(&format!("weir model {line}"), Format::Table).expect_err(line);
         assert!(error.contains(fragment), "{line}: {error}");
@@ -272,6 +277,23 @@ fn the_curve_of_a_closed_network_is_the_answer_at_its_users() {
             .expect_err("too many")
             .contains("servers is 4000000000; allowed: 1 to 10,000,000")
     );
+}
+
+#[test]
+fn a_simulation_of_flows_stands_beside_what_is_exact_and_between_its_bounds() {
+    for (plan, exact) in [
+        ("--discipline sharing", "M/G/1-PS  0.5"),
+        ("--discipline fifo", "M/G/1  0.3"),
+    ] {
+        let line = format!("weir model flow --arrivals 8 --rate 10M --page 125KB --measure 600s {plan}");
+        let text = ask(&line, Format::Table).expect("an answer");
+        let spaced = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(spaced(&text).contains(&spaced(exact)), "{text}");
+        assert!(text.contains("bounds:") && text.contains("holds for:"), "{text}");
+    }
+    let users = "weir model flow --users 5 --think 0s --rate 10M --page 125KB --discipline fifo";
+    let text = ask(users, Format::Table).expect("an answer");
+    assert!(text.contains("mean value analysis"), "{text}");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! The flags of queues and of users who think, open, closed and simulated as flows.
 
-use super::values::{delay, seconds, share, sizes, station};
+use super::values::{Distribution, delay, seconds, share, sizes, sizes_in_bytes, station};
 use super::{rate, seed};
 use ::model::closed::Station;
 use ::model::flow::{Discipline, Dispatch};
@@ -55,9 +55,9 @@ pub(crate) struct ClosedFlags {
 /// Two disciplines.
 #[derive(Debug, Args)]
 pub(crate) struct SrptFlags {
-    /// Sizes of transfers in bytes, or service times without --rate
+    /// Sizes of transfers in bytes; without --rate service times, bare numbers being seconds
     #[arg(long, value_name = "DISTRIBUTION", value_parser = sizes)]
-    pub(crate) sizes: Sizes,
+    pub(crate) sizes: Distribution,
 
     /// Rate that serves them
     #[arg(long, value_name = "RATE", value_parser = rate)]
@@ -144,7 +144,7 @@ pub(crate) struct FlowFlags {
     pub(crate) page: Option<Bytes>,
 
     /// Bytes of transfers, as a distribution
-    #[arg(long, value_name = "DISTRIBUTION", value_parser = sizes)]
+    #[arg(long, value_name = "DISTRIBUTION", value_parser = sizes_in_bytes)]
     pub(crate) sizes: Option<Sizes>,
 
     /// Lines, each with a server of its own
