@@ -74,9 +74,10 @@ impl From<DomainError> for Failure {
             DomainError::Unattainable { .. } | DomainError::Saturated { .. } => {
                 Failure::Failed(error.to_string())
             }
-            DomainError::Outside { .. } | DomainError::TooFew { .. } | DomainError::Undetermined { .. } => {
-                Failure::Usage(error.to_string())
-            }
+            DomainError::Outside { .. }
+            | DomainError::TooFew { .. }
+            | DomainError::Contradictory { .. }
+            | DomainError::Undetermined { .. } => Failure::Usage(error.to_string()),
         }
     }
 }
