@@ -169,7 +169,9 @@ pub(crate) enum Question {
         after_help = "Examples:\n  weir model validate --users 1 --users 100 --lines 1 --lines 4\n  \
                       weir model validate --users 200 --packet-users 200 --rtt 30ms --page 20KB\n  \
                       weir model validate --load --page 20KB --clients 16 --clients 64\n\n\
-                      Exit codes: 0 every prediction within the tolerance; 1 one is not; 2 usage."
+                      Every prediction is judged twice: against flows, which share as the formula assumes, and where\n\
+                      there are packets against those, which do what TCP does (--packet-tolerance).\n\
+                      Exit codes: 0 every prediction within both tolerances; 1 one is not, and is named; 2 usage."
     )]
     Validate(ValidateFlags),
 }

@@ -458,6 +458,34 @@ fn an_experiment_can_be_another() {
 }
 
 #[test]
+fn what_packets_say_is_judged_too() {
+    let line = |words: &str| {
+        let line = format!(
+            "weir model validate --users 12 --lines 1 --page 60KB --rate 2M --think 3s --packet-answers 300 {words}"
+        );
+        let flags = flags(&split(&line)).expect("flags");
+        answer(&flags.question, &[], &silent()).map(|(_, report)| report.failed)
+    };
+    // Windows in order of arrival wait less than the prediction's equal shares; how much less is not accepted here.
+    let why = line("--packet-tolerance 0%").expect("an answer").expect("a complaint");
+    assert!(
+        why.contains("from the packet simulation than 0 % and its interval: 12 users on 1 line: +"),
+        "{why}"
+    );
+    assert_eq!(line("--packet-tolerance 60%").expect("an answer"), None);
+    let none = ask("weir model validate --users 3 --lines 10", Format::Table).expect_err("no cell");
+    assert!(none.contains("nothing to predict"), "{none}");
+    for (words, why) in [
+        ("validate --tolerance=-1", "below 0"),
+        ("validate --fitted 3", "--load"),
+        ("validate --load --users 3", "cannot be used with"),
+    ] {
+        let error = ask(&format!("weir model {words}"), Format::Table).expect_err(words);
+        assert!(error.contains(why), "{words}: {error}");
+    }
+}
+
+#[test]
 fn predictions_hold_for_flows_and_stand_beside_packets() {
     let line = "weir model validate --users 1 --users 7 --lines 1 --lines 4 --page 30KB --rate 2M --think 2s --packet-users 2 --packet-answers 100";
     let flags = flags(&split(line)).expect("flags");

@@ -61,27 +61,42 @@ pub(super) fn validate(flags: &ValidateFlags, voice: &Voice) -> Result<Report, F
         "mean response: predicted, and simulated as flows and as packets",
         &columns,
     );
-    let (mut cells, mut failed) = (Vec::new(), Vec::new());
+    let (mut cells, mut failed, mut failed_packets) = (Vec::new(), Vec::new(), Vec::new());
     for &lines in &flags.lines {
         for &users in flags.users.iter().filter(|users| **users >= lines) {
             let cell = cell(flags, &stack, &page, users, lines)?;
             if !cell.is_good(flags.tolerance(false)) {
-                failed.push(format!(
-                    "{users} users on {lines} lines: {:+.1} %",
-                    cell.error_percent()
-                ));
+                failed.push(format!("{}: {:+.1} %", cell.place(), cell.error_percent()));
+            }
+            if let Some(percent) = cell.packet_error_percent()
+                && !cell.is_good_for_packets(flags.packet_tolerance)
+            {
+                failed_packets.push(format!("{}: {percent:+.1} %", cell.place()));
             }
             grid.row(cell.row());
             cells.push(cell);
         }
     }
-    let failed = (!failed.is_empty()).then(|| {
-        format!(
-            "predictions further from the flow simulation than {} % and its interval: {}",
-            100.0 * flags.tolerance(false),
-            failed.join("; ")
-        )
-    });
+    if cells.is_empty() {
+        return Err(Failure::Usage(
+            "nothing to predict: every line needs a user, and there are more --lines than --users".to_owned(),
+        ));
+    }
+    let complaint = |what: &str, tolerance: f64, failed: &[String]| {
+        (!failed.is_empty()).then(|| {
+            format!(
+                "predictions further from {what} than {} % and its interval: {}",
+                100.0 * tolerance,
+                failed.join("; ")
+            )
+        })
+    };
+    let complaints = [
+        complaint("the flow simulation", flags.tolerance(false), &failed),
+        complaint("the packet simulation", flags.packet_tolerance, &failed_packets),
+    ];
+    let complaints: Vec<String> = complaints.into_iter().flatten().collect();
+    let failed = (!complaints.is_empty()).then(|| complaints.join("; "));
     Ok(Report {
         grids: vec![grid],
         charts: vec![chart(flags, &cells)],
@@ -100,8 +115,12 @@ fn notes(flags: &ValidateFlags) -> Vec<String> {
         ),
         format!(
             "flows share a line equally, as the formulas assume; packets are {} over a first-in first-out line, for \
-             up to {} users of a line, one line standing for all; errors are the prediction's",
-            flags.stack, flags.packet_users
+             up to {} users of a line, one line standing for all; errors are the prediction's, judged at {} % and {} % \
+             beyond the intervals",
+            flags.stack,
+            flags.packet_users,
+            100.0 * flags.tolerance(false),
+            100.0 * flags.packet_tolerance
         ),
     ]
 }
@@ -192,9 +211,32 @@ impl Cells {
         apart <= tolerance * self.flow.response.0 + self.flow.half_width.map_or(0.0, |half| half.0)
     }
 
+    fn packet_error_percent(&self) -> Option<f64> {
+        self.packets
+            .map(|packets| 100.0 * (self.predicted.0 / packets.turnaround.0 - 1.0))
+    }
+
+    /// The same for packets; good where there are none.
+    fn is_good_for_packets(&self, tolerance: f64) -> bool {
+        self.packets.is_none_or(|packets| {
+            let apart = (self.predicted - packets.turnaround).0.abs();
+            apart <= tolerance * packets.turnaround.0 + packets.half_width.map_or(0.0, |half| half.0)
+        })
+    }
+
+    /// Which cell this is, in words.
+    fn place(&self) -> String {
+        let (users, lines) = (self.users, self.lines);
+        format!(
+            "{users} {} on {lines} {}",
+            if users == 1 { "user" } else { "users" },
+            if lines == 1 { "line" } else { "lines" }
+        )
+    }
+
     fn row(&self) -> Vec<Cell> {
         let packets = self.packets;
-        let error = packets.map(|packets| 100.0 * (self.predicted.0 / packets.turnaround.0 - 1.0));
+        let error = self.packet_error_percent();
         vec![
             self.users.into(),
             self.lines.into(),
@@ -281,6 +323,21 @@ mod tests {
             assert_eq!(cell(predicted, half).is_good(0.02), good, "{predicted} {half}");
         }
         assert!((cell(1.05, 0.0).error_percent() - 5.0).abs() < 1e-9);
+        // Packets are judged beside their own interval.
+        let with = |predicted: f64, packets: f64, half: f64| Cells {
+            packets: Some(Simulated {
+                answers: 100,
+                turnaround: Seconds(packets),
+                half_width: Some(Seconds(half)),
+                broken: 0,
+            }),
+            ..cell(predicted, 0.0)
+        };
+        assert!(cell(1.0, 0.0).is_good_for_packets(0.1));
+        assert!(with(0.3111, 0.29, 0.0096).is_good_for_packets(0.1));
+        assert!(!with(0.3111, 0.2688, 0.0096).is_good_for_packets(0.1));
+        assert!(with(0.3111, 0.2688, 0.0096).is_good_for_packets(0.16));
+        assert!(!with(0.2, 0.2688, 0.0096).is_good_for_packets(0.16));
         assert_eq!(cell(1.0, 0.0).row().len(), 12);
     }
 }

@@ -48,6 +48,14 @@ pub(crate) fn share(text: &str) -> Result<f64, String> {
     value.is_finite().then_some(value / scale).ok_or_else(error)
 }
 
+/// A share that is an error somebody accepts.
+pub(crate) fn tolerance(text: &str) -> Result<f64, String> {
+    let value = share(text)?;
+    (value >= 0.0)
+        .then_some(value)
+        .ok_or_else(|| format!("`{text}` is below 0: no error is as small as that"))
+}
+
 /// A line: its name, rate, and what it may have of its own.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct LineOffer {
