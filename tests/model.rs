@@ -267,6 +267,11 @@ fn a_prediction_is_held_against_a_server_on_the_loopback() {
             "{name}: {answer}"
         );
     }
+    // A second is no interval.
+    for name in ["from", "to"] {
+        assert!(column(&answer, name).iter().all(Value::is_null), "{name}: {answer}");
+    }
+    assert!(answer["notes"].to_string().contains("no intervals of runs"), "{answer}");
     // What is off by more than is allowed is a failure.
     let out = weir(&format!(
         "model validate {} --tolerance 0.0001%",
