@@ -81,6 +81,26 @@ fn json_is_one_object_a_line_with_the_derivation() {
     assert!(value["answers"][0]["bounds"][0]["low"].is_number());
 }
 
+#[test]
+fn json_says_why_there_is_no_answer() {
+    for (question, words, code, fragment) in [
+        (
+            "dimension",
+            "--users 5 --page 1MB --turnaround 10ms --rtt 90ms",
+            1,
+            "cannot be reached",
+        ),
+        ("queue", "--arrivals 101 --service 10ms", 1, "overloaded"),
+        ("transaction", "--size 0 --rate 10M --rtt 1ms", 2, "size is 0"),
+    ] {
+        let out = weir(&format!("model {question} {words} --json"));
+        assert_eq!(out.status.code(), Some(code), "{question}");
+        let value = checked(&out, question);
+        assert!(value["failed"].as_str().expect("a reason").contains(fragment), "{value}");
+        assert_eq!(value["answers"], Value::Array(Vec::new()));
+    }
+}
+
 /// Every question, each with words that make it quick.
 const QUESTIONS: [(&str, &str); 16] = [
     (
@@ -124,6 +144,11 @@ fn conforming(question: &str, words: &str) -> Value {
             .trim_end(),
     );
     assert_eq!(out.status.code(), Some(0), "{question}: {}", text(&out.stderr));
+    checked(&out, question)
+}
+
+/// The line of JSON on standard output, held against its schema.
+fn checked(out: &Output, question: &str) -> Value {
     let value: Value = serde_json::from_str(text(&out.stdout)).expect("one line of JSON");
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("schemas/model.schema.json");
     let schema = std::fs::read_to_string(file).expect("a schema");

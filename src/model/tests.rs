@@ -20,9 +20,8 @@ fn silent() -> Voice {
 /// The answer to a command line as a shell would split it.
 pub(super) fn ask(line: &str, format: Format) -> Result<String, String> {
     let flags = flags(&split(line))?;
-    let (name, report) =
-        answer(&flags.question, &flags.output.measured, &silent()).map_err(|why| why.to_string())?;
-    let text = report.render(format, flags.output.explain, name);
+    let report = answer(&flags.question, &flags.output.measured, &silent()).map_err(|why| why.to_string())?;
+    let text = report.render(format, flags.output.explain, name(&flags.question));
     text.map_err(|why| why.to_string())
 }
 
@@ -80,9 +79,9 @@ fn every_example_of_the_help_works_in_every_form() {
             continue;
         }
         let flags = flags(&split(&example)).unwrap_or_else(|why| panic!("{example}: {why}"));
-        let (name, report) = answer(&flags.question, &flags.output.measured, &silent())
+        let report = answer(&flags.question, &flags.output.measured, &silent())
             .unwrap_or_else(|why| panic!("{example}: {why}"));
-        let render = |format, explain| report.render(format, explain, name);
+        let render = |format, explain| report.render(format, explain, name(&flags.question));
         for explain in [false, true] {
             for format in [Format::Table, Format::Csv, Format::Markdown] {
                 let text = render(format, explain).expect("always possible");
@@ -464,7 +463,7 @@ fn what_packets_say_is_judged_too() {
             "weir model validate --users 12 --lines 1 --page 60KB --rate 2M --think 3s --packet-answers 300 {words}"
         );
         let flags = flags(&split(&line)).expect("flags");
-        answer(&flags.question, &[], &silent()).map(|(_, report)| report.failed)
+        answer(&flags.question, &[], &silent()).map(|report| report.failed)
     };
     // Windows in order of arrival wait less than the prediction's equal shares; how much less is not accepted here.
     let why = line("--packet-tolerance 0%").expect("an answer").expect("a complaint");
@@ -489,7 +488,7 @@ fn what_packets_say_is_judged_too() {
 fn predictions_hold_for_flows_and_stand_beside_packets() {
     let line = "weir model validate --users 1 --users 7 --lines 1 --lines 4 --page 30KB --rate 2M --think 2s --packet-users 2 --packet-answers 100";
     let flags = flags(&split(line)).expect("flags");
-    let (_, report) = answer(&flags.question, &[], &silent()).expect("an answer");
+    let report = answer(&flags.question, &[], &silent()).expect("an answer");
     assert!(report.failed.is_none(), "{:?}", report.failed);
     let csv = report.render(Format::Csv, false, "validate").expect("CSV");
     let rows: Vec<Vec<&str>> = csv
