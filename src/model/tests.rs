@@ -450,8 +450,28 @@ fn an_experiment_can_be_another() {
         Format::Csv,
     )
     .expect("an answer");
-    let at = |csv: &str| cell(csv, "20000", "1", "turnaround", "simulated now");
-    assert!((at(&slow) - at(&one) - 5.0).abs() < 0.1, "{one}{slow}");
+    for column in ["simulated now", "windows now"] {
+        let at = |csv: &str| cell(csv, "20000", "1", "turnaround", column);
+        assert!((at(&slow) - at(&one) - 5.0).abs() < 0.1, "{one}{slow}");
+    }
+    // A processor that is slower than the line is what users wait for.
+    let many = ask(
+        "weir model experiment --users 6 --size 3000 --server-time 20ms",
+        Format::Csv,
+    )
+    .expect("an answer");
+    let error = cell(&many, "3000", "6", "turnaround", "windows error now");
+    assert!(error.abs() < 3.0, "{many}");
+    // The document printed nothing of another link.
+    let other = "weir model experiment --users 1 --size 3000";
+    let columns = |link: &str| {
+        let csv = ask(&format!("{other} {link}"), Format::Csv).expect("an answer");
+        let row = csv.lines().nth(1).expect("a row").to_owned();
+        row.split(',').skip(3).take(2).map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(columns(""), ["3.46", "14.3"]);
+    assert_eq!(columns("--rate T1"), ["", ""]);
+    assert_eq!(columns("--rtt 1ms"), ["", ""]);
     let error = ask("weir model experiment --client-stack plan9", Format::Csv).expect_err("no stack");
     assert!(error.contains("`plan9` is no stack; there are"), "{error}");
 }
