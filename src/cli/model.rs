@@ -295,27 +295,27 @@ pub(crate) struct WaitingFlags {
     pub(crate) size: Option<Bytes>,
 
     /// Rate of the link
-    #[arg(long, value_name = "RATE", value_parser = rate)]
+    #[arg(long, value_name = "RATE", value_parser = rate, requires = "size")]
     pub(crate) rate: Option<Rate>,
 
     /// Round-trip time
-    #[arg(long, value_name = "TIME", value_parser = seconds)]
+    #[arg(long, value_name = "TIME", value_parser = seconds, requires = "size")]
     pub(crate) rtt: Option<Seconds>,
 
     /// Largest segment
-    #[arg(long, value_name = "BYTES", default_value = "1460")]
+    #[arg(long, value_name = "BYTES", default_value = "1460", requires = "size")]
     pub(crate) mss: Bytes,
 
     /// Over TCP or T/TCP
-    #[arg(long, value_enum, default_value = "tcp")]
+    #[arg(long, value_enum, default_value = "tcp", requires = "size")]
     pub(crate) protocol: Protocol,
 
     /// Computes T as the document's tables do
-    #[arg(long)]
+    #[arg(long, requires = "size")]
     pub(crate) paper: bool,
 
     /// How far the last inner sum of Eqs. 5 and 6 runs
-    #[arg(long, value_enum, default_value = "printed")]
+    #[arg(long, value_enum, default_value = "printed", requires = "group")]
     pub(crate) inner_sum: Sum,
 }
 

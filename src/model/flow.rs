@@ -59,7 +59,7 @@ pub(super) fn flow(flags: &FlowFlags, measured: Measured<'_>) -> Result<Report, 
     Ok(report)
 }
 
-fn plan(flags: &FlowFlags) -> Result<Plan, DomainError> {
+fn plan(flags: &FlowFlags) -> Result<Plan, Failure> {
     let sizes = match (&flags.sizes, flags.page) {
         (Some(sizes), _) => sizes.clone(),
         (None, page) => Sizes::Exponential {
@@ -81,13 +81,19 @@ fn plan(flags: &FlowFlags) -> Result<Plan, DomainError> {
             parameter: "lines",
             value: f64::from(flags.lines),
             allowed: "1 to 1,000,000",
-        });
+        }
+        .into());
     }
+    let Some(discipline) = flags.discipline.discipline(flags.quantum) else {
+        return Err(Failure::Usage(
+            "--quantum is the turn of --discipline round-robin; the others have none".to_owned(),
+        ));
+    };
     Ok(Plan {
         source,
         sizes,
         lines: vec![flags.rate; flags.lines as usize],
-        discipline: flags.discipline.discipline(flags.quantum),
+        discipline,
         dispatch: flags.dispatch.into(),
         latency: flags.latency,
         warmup: flags.warmup,

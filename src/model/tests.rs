@@ -218,6 +218,15 @@ fn what_is_refused_is_named() {
             "there are open, tcp, t-tcp",
         ),
         ("tables 6", "6 is not in 1..=5"),
+        // What would change nothing is refused instead of ignored.
+        (
+            "waiting --users 5 --packets 3 --packet-time 1ms --inner-sum table3",
+            "--group",
+        ),
+        ("waiting --users 5 --packets 3 --packet-time 1ms --paper", "--size"),
+        ("waiting --users 5 --packets 3 --packet-time 1ms --protocol t-tcp", "--size"),
+        ("flow --arrivals 2 --page 6000 --rate 10M --think 1s", "cannot be used with"),
+        ("flow --users 2 --page 6000 --rate 10M --quantum 500", "--quantum is the turn of"),
         ("srpt --sizes exponential(10KB)", "--sizes are bytes: --rate says how fast"),
         ("srpt --sizes fixed(10ms) --rate 10M", "--sizes are times and --rate serves bytes"),
         ("flow --users 5 --sizes fixed(10ms) --rate 10M", "`fixed(10ms)` are times"),

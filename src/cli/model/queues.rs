@@ -81,14 +81,20 @@ pub(crate) enum Service {
     Srpt,
 }
 
+/// The turn of a round robin that names none: a segment.
+const TURN: Bytes = Bytes(1460);
+
 impl Service {
-    /// The discipline; `quantum` is the turn of a round robin.
-    pub(crate) fn discipline(self, quantum: Bytes) -> Discipline {
-        match self {
-            Service::Sharing => Discipline::Sharing,
-            Service::Fifo => Discipline::Fifo,
-            Service::RoundRobin => Discipline::RoundRobin { quantum },
-            Service::Srpt => Discipline::Srpt,
+    /// The discipline; `quantum` is the turn of a round robin, and the others have none.
+    pub(crate) fn discipline(self, quantum: Option<Bytes>) -> Option<Discipline> {
+        match (self, quantum) {
+            (Service::RoundRobin, quantum) => Some(Discipline::RoundRobin {
+                quantum: quantum.unwrap_or(TURN),
+            }),
+            (_, Some(_)) => None,
+            (Service::Sharing, None) => Some(Discipline::Sharing),
+            (Service::Fifo, None) => Some(Discipline::Fifo),
+            (Service::Srpt, None) => Some(Discipline::Srpt),
         }
     }
 }
@@ -131,7 +137,7 @@ pub(crate) struct FlowFlags {
     pub(crate) arrivals: Option<f64>,
 
     /// Mean think time; exponential
-    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = seconds)]
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = seconds, conflicts_with = "arrivals")]
     pub(crate) think: Seconds,
 
     /// Mean bytes of a transfer; exponential
@@ -163,9 +169,9 @@ pub(crate) struct FlowFlags {
     #[arg(long, value_enum, default_value = "sharing")]
     pub(crate) discipline: Service,
 
-    /// Bytes of a turn of round-robin
-    #[arg(long, value_name = "BYTES", default_value = "1460")]
-    pub(crate) quantum: Bytes,
+    /// With --discipline round-robin: bytes of a turn [default: 1460]
+    #[arg(long, value_name = "BYTES")]
+    pub(crate) quantum: Option<Bytes>,
 
     /// Who serves a request
     #[arg(long, value_enum, default_value = "fixed")]
