@@ -28,7 +28,7 @@ fn an_answer_goes_to_standard_output_and_nothing_else_is_said() {
     let out = weir("model dimension --users 200 --page 125KB --turnaround 2s --rtt 90ms");
     assert_eq!(out.status.code(), Some(0));
     assert!(
-        text(&out.stdout).starts_with("103.286 Mbit/s for 200 users"),
+        text(&out.stdout).starts_with("102.798 Mbit/s for 200 users"),
         "{}",
         text(&out.stdout)
     );

@@ -131,7 +131,7 @@ fn the_headline_question_is_answered_in_one_line() {
     .expect("an answer");
     let first = text.lines().next().unwrap_or_default();
     assert!(
-        first.contains("103.286 Mbit/s for 200 users") && first.contains("binds"),
+        first.contains("102.798 Mbit/s for 200 users") && first.contains("binds"),
         "{first}"
     );
     assert!(text.contains("bounds:") && text.contains("holds for:"), "{text}");

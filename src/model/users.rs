@@ -6,12 +6,14 @@ use super::report::Report;
 use crate::chart::{Axis, Chart, Series, Stroke};
 use crate::cli::Failure;
 use crate::cli::model::{
-    BasisFlags, DimensionFlags, DistributeFlags, LineOffer, Protocol, ServersFlags, WaitingFlags, mode,
+    BasisFlags, DimensionFlags, DistributeFlags, LineOffer, Protocol, SenderFlags, ServersFlags, WaitingFlags,
+    mode,
 };
 use ::model::dimension::{Basis, Question};
 use ::model::distribute::{
     Offer, SteadyLine, WindowLine, given, lines_for, pool_for, split, split_steady, split_windows,
 };
+use ::model::tcp::Sender;
 use ::model::tcp::ramp::Path;
 use ::model::transaction::Transfer;
 use ::model::waiting::{Line, Mixed};
@@ -130,6 +132,14 @@ fn basis(flags: &BasisFlags) -> Basis {
     }
 }
 
+/// The sender; the document's segments carry no options.
+fn sender(flags: &SenderFlags, basis: Basis) -> Sender {
+    match basis {
+        Basis::Document(_) => Sender::document(flags.mss),
+        Basis::Burst | Basis::Windows | Basis::Steady { .. } => flags.sender(),
+    }
+}
+
 /// The least bandwidth; beside it, what other objectives and numbers of users would need.
 pub(super) fn dimension(flags: &DimensionFlags, measured: Measured<'_>) -> Result<Report, Failure> {
     let question = Question {
@@ -137,7 +147,7 @@ pub(super) fn dimension(flags: &DimensionFlags, measured: Measured<'_>) -> Resul
         page: flags.page,
         turnaround: flags.turnaround,
         rtt: flags.rtt,
-        sender: flags.sender.sender(),
+        sender: sender(&flags.sender, basis(&flags.basis)),
         setup: flags.sender.setup,
         basis: basis(&flags.basis),
     };
@@ -318,7 +328,7 @@ fn windows(flags: &DistributeFlags, given_users: &[u64], measured: Measured<'_>)
 
 /// Packets of the page, and each line as an offer.
 fn offers(flags: &DistributeFlags) -> Result<(u64, Vec<Offer>), DomainError> {
-    let sender = flags.sender.sender();
+    let sender = sender(&flags.sender, basis(&flags.basis));
     sender.check()?;
     let packets = flags.page.0.div_ceil(sender.mss.0.max(1));
     let offer = |line: &LineOffer| -> Result<Offer, DomainError> {

@@ -84,6 +84,9 @@ pub struct Sender {
     pub syn_timeout: Seconds,
 }
 
+/// Bytes of the time-stamp option and its padding (RFC 7323, appendix A).
+const TIMESTAMPS: u64 = 12;
+
 impl Sender {
     /// The sender of document 004: one segment, doubling, no cap, headers free, every segment acknowledged.
     pub const fn document(mss: Bytes) -> Sender {
@@ -117,14 +120,17 @@ impl Sender {
     /// A sender of today: ten segments (RFC 6928), bytes counted although ACKs are delayed (RFC 3465, L = 2), so
     /// that slow start doubles and congestion avoidance adds a segment a round trip; timestamps in every header
     /// (RFC 7323), 1 s SYN timeout (RFC 6298), at least 200 ms beyond the round trip before it sends again (Linux).
-    pub const fn modern(mss: Bytes) -> Sender {
+    ///
+    /// `announced` is what the MSS option says, 1460 on Ethernet; the options of a segment take their bytes from its
+    /// data (RFC 6691), so a full one carries 12 less and fits the MTU.
+    pub const fn modern(announced: Bytes) -> Sender {
         Sender {
-            header: Bytes(52),
+            header: Bytes(40 + TIMESTAMPS),
             initial_window: 10.0,
             segments_per_ack: 2.0,
             syn_timeout: Seconds(1.0),
             timeout: Timeout::Beyond(Seconds(0.2)),
-            ..Sender::document(mss)
+            ..Sender::document(Bytes(announced.0.saturating_sub(TIMESTAMPS)))
         }
     }
 
@@ -225,6 +231,14 @@ impl Sender {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_segment_of_today_fits_the_mtu() {
+        let modern = Sender::modern(Bytes(1460));
+        assert_eq!((modern.mss.0, modern.mss.0 + modern.header.0), (1448, 1500));
+        // 125 KB are 87 segments and not 86.
+        assert_eq!(modern.segments(Bytes(125_000)), 87.0);
+    }
 
     #[test]
     fn a_timeout_is_never_shorter_than_the_round_trip() {

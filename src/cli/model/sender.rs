@@ -23,7 +23,7 @@ pub(crate) struct SenderFlags {
     #[arg(long, value_enum, default_value = "modern", help_heading = "TCP")]
     sender: SenderName,
 
-    /// Largest segment
+    /// Largest segment, as the MSS option says; time stamps take 12 bytes of the modern sender's
     #[arg(long, value_name = "BYTES", default_value = "1460", help_heading = "TCP")]
     pub(crate) mss: Bytes,
 

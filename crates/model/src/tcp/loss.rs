@@ -569,7 +569,7 @@ mod tests {
             Some(Rate::mbit(1000)),
         ] {
             let path = Path { rate, ..path() };
-            for size in [1, 1460, 1461, 20_000, 150 * 1460, 10_000_000] {
+            for size in [1, 1448, 1449, 20_000, 150 * 1448, 10_000_000] {
                 let lossy = total(path, size, 1e-12);
                 let clean = total(path, size, 0.0);
                 assert!(
@@ -594,7 +594,7 @@ mod tests {
             &path(0.09),
             &Sender::modern(Bytes(1460)),
             Setup::Open,
-            Bytes(1460),
+            Bytes(1448),
             0.01,
         );
         let e = e.unwrap();
@@ -664,7 +664,7 @@ mod tests {
     #[test]
     fn a_bulk_transfer_runs_at_the_long_run_rate_or_the_link() {
         let sender = Sender::modern(Bytes(1460));
-        let size = 1460 * 1_000_000;
+        let size = 1448 * 1_000_000;
         let t = total(path(), size, 0.01);
         let rate = steady(&sender, Seconds(0.1), 0.01).unwrap().throughput;
         assert!((t / (1_000_000.0 / rate) - 1.0).abs() < 0.01);
@@ -672,8 +672,8 @@ mod tests {
             rate: Some(Rate(100_000)),
             rtt: Seconds(0.1),
         };
-        let wire = 1512.0 * 8.0 / 100_000.0 * 1_000.0;
-        let t = total(slow, 1460 * 1000, 1e-7);
+        let wire = 1500.0 * 8.0 / 100_000.0 * 1_000.0;
+        let t = total(slow, 1448 * 1000, 1e-7);
         assert!((t / wire - 1.0).abs() < 0.02, "{t} {wire}");
     }
 
