@@ -196,3 +196,14 @@ proptest! {
         prop_assert!(lossy(&sender, rate, rtt, size + bytes, loss).0 >= no_less, "size");
     }
 }
+
+proptest! {
+    #[test]
+    fn a_transaction_lies_between_its_bounds(transfer in transfers()) {
+        for mode in [Mode::Exact, Mode::Paper] {
+            let e = transfer.transaction(mode).unwrap().explain();
+            prop_assert!(!e.bounds.is_empty());
+            prop_assert!(e.bounds.iter().all(|bound| bound.contains(e.answer.t.0)), "{e}");
+        }
+    }
+}
