@@ -10,8 +10,9 @@
 mod schema;
 
 use serde_json::Value;
+use std::io::Write;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 fn weir(line: &str) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
@@ -79,6 +80,21 @@ fn json_is_one_object_a_line_with_the_derivation() {
     assert_eq!(value["answers"][0]["steps"][1]["source"], "document 004, Eq. 2");
     assert_eq!(value["tables"][0]["columns"][1]["unit"], "s");
     assert!(value["answers"][0]["bounds"][0]["low"].is_number());
+}
+
+#[test]
+fn measurements_come_from_standard_input_too() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
+    let command = command.args(["model", "fit", "-", "--format", "csv"]);
+    let piped = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = piped.spawn().expect("the binary runs");
+    let samples = "users,throughput,response\n1,40,0.025\n4,140,0.0285\n16,245,0.065\n32,250,0.128\n";
+    let mut stdin = child.stdin.take().expect("a pipe");
+    stdin.write_all(samples.as_bytes()).expect("it reads");
+    drop(stdin);
+    let out = child.wait_with_output().expect("it ends");
+    assert_eq!(out.status.code(), Some(0), "{}", text(&out.stderr));
+    assert!(text(&out.stdout).contains("demand,"), "{}", text(&out.stdout));
 }
 
 #[test]

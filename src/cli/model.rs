@@ -15,7 +15,7 @@ use ::model::waiting::{Group, InnerSum};
 use ::model::{Quantity, Seconds};
 use clap::{Args, Subcommand, ValueEnum};
 use measure::{Bytes, Rate, Seed};
-use values::{group, measured, seconds, share};
+use values::{bytes, group, measured, seconds, share};
 
 /// Examples of every question, for `weir model --help`.
 pub(crate) const EXAMPLES: &str = "\
@@ -180,7 +180,7 @@ pub(crate) enum Question {
 #[derive(Debug, Args)]
 pub(crate) struct TransactionFlags {
     /// Bytes of the file
-    #[arg(long, value_name = "BYTES")]
+    #[arg(long, value_name = "BYTES", value_parser = bytes)]
     pub(crate) size: Bytes,
 
     /// Rate of the link; T1, E1, T3, OC3 are names of rates
@@ -192,7 +192,7 @@ pub(crate) struct TransactionFlags {
     pub(crate) rtt: Seconds,
 
     /// Largest segment
-    #[arg(long, value_name = "BYTES", default_value = "1460")]
+    #[arg(long, value_name = "BYTES", value_parser = bytes, default_value = "1460")]
     pub(crate) mss: Bytes,
 
     /// Computes as the document's tables do: 1,000 B counted as 1,024 B in Tf, K not rounded up
@@ -215,7 +215,7 @@ pub(crate) fn mode(paper: bool) -> Mode {
 #[derive(Debug, Args)]
 pub(crate) struct TransferFlags {
     /// Bytes to move
-    #[arg(long, value_name = "BYTES")]
+    #[arg(long, value_name = "BYTES", value_parser = bytes)]
     pub(crate) size: Bytes,
 
     /// Rate of the slowest link; without it rate is no limit
@@ -291,7 +291,7 @@ pub(crate) struct WaitingFlags {
     pub(crate) packet_time: Option<Seconds>,
 
     /// Bytes each user fetches; with --rate and --rtt in place of packets and their time: t = T/n
-    #[arg(long, value_name = "BYTES", requires_all = ["rate", "rtt"], conflicts_with = "group")]
+    #[arg(long, value_name = "BYTES", value_parser = bytes, requires_all = ["rate", "rtt"], conflicts_with = "group")]
     pub(crate) size: Option<Bytes>,
 
     /// Rate of the link
@@ -303,7 +303,7 @@ pub(crate) struct WaitingFlags {
     pub(crate) rtt: Option<Seconds>,
 
     /// Largest segment
-    #[arg(long, value_name = "BYTES", default_value = "1460", requires = "size")]
+    #[arg(long, value_name = "BYTES", value_parser = bytes, default_value = "1460", requires = "size")]
     pub(crate) mss: Bytes,
 
     /// Over TCP or T/TCP
@@ -335,7 +335,7 @@ pub(crate) struct TablesFlags {
 #[derive(Debug, Args)]
 pub(crate) struct SavingsFlags {
     /// Bytes each user fetches; the document has 6,000 and 1,048,576
-    #[arg(long, value_name = "BYTES", default_value = "6000", visible_alias = "size")]
+    #[arg(long, value_name = "BYTES", value_parser = bytes, default_value = "6000", visible_alias = "size")]
     pub(crate) page: Bytes,
 }
 
@@ -347,7 +347,7 @@ pub(crate) struct DimensionFlags {
     pub(crate) users: u64,
 
     /// Bytes each fetches
-    #[arg(long, value_name = "BYTES", visible_alias = "size")]
+    #[arg(long, value_name = "BYTES", value_parser = bytes, visible_alias = "size")]
     pub(crate) page: Bytes,
 
     /// Mean turnaround wanted
@@ -394,7 +394,7 @@ pub(crate) struct DistributeFlags {
     pub(crate) users: u64,
 
     /// Bytes each fetches
-    #[arg(long, value_name = "BYTES", visible_alias = "size")]
+    #[arg(long, value_name = "BYTES", value_parser = bytes, visible_alias = "size")]
     pub(crate) page: Bytes,
 
     /// Round-trip time of lines that name none of their own
@@ -436,19 +436,19 @@ pub(crate) struct ServersFlags {
 #[derive(Debug, Args)]
 pub(crate) struct PageFlags {
     /// Bytes of the document that names the others; without it, document 003's Microscape page
-    #[arg(long, value_name = "BYTES")]
+    #[arg(long, value_name = "BYTES", value_parser = bytes)]
     pub(crate) base: Option<Bytes>,
 
     /// Bytes of an embedded object; may be repeated
-    #[arg(long, value_name = "BYTES", requires = "base")]
+    #[arg(long, value_name = "BYTES", value_parser = bytes, requires = "base")]
     pub(crate) object: Vec<Bytes>,
 
     /// Bytes of a request
-    #[arg(long, value_name = "BYTES", default_value = "190")]
+    #[arg(long, value_name = "BYTES", value_parser = bytes, default_value = "190")]
     pub(crate) request: Bytes,
 
     /// Bytes of a response's header section
-    #[arg(long, value_name = "BYTES", default_value = "226")]
+    #[arg(long, value_name = "BYTES", value_parser = bytes, default_value = "226")]
     pub(crate) response_header: Bytes,
 
     /// Rate towards the client

@@ -164,6 +164,16 @@ fn measurements_outside_the_region_warn() {
 }
 
 #[test]
+fn every_split_has_its_turnaround_under_one_name() {
+    for basis in ["", "--document", "--packets-in-turn", "--think 1s"] {
+        let line = format!("weir model distribute --users 5 --page 6000 --rtt 1ms --line T1 --line E1 {basis}");
+        let json: serde_json::Value =
+            serde_json::from_str(&ask(&line, Format::Json).expect("an answer")).expect("JSON");
+        assert!(json["answers"][0]["answer"]["turnaround"].is_number(), "{basis}: {json}");
+    }
+}
+
+#[test]
 fn what_is_refused_is_named() {
     for (line, fragment) in [
         (
@@ -218,6 +228,11 @@ fn what_is_refused_is_named() {
             "there are open, tcp, t-tcp",
         ),
         ("tables 6", "6 is not in 1..=5"),
+        ("transaction --size 6000.5 --rate 10M --rtt 1ms", "no whole number of bytes"),
+        (
+            "distribute --users 5 --page 6000 --rtt 1ms --line a=T1 --line a=E1",
+            "two different lines are named `a`",
+        ),
         // What would change nothing is refused instead of ignored.
         (
             "waiting --users 5 --packets 3 --packet-time 1ms --inner-sum table3",

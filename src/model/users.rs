@@ -228,6 +228,13 @@ pub(super) fn dimension(flags: &DimensionFlags, measured: Measured<'_>) -> Resul
 
 /// How many lines, who goes where.
 pub(super) fn distribute(flags: &DistributeFlags, measured: Measured<'_>) -> Result<Report, Failure> {
+    for (place, line) in flags.line.iter().enumerate() {
+        let twin = flags.line[..place].iter().find(|other| other.name == line.name);
+        // Lines alike may go by the same rate, for who gets which does not matter; a name is for one.
+        if twin.is_some_and(|twin| (twin.rate, twin.rtt) != (line.rate, line.rtt)) {
+            return Err(Failure::Usage(format!("two different lines are named `{}`", line.name)));
+        }
+    }
     let (packets, offers) = offers(flags)?;
     let mut report = Report::default();
     let given_users: Vec<u64> = flags.line.iter().filter_map(|line| line.users).collect();

@@ -7,7 +7,7 @@
 
 use crate::Seconds;
 use crate::domain::{DomainError, non_negative, positive, within};
-use crate::explain::{Bound, Explained, Quantity, Region, significant};
+use crate::explain::{Bound, Explained, Quantity, Region, counted, significant};
 use serde::Serialize;
 
 /// How a station serves.
@@ -468,7 +468,8 @@ impl Network {
             (false, _) => "approximate mean value analysis, Schweitzer 1979",
         };
         let line = format!(
-            "{users} users: {} requests/s, mean response {}",
+            "{}: {} requests/s, mean response {}",
+            counted(users, "user"),
             significant(solution.throughput),
             solution.response
         );

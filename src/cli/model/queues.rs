@@ -1,6 +1,6 @@
 //! The flags of queues and of users who think, open, closed and simulated as flows.
 
-use super::values::{Distribution, delay, seconds, share, sizes, sizes_in_bytes, station};
+use super::values::{Distribution, bytes, delay, seconds, share, sizes, sizes_in_bytes, station};
 use super::{rate, seed};
 use ::model::closed::Station;
 use ::model::flow::{Discipline, Dispatch};
@@ -143,7 +143,7 @@ pub(crate) struct FlowFlags {
     /// Mean bytes of a transfer; exponential
     #[arg(
         long,
-        value_name = "BYTES",
+        value_name = "BYTES", value_parser = bytes,
         required_unless_present = "sizes",
         conflicts_with = "sizes"
     )]
@@ -170,7 +170,7 @@ pub(crate) struct FlowFlags {
     pub(crate) discipline: Service,
 
     /// With --discipline round-robin: bytes of a turn [default: 1460]
-    #[arg(long, value_name = "BYTES")]
+    #[arg(long, value_name = "BYTES", value_parser = bytes)]
     pub(crate) quantum: Option<Bytes>,
 
     /// Who serves a request

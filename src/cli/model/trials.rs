@@ -1,7 +1,7 @@
 //! The flags of what holds models against something else: measurements, simulations, this machine.
 
 use super::SenderFlags;
-use super::values::{seconds, tolerance};
+use super::values::{bytes, seconds, tolerance};
 use super::{rate, seed};
 use ::model::Seconds;
 use clap::Args;
@@ -11,7 +11,7 @@ use std::path::PathBuf;
 /// A fit.
 #[derive(Debug, Args)]
 pub(crate) struct FitFlags {
-    /// The measurements: CSV, results of `weir load`, or lines of `weir trace --json`
+    /// The measurements: CSV, results of `weir load`, or lines of `weir trace --json`; - is standard input (CSV, lines)
     #[arg(value_name = "RESULTS", required = true)]
     pub(crate) files: Vec<PathBuf>,
 
@@ -31,7 +31,7 @@ pub(crate) struct FitFlags {
 #[derive(Debug, Args)]
 pub(crate) struct ExperimentFlags {
     /// Bytes of the file; may be repeated
-    #[arg(long, value_name = "BYTES", default_values = ["3000", "6000", "12000"])]
+    #[arg(long, value_name = "BYTES", value_parser = bytes, default_values = ["3000", "6000", "12000"])]
     pub(crate) size: Vec<Bytes>,
 
     /// Users who ask at once; may be repeated
@@ -85,7 +85,7 @@ pub(crate) struct ValidateFlags {
     pub(crate) lines: Vec<u32>,
 
     /// Bytes of a page
-    #[arg(long, value_name = "BYTES", default_value = "125KB")]
+    #[arg(long, value_name = "BYTES", value_parser = bytes, default_value = "125KB")]
     pub(crate) page: Bytes,
 
     /// Rate of a line

@@ -8,10 +8,20 @@ use ::model::{Quantity, Seconds, Sizes};
 use measure::{Bytes, Rate};
 use std::str::FromStr;
 
+/// Bytes; a part of one is none.
+pub(crate) fn bytes(text: &str) -> Result<Bytes, String> {
+    let bytes: Bytes = text.parse().map_err(|why: measure::ParseBytesError| why.to_string())?;
+    let number = text.trim().trim_end_matches('B').trim_end();
+    match number.parse::<f64>() {
+        Ok(bare) if bare.fract() != 0.0 => Err(format!("`{text}` is no whole number of bytes")),
+        _ => Ok(bytes),
+    }
+}
+
 /// A span: a number and a unit, from nanoseconds to days; without a unit, seconds.
 pub(crate) fn seconds(text: &str) -> Result<Seconds, String> {
     let error =
-        || format!("`{text}` is not a time; write a number and a unit, as in 250us, 0.5ms, 90ms, 2s, 1m");
+        || format!("`{text}` is not a time; write 250us, 0.5ms, 90ms, 2s or 1m; a number without a unit is seconds");
     let trimmed = text.trim();
     let split = trimmed
         .find(|c: char| c.is_ascii_alphabetic() || c == 'µ')
@@ -89,6 +99,9 @@ impl FromStr for LineOffer {
             None => (rest, None),
         };
         let (name, rate) = rest.split_once('=').unwrap_or((rest, rest));
+        if name.trim().is_empty() {
+            return Err(error("a line has a name before the ="));
+        }
         let known = LINKS.iter().find(|(link, _)| link.eq_ignore_ascii_case(rate));
         let rate = match known {
             Some(&(_, rate)) => rate,
@@ -252,7 +265,13 @@ pub(crate) fn measured(text: &str) -> Result<(Quantity, f64), String> {
         .into_iter()
         .find(|(known, _)| *known == name)
         .ok_or_else(error)?;
-    Ok((quantity, share(value).map_err(|_| error())?))
+    let value = share(value).map_err(|_| error())?;
+    // None of them is ever below nothing, and no more packets are lost than there are.
+    let most = if quantity == Quantity::Loss { 1.0 } else { f64::INFINITY };
+    if !(0.0..=most).contains(&value) {
+        return Err(format!("`{text}`: {} cannot be {value}", quantity.name()));
+    }
+    Ok((quantity, value))
 }
 
 #[cfg(test)]
@@ -275,6 +294,12 @@ mod tests {
         for bad in ["", "ms", "2 parsecs", "nan", "1e400s"] {
             assert!(seconds(bad).is_err(), "{bad}");
         }
+        assert!(seconds("soon").expect_err("no time").contains("without a unit is seconds"));
+        assert_eq!(bytes("1.5KB"), Ok(Bytes(1500)));
+        for bad in ["6000.5", "6000.5 B"] {
+            assert!(bytes(bad).expect_err(bad).contains("no whole number of bytes"), "{bad}");
+        }
+        assert!(tolerance("-1").expect_err("below 0").contains("below 0"));
         assert_eq!(share("1%"), Ok(0.01));
         assert_eq!(share("0.01"), Ok(0.01));
         assert!(share("much").is_err());
@@ -293,7 +318,7 @@ mod tests {
             (far.name.as_str(), far.rate, far.rtt, far.users),
             ("far", Rate::mbit(45), Some(Seconds(0.2)), Some(15))
         );
-        for bad in ["T9", "10M:x", "10M@soon", ""] {
+        for bad in ["T9", "10M:x", "10M@soon", "", "=T1"] {
             assert!(line(bad).is_err(), "{bad}");
         }
     }
@@ -345,5 +370,8 @@ mod tests {
     fn measurements_are_named() {
         assert_eq!(measured("loss=1%"), Ok((Quantity::Loss, 0.01)));
         assert!(measured("color=3").expect_err("no such").contains("size-scv"));
+        for bad in ["loss=-3", "loss=200%", "size-scv=-1"] {
+            assert!(measured(bad).expect_err(bad).contains("cannot be"), "{bad}");
+        }
     }
 }

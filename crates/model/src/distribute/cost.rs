@@ -3,10 +3,11 @@
 //! Two such costs: users who ask at once and are served in windows, and users who think. Knows nothing of Eq. 4.
 
 use crate::Seconds;
+use super::than_one_line;
 use crate::closed::{Network, Station};
 use crate::dimension::{Basis, Question};
 use crate::domain::{DomainError, within};
-use crate::explain::{Bound, Explained, Quantity, Region, significant};
+use crate::explain::{Bound, Explained, Quantity, Region, counted, significant};
 use crate::waiting::{same_size_region, savings_percent};
 use measure::Rate;
 use serde::Serialize;
@@ -94,6 +95,8 @@ pub struct CostSplit {
     pub responses: Vec<Seconds>,
     /// Mean response of a user.
     pub response: Seconds,
+    /// The same under the name the other splits have for it.
+    pub turnaround: Seconds,
 }
 
 /// What a split makes of lines whose `costs[k][m]` is the total time of `m` users on line `k`.
@@ -116,6 +119,7 @@ fn by_cost(names: &[&str], costs: &[Vec<f64>], given: Vec<u64>) -> Explained<Cos
         users: given,
         responses,
         response,
+        turnaround: response,
     };
     Explained::new(answer, line)
 }
@@ -180,7 +184,7 @@ pub fn split_windows(
         );
         e.step(
             format!("t_T({})", line.name),
-            format!("{users} users"),
+            counted(users, "user"),
             "round trips + window + wire + sharing",
             numbers,
             parts.total().0,
@@ -193,7 +197,7 @@ pub fn split_windows(
         "mean t_T",
         "a user's mean turnaround",
         "sum_k m_k t_T,k / m",
-        format!("{all} users"),
+        counted(all, "user"),
         response,
         "s",
         source,
@@ -218,11 +222,7 @@ pub fn split_windows(
         "%",
         "document 004, Eq. 9",
     );
-    e.line = format!(
-        "{}, {} % less than the best single line",
-        e.line,
-        significant(savings)
-    );
+    e.line = format!("{}, {}", e.line, than_one_line(savings));
     let fastest = lines.iter().map(|line| Ok(at(line, 1)?.total().0));
     let low = fastest.collect::<Result<Vec<f64>, DomainError>>()?;
     e.bounds.push(Bound {
@@ -286,7 +286,7 @@ pub fn split_steady(
         );
         e.step(
             format!("R({})", line.name),
-            format!("{k} users"),
+            counted(k, "user"),
             "R_MVA(N; D, E, Z)",
             numbers,
             value.0,
@@ -298,7 +298,7 @@ pub fn split_steady(
         "mean R",
         "a user's mean response",
         "sum_k m_k R_k / m",
-        format!("{users} users"),
+        counted(users as u64, "user"),
         response.0,
         "s",
         if given.is_none() {
