@@ -86,7 +86,10 @@ fn json_is_one_object_a_line_with_the_derivation() {
 fn measurements_come_from_standard_input_too() {
     let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
     let command = command.args(["model", "fit", "-", "--format", "csv"]);
-    let piped = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let piped = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
     let mut child = piped.spawn().expect("the binary runs");
     let samples = "users,throughput,response\n1,40,0.025\n4,140,0.0285\n16,245,0.065\n32,250,0.128\n";
     let mut stdin = child.stdin.take().expect("a pipe");
@@ -112,7 +115,10 @@ fn json_says_why_there_is_no_answer() {
         let out = weir(&format!("model {question} {words} --json"));
         assert_eq!(out.status.code(), Some(code), "{question}");
         let value = checked(&out, question);
-        assert!(value["failed"].as_str().expect("a reason").contains(fragment), "{value}");
+        assert!(
+            value["failed"].as_str().expect("a reason").contains(fragment),
+            "{value}"
+        );
         assert_eq!(value["answers"], Value::Array(Vec::new()));
     }
 }
@@ -310,9 +316,15 @@ fn a_prediction_is_held_against_a_server_on_the_loopback() {
     }
     // A second is no interval.
     for name in ["from", "to"] {
-        assert!(column(&answer, name).iter().all(Value::is_null), "{name}: {answer}");
+        assert!(
+            column(&answer, name).iter().all(Value::is_null),
+            "{name}: {answer}"
+        );
     }
-    assert!(answer["notes"].to_string().contains("no intervals of runs"), "{answer}");
+    assert!(
+        answer["notes"].to_string().contains("no intervals of runs"),
+        "{answer}"
+    );
     // What is off by more than is allowed is a failure.
     let out = weir(&format!(
         "model validate {} --tolerance 0.0001%",

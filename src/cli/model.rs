@@ -295,27 +295,27 @@ pub(crate) struct WaitingFlags {
     pub(crate) size: Option<Bytes>,
 
     /// Rate of the link
-    #[arg(long, value_name = "RATE", value_parser = rate, requires = "size")]
+    #[arg(long, value_name = "RATE", value_parser = rate, conflicts_with = "packets")]
     pub(crate) rate: Option<Rate>,
 
     /// Round-trip time
-    #[arg(long, value_name = "TIME", value_parser = seconds, requires = "size")]
+    #[arg(long, value_name = "TIME", value_parser = seconds, conflicts_with = "packets")]
     pub(crate) rtt: Option<Seconds>,
 
     /// Largest segment
-    #[arg(long, value_name = "BYTES", value_parser = bytes, default_value = "1460", requires = "size")]
+    #[arg(long, value_name = "BYTES", value_parser = bytes, default_value = "1460", conflicts_with = "packets")]
     pub(crate) mss: Bytes,
 
     /// Over TCP or T/TCP
-    #[arg(long, value_enum, default_value = "tcp", requires = "size")]
+    #[arg(long, value_enum, default_value = "tcp", conflicts_with = "packets")]
     pub(crate) protocol: Protocol,
 
     /// Computes T as the document's tables do
-    #[arg(long, requires = "size")]
+    #[arg(long, conflicts_with = "packets")]
     pub(crate) paper: bool,
 
     /// How far the last inner sum of Eqs. 5 and 6 runs
-    #[arg(long, value_enum, default_value = "printed", requires = "group")]
+    #[arg(long, value_enum, default_value = "printed", conflicts_with = "users")]
     pub(crate) inner_sum: Sum,
 }
 

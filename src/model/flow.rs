@@ -33,9 +33,10 @@ pub(super) fn flow(flags: &FlowFlags, measured: Measured<'_>) -> Result<Report, 
             None::<f64>.into(),
             (100.0 * (response.0 / simulated.response.0 - 1.0)).into(),
         ]),
-        None => report
-            .notes
-            .push("no formula here is exact for this plan: the simulation stands alone, between its bounds".to_owned()),
+        None => report.notes.push(
+            "no formula here is exact for this plan: the simulation stands alone, between its bounds"
+                .to_owned(),
+        ),
     }
     report.grids.push(grid);
     let columns = [

@@ -98,7 +98,8 @@ pub(super) fn validate(flags: &ValidateFlags, voice: &Voice) -> Result<Report, F
     ));
     if !runs.iter().all(|run| run.steady.can_be_drawn()) {
         report.notes.push(
-            "no intervals of runs with fewer than five seconds besides the first: --seconds 6 or more".to_owned(),
+            "no intervals of runs with fewer than five seconds besides the first: --seconds 6 or more"
+                .to_owned(),
         );
     }
     report.failed = (!off.is_empty()).then(|| {

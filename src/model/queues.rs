@@ -247,7 +247,8 @@ pub(super) fn srpt(flags: &SrptFlags, measured: Measured<'_>) -> Result<Report, 
         (None, Unit::Bare | Unit::Times) => sizes.clone(),
         (Some(_), Unit::Times) => {
             return Err(Failure::Usage(
-                "--sizes are times and --rate serves bytes; write sizes in bytes, or leave --rate out".to_owned(),
+                "--sizes are times and --rate serves bytes; write sizes in bytes, or leave --rate out"
+                    .to_owned(),
             ));
         }
         (None, Unit::Bytes) => {

@@ -166,10 +166,14 @@ fn measurements_outside_the_region_warn() {
 #[test]
 fn every_split_has_its_turnaround_under_one_name() {
     for basis in ["", "--document", "--packets-in-turn", "--think 1s"] {
-        let line = format!("weir model distribute --users 5 --page 6000 --rtt 1ms --line T1 --line E1 {basis}");
+        let line =
+            format!("weir model distribute --users 5 --page 6000 --rtt 1ms --line T1 --line E1 {basis}");
         let json: serde_json::Value =
             serde_json::from_str(&ask(&line, Format::Json).expect("an answer")).expect("JSON");
-        assert!(json["answers"][0]["answer"]["turnaround"].is_number(), "{basis}: {json}");
+        assert!(
+            json["answers"][0]["answer"]["turnaround"].is_number(),
+            "{basis}: {json}"
+        );
     }
 }
 
@@ -228,7 +232,10 @@ fn what_is_refused_is_named() {
             "there are open, tcp, t-tcp",
         ),
         ("tables 6", "6 is not in 1..=5"),
-        ("transaction --size 6000.5 --rate 10M --rtt 1ms", "no whole number of bytes"),
+        (
+            "transaction --size 6000.5 --rate 10M --rtt 1ms",
+            "no whole number of bytes",
+        ),
         (
             "distribute --users 5 --page 6000 --rtt 1ms --line a=T1 --line a=E1",
             "two different lines are named `a`",
@@ -236,17 +243,44 @@ fn what_is_refused_is_named() {
         // What would change nothing is refused instead of ignored.
         (
             "waiting --users 5 --packets 3 --packet-time 1ms --inner-sum table3",
-            "--group",
+            "cannot be used with",
         ),
-        ("waiting --users 5 --packets 3 --packet-time 1ms --paper", "--size"),
-        ("waiting --users 5 --packets 3 --packet-time 1ms --protocol t-tcp", "--size"),
-        ("flow --arrivals 2 --page 6000 --rate 10M --think 1s", "cannot be used with"),
-        ("flow --users 2 --page 6000 --rate 10M --quantum 500", "--quantum is the turn of"),
-        ("srpt --sizes exponential(10KB)", "--sizes are bytes: --rate says how fast"),
-        ("srpt --sizes fixed(10ms) --rate 10M", "--sizes are times and --rate serves bytes"),
-        ("flow --users 5 --sizes fixed(10ms) --rate 10M", "`fixed(10ms)` are times"),
-        ("flow --arrivals 20 --rate 10M --page 125KB", "overloaded (utilization 2.000)"),
-        ("flow --users 5 --rate 10M --page 125KB --measure 1us", "measured time is 0.000001; allowed: so long"),
+        (
+            "waiting --users 5 --packets 3 --packet-time 1ms --paper",
+            "cannot be used with",
+        ),
+        (
+            "waiting --users 5 --packets 3 --packet-time 1ms --protocol t-tcp",
+            "cannot be used with",
+        ),
+        (
+            "flow --arrivals 2 --page 6000 --rate 10M --think 1s",
+            "cannot be used with",
+        ),
+        (
+            "flow --users 2 --page 6000 --rate 10M --quantum 500",
+            "--quantum is the turn of",
+        ),
+        (
+            "srpt --sizes exponential(10KB)",
+            "--sizes are bytes: --rate says how fast",
+        ),
+        (
+            "srpt --sizes fixed(10ms) --rate 10M",
+            "--sizes are times and --rate serves bytes",
+        ),
+        (
+            "flow --users 5 --sizes fixed(10ms) --rate 10M",
+            "`fixed(10ms)` are times",
+        ),
+        (
+            "flow --arrivals 20 --rate 10M --page 125KB",
+            "overloaded (utilization 2.000)",
+        ),
+        (
+            "flow --users 5 --rate 10M --page 125KB --measure 1us",
+            "measured time is 0.000001; allowed: so long",
+        ),
     ] {
         let error = ask(&format!("weir model {line}"), Format::Table).expect_err(line);
         assert!(error.contains(fragment), "{line}: {error}");
@@ -491,7 +525,11 @@ fn an_experiment_can_be_another() {
     let columns = |link: &str| {
         let csv = ask(&format!("{other} {link}"), Format::Csv).expect("an answer");
         let row = csv.lines().nth(1).expect("a row").to_owned();
-        row.split(',').skip(3).take(2).map(str::to_owned).collect::<Vec<_>>()
+        row.split(',')
+            .skip(3)
+            .take(2)
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
     };
     assert_eq!(columns(""), ["3.46", "14.3"]);
     assert_eq!(columns("--rate T1"), ["", ""]);
@@ -510,7 +548,9 @@ fn what_packets_say_is_judged_too() {
         answer(&flags.question, &[], &silent()).map(|report| report.failed)
     };
     // Windows in order of arrival wait less than the prediction's equal shares; how much less is not accepted here.
-    let why = line("--packet-tolerance 0%").expect("an answer").expect("a complaint");
+    let why = line("--packet-tolerance 0%")
+        .expect("an answer")
+        .expect("a complaint");
     assert!(
         why.contains("from the packet simulation than 0 % and its interval: 12 users on 1 line: +"),
         "{why}"

@@ -6,8 +6,8 @@ use super::report::Report;
 use crate::chart::{Axis, Chart, Series, Stroke};
 use crate::cli::Failure;
 use crate::cli::model::{
-    BasisFlags, DimensionFlags, DistributeFlags, LineOffer, Protocol, SenderFlags, ServersFlags, WaitingFlags,
-    mode,
+    BasisFlags, DimensionFlags, DistributeFlags, LineOffer, Protocol, SenderFlags, ServersFlags,
+    WaitingFlags, mode,
 };
 use ::model::dimension::{Basis, Question};
 use ::model::distribute::{
@@ -232,7 +232,10 @@ pub(super) fn distribute(flags: &DistributeFlags, measured: Measured<'_>) -> Res
         let twin = flags.line[..place].iter().find(|other| other.name == line.name);
         // Lines alike may go by the same rate, for who gets which does not matter; a name is for one.
         if twin.is_some_and(|twin| (twin.rate, twin.rtt) != (line.rate, line.rtt)) {
-            return Err(Failure::Usage(format!("two different lines are named `{}`", line.name)));
+            return Err(Failure::Usage(format!(
+                "two different lines are named `{}`",
+                line.name
+            )));
         }
     }
     let (packets, offers) = offers(flags)?;

@@ -10,6 +10,7 @@ use crate::chart::{Axis, Chart, Series, Stroke};
 use crate::cli::model::ValidateFlags;
 use crate::cli::{Failure, Voice};
 use ::model::closed::{Network, Station};
+use ::model::explain::counted;
 use ::model::flow::{Discipline, Dispatch, Limits, Outcome, Plan, Source, run};
 use ::model::tcp::ramp::Path;
 use ::model::{DomainError, Seconds, Sizes};
@@ -135,7 +136,16 @@ fn page(flags: &ValidateFlags, stack: &Stack) -> Result<Page, DomainError> {
     })
 }
 
-fn cell(flags: &ValidateFlags, stack: &Stack, page: &Page, users: u32, lines: u32) -> Result<Cells, Failure> {
+/// What the formulas say of a cell, and the plan that simulates it as flows.
+struct Forecast {
+    plan: Plan,
+    predicted: Seconds,
+    bounds: (Seconds, Seconds),
+    /// A user's think time and response: the system's memory.
+    cycle: Seconds,
+}
+
+fn forecast(flags: &ValidateFlags, page: &Page, users: u32, lines: u32) -> Result<Forecast, Failure> {
     let mut plan = Plan {
         source: Source::Closed {
             users,
@@ -154,12 +164,10 @@ fn cell(flags: &ValidateFlags, stack: &Stack, page: &Page, users: u32, lines: u3
         Some((_, response)) => response,
         None => unreachable!("shared lines with users of their own have an exact solution"),
     };
-    // A cycle of a user is the system's memory; several of them wash out the start.
+    // Several memories wash out the start.
     let cycle = flags.think + predicted;
     plan.warmup = cycle * 5.0;
     plan.measured = cycle * (REQUESTS / f64::from(users)).clamp(40.0, 20_000.0);
-    let flow = run(&plan, &Limits::DEFAULT)?.answer;
-    let each = users.div_ceil(lines);
     let service = Seconds(page.wire_bytes * 8.0 / flags.rate.bits_per_second());
     let stations = vec![
         Station::queue("line", service),
@@ -171,7 +179,24 @@ fn cell(flags: &ValidateFlags, stack: &Stack, page: &Page, users: u32, lines: u3
         let b = network.brackets(u64::from(users));
         b.response_balanced.unwrap_or(b.response_asymptotic)
     };
-    let bounds = (bounds(users / lines).0, bounds(each).1);
+    let bounds = (bounds(users / lines).0, bounds(users.div_ceil(lines)).1);
+    Ok(Forecast {
+        plan,
+        predicted,
+        bounds,
+        cycle,
+    })
+}
+
+fn cell(flags: &ValidateFlags, stack: &Stack, page: &Page, users: u32, lines: u32) -> Result<Cells, Failure> {
+    let Forecast {
+        plan,
+        predicted,
+        bounds,
+        cycle,
+    } = forecast(flags, page, users, lines)?;
+    let flow = run(&plan, &Limits::DEFAULT)?.answer;
+    let each = users.div_ceil(lines);
     let packets = (each <= flags.packet_users)
         .then(|| {
             let scene = Scene {
@@ -227,11 +252,8 @@ impl Cells {
     /// Which cell this is, in words.
     fn place(&self) -> String {
         let (users, lines) = (self.users, self.lines);
-        format!(
-            "{users} {} on {lines} {}",
-            if users == 1 { "user" } else { "users" },
-            if lines == 1 { "line" } else { "lines" }
-        )
+        let (users, lines) = (u64::from(users), u64::from(lines));
+        format!("{} on {}", counted(users, "user"), counted(lines, "line"))
     }
 
     fn row(&self) -> Vec<Cell> {
@@ -293,6 +315,78 @@ fn chart(flags: &ValidateFlags, cells: &[Cells]) -> Chart {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cli::model::Question;
+    use crate::cli::{Cli, Command};
+    use clap::Parser;
+
+    /// The flags behind the table of `docs/model.md`.
+    fn documented() -> ValidateFlags {
+        let words = ["weir", "model", "validate", "--packet-answers", "4000"];
+        match Cli::try_parse_from(words).expect("flags").command {
+            Command::Model(flags) => match flags.question {
+                Question::Validate(flags) => flags,
+                _ => panic!("another question"),
+            },
+            _ => panic!("another command"),
+        }
+    }
+
+    /// The rows of that table.
+    fn rows() -> Vec<Vec<&'static str>> {
+        let text = include_str!("../../docs/model.md");
+        let section = text
+            .split_once("## Predictions against simulation")
+            .and_then(|(_, rest)| rest.split_once("### Against this machine"));
+        let (section, _) = section.expect("a section");
+        let rows = section.lines().filter(|line| line.starts_with("| "));
+        let rows = rows.map(|line| line.trim_matches('|').split('|').map(str::trim).collect());
+        rows.skip(2).collect()
+    }
+
+    /// What stands in the columns of a row, for people.
+    fn shown(cells: Vec<Cell>) -> Vec<String> {
+        let mut grid = Grid::new("", &[("", ""); 12]);
+        grid.row(cells);
+        let row = grid.markdown().lines().last().unwrap_or_default().to_owned();
+        let cells = row.trim_matches('|').split('|');
+        cells.map(|cell| cell.trim().to_owned()).collect()
+    }
+
+    #[test]
+    fn the_documented_predictions_are_the_ones_made_here() {
+        let flags = documented();
+        let stack = stack(&flags.stack).expect("a stack");
+        let page = page(&flags, &stack).expect("a page");
+        let rows = rows();
+        assert_eq!(rows.len(), 15, "{rows:?}");
+        for row in rows {
+            let (users, lines) = (row[0].parse().expect("users"), row[1].parse().expect("lines"));
+            let made = forecast(&flags, &page, users, lines).expect("a forecast");
+            let made: Vec<String> = [made.predicted, made.bounds.0, made.bounds.1]
+                .iter()
+                .map(|span| ::model::explain::significant(span.0))
+                .collect();
+            assert_eq!(row[3..6], made, "{users} users on {lines} lines");
+            // Simulations of few users are quick; the others are the test below.
+            if [(1, 1), (10, 4)].contains(&(users, lines)) {
+                let cell = cell(&flags, &stack, &page, users, lines).expect("a cell");
+                assert_eq!(row, shown(cell.row()), "{users} users on {lines} lines");
+            }
+        }
+    }
+
+    #[test]
+    #[ignore = "simulates fifteen million requests: minutes without optimization"]
+    fn the_documented_simulations_are_the_ones_made_here() {
+        let flags = documented();
+        let stack = stack(&flags.stack).expect("a stack");
+        let page = page(&flags, &stack).expect("a page");
+        for row in rows() {
+            let (users, lines) = (row[0].parse().expect("users"), row[1].parse().expect("lines"));
+            let cell = cell(&flags, &stack, &page, users, lines).expect("a cell");
+            assert_eq!(row, shown(cell.row()), "{users} users on {lines} lines");
+        }
+    }
 
     #[test]
     fn a_prediction_is_good_within_tolerance_and_interval() {

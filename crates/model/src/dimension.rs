@@ -194,7 +194,11 @@ impl Question {
                 let alone = (sent.wire + sent.stalled).0;
                 let sharing = self.in_turn(&path) - alone;
                 // Both sums are of the same parts in another order: what one user's rounding leaves is nothing.
-                Seconds(if sharing.abs() < 1e-12 * alone { 0.0 } else { sharing })
+                Seconds(if sharing.abs() < 1e-12 * alone {
+                    0.0
+                } else {
+                    sharing
+                })
             }
             Basis::Burst | Basis::Document(_) => {
                 let packets = sent.segments.max(1.0) as u64;
@@ -709,7 +713,10 @@ mod tests {
             ..question(Basis::Windows)
         };
         let error = vast.answer().unwrap_err().to_string();
-        assert!(error.contains("of bytes") && error.contains("highest rate"), "{error}");
+        assert!(
+            error.contains("of bytes") && error.contains("highest rate"),
+            "{error}"
+        );
         let hopeless = Question {
             turnaround: Seconds(0.1),
             ..alone

@@ -79,7 +79,11 @@ fn total(offer: &Offer, users: u64, packets: u64) -> f64 {
 
 /// Savings of so many percent, in words: a split that is given may cost more than no split.
 fn than_one_line(savings: f64) -> String {
-    let (percent, word) = if savings < 0.0 { (-savings, "more") } else { (savings, "less") };
+    let (percent, word) = if savings < 0.0 {
+        (-savings, "more")
+    } else {
+        (savings, "less")
+    };
     format!("{} % {word} than the best single line", significant(percent))
 }
 
@@ -304,7 +308,11 @@ mod tests {
     fn a_split_that_is_worse_than_none_says_more() {
         let e = given(3, &[offer("fast", 0.001), offer("slow", 0.1)], &[1, 1]).unwrap();
         assert!(e.answer.savings_percent < 0.0);
-        assert!(e.line.ends_with("% more than the best single line") && !e.line.contains('-'), "{}", e.line);
+        assert!(
+            e.line.ends_with("% more than the best single line") && !e.line.contains('-'),
+            "{}",
+            e.line
+        );
         assert!(e.to_string().contains("1 user ["), "{e}");
     }
 

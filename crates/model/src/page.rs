@@ -408,14 +408,24 @@ mod tests {
 
     #[test]
     fn bounds_have_room_and_hold_in_every_mode() {
-        for (rate, rtt) in [(Rate(28_800), 0.15), (Rate::mbit(2), 0.09), (Rate::mbit(1000), 0.001)] {
+        for (rate, rtt) in [
+            (Rate(28_800), 0.15),
+            (Rate::mbit(2), 0.09),
+            (Rate::mbit(1000), 0.001),
+        ] {
             let a = access(rate, rtt);
-            for fetch in Fetch::DOCUMENT.into_iter().chain([Fetch::Persistent { connections: 6 }]) {
+            for fetch in Fetch::DOCUMENT
+                .into_iter()
+                .chain([Fetch::Persistent { connections: 6 }])
+            {
                 let e = page_time(&Page::microscape(), &a, fetch).unwrap();
                 let t = e.answer;
                 assert!(e.bounds.iter().all(|bound| bound.contains(t.total.0)), "{e}");
                 assert!(e.bounds.iter().all(|bound| bound.contains(t.total_max.0)), "{e}");
-                assert!(e.bounds[0].low < t.total.0 && e.bounds[0].high.unwrap() > t.total_max.0, "{e}");
+                assert!(
+                    e.bounds[0].low < t.total.0 && e.bounds[0].high.unwrap() > t.total_max.0,
+                    "{e}"
+                );
                 // Where the model knows only two ends, the line says both.
                 assert_eq!(e.line.contains(" to "), t.total_max > t.total, "{}", e.line);
             }

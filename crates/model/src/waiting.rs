@@ -70,7 +70,11 @@ impl Line {
     pub fn explain(self) -> Explained<Line> {
         let (m, n, t) = (self.users, self.packets, significant(self.packet_time.0));
         let (waiting, turnaround) = (self.waiting(), self.turnaround());
-        let line = format!("{} of {}: mean waiting {waiting}, mean turnaround {turnaround}", counted(m, "user"), counted(n, "packet"));
+        let line = format!(
+            "{} of {}: mean waiting {waiting}, mean turnaround {turnaround}",
+            counted(m, "user"),
+            counted(n, "packet")
+        );
         let mut e = Explained::new(self, line);
         let numbers = format!("{m} x {} x ({n} - 1/2) x {t}", m - 1);
         e.step(

@@ -101,7 +101,12 @@ pub(crate) struct ValidateFlags {
     pub(crate) think: Seconds,
 
     /// TCP of both hosts
-    #[arg(long, value_name = "STACK", default_value = "linux-6", conflicts_with = "load")]
+    #[arg(
+        long,
+        value_name = "STACK",
+        default_value = "linux-6",
+        conflicts_with = "load"
+    )]
     pub(crate) stack: String,
 
     /// Most users of a line that are simulated packet by packet as well

@@ -10,7 +10,9 @@ use std::str::FromStr;
 
 /// Bytes; a part of one is none.
 pub(crate) fn bytes(text: &str) -> Result<Bytes, String> {
-    let bytes: Bytes = text.parse().map_err(|why: measure::ParseBytesError| why.to_string())?;
+    let bytes: Bytes = text
+        .parse()
+        .map_err(|why: measure::ParseBytesError| why.to_string())?;
     let number = text.trim().trim_end_matches('B').trim_end();
     match number.parse::<f64>() {
         Ok(bare) if bare.fract() != 0.0 => Err(format!("`{text}` is no whole number of bytes")),
@@ -20,8 +22,11 @@ pub(crate) fn bytes(text: &str) -> Result<Bytes, String> {
 
 /// A span: a number and a unit, from nanoseconds to days; without a unit, seconds.
 pub(crate) fn seconds(text: &str) -> Result<Seconds, String> {
-    let error =
-        || format!("`{text}` is not a time; write 250us, 0.5ms, 90ms, 2s or 1m; a number without a unit is seconds");
+    let error = || {
+        format!(
+            "`{text}` is not a time; write 250us, 0.5ms, 90ms, 2s or 1m; a number without a unit is seconds"
+        )
+    };
     let trimmed = text.trim();
     let split = trimmed
         .find(|c: char| c.is_ascii_alphabetic() || c == 'µ')
@@ -193,7 +198,11 @@ pub(crate) fn sizes(text: &str) -> Result<Distribution, String> {
         .split(',')
         .map(|word| amount(word.trim()).ok_or_else(error))
         .collect::<Result<_, _>>()?;
-    let pure = |at: usize| (numbers[at].1 == Unit::Bare).then_some(numbers[at].0).ok_or_else(error);
+    let pure = |at: usize| {
+        (numbers[at].1 == Unit::Bare)
+            .then_some(numbers[at].0)
+            .ok_or_else(error)
+    };
     let x = |at: usize| numbers[at].0;
     let (sizes, of) = match (name.trim(), numbers.len()) {
         ("fixed", 1) => (Sizes::Fixed(x(0)), 0..1),
@@ -219,7 +228,9 @@ pub(crate) fn sizes(text: &str) -> Result<Distribution, String> {
     let units = || numbers[of.clone()].iter().map(|(_, unit)| *unit);
     let unit = units().find(|unit| *unit != Unit::Bare).unwrap_or(Unit::Bare);
     if units().any(|other| other != unit) {
-        return Err(format!("`{text}`: its sizes have different units; give all of them the same"));
+        return Err(format!(
+            "`{text}`: its sizes have different units; give all of them the same"
+        ));
     }
     sizes.check().map_err(|why| format!("`{text}`: {why}"))?;
     Ok(Distribution { sizes, unit })
@@ -230,7 +241,9 @@ pub(crate) fn sizes_in_bytes(text: &str) -> Result<Sizes, String> {
     let Distribution { sizes, unit } = sizes(text)?;
     match unit {
         Unit::Bare | Unit::Bytes => Ok(sizes),
-        Unit::Times => Err(format!("`{text}` are times; transfers have bytes, as in 6000 or 118KB")),
+        Unit::Times => Err(format!(
+            "`{text}` are times; transfers have bytes, as in 6000 or 118KB"
+        )),
     }
 }
 
@@ -238,7 +251,11 @@ pub(crate) fn sizes_in_bytes(text: &str) -> Result<Sizes, String> {
 fn amount(word: &str) -> Option<(f64, Unit)> {
     let bare = word.parse().ok().filter(|number: &f64| number.is_finite());
     bare.map(|number| (number, Unit::Bare))
-        .or_else(|| word.parse::<Bytes>().ok().map(|bytes| (bytes.0 as f64, Unit::Bytes)))
+        .or_else(|| {
+            word.parse::<Bytes>()
+                .ok()
+                .map(|bytes| (bytes.0 as f64, Unit::Bytes))
+        })
         .or_else(|| seconds(word).ok().map(|span| (span.0, Unit::Times)))
 }
 
@@ -267,7 +284,11 @@ pub(crate) fn measured(text: &str) -> Result<(Quantity, f64), String> {
         .ok_or_else(error)?;
     let value = share(value).map_err(|_| error())?;
     // None of them is ever below nothing, and no more packets are lost than there are.
-    let most = if quantity == Quantity::Loss { 1.0 } else { f64::INFINITY };
+    let most = if quantity == Quantity::Loss {
+        1.0
+    } else {
+        f64::INFINITY
+    };
     if !(0.0..=most).contains(&value) {
         return Err(format!("`{text}`: {} cannot be {value}", quantity.name()));
     }
@@ -294,10 +315,17 @@ mod tests {
         for bad in ["", "ms", "2 parsecs", "nan", "1e400s"] {
             assert!(seconds(bad).is_err(), "{bad}");
         }
-        assert!(seconds("soon").expect_err("no time").contains("without a unit is seconds"));
+        assert!(
+            seconds("soon")
+                .expect_err("no time")
+                .contains("without a unit is seconds")
+        );
         assert_eq!(bytes("1.5KB"), Ok(Bytes(1500)));
         for bad in ["6000.5", "6000.5 B"] {
-            assert!(bytes(bad).expect_err(bad).contains("no whole number of bytes"), "{bad}");
+            assert!(
+                bytes(bad).expect_err(bad).contains("no whole number of bytes"),
+                "{bad}"
+            );
         }
         assert!(tolerance("-1").expect_err("below 0").contains("below 0"));
         assert_eq!(share("1%"), Ok(0.01));
@@ -363,7 +391,11 @@ mod tests {
         ] {
             assert!(sizes(bad).expect_err(bad).contains(why), "{bad}");
         }
-        assert!(sizes_in_bytes("exponential(10ms)").expect_err("times").contains("are times"));
+        assert!(
+            sizes_in_bytes("exponential(10ms)")
+                .expect_err("times")
+                .contains("are times")
+        );
     }
 
     #[test]

@@ -2,8 +2,8 @@
 //!
 //! Two such costs: users who ask at once and are served in windows, and users who think. Knows nothing of Eq. 4.
 
-use crate::Seconds;
 use super::than_one_line;
+use crate::Seconds;
 use crate::closed::{Network, Station};
 use crate::dimension::{Basis, Question};
 use crate::domain::{DomainError, within};

@@ -197,7 +197,7 @@ fn a_run_too_short_for_an_interval_says_so() {
         ..closed(1, Sizes::Fixed(100.0), 1)
     };
     // A request or two, in one batch of the twenty: no interval.
-    let short = (1..400).find_map(|tenth| {
+    let short = (1..2_000).find_map(|tenth| {
         let e = run(&plan(f64::from(tenth) / 10.0), &Limits::DEFAULT).ok()?;
         Some(e)
     });
@@ -206,7 +206,10 @@ fn a_run_too_short_for_an_interval_says_so() {
     assert!(e.warnings[0].contains("measure longer"));
     // None at all: no mean either, where there was once one of 0 s.
     let error = run(&plan(1e-6), &Limits::DEFAULT).unwrap_err().to_string();
-    assert!(error.starts_with("measured time is 0.000001; allowed: so long"), "{error}");
+    assert!(
+        error.starts_with("measured time is 0.000001; allowed: so long"),
+        "{error}"
+    );
 }
 
 #[test]
@@ -216,7 +219,11 @@ fn an_overload_is_no_steady_state() {
         (Dispatch::Random, 2, 1.0),
         (Dispatch::TwoChoices, 3, 1.2),
     ] {
-        let one = open(Sizes::Exponential { mean: 1000.0 }, Discipline::Sharing, rho * f64::from(lines));
+        let one = open(
+            Sizes::Exponential { mean: 1000.0 },
+            Discipline::Sharing,
+            rho * f64::from(lines),
+        );
         let plan = Plan {
             lines: vec![Rate::mbit(8); lines as usize],
             dispatch,
@@ -235,14 +242,34 @@ fn every_run_has_bounds_and_a_region() {
     let closed = closed(6, Sizes::Exponential { mean: 0.2 }, 2);
     let e = run(&closed, &Limits::DEFAULT).unwrap();
     assert_eq!(e.bounds.len(), 2);
-    assert!(e.bounds.iter().all(|bound| bound.contains(e.answer.response.0)), "{e}");
-    let e = run(&open(Sizes::Fixed(1000.0), Discipline::Fifo, 0.5), &Limits::DEFAULT).unwrap();
-    assert!(e.bounds.iter().all(|bound| bound.contains(e.answer.response.0)), "{e}");
+    assert!(
+        e.bounds.iter().all(|bound| bound.contains(e.answer.response.0)),
+        "{e}"
+    );
+    let e = run(
+        &open(Sizes::Fixed(1000.0), Discipline::Fifo, 0.5),
+        &Limits::DEFAULT,
+    )
+    .unwrap();
+    assert!(
+        e.bounds.iter().all(|bound| bound.contains(e.answer.response.0)),
+        "{e}"
+    );
     let varied = e.against(&[(Quantity::SizeVariability, 4.0)]);
-    assert!(varied.warnings.iter().any(|why| why.contains("another variability")), "{varied}");
+    assert!(
+        varied
+            .warnings
+            .iter()
+            .any(|why| why.contains("another variability")),
+        "{varied}"
+    );
     // Users who never think are users.
     let busy = Plan {
-        source: Source::Closed { users: 3, think: Sizes::Fixed(0.0) },
+        source: Source::Closed {
+            users: 3,
+            think: Sizes::Fixed(0.0),
+        },
+        latency: Seconds::ZERO,
         ..closed
     };
     assert!(run(&busy, &Limits::DEFAULT).unwrap().answer.utilization > 0.9);
