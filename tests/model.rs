@@ -112,7 +112,13 @@ fn json_says_why_there_is_no_answer() {
         ("queue", "--arrivals 101 --service 10ms", 1, "overloaded"),
         ("transaction", "--size 0 --rate 10M --rtt 1ms", 2, "size is 0"),
     ] {
-        let out = weir(&format!("model {question} {words} --json"));
+        let event = weir(&format!("model {question} {words} --json"));
+        assert!(
+            text(&event.stdout).contains("\"event\":\"failed\""),
+            "{}",
+            text(&event.stdout)
+        );
+        let out = weir(&format!("model {question} {words} --format json"));
         assert_eq!(out.status.code(), Some(code), "{question}");
         let value = checked(&out, question);
         assert!(

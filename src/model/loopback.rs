@@ -11,7 +11,6 @@ use super::stage::{Stage, Tried, progress};
 use crate::chart::{Axis, Chart, Series, Stroke};
 use crate::cli::model::ValidateFlags;
 use crate::cli::{Failure, Voice};
-use ::model::Seconds;
 use ::model::bootstrap::{DRAWS, estimate};
 use ::model::fit::{Estimate, service};
 

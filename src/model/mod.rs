@@ -34,8 +34,9 @@ pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<(), Failure> {
     let report = match answer(&flags.question, &output.measured, voice) {
         Ok(report) => report,
         Err(why) => {
-            // Who reads JSON reads why there is no answer where the answer would have been.
-            if format == Format::Json {
+            // Who reads JSON reads why there is no answer where the answer would have been; under the `--json` of
+            // every command that is an event, which is told by whoever runs this.
+            if format == Format::Json && !voice.json {
                 say(&report::refusal(name, &why))?;
             }
             return Err(why);

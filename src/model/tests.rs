@@ -339,10 +339,11 @@ fn the_curve_of_a_closed_network_is_the_answer_at_its_users() {
 #[test]
 fn a_simulation_of_flows_stands_beside_what_is_exact_and_between_its_bounds() {
     for (plan, exact) in [
-        ("--discipline sharing", "M/G/1-PS  0.5"),
-        ("--discipline fifo", "M/G/1  0.3"),
+        ("--page 125KB", "M/G/1-PS  0.5"),
+        ("--page 125KB --discipline fifo", "M/G/1  0.5"),
+        ("--discipline fifo --sizes fixed(125KB)", "M/G/1  0.3"),
     ] {
-        let line = format!("weir model flow --arrivals 8 --rate 10M --page 125KB --measure 600s {plan}");
+        let line = format!("weir model flow --arrivals 8 --rate 10M {plan}");
         let text = ask(&line, Format::Table).expect("an answer");
         let spaced = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(spaced(&text).contains(&spaced(exact)), "{text}");
@@ -541,21 +542,22 @@ fn an_experiment_can_be_another() {
 #[test]
 fn what_packets_say_is_judged_too() {
     let line = |words: &str| {
-        let line = format!(
-            "weir model validate --users 12 --lines 1 --page 60KB --rate 2M --think 3s --packet-answers 300 {words}"
-        );
+        let line = format!("weir model validate --lines 1 {words}");
         let flags = flags(&split(&line)).expect("flags");
         answer(&flags.question, &[], &silent()).map(|report| report.failed)
     };
     // Windows in order of arrival wait less than the prediction's equal shares; how much less is not accepted here.
-    let why = line("--packet-tolerance 0%")
+    let why = line("--users 63 --packet-answers 1500 --packet-tolerance 0%")
         .expect("an answer")
         .expect("a complaint");
     assert!(
-        why.contains("from the packet simulation than 0 % and its interval: 12 users on 1 line: +"),
+        why.contains("from the packet simulation than 0 % and its interval: 63 users on 1 line: +"),
         "{why}"
     );
-    assert_eq!(line("--packet-tolerance 60%").expect("an answer"), None);
+    assert_eq!(
+        line("--users 3 --packet-answers 100 --packet-tolerance 60%").expect("an answer"),
+        None
+    );
     let none = ask("weir model validate --users 3 --lines 10", Format::Table).expect_err("no cell");
     assert!(none.contains("nothing to predict"), "{none}");
     for (words, why) in [

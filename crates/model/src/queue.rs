@@ -156,8 +156,9 @@ pub fn erlang_b(servers: u32, offered: f64) -> f64 {
     let mut b = 1.0 - f64::from(start) / offered.max(f64::MIN_POSITIVE);
     for j in start + 1..=servers {
         b = offered * b / (f64::from(j) + offered * b);
-        if b == 0.0 {
-            break;
+        // The least number there is does not get smaller by a factor near one.
+        if b < f64::MIN_POSITIVE {
+            return 0.0;
         }
     }
     b
@@ -364,6 +365,7 @@ mod tests {
         }
         // A pool of the most servers there may be is answered in no time.
         assert!(erlang_b(SERVERS_MAX, 9.9e6) < 1e-10);
+        assert_eq!(erlang_b(SERVERS_MAX, 8e6), 0.0);
     }
 
     #[test]
