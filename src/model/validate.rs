@@ -249,6 +249,12 @@ impl Cells {
         })
     }
 
+    /// The half width, where it is more than what sums of equal answers round to.
+    fn half_width_of(packets: Simulated) -> Option<Seconds> {
+        let half = packets.half_width?;
+        Some(if half.0 > 1e-12 * packets.turnaround.0 { half } else { Seconds::ZERO })
+    }
+
     /// Which cell this is, in words.
     fn place(&self) -> String {
         let (users, lines) = (self.users, self.lines);
@@ -270,7 +276,7 @@ impl Cells {
             self.flow.half_width.into(),
             Cell::Decimals(self.error_percent(), 2),
             packets.map(|packets| packets.turnaround).into(),
-            packets.and_then(|packets| packets.half_width).into(),
+            packets.and_then(Cells::half_width_of).into(),
             error.map_or(Cell::Missing, |percent| Cell::Decimals(percent, 1)),
         ]
     }

@@ -325,8 +325,7 @@ impl Question {
                     "round trips of all users in turn, which bandwidth cannot shorten".to_owned()
                 }
                 Basis::Burst | Basis::Windows | Basis::Steady { .. } => {
-                    let latency = floor.round_trips + floor.window;
-                    if latency > self.turnaround {
+                    if floor.round_trips + floor.window >= floor.wire + floor.sharing {
                         format!(
                             "{} of round trips and {} of window growth, which bandwidth cannot shorten",
                             floor.round_trips, floor.window
