@@ -252,7 +252,11 @@ impl Cells {
     /// The half width, where it is more than what sums of equal answers round to.
     fn half_width_of(packets: Simulated) -> Option<Seconds> {
         let half = packets.half_width?;
-        Some(if half.0 > 1e-12 * packets.turnaround.0 { half } else { Seconds::ZERO })
+        Some(if half.0 > 1e-12 * packets.turnaround.0 {
+            half
+        } else {
+            Seconds::ZERO
+        })
     }
 
     /// Which cell this is, in words.
