@@ -10,8 +10,9 @@
 mod schema;
 
 use serde_json::Value;
+use std::io::Write;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 fn weir(line: &str) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
@@ -28,7 +29,7 @@ fn an_answer_goes_to_standard_output_and_nothing_else_is_said() {
     let out = weir("model dimension --users 200 --page 125KB --turnaround 2s --rtt 90ms");
     assert_eq!(out.status.code(), Some(0));
     assert!(
-        text(&out.stdout).starts_with("103.286 Mbit/s for 200 users"),
+        text(&out.stdout).starts_with("102.798 Mbit/s for 200 users"),
         "{}",
         text(&out.stdout)
     );
@@ -81,6 +82,53 @@ fn json_is_one_object_a_line_with_the_derivation() {
     assert!(value["answers"][0]["bounds"][0]["low"].is_number());
 }
 
+#[test]
+fn measurements_come_from_standard_input_too() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
+    let command = command.args(["model", "fit", "-", "--format", "csv"]);
+    let piped = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let mut child = piped.spawn().expect("the binary runs");
+    let samples = "users,throughput,response\n1,40,0.025\n4,140,0.0285\n16,245,0.065\n32,250,0.128\n";
+    let mut stdin = child.stdin.take().expect("a pipe");
+    stdin.write_all(samples.as_bytes()).expect("it reads");
+    drop(stdin);
+    let out = child.wait_with_output().expect("it ends");
+    assert_eq!(out.status.code(), Some(0), "{}", text(&out.stderr));
+    assert!(text(&out.stdout).contains("demand,"), "{}", text(&out.stdout));
+}
+
+#[test]
+fn json_says_why_there_is_no_answer() {
+    for (question, words, code, fragment) in [
+        (
+            "dimension",
+            "--users 5 --page 1MB --turnaround 10ms --rtt 90ms",
+            1,
+            "cannot be reached",
+        ),
+        ("queue", "--arrivals 101 --service 10ms", 1, "overloaded"),
+        ("transaction", "--size 0 --rate 10M --rtt 1ms", 2, "size is 0"),
+    ] {
+        let event = weir(&format!("model {question} {words} --json"));
+        assert!(
+            text(&event.stdout).contains("\"event\":\"failed\""),
+            "{}",
+            text(&event.stdout)
+        );
+        let out = weir(&format!("model {question} {words} --format json"));
+        assert_eq!(out.status.code(), Some(code), "{question}");
+        let value = checked(&out, question);
+        assert!(
+            value["failed"].as_str().expect("a reason").contains(fragment),
+            "{value}"
+        );
+        assert_eq!(value["answers"], Value::Array(Vec::new()));
+    }
+}
+
 /// Every question, each with words that make it quick.
 const QUESTIONS: [(&str, &str); 16] = [
     (
@@ -124,6 +172,11 @@ fn conforming(question: &str, words: &str) -> Value {
             .trim_end(),
     );
     assert_eq!(out.status.code(), Some(0), "{question}: {}", text(&out.stderr));
+    checked(&out, question)
+}
+
+/// The line of JSON on standard output, held against its schema.
+fn checked(out: &Output, question: &str) -> Value {
     let value: Value = serde_json::from_str(text(&out.stdout)).expect("one line of JSON");
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("schemas/model.schema.json");
     let schema = std::fs::read_to_string(file).expect("a schema");
@@ -267,6 +320,17 @@ fn a_prediction_is_held_against_a_server_on_the_loopback() {
             "{name}: {answer}"
         );
     }
+    // A second is no interval.
+    for name in ["from", "to"] {
+        assert!(
+            column(&answer, name).iter().all(Value::is_null),
+            "{name}: {answer}"
+        );
+    }
+    assert!(
+        answer["notes"].to_string().contains("no intervals of runs"),
+        "{answer}"
+    );
     // What is off by more than is allowed is a failure.
     let out = weir(&format!(
         "model validate {} --tolerance 0.0001%",

@@ -44,7 +44,14 @@ pub(super) fn fit(flags: &FitFlags, measured: Measured<'_>) -> Result<Report, Fa
     let kinds = kinds.map(|(text, file)| kind(text, file));
     match kinds.collect::<Result<Vec<Kind>, Failure>>()?.as_slice() {
         [Kind::Table] => of_table(flags, &texts[0], measured),
-        kinds if kinds.iter().all(|kind| matches!(kind, Kind::Runs)) => of_runs(flags, measured),
+        kinds if kinds.iter().all(|kind| matches!(kind, Kind::Runs)) => {
+            if flags.files.iter().any(|file| file == Path::new("-")) {
+                return Err(Failure::Usage(
+                    "results of `weir load` are read from their files, not from standard input".to_owned(),
+                ));
+            }
+            of_runs(flags, measured)
+        }
         kinds if kinds.iter().all(|kind| matches!(kind, Kind::Capture)) => {
             of_captures(flags, &texts, measured)
         }
@@ -56,7 +63,12 @@ pub(super) fn fit(flags: &FitFlags, measured: Measured<'_>) -> Result<Report, Fa
 }
 
 fn read(file: &Path) -> Result<String, Failure> {
-    std::fs::read_to_string(file).map_err(|error| {
+    let text = if file == Path::new("-") {
+        std::io::read_to_string(std::io::stdin())
+    } else {
+        std::fs::read_to_string(file)
+    };
+    text.map_err(|error| {
         Failure::Usage(format!(
             "cannot read the measurements `{}`: {error}",
             file.display()

@@ -33,9 +33,10 @@ pub(super) fn flow(flags: &FlowFlags, measured: Measured<'_>) -> Result<Report, 
             None::<f64>.into(),
             (100.0 * (response.0 / simulated.response.0 - 1.0)).into(),
         ]),
-        None => report
-            .notes
-            .push("no formula of this crate is exact for this plan: the simulation stands alone".to_owned()),
+        None => report.notes.push(
+            "no formula here is exact for this plan: the simulation stands alone, between its bounds"
+                .to_owned(),
+        ),
     }
     report.grids.push(grid);
     let columns = [
@@ -59,7 +60,7 @@ pub(super) fn flow(flags: &FlowFlags, measured: Measured<'_>) -> Result<Report, 
     Ok(report)
 }
 
-fn plan(flags: &FlowFlags) -> Result<Plan, DomainError> {
+fn plan(flags: &FlowFlags) -> Result<Plan, Failure> {
     let sizes = match (&flags.sizes, flags.page) {
         (Some(sizes), _) => sizes.clone(),
         (None, page) => Sizes::Exponential {
@@ -70,7 +71,10 @@ fn plan(flags: &FlowFlags) -> Result<Plan, DomainError> {
         (Some(arrivals), _) => Source::Open { arrivals },
         (None, users) => Source::Closed {
             users: users.unwrap_or(0),
-            think: Sizes::Exponential { mean: flags.think.0 },
+            think: match flags.think.0 {
+                0.0 => Sizes::Fixed(0.0),
+                mean => Sizes::Exponential { mean },
+            },
         },
     };
     if flags.lines > LINES_MAX {
@@ -78,13 +82,19 @@ fn plan(flags: &FlowFlags) -> Result<Plan, DomainError> {
             parameter: "lines",
             value: f64::from(flags.lines),
             allowed: "1 to 1,000,000",
-        });
+        }
+        .into());
     }
+    let Some(discipline) = flags.discipline.discipline(flags.quantum) else {
+        return Err(Failure::Usage(
+            "--quantum is the turn of --discipline round-robin; the others have none".to_owned(),
+        ));
+    };
     Ok(Plan {
         source,
         sizes,
         lines: vec![flags.rate; flags.lines as usize],
-        discipline: flags.discipline.discipline(flags.quantum),
+        discipline,
         dispatch: flags.dispatch.into(),
         latency: flags.latency,
         warmup: flags.warmup,
@@ -123,8 +133,20 @@ pub(super) fn predicted(plan: &Plan) -> Result<Option<(&'static str, Seconds)>, 
             }
             Ok(Some(("mean value analysis", Seconds(time / requests))))
         }
-        (Source::Open { arrivals }, discipline, Dispatch::Random) => {
-            // A random part of a Poisson stream is one, too.
+        // Users in order of arrival wait as users who share do, if sizes are exponential (Jackson's networks).
+        (Source::Closed { .. }, Discipline::Fifo, Dispatch::Fixed)
+            if matches!(plan.sizes, Sizes::Exponential { .. }) =>
+        {
+            let shared = Plan {
+                discipline: Discipline::Sharing,
+                ..plan.clone()
+            };
+            predicted(&shared)
+        }
+        (Source::Open { arrivals }, discipline, dispatch)
+            if dispatch == Dispatch::Random || plan.lines.len() == 1 =>
+        {
+            // A random part of a Poisson stream is one, too; and one line is all there is to choose from.
             let arrivals = arrivals / lines;
             let (source, response) = match discipline {
                 Discipline::Sharing => ("M/G/1-PS", mg1_ps(arrivals, service)?.answer.response),

@@ -69,7 +69,11 @@ impl Cell {
         match self {
             Cell::Text(text) => text.clone(),
             Cell::Number(number) => significant(*number),
-            Cell::Decimals(number, decimals) => format!("{number:.decimals$}"),
+            // What rounds to nothing has no sign.
+            Cell::Decimals(number, decimals) => match format!("{number:.decimals$}") {
+                text if text.trim_matches(['-', '0', '.']).is_empty() => text.trim_matches('-').to_owned(),
+                text => text,
+            },
             Cell::Count(count) => count.to_string(),
             Cell::Missing => "-".to_owned(),
         }
@@ -222,6 +226,8 @@ mod tests {
     fn tables_line_up() {
         let want = "lines\n  line    users  t_T [s]\n  a, \"b\"     15    10.37\n  c           -     2.00\n";
         assert_eq!(example().text(), want);
+        assert_eq!(Cell::Decimals(-0.001, 2).shown(), "0.00");
+        assert_eq!(Cell::Decimals(-0.01, 2).shown(), "-0.01");
     }
 
     #[test]

@@ -11,7 +11,6 @@ use super::stage::{Stage, Tried, progress};
 use crate::chart::{Axis, Chart, Series, Stroke};
 use crate::cli::model::ValidateFlags;
 use crate::cli::{Failure, Voice};
-use ::model::Seconds;
 use ::model::bootstrap::{DRAWS, estimate};
 use ::model::fit::{Estimate, service};
 
@@ -59,15 +58,18 @@ pub(super) fn validate(flags: &ValidateFlags, voice: &Voice) -> Result<Report, F
             apart(solved.response.0, sample.response.0),
             apart(solved.throughput, sample.throughput),
         ];
-        let Estimate { low, high, .. } = estimate(sample.response.0, DRAWS, flags.seed, |rng| {
-            run.steady.drawn(rng).response.0
+        // A second or two drawn again are the same second or two: no interval.
+        let interval = run.steady.can_be_drawn().then(|| {
+            estimate(sample.response.0, DRAWS, flags.seed, |rng| {
+                run.steady.drawn(rng).response.0
+            })
         });
         grid.row([
             run.clients.into(),
             if run.is_fitted { "fitted" } else { "predicted" }.into(),
             sample.response.into(),
-            Seconds(low).into(),
-            Seconds(high).into(),
+            interval.map(|Estimate { low, .. }| low).into(),
+            interval.map(|Estimate { high, .. }| high).into(),
             solved.response.into(),
             Cell::Decimals(errors[0], 1),
             sample.throughput.into(),
@@ -93,6 +95,12 @@ pub(super) fn validate(flags: &ValidateFlags, voice: &Voice) -> Result<Report, F
          intervals by bootstrap over seconds; error: predicted less measured, in percent of the measurement",
         flags.page, flags.seconds
     ));
+    if !runs.iter().all(|run| run.steady.can_be_drawn()) {
+        report.notes.push(
+            "no intervals of runs with fewer than five seconds besides the first: --seconds 6 or more"
+                .to_owned(),
+        );
+    }
     report.failed = (!off.is_empty()).then(|| {
         format!(
             "predictions further from the measurement than {} %: {}",

@@ -173,7 +173,7 @@ impl Row {
     ) -> Result<Row, Failure> {
         let size = measured.answer;
         // What a kernel sends today: timestamps in every segment take their bytes from the data.
-        let sender = Sender::modern(Bytes(1448));
+        let sender = Sender::modern(Bytes(1460));
         Ok(Row {
             users,
             measured: measured.turnarounds.clone(),

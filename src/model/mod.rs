@@ -30,41 +30,73 @@ type Measured<'a> = &'a [(Quantity, f64)];
 pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<(), Failure> {
     let output = &flags.output;
     let format = if voice.json { Format::Json } else { output.format };
-    let (name, report) = answer(&flags.question, &output.measured, voice)?;
-    let text = report.render(format, output.explain, name)?;
-    match io::stdout().lock().write_all(text.as_bytes()) {
-        // Whoever reads has read enough.
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
-        other => other.map_err(|error| Failure::System(format!("cannot write the answer: {error}")))?,
-    }
+    let name = name(&flags.question);
+    let report = match answer(&flags.question, &output.measured, voice) {
+        Ok(report) => report,
+        Err(why) => {
+            // Who reads JSON reads why there is no answer where the answer would have been; under the `--json` of
+            // every command that is an event, which is told by whoever runs this.
+            if format == Format::Json && !voice.json {
+                say(&report::refusal(name, &why))?;
+            }
+            return Err(why);
+        }
+    };
+    say(&report.render(format, output.explain, name)?)?;
     report.failed.map_or(Ok(()), |why| Err(Failure::Failed(why)))
 }
 
-/// The question's name and its answer.
-fn answer(
-    question: &Question,
-    measured: Measured<'_>,
-    voice: &Voice,
-) -> Result<(&'static str, Report), Failure> {
-    let (name, report) = match question {
-        Question::Transaction(flags) => ("transaction", transfers::transaction(flags, measured)),
-        Question::Transfer(flags) => ("transfer", transfers::transfer(flags, measured)),
-        Question::Page(flags) => ("page", transfers::page(flags, measured)),
-        Question::Waiting(flags) => ("waiting", users::waiting(flags, measured)),
-        Question::Dimension(flags) => ("dimension", users::dimension(flags, measured)),
-        Question::Distribute(flags) => ("distribute", users::distribute(flags, measured)),
-        Question::Servers(flags) => ("servers", users::servers(flags, measured)),
-        Question::Tables(flags) => ("tables", document::tables(flags)),
-        Question::Savings(flags) => ("savings", document::savings(flags)),
-        Question::Queue(flags) => ("queue", queues::queue(flags, measured)),
-        Question::Closed(flags) => ("closed", queues::closed(flags, measured)),
-        Question::Srpt(flags) => ("srpt", queues::srpt(flags, measured)),
-        Question::Flow(flags) => ("flow", flow::flow(flags, measured)),
-        Question::Fit(flags) => ("fit", fit::fit(flags, measured)),
-        Question::Experiment(flags) => ("experiment", experiment::experiment(flags, voice)),
-        Question::Validate(flags) => ("validate", validate::validate(flags, voice)),
-    };
-    Ok((name, report?))
+/// Writes `text` on standard output.
+fn say(text: &str) -> Result<(), Failure> {
+    match io::stdout().lock().write_all(text.as_bytes()) {
+        // Whoever reads has read enough.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        other => other.map_err(|error| Failure::System(format!("cannot write the answer: {error}"))),
+    }
+}
+
+/// The question's name.
+fn name(question: &Question) -> &'static str {
+    match question {
+        Question::Transaction(_) => "transaction",
+        Question::Transfer(_) => "transfer",
+        Question::Page(_) => "page",
+        Question::Waiting(_) => "waiting",
+        Question::Dimension(_) => "dimension",
+        Question::Distribute(_) => "distribute",
+        Question::Servers(_) => "servers",
+        Question::Tables(_) => "tables",
+        Question::Savings(_) => "savings",
+        Question::Queue(_) => "queue",
+        Question::Closed(_) => "closed",
+        Question::Srpt(_) => "srpt",
+        Question::Flow(_) => "flow",
+        Question::Fit(_) => "fit",
+        Question::Experiment(_) => "experiment",
+        Question::Validate(_) => "validate",
+    }
+}
+
+/// Its answer.
+fn answer(question: &Question, measured: Measured<'_>, voice: &Voice) -> Result<Report, Failure> {
+    match question {
+        Question::Transaction(flags) => transfers::transaction(flags, measured),
+        Question::Transfer(flags) => transfers::transfer(flags, measured),
+        Question::Page(flags) => transfers::page(flags, measured),
+        Question::Waiting(flags) => users::waiting(flags, measured),
+        Question::Dimension(flags) => users::dimension(flags, measured),
+        Question::Distribute(flags) => users::distribute(flags, measured),
+        Question::Servers(flags) => users::servers(flags, measured),
+        Question::Tables(flags) => document::tables(flags),
+        Question::Savings(flags) => document::savings(flags),
+        Question::Queue(flags) => queues::queue(flags, measured),
+        Question::Closed(flags) => queues::closed(flags, measured),
+        Question::Srpt(flags) => queues::srpt(flags, measured),
+        Question::Flow(flags) => flow::flow(flags, measured),
+        Question::Fit(flags) => fit::fit(flags, measured),
+        Question::Experiment(flags) => experiment::experiment(flags, voice),
+        Question::Validate(flags) => validate::validate(flags, voice),
+    }
 }
 
 impl From<DomainError> for Failure {
@@ -74,9 +106,10 @@ impl From<DomainError> for Failure {
             DomainError::Unattainable { .. } | DomainError::Saturated { .. } => {
                 Failure::Failed(error.to_string())
             }
-            DomainError::Outside { .. } | DomainError::TooFew { .. } | DomainError::Undetermined { .. } => {
-                Failure::Usage(error.to_string())
-            }
+            DomainError::Outside { .. }
+            | DomainError::TooFew { .. }
+            | DomainError::Contradictory { .. }
+            | DomainError::Undetermined { .. } => Failure::Usage(error.to_string()),
         }
     }
 }

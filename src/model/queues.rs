@@ -5,8 +5,8 @@ use super::grid::{Cell, Grid};
 use super::report::Report;
 use crate::chart::{Axis, Chart, Series, Stroke};
 use crate::cli::Failure;
-use crate::cli::model::{ClosedFlags, QueueFlags, SrptFlags};
-use ::model::closed::{Brackets, Network};
+use crate::cli::model::{ClosedFlags, QueueFlags, SrptFlags, Unit};
+use ::model::closed::{Brackets, Kind, Network, Station};
 use ::model::queue::{Steady, gigc, mg1, mg1_ps, mm1, mmc};
 use ::model::srpt::compare;
 use ::model::{DomainError, Explained, Quantity, Seconds};
@@ -115,53 +115,73 @@ pub(super) fn closed(flags: &ClosedFlags, measured: Measured<'_>) -> Result<Repo
         ]);
     }
     report.answer(solved, measured);
-    let knee = network.brackets(flags.users).knee;
-    let most = if knee.is_finite() {
-        flags.users.max((2.0 * knee).min(1e6) as u64).max(2)
-    } else {
-        flags.users.max(2)
-    };
     let columns = [
         ("users", ""),
         ("throughput", "1/s"),
         ("response", "s"),
         ("least response", "s"),
         ("most response", "s"),
+        ("least throughput", "1/s"),
+        ("most throughput", "1/s"),
     ];
-    let mut sweep = Grid::new(
-        "users against response, between balanced bounds (asymptotic with several servers)",
-        &columns,
-    );
-    let mut points: Vec<Point> = Vec::new();
-    let step = most.div_ceil(POINTS).max(1);
-    for (users, throughput, response) in network.sweep(most)? {
-        if users == 1 || users % step == 0 || users == flags.users {
-            let b = network.brackets(users);
-            let (low, high) = b.response_balanced.unwrap_or(b.response_asymptotic);
-            sweep.row([
-                users.into(),
-                throughput.into(),
-                response.into(),
-                low.into(),
-                high.into(),
-            ]);
-            points.push((users, throughput, response, b));
-        }
+    let mut sweep = Grid::new("users against response, between balanced bounds", &columns);
+    let (points, is_exact) = curve(&network, flags.users)?;
+    for (users, throughput, response, b) in &points {
+        let (low, high) = b.response_balanced.unwrap_or(b.response_asymptotic);
+        let (least, most) = b.throughput_balanced.unwrap_or(b.throughput_asymptotic);
+        sweep.row([
+            (*users).into(),
+            (*throughput).into(),
+            (*response).into(),
+            low.into(),
+            high.into(),
+            least.into(),
+            most.into(),
+        ]);
     }
     report.grids = vec![sweep, shares];
     report.charts = closed_charts(&points);
-    if network.sweep(1).is_ok()
-        && flags
-            .station
-            .iter()
-            .any(|station| matches!(station.kind, ::model::closed::Kind::Servers(count) if count > 1))
-    {
+    if !is_exact {
         report.notes.push(
-            "the sweep splits stations of several servers by Seidmann's rule; the answer above is exact"
+            "the table of users is approximate (Schweitzer 1979): it goes beyond what is computed exactly"
                 .to_owned(),
         );
     }
     Ok(report)
+}
+
+/// The points that are drawn and printed, up to twice the knee, and whether they are exact.
+fn curve(network: &Network, users: u64) -> Result<(Vec<Point>, bool), DomainError> {
+    let several = |station: &Station| matches!(station.kind, Kind::Servers(count) if count > 1);
+    // What convolution does takes the square of the users.
+    let most = if network.stations().iter().any(several) {
+        1e3
+    } else {
+        1e6
+    };
+    let knee = network.brackets(users).knee;
+    let beyond = if knee.is_finite() {
+        (2.0 * knee).min(most) as u64
+    } else {
+        2
+    };
+    let most = users.max(beyond).max(2);
+    let step = most.div_ceil(POINTS).max(1);
+    let is_shown = |n: u64| n == 1 || n.is_multiple_of(step) || n == users;
+    let point = |(n, throughput, response)| (n, throughput, response, network.brackets(n));
+    if let Ok(sweep) = network.sweep(most) {
+        let shown = sweep.into_iter().filter(|(n, ..)| is_shown(*n));
+        return Ok((shown.map(point).collect(), true));
+    }
+    let mut counts: Vec<u64> = (0..=most / step).map(|place| (place * step).max(1)).collect();
+    counts.push(users);
+    counts.sort_unstable();
+    counts.dedup();
+    let rough = counts.into_iter().map(|n| {
+        let solved = network.approximate(n)?;
+        Ok(point((n, solved.throughput, solved.response)))
+    });
+    Ok((rough.collect::<Result<_, DomainError>>()?, false))
 }
 
 /// Users, throughput, response, and their bounds.
@@ -203,11 +223,40 @@ fn closed_charts(points: &[Point]) -> Vec<Chart> {
     ]
 }
 
+/// A rate that serves something, in bit/s.
+fn positive_rate(rate: measure::Rate) -> Result<f64, DomainError> {
+    let bits = rate.bits_per_second();
+    if bits > 0.0 {
+        return Ok(bits);
+    }
+    Err(DomainError::Outside {
+        parameter: "rate",
+        value: bits,
+        allowed: "1 bit/s or more",
+    })
+}
+
 /// SRPT against sharing.
 pub(super) fn srpt(flags: &SrptFlags, measured: Measured<'_>) -> Result<Report, Failure> {
-    let service = match flags.rate {
-        Some(rate) => flags.sizes.scaled(8.0 / rate.bits_per_second().max(1.0)),
-        None => flags.sizes.clone(),
+    let sizes = &flags.sizes.sizes;
+    let service = match (flags.rate, flags.sizes.unit) {
+        (Some(rate), Unit::Bare | Unit::Bytes) => {
+            let rate = positive_rate(rate)?;
+            sizes.scaled(8.0 / rate)
+        }
+        (None, Unit::Bare | Unit::Times) => sizes.clone(),
+        (Some(_), Unit::Times) => {
+            return Err(Failure::Usage(
+                "--sizes are times and --rate serves bytes; write sizes in bytes, or leave --rate out"
+                    .to_owned(),
+            ));
+        }
+        (None, Unit::Bytes) => {
+            return Err(Failure::Usage(
+                "--sizes are bytes: --rate says how fast they are served; or write times, as in exponential(10ms)"
+                    .to_owned(),
+            ));
+        }
     };
     let at = |rho: f64| compare(rho / service.mean(), &service);
     let mut report = Report {

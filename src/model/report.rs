@@ -13,6 +13,15 @@ use serde_json::{Value, json};
 /// Version of the JSON form (`schemas/model.schema.json`); it changes when a field changes its meaning or goes.
 const VERSION: u32 = 1;
 
+/// The JSON of a question that has no answer: everything is empty but the reason.
+pub(super) fn refusal(command: &str, why: &Failure) -> String {
+    let report = Report {
+        failed: Some(why.to_string()),
+        ..Report::default()
+    };
+    report.json(command)
+}
+
 /// One explained answer, whatever it is about.
 #[derive(Debug)]
 pub(super) struct Answer {

@@ -9,7 +9,7 @@
 //! A user opens a connection for each request, as HTTP/1.0 does; the server closes it after the answer.
 
 use crate::cli::Failure;
-use ::model::tcp::Sender;
+use ::model::tcp::{Sender, Timeout};
 use ::model::{Seconds, Sizes};
 use link::Profile;
 use measure::{Bytes, Duration, Instant, Rate, Rng, Seed};
@@ -76,18 +76,16 @@ pub(super) fn sender(client: &Stack, server: &Stack) -> Sender {
         (_, AckTimer::Heartbeat) => wait / 2.0,
         (_, AckTimer::PerSegment) => wait,
     };
-    let growth = if client.ack_rule == AckRule::QuickThenBytes {
-        2.0
-    } else {
-        1.5
-    };
+    let counts_bytes = client.ack_rule == AckRule::QuickThenBytes;
+    let growth = if counts_bytes { 2.0 } else { 1.5 };
     Sender {
         header: Bytes(40 + u64::from(stamps)),
         growth,
         segments_per_ack: 2.0,
+        rounds_per_increase: if counts_bytes { 1.0 } else { 2.0 },
         window_max: Some(server.send_buffer.0.min(client.recv_buffer.0) as f64 / mss.0 as f64),
         first_ack_delay: Seconds(first_ack_delay),
-        timeout: Seconds(server.rto_min.as_secs_f64()),
+        timeout: Timeout::AtLeast(Seconds(server.rto_min.as_secs_f64())),
         syn_timeout: Seconds(client.rto_initial.as_secs_f64()),
         ..Sender::document(mss).with_initial_window(initial)
     }

@@ -6,12 +6,14 @@ use super::report::Report;
 use crate::chart::{Axis, Chart, Series, Stroke};
 use crate::cli::Failure;
 use crate::cli::model::{
-    BasisFlags, DimensionFlags, DistributeFlags, LineOffer, Protocol, ServersFlags, WaitingFlags, mode,
+    BasisFlags, DimensionFlags, DistributeFlags, LineOffer, Protocol, SenderFlags, ServersFlags,
+    WaitingFlags, mode,
 };
 use ::model::dimension::{Basis, Question};
 use ::model::distribute::{
     Offer, SteadyLine, WindowLine, given, lines_for, pool_for, split, split_steady, split_windows,
 };
+use ::model::tcp::Sender;
 use ::model::tcp::ramp::Path;
 use ::model::transaction::Transfer;
 use ::model::waiting::{Line, Mixed};
@@ -130,6 +132,14 @@ fn basis(flags: &BasisFlags) -> Basis {
     }
 }
 
+/// The sender; the document's segments carry no options.
+fn sender(flags: &SenderFlags, basis: Basis) -> Sender {
+    match basis {
+        Basis::Document(_) => Sender::document(flags.mss),
+        Basis::Burst | Basis::Windows | Basis::Steady { .. } => flags.sender(),
+    }
+}
+
 /// The least bandwidth; beside it, what other objectives and numbers of users would need.
 pub(super) fn dimension(flags: &DimensionFlags, measured: Measured<'_>) -> Result<Report, Failure> {
     let question = Question {
@@ -137,7 +147,7 @@ pub(super) fn dimension(flags: &DimensionFlags, measured: Measured<'_>) -> Resul
         page: flags.page,
         turnaround: flags.turnaround,
         rtt: flags.rtt,
-        sender: flags.sender.sender(),
+        sender: sender(&flags.sender, basis(&flags.basis)),
         setup: flags.sender.setup,
         basis: basis(&flags.basis),
     };
@@ -218,10 +228,26 @@ pub(super) fn dimension(flags: &DimensionFlags, measured: Measured<'_>) -> Resul
 
 /// How many lines, who goes where.
 pub(super) fn distribute(flags: &DistributeFlags, measured: Measured<'_>) -> Result<Report, Failure> {
+    for (place, line) in flags.line.iter().enumerate() {
+        let twin = flags.line[..place].iter().find(|other| other.name == line.name);
+        // Lines alike may go by the same rate, for who gets which does not matter; a name is for one.
+        if twin.is_some_and(|twin| (twin.rate, twin.rtt) != (line.rate, line.rtt)) {
+            return Err(Failure::Usage(format!(
+                "two different lines are named `{}`",
+                line.name
+            )));
+        }
+    }
     let (packets, offers) = offers(flags)?;
     let mut report = Report::default();
     let given_users: Vec<u64> = flags.line.iter().filter_map(|line| line.users).collect();
     if let Some(objective) = flags.turnaround {
+        if !given_users.is_empty() {
+            return Err(Failure::Usage(
+                "--turnaround asks how many lines are needed; users behind a line (:USERS) say who goes where"
+                    .to_owned(),
+            ));
+        }
         let [offer] = &offers[..] else {
             return Err(Failure::Usage(format!(
                 "--turnaround asks how many lines like one are needed; {} lines are given",
@@ -237,14 +263,14 @@ pub(super) fn distribute(flags: &DistributeFlags, measured: Measured<'_>) -> Res
         packets_note(flags, &mut report);
         return Ok(report);
     }
-    if let Some(think) = flags.basis.think {
-        return steady(flags, think, measured);
-    }
     if !given_users.is_empty() && given_users.len() != offers.len() {
         return Err(Failure::Usage(
             "users are given for some lines and not for others; write :USERS behind all of them, or behind none"
                 .to_owned(),
         ));
+    }
+    if let Some(think) = flags.basis.think {
+        return steady(flags, think, &given_users, measured);
     }
     if let Basis::Windows = basis(&flags.basis) {
         return windows(flags, &given_users, measured);
@@ -312,7 +338,7 @@ fn windows(flags: &DistributeFlags, given_users: &[u64], measured: Measured<'_>)
 
 /// Packets of the page, and each line as an offer.
 fn offers(flags: &DistributeFlags) -> Result<(u64, Vec<Offer>), DomainError> {
-    let sender = flags.sender.sender();
+    let sender = sender(&flags.sender, basis(&flags.basis));
     sender.check()?;
     let packets = flags.page.0.div_ceil(sender.mss.0.max(1));
     let offer = |line: &LineOffer| -> Result<Offer, DomainError> {
@@ -357,7 +383,12 @@ fn wire_and_fixed(
 }
 
 /// Users who think, by a dynamic program over mean value analysis.
-fn steady(flags: &DistributeFlags, think: Seconds, measured: Measured<'_>) -> Result<Report, Failure> {
+fn steady(
+    flags: &DistributeFlags,
+    think: Seconds,
+    given_users: &[u64],
+    measured: Measured<'_>,
+) -> Result<Report, Failure> {
     let line = |line: &LineOffer| -> Result<SteadyLine, DomainError> {
         let (demand, latency) = wire_and_fixed(flags, line.rate, line.rtt.unwrap_or(flags.rtt))?;
         Ok(SteadyLine {
@@ -369,7 +400,11 @@ fn steady(flags: &DistributeFlags, think: Seconds, measured: Measured<'_>) -> Re
     let lines: Vec<SteadyLine> = flags.line.iter().map(line).collect::<Result<_, _>>()?;
     let users = usize::try_from(flags.users).unwrap_or(usize::MAX);
     let mut report = Report::default();
-    report.answer(split_steady(users, think, &lines)?, measured);
+    if !given_users.is_empty() {
+        check_sum(flags, given_users)?;
+        report.answer(split_steady(users, think, &lines, Some(given_users))?, measured);
+    }
+    report.answer(split_steady(users, think, &lines, None)?, measured);
     Ok(report)
 }
 

@@ -10,6 +10,7 @@ use crate::chart::{Axis, Chart, Series, Stroke};
 use crate::cli::model::ValidateFlags;
 use crate::cli::{Failure, Voice};
 use ::model::closed::{Network, Station};
+use ::model::explain::counted;
 use ::model::flow::{Discipline, Dispatch, Limits, Outcome, Plan, Source, run};
 use ::model::tcp::ramp::Path;
 use ::model::{DomainError, Seconds, Sizes};
@@ -61,27 +62,42 @@ pub(super) fn validate(flags: &ValidateFlags, voice: &Voice) -> Result<Report, F
         "mean response: predicted, and simulated as flows and as packets",
         &columns,
     );
-    let (mut cells, mut failed) = (Vec::new(), Vec::new());
+    let (mut cells, mut failed, mut failed_packets) = (Vec::new(), Vec::new(), Vec::new());
     for &lines in &flags.lines {
         for &users in flags.users.iter().filter(|users| **users >= lines) {
             let cell = cell(flags, &stack, &page, users, lines)?;
             if !cell.is_good(flags.tolerance(false)) {
-                failed.push(format!(
-                    "{users} users on {lines} lines: {:+.1} %",
-                    cell.error_percent()
-                ));
+                failed.push(format!("{}: {:+.1} %", cell.place(), cell.error_percent()));
+            }
+            if let Some(percent) = cell.packet_error_percent()
+                && !cell.is_good_for_packets(flags.packet_tolerance)
+            {
+                failed_packets.push(format!("{}: {percent:+.1} %", cell.place()));
             }
             grid.row(cell.row());
             cells.push(cell);
         }
     }
-    let failed = (!failed.is_empty()).then(|| {
-        format!(
-            "predictions further from the flow simulation than {} % and its interval: {}",
-            100.0 * flags.tolerance(false),
-            failed.join("; ")
-        )
-    });
+    if cells.is_empty() {
+        return Err(Failure::Usage(
+            "nothing to predict: every line needs a user, and there are more --lines than --users".to_owned(),
+        ));
+    }
+    let complaint = |what: &str, tolerance: f64, failed: &[String]| {
+        (!failed.is_empty()).then(|| {
+            format!(
+                "predictions further from {what} than {} % and its interval: {}",
+                100.0 * tolerance,
+                failed.join("; ")
+            )
+        })
+    };
+    let complaints = [
+        complaint("the flow simulation", flags.tolerance(false), &failed),
+        complaint("the packet simulation", flags.packet_tolerance, &failed_packets),
+    ];
+    let complaints: Vec<String> = complaints.into_iter().flatten().collect();
+    let failed = (!complaints.is_empty()).then(|| complaints.join("; "));
     Ok(Report {
         grids: vec![grid],
         charts: vec![chart(flags, &cells)],
@@ -100,8 +116,12 @@ fn notes(flags: &ValidateFlags) -> Vec<String> {
         ),
         format!(
             "flows share a line equally, as the formulas assume; packets are {} over a first-in first-out line, for \
-             up to {} users of a line, one line standing for all; errors are the prediction's",
-            flags.stack, flags.packet_users
+             up to {} users of a line, one line standing for all; errors are the prediction's, judged at {} % and {} % \
+             beyond the intervals",
+            flags.stack,
+            flags.packet_users,
+            100.0 * flags.tolerance(false),
+            100.0 * flags.packet_tolerance
         ),
     ]
 }
@@ -116,7 +136,16 @@ fn page(flags: &ValidateFlags, stack: &Stack) -> Result<Page, DomainError> {
     })
 }
 
-fn cell(flags: &ValidateFlags, stack: &Stack, page: &Page, users: u32, lines: u32) -> Result<Cells, Failure> {
+/// What the formulas say of a cell, and the plan that simulates it as flows.
+struct Forecast {
+    plan: Plan,
+    predicted: Seconds,
+    bounds: (Seconds, Seconds),
+    /// A user's think time and response: the system's memory.
+    cycle: Seconds,
+}
+
+fn forecast(flags: &ValidateFlags, page: &Page, users: u32, lines: u32) -> Result<Forecast, Failure> {
     let mut plan = Plan {
         source: Source::Closed {
             users,
@@ -135,12 +164,10 @@ fn cell(flags: &ValidateFlags, stack: &Stack, page: &Page, users: u32, lines: u3
         Some((_, response)) => response,
         None => unreachable!("shared lines with users of their own have an exact solution"),
     };
-    // A cycle of a user is the system's memory; several of them wash out the start.
+    // Several memories wash out the start.
     let cycle = flags.think + predicted;
     plan.warmup = cycle * 5.0;
     plan.measured = cycle * (REQUESTS / f64::from(users)).clamp(40.0, 20_000.0);
-    let flow = run(&plan, &Limits::DEFAULT)?.answer;
-    let each = users.div_ceil(lines);
     let service = Seconds(page.wire_bytes * 8.0 / flags.rate.bits_per_second());
     let stations = vec![
         Station::queue("line", service),
@@ -152,7 +179,24 @@ fn cell(flags: &ValidateFlags, stack: &Stack, page: &Page, users: u32, lines: u3
         let b = network.brackets(u64::from(users));
         b.response_balanced.unwrap_or(b.response_asymptotic)
     };
-    let bounds = (bounds(users / lines).0, bounds(each).1);
+    let bounds = (bounds(users / lines).0, bounds(users.div_ceil(lines)).1);
+    Ok(Forecast {
+        plan,
+        predicted,
+        bounds,
+        cycle,
+    })
+}
+
+fn cell(flags: &ValidateFlags, stack: &Stack, page: &Page, users: u32, lines: u32) -> Result<Cells, Failure> {
+    let Forecast {
+        plan,
+        predicted,
+        bounds,
+        cycle,
+    } = forecast(flags, page, users, lines)?;
+    let flow = run(&plan, &Limits::DEFAULT)?.answer;
+    let each = users.div_ceil(lines);
     let packets = (each <= flags.packet_users)
         .then(|| {
             let scene = Scene {
@@ -192,9 +236,39 @@ impl Cells {
         apart <= tolerance * self.flow.response.0 + self.flow.half_width.map_or(0.0, |half| half.0)
     }
 
+    fn packet_error_percent(&self) -> Option<f64> {
+        self.packets
+            .map(|packets| 100.0 * (self.predicted.0 / packets.turnaround.0 - 1.0))
+    }
+
+    /// The same for packets; good where there are none.
+    fn is_good_for_packets(&self, tolerance: f64) -> bool {
+        self.packets.is_none_or(|packets| {
+            let apart = (self.predicted - packets.turnaround).0.abs();
+            apart <= tolerance * packets.turnaround.0 + packets.half_width.map_or(0.0, |half| half.0)
+        })
+    }
+
+    /// The half width, where it is more than what sums of equal answers round to.
+    fn half_width_of(packets: Simulated) -> Option<Seconds> {
+        let half = packets.half_width?;
+        Some(if half.0 > 1e-12 * packets.turnaround.0 {
+            half
+        } else {
+            Seconds::ZERO
+        })
+    }
+
+    /// Which cell this is, in words.
+    fn place(&self) -> String {
+        let (users, lines) = (self.users, self.lines);
+        let (users, lines) = (u64::from(users), u64::from(lines));
+        format!("{} on {}", counted(users, "user"), counted(lines, "line"))
+    }
+
     fn row(&self) -> Vec<Cell> {
         let packets = self.packets;
-        let error = packets.map(|packets| 100.0 * (self.predicted.0 / packets.turnaround.0 - 1.0));
+        let error = self.packet_error_percent();
         vec![
             self.users.into(),
             self.lines.into(),
@@ -206,7 +280,7 @@ impl Cells {
             self.flow.half_width.into(),
             Cell::Decimals(self.error_percent(), 2),
             packets.map(|packets| packets.turnaround).into(),
-            packets.and_then(|packets| packets.half_width).into(),
+            packets.and_then(Cells::half_width_of).into(),
             error.map_or(Cell::Missing, |percent| Cell::Decimals(percent, 1)),
         ]
     }
@@ -251,6 +325,78 @@ fn chart(flags: &ValidateFlags, cells: &[Cells]) -> Chart {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cli::model::Question;
+    use crate::cli::{Cli, Command};
+    use clap::Parser;
+
+    /// The flags behind the table of `docs/model.md`.
+    fn documented() -> ValidateFlags {
+        let words = ["weir", "model", "validate", "--packet-answers", "4000"];
+        match Cli::try_parse_from(words).expect("flags").command {
+            Command::Model(flags) => match flags.question {
+                Question::Validate(flags) => flags,
+                _ => panic!("another question"),
+            },
+            _ => panic!("another command"),
+        }
+    }
+
+    /// The rows of that table.
+    fn rows() -> Vec<Vec<&'static str>> {
+        let text = include_str!("../../docs/model.md");
+        let section = text
+            .split_once("## Predictions against simulation")
+            .and_then(|(_, rest)| rest.split_once("### Against this machine"));
+        let (section, _) = section.expect("a section");
+        let rows = section.lines().filter(|line| line.starts_with("| "));
+        let rows = rows.map(|line| line.trim_matches('|').split('|').map(str::trim).collect());
+        rows.skip(2).collect()
+    }
+
+    /// What stands in the columns of a row, for people.
+    fn shown(cells: Vec<Cell>) -> Vec<String> {
+        let mut grid = Grid::new("", &[("", ""); 12]);
+        grid.row(cells);
+        let row = grid.markdown().lines().last().unwrap_or_default().to_owned();
+        let cells = row.trim_matches('|').split('|');
+        cells.map(|cell| cell.trim().to_owned()).collect()
+    }
+
+    #[test]
+    fn the_documented_predictions_are_the_ones_made_here() {
+        let flags = documented();
+        let stack = stack(&flags.stack).expect("a stack");
+        let page = page(&flags, &stack).expect("a page");
+        let rows = rows();
+        assert_eq!(rows.len(), 15, "{rows:?}");
+        for row in rows {
+            let (users, lines) = (row[0].parse().expect("users"), row[1].parse().expect("lines"));
+            let made = forecast(&flags, &page, users, lines).expect("a forecast");
+            let made: Vec<String> = [made.predicted, made.bounds.0, made.bounds.1]
+                .iter()
+                .map(|span| ::model::explain::significant(span.0))
+                .collect();
+            assert_eq!(row[3..6], made, "{users} users on {lines} lines");
+            // Simulations of few users are quick; the others are the test below.
+            if [(1, 1), (10, 4)].contains(&(users, lines)) {
+                let cell = cell(&flags, &stack, &page, users, lines).expect("a cell");
+                assert_eq!(row, shown(cell.row()), "{users} users on {lines} lines");
+            }
+        }
+    }
+
+    #[test]
+    #[ignore = "simulates fifteen million requests: minutes without optimization"]
+    fn the_documented_simulations_are_the_ones_made_here() {
+        let flags = documented();
+        let stack = stack(&flags.stack).expect("a stack");
+        let page = page(&flags, &stack).expect("a page");
+        for row in rows() {
+            let (users, lines) = (row[0].parse().expect("users"), row[1].parse().expect("lines"));
+            let cell = cell(&flags, &stack, &page, users, lines).expect("a cell");
+            assert_eq!(row, shown(cell.row()), "{users} users on {lines} lines");
+        }
+    }
 
     #[test]
     fn a_prediction_is_good_within_tolerance_and_interval() {
@@ -281,6 +427,21 @@ mod tests {
             assert_eq!(cell(predicted, half).is_good(0.02), good, "{predicted} {half}");
         }
         assert!((cell(1.05, 0.0).error_percent() - 5.0).abs() < 1e-9);
+        // Packets are judged beside their own interval.
+        let with = |predicted: f64, packets: f64, half: f64| Cells {
+            packets: Some(Simulated {
+                answers: 100,
+                turnaround: Seconds(packets),
+                half_width: Some(Seconds(half)),
+                broken: 0,
+            }),
+            ..cell(predicted, 0.0)
+        };
+        assert!(cell(1.0, 0.0).is_good_for_packets(0.1));
+        assert!(with(0.3111, 0.29, 0.0096).is_good_for_packets(0.1));
+        assert!(!with(0.3111, 0.2688, 0.0096).is_good_for_packets(0.1));
+        assert!(with(0.3111, 0.2688, 0.0096).is_good_for_packets(0.16));
+        assert!(!with(0.2, 0.2688, 0.0096).is_good_for_packets(0.16));
         assert_eq!(cell(1.0, 0.0).row().len(), 12);
     }
 }

@@ -7,7 +7,7 @@
 
 use crate::Seconds;
 use crate::domain::{DomainError, non_negative, positive, within};
-use crate::explain::{Bound, Explained, Quantity, Region, significant};
+use crate::explain::{Bound, Explained, Quantity, Region, counted, significant};
 use serde::Serialize;
 
 /// How a station serves.
@@ -121,7 +121,7 @@ pub struct Brackets {
     pub throughput_asymptotic: (f64, f64),
     /// Asymptotic bounds on response.
     pub response_asymptotic: (Seconds, Seconds),
-    /// Balanced job bounds on throughput; absent with a station of several servers.
+    /// Balanced job bounds on throughput; absent where no station queues.
     pub throughput_balanced: Option<(f64, f64)>,
     /// Balanced job bounds on response.
     pub response_balanced: Option<(Seconds, Seconds)>,
@@ -211,24 +211,60 @@ impl Network {
         Ok(self.solution(users, throughput, &queues))
     }
 
-    /// Throughput (requests/s) and response for 1 to `users` users, in one pass of the exact recursion.
-    ///
-    /// Several-server stations are split by Seidmann's rule first, as in [`Network::approximate`].
+    /// Throughput (requests/s) and response for 1 to `users` users, exact: in one pass of mean value analysis, or
+    /// by convolution where a station has several servers.
     pub fn sweep(&self, users: u64) -> Result<Vec<(u64, f64, Seconds)>, DomainError> {
-        let max = Limits::DEFAULT.sweep_users_max;
+        let limits = Limits::DEFAULT;
+        if self.has_several_servers() {
+            let max = limits.convolution_users_max;
+            let allowed = "1 to 30,000 with stations of several servers";
+            within("users", users as f64, (1..=max).contains(&users), allowed)?;
+            let point = |(n, x): (u64, f64)| (n, x, Seconds(n as f64 / x) - self.think);
+            return Ok((1..).zip(self.throughputs(users)).map(point).collect());
+        }
+        let max = limits.sweep_users_max;
         within(
             "users",
             users as f64,
             (1..=max).contains(&users),
             "1 to 10,000,000",
         )?;
-        let network = self.seidmann();
-        let mut queues = vec![0.0; network.stations.len()];
+        let mut queues = vec![0.0; self.stations.len()];
         let point = |n| {
-            let x = network.mva_step(n, &mut queues);
-            (n, x, Seconds(n as f64 / x) - network.think)
+            let x = self.mva_step(n, &mut queues);
+            (n, x, Seconds(n as f64 / x) - self.think)
         };
         Ok((1..=users).map(point).collect())
+    }
+
+    /// Throughput with 1 to `users` users from the normalizing constants, `X(n) = G(n-1)/G(n)` (Buzen 1973).
+    ///
+    /// The scale that suits many users lets the constants of few underflow: those are made again at their own.
+    fn throughputs(&self, users: u64) -> Vec<f64> {
+        let mut all = vec![0.0; users as usize];
+        let mut most = users as usize;
+        while most > 0 {
+            let (scale, constants) = self.constants(most);
+            let known = |n: usize| constants[n - 1] > FAINT && constants[n] > FAINT;
+            // The constants rise to their largest and fall: what is known is one stretch, which ends at `most`.
+            let first = (1..=most).rev().take_while(|&n| known(n)).last().unwrap_or(most);
+            for n in first..=most {
+                all[n - 1] = scale * constants[n - 1] / constants[n];
+            }
+            most = first - 1;
+        }
+        all
+    }
+
+    /// The scale, a throughput, and the normalizing constants at it for 0 to `n` users, the largest of them 1.
+    fn constants(&self, n: usize) -> (f64, Vec<f64>) {
+        let scale = self.brackets(n as u64).throughput_asymptotic.1;
+        let thinking = factor(Kind::Delay, self.think.0 * scale, n);
+        let factors = self
+            .stations
+            .iter()
+            .map(|s| factor(s.kind, s.demand.0 * scale, n));
+        (scale, factors.fold(thinking, |all, next| product(&all, &next)))
     }
 
     /// One step of mean value analysis: `queues` holds `Q_k(n-1)` and receives `Q_k(n)`; answers `X(n)`.
@@ -375,17 +411,7 @@ impl Network {
         let slowest = 1.0 / ceiling;
         let throughput_asymptotic = (n / (n * d + z), (n / (d + z)).min(ceiling));
         let response_asymptotic = (Seconds(d.max(n * slowest - z)), Seconds(n * d));
-        // Delay stations never queue: for the balanced bounds they are think time that counts as response.
-        let queues = || self.stations.iter().filter(|station| station.kind != Kind::Delay);
-        let count = queues().count();
-        let queued: f64 = queues().map(|station| station.demand.0).sum();
-        let balanced = (count > 0 && queued > 0.0 && !self.has_several_servers()).then(|| {
-            let pause = z + d - queued;
-            let average = queued / count as f64;
-            let low = n / (queued + pause + (n - 1.0) * slowest / (1.0 + pause / (n * queued)));
-            let high = n / (queued + pause + (n - 1.0) * average / (1.0 + pause / queued));
-            (low, high.min(ceiling))
-        });
+        let balanced = self.balanced(n, ceiling);
         let knee = if slowest > 0.0 {
             (d + z) / slowest
         } else {
@@ -400,6 +426,40 @@ impl Network {
         }
     }
 
+    /// Balanced job bounds on throughput with `n` users, at most `ceiling`.
+    ///
+    /// For `c` servers of demand `D` the rate with `j` requests, `min(j, c)/D`, lies between rates of stations the
+    /// bounds know, and throughput grows with the rates: above that of a queue of `D/c` followed by a delay of
+    /// `D (c-1)/c`, which `j` requests leave at `min(j, c)/D` at the most; below that of a queue of `D/c` alone,
+    /// `c/D`, and below that of a delay of `D`, `j/D`.
+    fn balanced(&self, n: f64, ceiling: f64) -> Option<(f64, f64)> {
+        let demands = |kind: fn(&Station, f64) -> (f64, f64)| -> Vec<(f64, f64)> {
+            let stations = self.stations.iter().map(|station| match station.kind {
+                Kind::Delay => (0.0, station.demand.0),
+                Kind::Queue => (station.demand.0, 0.0),
+                Kind::Servers(count) => kind(station, f64::from(count)),
+            });
+            stations.collect()
+        };
+        let slow = demands(|station, c| (station.demand.0 / c, station.demand.0 * (c - 1.0) / c));
+        let (low, _) = balanced_bounds(n, self.think.0, &slow)?;
+        let fast = demands(|station, c| (station.demand.0 / c, 0.0));
+        let spread = demands(|station, c| {
+            if c > 1.0 {
+                (0.0, station.demand.0)
+            } else {
+                (station.demand.0, 0.0)
+            }
+        });
+        let high = [fast, spread]
+            .into_iter()
+            .filter_map(|demands| balanced_bounds(n, self.think.0, &demands));
+        let high = high.map(|(_, high)| high).fold(ceiling, f64::min);
+        // A delay for each request: nobody waits.
+        let alone = n / (self.think + self.demand()).0;
+        Some((low, high.min(alone)))
+    }
+
     fn explain(&self, solution: Solution, exact: bool) -> Explained<Solution> {
         let users = solution.users;
         let method = match (exact, self.has_several_servers()) {
@@ -408,7 +468,8 @@ impl Network {
             (false, _) => "approximate mean value analysis, Schweitzer 1979",
         };
         let line = format!(
-            "{users} users: {} requests/s, mean response {}",
+            "{}: {} requests/s, mean response {}",
+            counted(users, "user"),
             significant(solution.throughput),
             solution.response
         );
@@ -519,6 +580,25 @@ impl Brackets {
         bounds
     }
 }
+
+/// Balanced job bounds on throughput with `n` users and think time `z`; `demands` are those of a queue and of a delay,
+/// by station. Nothing where nothing queues.
+fn balanced_bounds(n: f64, z: f64, demands: &[(f64, f64)]) -> Option<(f64, f64)> {
+    let queues = || demands.iter().map(|demand| demand.0).filter(|queue| *queue > 0.0);
+    let queued: f64 = queues().sum();
+    // Delays never queue: for these bounds they are think time that counts as response.
+    let pause = z + demands.iter().map(|demand| demand.1).sum::<f64>();
+    let slowest = queues().fold(0.0, f64::max);
+    let average = queued / queues().count() as f64;
+    (queued > 0.0).then(|| {
+        let low = n / (queued + pause + (n - 1.0) * slowest / (1.0 + pause / (n * queued)));
+        let high = n / (queued + pause + (n - 1.0) * average / (1.0 + pause / queued));
+        (low, high)
+    })
+}
+
+/// Below this a constant may have lost terms to underflow.
+const FAINT: f64 = 1e-200;
 
 /// The unnormalized chances of 0 to `n` jobs at a station offered `a`, the largest of them 1.
 fn factor(kind: Kind, a: f64, n: usize) -> Vec<f64> {

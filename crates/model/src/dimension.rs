@@ -6,7 +6,7 @@
 use crate::Seconds;
 use crate::closed::{Network, Station};
 use crate::domain::{DomainError, non_negative, positive};
-use crate::explain::{Bound, Explained, Quantity, Region, significant};
+use crate::explain::{Bound, Explained, Quantity, Region, counted, significant};
 use crate::tcp::Sender;
 use crate::tcp::ramp::Path;
 use crate::tcp::setup::Setup;
@@ -190,7 +190,16 @@ impl Question {
                 let network = Network::new(stations, think)?;
                 network.exact(m)?.response - trips - sent.stalled - sent.wire
             }
-            Basis::Windows => Seconds(self.in_turn(&path) - (sent.wire + sent.stalled).0),
+            Basis::Windows => {
+                let alone = (sent.wire + sent.stalled).0;
+                let sharing = self.in_turn(&path) - alone;
+                // Both sums are of the same parts in another order: what one user's rounding leaves is nothing.
+                Seconds(if sharing.abs() < 1e-12 * alone {
+                    0.0
+                } else {
+                    sharing
+                })
+            }
             Basis::Burst | Basis::Document(_) => {
                 let packets = sent.segments.max(1.0) as u64;
                 Line::new(m, packets, sent.wire / packets as f64)?.waiting()
@@ -315,10 +324,19 @@ impl Question {
                 Basis::Document(_) => {
                     "round trips of all users in turn, which bandwidth cannot shorten".to_owned()
                 }
-                Basis::Burst | Basis::Windows | Basis::Steady { .. } => format!(
-                    "{} of round trips and {} of window growth, which bandwidth cannot shorten",
-                    floor.round_trips, floor.window
-                ),
+                Basis::Burst | Basis::Windows | Basis::Steady { .. } => {
+                    if floor.round_trips + floor.window >= floor.wire + floor.sharing {
+                        format!(
+                            "{} of round trips and {} of window growth, which bandwidth cannot shorten",
+                            floor.round_trips, floor.window
+                        )
+                    } else {
+                        format!(
+                            "{} of bytes, the users' own and the others', at {closest}, the highest rate that is tried",
+                            floor.wire + floor.sharing
+                        )
+                    }
+                }
             },
         })
     }
@@ -338,7 +356,8 @@ impl Question {
             utilization,
         };
         let line = format!(
-            "{rate} for {m} users of {}: mean turnaround {total}; {} binds",
+            "{rate} for {} of {}: mean turnaround {total}; {} binds",
+            counted(m, "user"),
             self.page,
             binds.words()
         );
@@ -679,6 +698,23 @@ mod tests {
                 ..alone
             }),
             Binds::Window
+        );
+        // One user shares with nobody, to the last bit.
+        let one = question(Basis::Windows);
+        let one = Question { users: 1, ..one };
+        assert_eq!(one.turnaround_at(Rate::mbit(10)).unwrap().sharing, Seconds::ZERO);
+        assert!(one.answer().unwrap().line.contains("for 1 user of"));
+        // Beyond any rate for its bytes, not for its round trips: the reason says so.
+        let vast = Question {
+            users: 1_000_000_000,
+            page: Bytes(1_000_000_000),
+            turnaround: Seconds(1.0),
+            ..question(Basis::Windows)
+        };
+        let error = vast.answer().unwrap_err().to_string();
+        assert!(
+            error.contains("of bytes") && error.contains("highest rate"),
+            "{error}"
         );
         let hopeless = Question {
             turnaround: Seconds(0.1),

@@ -12,7 +12,7 @@ pub use count::{Lines, Pool, lines_for, pool_for};
 
 use crate::Seconds;
 use crate::domain::{DomainError, non_negative, positive, within};
-use crate::explain::{Bound, Explained, significant};
+use crate::explain::{Bound, Explained, counted, significant};
 use crate::waiting::{ASSUMPTIONS, Line, same_size_region, savings_percent};
 use core::cmp::Reverse;
 use serde::Serialize;
@@ -75,6 +75,16 @@ fn check(users: u64, packets: u64, offers: &[Offer]) -> Result<(), DomainError> 
 fn total(offer: &Offer, users: u64, packets: u64) -> f64 {
     let (m, n) = (users as f64, packets as f64);
     m * offer.fixed.0 + m * (m * (n - 0.5) + 0.5) * offer.packet_time.0
+}
+
+/// Savings of so many percent, in words: a split that is given may cost more than no split.
+fn than_one_line(savings: f64) -> String {
+    let (percent, word) = if savings < 0.0 {
+        (-savings, "more")
+    } else {
+        (savings, "less")
+    };
+    format!("{} % {word} than the best single line", significant(percent))
 }
 
 /// The split of `users`, each fetching `packets` packets, with the least mean turnaround.
@@ -162,9 +172,9 @@ fn explain(users: u64, packets: u64, offers: &[Offer], given: Vec<u64>) -> Expla
         .map(|(o, k)| format!("{} {k}", o.name))
         .collect();
     let line = format!(
-        "{}: mean turnaround {turnaround}, {} % less than the best single line",
+        "{}: mean turnaround {turnaround}, {}",
         counts.join(", "),
-        significant(savings)
+        than_one_line(savings)
     );
     let answer = Split {
         users: given,
@@ -189,7 +199,7 @@ fn explain(users: u64, packets: u64, offers: &[Offer], given: Vec<u64>) -> Expla
         let value = (offer.fixed + line.turnaround()).0;
         e.step(
             format!("t_T({})", offer.name),
-            format!("{k} users"),
+            counted(k, "user"),
             "fixed + (m (n-1/2) + 1/2) t",
             numbers,
             value,
@@ -197,7 +207,7 @@ fn explain(users: u64, packets: u64, offers: &[Offer], given: Vec<u64>) -> Expla
             "document 004, Eq. 4",
         );
     }
-    let numbers = format!("{users} users");
+    let numbers = counted(users, "user");
     e.step(
         "mean t_T",
         "a user's mean turnaround",
@@ -211,7 +221,7 @@ fn explain(users: u64, packets: u64, offers: &[Offer], given: Vec<u64>) -> Expla
         "mean t_w",
         "a user's mean waiting",
         "sum_k m_k t_w,k / m",
-        format!("{users} users"),
+        counted(users, "user"),
         waiting.0,
         "s",
         "document 004, Eq. 7, weighted by users",
@@ -292,6 +302,18 @@ mod tests {
         assert!((e.answer.waiting.0 - 9.936).abs() < 1e-9);
         assert!((e.answer.turnaround_per_line.0 - 10.368).abs() < 1e-9);
         assert!(e.bounds[0].contains(e.answer.turnaround.0));
+    }
+
+    #[test]
+    fn a_split_that_is_worse_than_none_says_more() {
+        let e = given(3, &[offer("fast", 0.001), offer("slow", 0.1)], &[1, 1]).unwrap();
+        assert!(e.answer.savings_percent < 0.0);
+        assert!(
+            e.line.ends_with("% more than the best single line") && !e.line.contains('-'),
+            "{}",
+            e.line
+        );
+        assert!(e.to_string().contains("1 user ["), "{e}");
     }
 
     #[test]

@@ -43,6 +43,11 @@ pub enum DomainError {
         /// How many are needed.
         need: usize,
     },
+    /// The observations break a law that holds for whatever was observed.
+    Contradictory {
+        /// The law, and how it is broken.
+        because: String,
+    },
     /// The observations do not determine the estimate.
     Undetermined {
         /// What cannot be told apart, and which observation would help.
@@ -74,6 +79,9 @@ impl fmt::Display for DomainError {
             ),
             DomainError::TooFew { what, got, need } => {
                 write!(f, "{got} {what} given, at least {need} needed")
+            }
+            DomainError::Contradictory { because } => {
+                write!(f, "the samples contradict themselves: {because}")
             }
             DomainError::Undetermined { because } => {
                 write!(f, "the samples leave the answer open: {because}")

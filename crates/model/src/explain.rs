@@ -255,6 +255,15 @@ fn section<L: fmt::Display>(f: &mut fmt::Formatter<'_>, title: &str, lines: &[L]
     lines.iter().try_for_each(|line| writeln!(f, "  {line}"))
 }
 
+/// So many of them: `1 user`, `2 users`.
+pub fn counted(count: u64, one: &str) -> String {
+    if count == 1 {
+        format!("1 {one}")
+    } else {
+        format!("{count} {one}s")
+    }
+}
+
 /// Four significant digits, without the exponent people do not read; whole numbers in full.
 pub fn significant(value: f64) -> String {
     if value == 0.0 || !value.is_finite() {

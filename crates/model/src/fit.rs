@@ -89,6 +89,9 @@ impl ServiceFit {
 /// Largest number of users in a sample: one evaluation costs as many steps.
 const USERS_MAX: u64 = 200_000;
 
+/// Share of the response by which the think time may lie below nothing: measurements are no closer than that.
+const TOLERATED: f64 = 0.05;
+
 /// Fits one bottleneck, a delay and a think time to `samples`: at least three, with different users.
 pub fn service(samples: &[LoadSample]) -> Result<Explained<ServiceFit>, DomainError> {
     if samples.len() < 3 {
@@ -115,6 +118,20 @@ pub fn service(samples: &[LoadSample]) -> Result<Explained<ServiceFit>, DomainEr
         .map(|s| s.users as f64 / s.throughput - s.response.0)
         .collect();
     let think = mean_estimate(&thinks);
+    let mean = samples.iter().map(|s| s.response.0).sum::<f64>() / samples.len() as f64;
+    // More requests present than there are users: nobody can think for less than no time. What noise does to users
+    // who do not think is small beside the responses, or within its own interval.
+    if think.value < -TOLERATED * mean && think.high < 0.0 {
+        return Err(DomainError::Contradictory {
+            because: format!(
+                "N/X - R, the time users think, is {} s on average [{}, {}]; by Little's law a fixed number of users \
+                 cannot have it below 0",
+                significant(think.value),
+                significant(think.low),
+                significant(think.high)
+            ),
+        });
+    }
     let z = think.value.max(0.0);
     let largest = samples.iter().map(|s| s.users).max().unwrap_or(1);
     let residuals = |p: &[f64]| -> Vec<f64> {

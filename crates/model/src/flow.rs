@@ -14,8 +14,9 @@
 
 mod line;
 
-use crate::domain::{DomainError, non_negative, positive};
-use crate::explain::{Explained, significant};
+use crate::closed::{Network, Station};
+use crate::domain::{DomainError, non_negative, positive, within};
+use crate::explain::{Bound, Explained, Quantity, Region, significant};
 use crate::sizes::{Sizes, uniform};
 use crate::{Seconds, fit::half_width};
 use core::cmp::Reverse;
@@ -81,7 +82,7 @@ pub struct Plan {
 /// What bounds a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Requests present at once; an open source above capacity reaches it.
+    /// Requests present at once; an open source near capacity may reach it.
     pub jobs_max: usize,
     /// Events handled before the run is stopped.
     pub events_max: u64,
@@ -124,7 +125,14 @@ pub fn run(plan: &Plan, limits: &Limits) -> Result<Explained<Outcome>, DomainErr
     check(plan)?;
     let mut world = World::new(plan, limits);
     world.run()?;
-    Ok(explain(plan, world.outcome()))
+    let outcome = world.outcome();
+    within(
+        "measured time",
+        plan.measured.0,
+        outcome.completed > 0,
+        "so long, in seconds, that a request is completed in it",
+    )?;
+    Ok(explain(plan, outcome))
 }
 
 fn check(plan: &Plan) -> Result<(), DomainError> {
@@ -147,13 +155,39 @@ fn check(plan: &Plan) -> Result<(), DomainError> {
     positive("measured time", plan.measured.0, "above 0 s")?;
     // u64 nanoseconds end after 584 years; a tenth of that leaves room for what is under way.
     positive("simulated time", plan.warmup.0 + plan.measured.0, "up to 1.8e9 s")
-        .and_then(|span| crate::domain::within("simulated time", span, span < 1.8e9, "up to 1.8e9 s"))?;
+        .and_then(|span| within("simulated time", span, span < 1.8e9, "up to 1.8e9 s"))?;
     match &plan.source {
         Source::Closed { users, think } => {
             positive("users", f64::from(*users), "1 or more")?;
+            // Users who do not think are users, unlike transfers of nothing.
+            if *think == Sizes::Fixed(0.0) {
+                return Ok(());
+            }
             think.check()
         }
-        Source::Open { arrivals } => positive("arrival rate", *arrivals, "above 0 per second").map(drop),
+        Source::Open { arrivals } => {
+            positive("arrival rate", *arrivals, "above 0 per second")?;
+            let utilization = offered(plan, *arrivals);
+            if utilization >= 1.0 {
+                return Err(DomainError::Saturated {
+                    station: "the lines".to_owned(),
+                    utilization,
+                });
+            }
+            Ok(())
+        }
+    }
+}
+
+/// What `arrivals` per second ask of the line they ask most of, as a share of its rate.
+fn offered(plan: &Plan, arrivals: f64) -> f64 {
+    let rates = || plan.lines.iter().map(|rate| rate.bits_per_second());
+    let bits = arrivals * plan.sizes.mean() * 8.0;
+    match plan.dispatch {
+        Dispatch::Fixed | Dispatch::Random => {
+            bits / plan.lines.len() as f64 / rates().fold(f64::INFINITY, f64::min)
+        }
+        Dispatch::TwoChoices => bits / rates().sum::<f64>(),
     }
 }
 
@@ -287,14 +321,10 @@ impl<'a> World<'a> {
             return Ok(slot);
         }
         if self.asked.len() >= self.limits.jobs_max {
-            let capacity: f64 = self.plan.lines.iter().map(|rate| rate.bits_per_second()).sum();
-            let Source::Open { arrivals } = self.plan.source else {
-                unreachable!("users keep their slots")
-            };
-            let utilization = arrivals * self.plan.sizes.mean() * 8.0 / capacity;
-            return Err(DomainError::Saturated {
-                station: "the lines".to_owned(),
-                utilization,
+            return Err(DomainError::Outside {
+                parameter: "requests present at once",
+                value: self.asked.len() as f64 + 1.0,
+                allowed: "up to the limit of a run; let them arrive less often",
             });
         }
         self.asked.push(0);
@@ -452,6 +482,25 @@ fn explain(plan: &Plan, outcome: Outcome) -> Explained<Outcome> {
         significant(outcome.utilization)
     );
     let mut e = Explained::new(outcome, line);
+    e.bounds.extend(bounds(plan));
+    e.assumptions.extend([
+        "no packets: a transfer is its bytes, and what is not shared is the latency",
+        "no loss; a line is the only place where transfers meet",
+    ]);
+    let scv = plan.sizes.scv();
+    let is_insensitive = plan.discipline == Discipline::Sharing;
+    e.region.push(Region {
+        quantity: Quantity::SizeVariability,
+        low: if is_insensitive { 0.0 } else { scv / 1.25 },
+        high: if is_insensitive { f64::INFINITY } else { scv * 1.25 },
+        outside: "the response was simulated for another variability",
+    });
+    e.region.push(Region {
+        quantity: Quantity::Loss,
+        low: 0.0,
+        high: 0.001,
+        outside: "flows know no loss; simulate packets instead",
+    });
     e.step(
         "X",
         "throughput",
@@ -490,6 +539,45 @@ fn explain(plan: &Plan, outcome: Outcome) -> Explained<Outcome> {
             .push("the interval is wider than 5 % of the mean: measure longer".to_owned());
     }
     e
+}
+
+/// Bounds of the mean response: what the means allow, about which a simulation of finite time varies.
+fn bounds(plan: &Plan) -> Vec<Bound> {
+    let fastest = plan.lines.iter().copied().max().unwrap_or(Rate(1));
+    let mut bounds = vec![Bound {
+        quantity: "mean response",
+        low: (alone(&plan.sizes, fastest) + plan.latency).0,
+        high: None,
+        unit: "s",
+        source: "asymptotic: a mean transfer alone",
+    }];
+    let (Source::Closed { users, think }, Discipline::Sharing, Dispatch::Fixed) =
+        (&plan.source, plan.discipline, plan.dispatch)
+    else {
+        return bounds;
+    };
+    // Every line is a network of its own; no mean of them lies outside the least and the most of one.
+    let count = plan.lines.len() as u32;
+    let brackets = plan.lines.iter().zip(0..count).filter_map(|(&rate, line)| {
+        let own = users / count + u32::from(line < users % count);
+        let stations = vec![
+            Station::queue("line", alone(&plan.sizes, rate)),
+            Station::delay("latency", plan.latency),
+        ];
+        let network = Network::new(stations, Seconds(think.mean())).ok()?;
+        (own > 0).then(|| network.brackets(u64::from(own)).response_balanced)?
+    });
+    let ends = brackets.fold((f64::INFINITY, 0.0f64), |(low, high), (least, most)| {
+        (low.min(least.0), high.max(most.0))
+    });
+    bounds.push(Bound {
+        quantity: "mean response",
+        low: ends.0,
+        high: Some(ends.1),
+        unit: "s",
+        source: "balanced job bounds of the lines, Zahorjan et al. 1982",
+    });
+    bounds
 }
 
 /// Mean transfer time on a line of `rate` that nobody shares.

@@ -3,7 +3,7 @@
 //! Work arrives whatever the backlog; closed systems with a fixed number of users are in `closed`.
 
 use crate::Seconds;
-use crate::domain::{DomainError, non_negative, positive};
+use crate::domain::{DomainError, non_negative, positive, within};
 use crate::explain::{Bound, Explained, Quantity, Region, significant};
 use serde::Serialize;
 
@@ -24,10 +24,18 @@ pub struct Steady {
     pub jobs: f64,
 }
 
+/// Servers a queue may have.
+pub const SERVERS_MAX: u32 = 10_000_000;
+
 fn load(arrivals: f64, service: Seconds, servers: u32) -> Result<(f64, f64, f64), DomainError> {
     let lambda = positive("arrival rate", arrivals, "above 0 per second")?;
     let s = positive("service time", service.0, "above 0 s")?;
-    positive("servers", f64::from(servers), "1 or more")?;
+    within(
+        "servers",
+        f64::from(servers),
+        (1..=SERVERS_MAX).contains(&servers),
+        "1 to 10,000,000",
+    )?;
     let rho = lambda * s / f64::from(servers);
     if rho >= 1.0 {
         return Err(DomainError::Saturated {
@@ -134,8 +142,26 @@ pub fn mm1(arrivals: f64, service: Seconds) -> Result<Explained<Steady>, DomainE
 }
 
 /// Erlang's loss formula by its recursion, stable for any number of servers: `B(c, a)`.
+///
+/// An error of a step shrinks by `j/a` in the next. So where there are more servers than work the recursion starts
+/// twelve standard deviations below `a`, whence nothing of the start is left, and it ends where nothing is blocked:
+/// both take steps in proportion to the square root of the work.
 pub fn erlang_b(servers: u32, offered: f64) -> f64 {
-    (1..=servers).fold(1.0, |b, c| offered * b / (f64::from(c) + offered * b))
+    let below = (offered - 12.0 * offered.sqrt()).floor();
+    let start = if below > 0.0 && f64::from(servers) >= offered {
+        below as u32
+    } else {
+        0
+    };
+    let mut b = 1.0 - f64::from(start) / offered.max(f64::MIN_POSITIVE);
+    for j in start + 1..=servers {
+        b = offered * b / (f64::from(j) + offered * b);
+        // The least number there is does not get smaller by a factor near one.
+        if b < f64::MIN_POSITIVE {
+            return 0.0;
+        }
+    }
+    b
 }
 
 /// Erlang's waiting formula: the chance that an arrival finds all `servers` busy, for `offered < servers`.
@@ -328,6 +354,22 @@ mod tests {
     }
 
     #[test]
+    fn the_short_recursion_is_the_long_one() {
+        let long = |servers: u32, a: f64| (1..=servers).fold(1.0, |b, c| a * b / (f64::from(c) + a * b));
+        for a in [0.3, 5.0, 144.0, 150.0, 1_000.0, 99_000.0] {
+            for share in [0.2, 0.9, 1.0, 1.001, 1.05, 1.3] {
+                let servers = (a * share) as u32;
+                let (want, got) = (long(servers, a), erlang_b(servers, a));
+                let slack = 1e-11 * want + f64::MIN_POSITIVE;
+                assert!((got - want).abs() <= slack, "{servers} {a}: {got:e} {want:e}");
+            }
+        }
+        // A pool of the most servers there may be is answered in no time.
+        assert!(erlang_b(SERVERS_MAX, 9.9e6) < 1e-10);
+        assert_eq!(erlang_b(SERVERS_MAX, 8e6), 0.0);
+    }
+
+    #[test]
     fn special_cases_agree() {
         let s = Seconds(0.1);
         for rho in [0.1, 0.5, 0.9, 0.99] {
@@ -351,6 +393,8 @@ mod tests {
         assert!(matches!(error, DomainError::Saturated { utilization, .. } if utilization == 1.0));
         assert!(mm1(0.0, Seconds(1.0)).is_err());
         assert!(mmc(1.0, Seconds(0.1), 0).is_err());
+        let error = mmc(80.0, Seconds(0.01), 4_000_000_000).unwrap_err().to_string();
+        assert_eq!(error, "servers is 4000000000; allowed: 1 to 10,000,000");
         assert!(mg1(1.0, Seconds(0.1), -1.0).is_err());
     }
 

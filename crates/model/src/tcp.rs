@@ -14,6 +14,50 @@ use crate::domain::{DomainError, non_negative, positive, within};
 use measure::Bytes;
 use serde::Serialize;
 
+/// How long a sender waits for an acknowledgement before it sends again (`T0`), on a path whose round trip does
+/// not vary. Never below the round trip.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub enum Timeout {
+    /// The whole timeout has a least value: `max(minimum, SRTT)` (RFC 6298, rules 2.3 and 2.4; BSD).
+    AtLeast(Seconds),
+    /// What comes on top of the smoothed round trip has one: `SRTT + max(minimum, 4 RTTVAR)` (Linux,
+    /// `TCP_RTO_MIN` and `__tcp_set_rto`).
+    Beyond(Seconds),
+}
+
+impl Timeout {
+    /// `T0` on a path of round trip `rtt`.
+    pub fn after(self, rtt: Seconds) -> Seconds {
+        match self {
+            Timeout::AtLeast(least) => Seconds(least.0.max(rtt.0)),
+            Timeout::Beyond(margin) => rtt + margin,
+        }
+    }
+
+    /// The formula, in symbols.
+    pub const fn formula(self) -> &'static str {
+        match self {
+            Timeout::AtLeast(_) => "max(RTO_min, R + s/C)",
+            Timeout::Beyond(_) => "R + s/C + max(RTO_min, 4 RTTVAR)",
+        }
+    }
+
+    /// The least value it has, of the whole or of what comes on top.
+    pub const fn minimum(self) -> Seconds {
+        match self {
+            Timeout::AtLeast(least) | Timeout::Beyond(least) => least,
+        }
+    }
+
+    /// Where the formula comes from.
+    pub const fn source(self) -> &'static str {
+        match self {
+            Timeout::AtLeast(_) => "RFC 6298, rules 2.3 and 2.4, RTTVAR = 0",
+            Timeout::Beyond(_) => "RFC 6298 as Linux has it: TCP_RTO_MIN, RTTVAR = 0",
+        }
+    }
+}
+
 /// What decides how fast a sender opens its window.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Sender {
@@ -23,19 +67,25 @@ pub struct Sender {
     pub header: Bytes,
     /// `w`, the initial window in segments.
     pub initial_window: f64,
-    /// `b`, segments covered by one acknowledgement: 1, or 2 with delayed ACKs.
+    /// Segments covered by one acknowledgement: 1, or 2 with delayed ACKs.
     pub segments_per_ack: f64,
+    /// `b`, round trips in which the window grows by a segment in congestion avoidance: the segments of an ACK
+    /// where ACKs are counted, 1 where the bytes they cover are (RFC 3465, section 2.1).
+    pub rounds_per_increase: f64,
     /// `g`, growth of the window per round trip in slow start: `1 + 1/b`, or 2 when bytes are counted.
     pub growth: f64,
     /// `Wmax`, the window cap in segments (receive window, send buffer); absent when nothing caps it.
     pub window_max: Option<f64>,
     /// What the receiver's ACK timer adds when the first flight is a single segment.
     pub first_ack_delay: Seconds,
-    /// Retransmission timeout of an established connection, before backoff (`T0`).
-    pub timeout: Seconds,
+    /// Retransmission timeout of an established connection, before backoff.
+    pub timeout: Timeout,
     /// Retransmission timeout of a SYN (`Ts`).
     pub syn_timeout: Seconds,
 }
+
+/// Bytes of the time-stamp option and its padding (RFC 7323, appendix A).
+const TIMESTAMPS: u64 = 12;
 
 impl Sender {
     /// The sender of document 004: one segment, doubling, no cap, headers free, every segment acknowledged.
@@ -45,10 +95,11 @@ impl Sender {
             header: Bytes(0),
             initial_window: 1.0,
             segments_per_ack: 1.0,
+            rounds_per_increase: 1.0,
             growth: 2.0,
             window_max: None,
             first_ack_delay: Seconds::ZERO,
-            timeout: Seconds(1.0),
+            timeout: Timeout::AtLeast(Seconds(1.0)),
             syn_timeout: Seconds(3.0),
         }
     }
@@ -58,6 +109,7 @@ impl Sender {
         Sender {
             header: Bytes(40),
             segments_per_ack: 2.0,
+            rounds_per_increase: 2.0,
             growth: 1.5,
             window_max: Some(16_384.0 / mss.0.max(1) as f64),
             first_ack_delay: Seconds(0.1),
@@ -65,16 +117,20 @@ impl Sender {
         }
     }
 
-    /// A sender of today: ten segments (RFC 6928), doubling by byte counting (RFC 3465, L = 2) although
-    /// ACKs are delayed, timestamps in every header (RFC 7323), 1 s SYN timeout (RFC 6298).
-    pub const fn modern(mss: Bytes) -> Sender {
+    /// A sender of today: ten segments (RFC 6928), bytes counted although ACKs are delayed (RFC 3465, L = 2), so
+    /// that slow start doubles and congestion avoidance adds a segment a round trip; timestamps in every header
+    /// (RFC 7323), 1 s SYN timeout (RFC 6298), at least 200 ms beyond the round trip before it sends again (Linux).
+    ///
+    /// `announced` is what the MSS option says, 1460 on Ethernet; the options of a segment take their bytes from its
+    /// data (RFC 6691), so a full one carries 12 less and fits the MTU.
+    pub const fn modern(announced: Bytes) -> Sender {
         Sender {
-            header: Bytes(52),
+            header: Bytes(40 + TIMESTAMPS),
             initial_window: 10.0,
             segments_per_ack: 2.0,
             syn_timeout: Seconds(1.0),
-            timeout: Seconds(0.2),
-            ..Sender::document(mss)
+            timeout: Timeout::Beyond(Seconds(0.2)),
+            ..Sender::document(Bytes(announced.0.saturating_sub(TIMESTAMPS)))
         }
     }
 
@@ -87,11 +143,13 @@ impl Sender {
         }
     }
 
-    /// The same sender with growth `1 + 1/b` for ACKs that cover `b` segments.
+    /// The same sender, which counts ACKs that cover `b` segments: growth `1 + 1/b`, and `b` round trips for a
+    /// segment in congestion avoidance.
     #[must_use]
     pub fn with_delayed_acks(self, b: f64) -> Sender {
         Sender {
             segments_per_ack: b,
+            rounds_per_increase: b,
             growth: 1.0 + 1.0 / b,
             ..self
         }
@@ -143,6 +201,12 @@ impl Sender {
             self.segments_per_ack >= 1.0,
             "1 or more",
         )?;
+        within(
+            "round trips of an increase",
+            self.rounds_per_increase,
+            self.rounds_per_increase >= 1.0,
+            "1 or more",
+        )?;
         let growth = self.growth;
         within(
             "window growth",
@@ -154,7 +218,11 @@ impl Sender {
             within("window cap", cap, cap >= 1.0, "1 segment or more")?;
         }
         non_negative("first ACK delay", self.first_ack_delay.0, "0 s or more")?;
-        positive("retransmission timeout", self.timeout.0, "above 0 s")?;
+        positive(
+            "least retransmission timeout",
+            self.timeout.minimum().0,
+            "above 0 s",
+        )?;
         positive("SYN timeout", self.syn_timeout.0, "above 0 s")?;
         Ok(())
     }
@@ -163,6 +231,30 @@ impl Sender {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_segment_of_today_fits_the_mtu() {
+        let modern = Sender::modern(Bytes(1460));
+        assert_eq!((modern.mss.0, modern.mss.0 + modern.header.0), (1448, 1500));
+        // 125 KB are 87 segments and not 86.
+        assert_eq!(modern.segments(Bytes(125_000)), 87.0);
+    }
+
+    #[test]
+    fn a_timeout_is_never_shorter_than_the_round_trip() {
+        for rtt in [0.001, 0.2, 1.0, 30.0].map(Seconds) {
+            for sender in [
+                Sender::document(Bytes(512)),
+                Sender::bsd(Bytes(1460)),
+                Sender::modern(Bytes(1460)),
+            ] {
+                assert!(sender.timeout.after(rtt) >= rtt, "{sender:?} {rtt}");
+            }
+            // Linux: 200 ms beyond the round trip; RFC 6298: a second in all.
+            assert_eq!(Sender::modern(Bytes(1460)).timeout.after(rtt), rtt + Seconds(0.2));
+            assert_eq!(Sender::bsd(Bytes(1460)).timeout.after(rtt).0, rtt.0.max(1.0));
+        }
+    }
 
     #[test]
     fn presets_are_valid_and_bad_senders_named() {

@@ -5,7 +5,7 @@
 
 use crate::Seconds;
 use crate::domain::{DomainError, positive};
-use crate::explain::{Explained, Quantity, Region, significant};
+use crate::explain::{Bound, Explained, Quantity, Region, significant};
 use measure::{Bytes, Rate};
 use serde::Serialize;
 
@@ -121,6 +121,13 @@ impl Transaction {
             self.t, self.t_ttcp
         );
         let mut e = Explained::new(*self, line);
+        e.bounds.push(Bound {
+            quantity: "T",
+            low: (rtt * 2.0 + self.tf).0,
+            high: Some((rtt * (2.0 + self.n as f64) + self.tf).0),
+            unit: "s",
+            source: "no wait for an acknowledgement; one after every packet",
+        });
         let packets = format!("{} / {}", size.0, mss.0);
         match self.mode {
             Mode::Exact => {

@@ -6,7 +6,7 @@
 
 use crate::Seconds;
 use crate::domain::{DomainError, positive};
-use crate::explain::{Bound, Explained, Quantity, Region, significant};
+use crate::explain::{Bound, Explained, Quantity, Region, counted, significant};
 use serde::Serialize;
 
 /// Users of one line who all ask at once: `m`, `n`, `t` of Eqs. 1 to 4.
@@ -70,7 +70,11 @@ impl Line {
     pub fn explain(self) -> Explained<Line> {
         let (m, n, t) = (self.users, self.packets, significant(self.packet_time.0));
         let (waiting, turnaround) = (self.waiting(), self.turnaround());
-        let line = format!("{m} users of {n} packets: mean waiting {waiting}, mean turnaround {turnaround}");
+        let line = format!(
+            "{} of {}: mean waiting {waiting}, mean turnaround {turnaround}",
+            counted(m, "user"),
+            counted(n, "packet")
+        );
         let mut e = Explained::new(self, line);
         let numbers = format!("{m} x {} x ({n} - 1/2) x {t}", m - 1);
         e.step(
@@ -263,8 +267,9 @@ impl Mixed {
         let (waiting, turnaround) = (self.waiting(sum), self.turnaround(sum));
         let users = self.users();
         let line = format!(
-            "{users} users in {} groups: mean waiting {waiting}, mean turnaround {turnaround}",
-            self.groups.len()
+            "{} in {}: mean waiting {waiting}, mean turnaround {turnaround}",
+            counted(users as u64, "user"),
+            counted(self.groups.len() as u64, "group")
         );
         let mut e = Explained::new(self.clone(), line);
         let round = self

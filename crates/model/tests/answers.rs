@@ -86,7 +86,7 @@ proptest! {
             demand: Seconds(demand),
             latency: Seconds(latency),
         });
-        let found = split_steady(users, Seconds(think), &lines).unwrap();
+        let found = split_steady(users, Seconds(think), &lines, None).unwrap();
         let response = found.answer.response;
         for bound in &found.bounds {
             prop_assert!(bound.contains(response.0), "{bound}: {response}");
@@ -103,8 +103,17 @@ proptest! {
             let network = model::closed::Network::new(stations, Seconds(think)).unwrap();
             k as f64 * network.exact(k as u64).unwrap().response.0
         };
-        let best = (0..=users).map(|k| of(&lines[0], k) + of(&lines[1], users - k)).fold(f64::INFINITY, f64::min);
-        prop_assert!((response.0 - best / users as f64).abs() <= 1e-9 * best);
+        // Every split, asked for as it is given: what is said of it is the definition, and none is better.
+        for k in 0..=users {
+            let split = [k as u64, (users - k) as u64];
+            let total = of(&lines[0], k) + of(&lines[1], users - k);
+            let given = split_steady(users, Seconds(think), &lines, Some(&split)).unwrap();
+            prop_assert_eq!(&given.answer.users[..], &split[..]);
+            prop_assert!((given.answer.response.0 * users as f64 - total).abs() <= 1e-9 * total);
+            prop_assert!(response.0 <= given.answer.response.0 * (1.0 + 1e-9));
+            prop_assert!(given.warnings.is_empty());
+        }
+        prop_assert!(split_steady(users, Seconds(think), &lines, Some(&[users as u64, 1])).is_err());
     }
 
     #[test]

@@ -147,3 +147,63 @@ fn mo_05_the_bandwidth_half_of_the_claim_is_not_borne_out() {
     assert!(links.is_sorted_by(|a, b| a < b), "{links:?}");
     assert!((links[0] - 0.23).abs() < 0.005 && (links[3] - 0.25).abs() < 0.005);
 }
+
+/// Latency of a transfer by `sender`.
+fn lossy(
+    sender: &model::tcp::Sender,
+    rate: Option<u64>,
+    rtt: f64,
+    size: u64,
+    loss: f64,
+) -> (f64, Vec<model::Bound>) {
+    let path = model::tcp::ramp::Path {
+        rate: rate.map(Rate),
+        rtt: Seconds(rtt),
+    };
+    let setup = model::tcp::setup::Setup::Tcp;
+    let e = model::tcp::loss::latency(&path, sender, setup, Bytes(size), loss).unwrap();
+    (e.answer.total.0, e.bounds)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2_000))]
+
+    #[test]
+    fn latency_never_falls_when_loss_round_trip_or_size_grow(
+        kind in 0usize..4,
+        rate in prop::option::of(1e3f64.ln()..1e11f64.ln()),
+        rtt in 1e-4f64.ln()..3f64.ln(),
+        size in 0f64..1e8f64.ln(),
+        loss in 1e-9f64.ln()..0.45f64.ln(),
+        more in 1.0f64..3.0,
+        bytes in 1u64..5_000,
+    ) {
+        use model::tcp::Sender;
+        let sender = [
+            Sender::modern(Bytes(1460)),
+            Sender::bsd(Bytes(1460)),
+            Sender::document(Bytes(536)),
+            Sender::modern(Bytes(1460)).with_delayed_acks(2.0).with_window_max(Bytes(65_535)),
+        ][kind];
+        let rate = rate.map(|rate| rate.exp() as u64);
+        let (rtt, size, loss) = (rtt.exp(), size.exp() as u64, loss.exp());
+        let (base, bounds) = lossy(&sender, rate, rtt, size, loss);
+        prop_assert!(bounds.iter().all(|bound| bound.contains(base)), "{bounds:?} {base}");
+        let no_less = base * (1.0 - 1e-9);
+        prop_assert!(lossy(&sender, rate, rtt, size, 0.0).0 <= base * (1.0 + 1e-9));
+        prop_assert!(lossy(&sender, rate, rtt, size, (loss * more).min(0.49)).0 >= no_less, "loss");
+        prop_assert!(lossy(&sender, rate, rtt * more, size, loss).0 >= no_less, "round trip");
+        prop_assert!(lossy(&sender, rate, rtt, size + bytes, loss).0 >= no_less, "size");
+    }
+}
+
+proptest! {
+    #[test]
+    fn a_transaction_lies_between_its_bounds(transfer in transfers()) {
+        for mode in [Mode::Exact, Mode::Paper] {
+            let e = transfer.transaction(mode).unwrap().explain();
+            prop_assert!(!e.bounds.is_empty());
+            prop_assert!(e.bounds.iter().all(|bound| bound.contains(e.answer.t.0)), "{e}");
+        }
+    }
+}

@@ -39,7 +39,7 @@ fn error(rate: Rate, rtt: Seconds, page: Bytes, users: u64, theirs: f64) -> f64 
         // Only the rate's consequence is asked for.
         turnaround: Seconds(1.0),
         rtt,
-        sender: Sender::modern(Bytes(1448)),
+        sender: Sender::modern(Bytes(1460)),
         setup: Setup::Tcp,
         basis: Basis::Windows,
     };

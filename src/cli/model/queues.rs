@@ -1,6 +1,6 @@
 //! The flags of queues and of users who think, open, closed and simulated as flows.
 
-use super::values::{delay, seconds, share, sizes, station};
+use super::values::{Distribution, bytes, delay, seconds, share, sizes, sizes_in_bytes, station};
 use super::{rate, seed};
 use ::model::closed::Station;
 use ::model::flow::{Discipline, Dispatch};
@@ -55,9 +55,9 @@ pub(crate) struct ClosedFlags {
 /// Two disciplines.
 #[derive(Debug, Args)]
 pub(crate) struct SrptFlags {
-    /// Sizes of transfers in bytes, or service times without --rate
+    /// Sizes of transfers in bytes; without --rate service times, bare numbers being seconds
     #[arg(long, value_name = "DISTRIBUTION", value_parser = sizes)]
-    pub(crate) sizes: Sizes,
+    pub(crate) sizes: Distribution,
 
     /// Rate that serves them
     #[arg(long, value_name = "RATE", value_parser = rate)]
@@ -81,14 +81,20 @@ pub(crate) enum Service {
     Srpt,
 }
 
+/// The turn of a round robin that names none: a segment.
+const TURN: Bytes = Bytes(1460);
+
 impl Service {
-    /// The discipline; `quantum` is the turn of a round robin.
-    pub(crate) fn discipline(self, quantum: Bytes) -> Discipline {
-        match self {
-            Service::Sharing => Discipline::Sharing,
-            Service::Fifo => Discipline::Fifo,
-            Service::RoundRobin => Discipline::RoundRobin { quantum },
-            Service::Srpt => Discipline::Srpt,
+    /// The discipline; `quantum` is the turn of a round robin, and the others have none.
+    pub(crate) fn discipline(self, quantum: Option<Bytes>) -> Option<Discipline> {
+        match (self, quantum) {
+            (Service::RoundRobin, quantum) => Some(Discipline::RoundRobin {
+                quantum: quantum.unwrap_or(TURN),
+            }),
+            (_, Some(_)) => None,
+            (Service::Sharing, None) => Some(Discipline::Sharing),
+            (Service::Fifo, None) => Some(Discipline::Fifo),
+            (Service::Srpt, None) => Some(Discipline::Srpt),
         }
     }
 }
@@ -131,20 +137,20 @@ pub(crate) struct FlowFlags {
     pub(crate) arrivals: Option<f64>,
 
     /// Mean think time; exponential
-    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = seconds)]
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = seconds, conflicts_with = "arrivals")]
     pub(crate) think: Seconds,
 
     /// Mean bytes of a transfer; exponential
     #[arg(
         long,
-        value_name = "BYTES",
+        value_name = "BYTES", value_parser = bytes,
         required_unless_present = "sizes",
         conflicts_with = "sizes"
     )]
     pub(crate) page: Option<Bytes>,
 
     /// Bytes of transfers, as a distribution
-    #[arg(long, value_name = "DISTRIBUTION", value_parser = sizes)]
+    #[arg(long, value_name = "DISTRIBUTION", value_parser = sizes_in_bytes)]
     pub(crate) sizes: Option<Sizes>,
 
     /// Lines, each with a server of its own
@@ -163,9 +169,9 @@ pub(crate) struct FlowFlags {
     #[arg(long, value_enum, default_value = "sharing")]
     pub(crate) discipline: Service,
 
-    /// Bytes of a turn of round-robin
-    #[arg(long, value_name = "BYTES", default_value = "1460")]
-    pub(crate) quantum: Bytes,
+    /// With --discipline round-robin: bytes of a turn [default: 1460]
+    #[arg(long, value_name = "BYTES", value_parser = bytes)]
+    pub(crate) quantum: Option<Bytes>,
 
     /// Who serves a request
     #[arg(long, value_enum, default_value = "fixed")]

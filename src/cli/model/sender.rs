@@ -1,5 +1,6 @@
 //! The flags that say how a sender opens its window and what precedes a request. Leaves what is possible to the formulas.
 
+use super::values::bytes;
 use ::model::tcp::Sender;
 use ::model::tcp::setup::Setup;
 use clap::{Args, ValueEnum};
@@ -23,8 +24,8 @@ pub(crate) struct SenderFlags {
     #[arg(long, value_enum, default_value = "modern", help_heading = "TCP")]
     sender: SenderName,
 
-    /// Largest segment
-    #[arg(long, value_name = "BYTES", default_value = "1460", help_heading = "TCP")]
+    /// Largest segment, as the MSS option says; time stamps take 12 bytes of the modern sender's
+    #[arg(long, value_name = "BYTES", value_parser = bytes, default_value = "1460", help_heading = "TCP")]
     pub(crate) mss: Bytes,
 
     /// Initial window in segments [default: the sender's]
@@ -40,7 +41,7 @@ pub(crate) struct SenderFlags {
     delayed_acks: Option<f64>,
 
     /// Largest window: the receiver's, or the send buffer [default: the sender's]
-    #[arg(long, value_name = "BYTES", help_heading = "TCP")]
+    #[arg(long, value_name = "BYTES", value_parser = bytes, help_heading = "TCP")]
     window: Option<Bytes>,
 
     /// What precedes the request: open, tcp, t-tcp, tfo, tls1.2, tls1.2-resumed, tls1.3, tls1.3-0rtt,

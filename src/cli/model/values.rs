@@ -8,10 +8,25 @@ use ::model::{Quantity, Seconds, Sizes};
 use measure::{Bytes, Rate};
 use std::str::FromStr;
 
+/// Bytes; a part of one is none.
+pub(crate) fn bytes(text: &str) -> Result<Bytes, String> {
+    let bytes: Bytes = text
+        .parse()
+        .map_err(|why: measure::ParseBytesError| why.to_string())?;
+    let number = text.trim().trim_end_matches('B').trim_end();
+    match number.parse::<f64>() {
+        Ok(bare) if bare.fract() != 0.0 => Err(format!("`{text}` is no whole number of bytes")),
+        _ => Ok(bytes),
+    }
+}
+
 /// A span: a number and a unit, from nanoseconds to days; without a unit, seconds.
 pub(crate) fn seconds(text: &str) -> Result<Seconds, String> {
-    let error =
-        || format!("`{text}` is not a time; write a number and a unit, as in 250us, 0.5ms, 90ms, 2s, 1m");
+    let error = || {
+        format!(
+            "`{text}` is not a time; write 250us, 0.5ms, 90ms, 2s or 1m; a number without a unit is seconds"
+        )
+    };
     let trimmed = text.trim();
     let split = trimmed
         .find(|c: char| c.is_ascii_alphabetic() || c == 'µ')
@@ -48,6 +63,14 @@ pub(crate) fn share(text: &str) -> Result<f64, String> {
     value.is_finite().then_some(value / scale).ok_or_else(error)
 }
 
+/// A share that is an error somebody accepts.
+pub(crate) fn tolerance(text: &str) -> Result<f64, String> {
+    let value = share(text)?;
+    (value >= 0.0)
+        .then_some(value)
+        .ok_or_else(|| format!("`{text}` is below 0: no error is as small as that"))
+}
+
 /// A line: its name, rate, and what it may have of its own.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct LineOffer {
@@ -81,6 +104,9 @@ impl FromStr for LineOffer {
             None => (rest, None),
         };
         let (name, rate) = rest.split_once('=').unwrap_or((rest, rest));
+        if name.trim().is_empty() {
+            return Err(error("a line has a name before the ="));
+        }
         let known = LINKS.iter().find(|(link, _)| link.eq_ignore_ascii_case(rate));
         let rate = match known {
             Some(&(_, rate)) => rate,
@@ -137,38 +163,100 @@ pub(crate) fn delay(text: &str) -> Result<Station, String> {
     }
 }
 
-/// A distribution: `fixed(6000)`, `pareto(1K,10M,1.2)`; numbers may be bytes or times.
-pub(crate) fn sizes(text: &str) -> Result<Sizes, String> {
+/// What the numbers of a distribution are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unit {
+    /// Numbers without a unit: what the question takes them for.
+    Bare,
+    /// Bytes.
+    Bytes,
+    /// Seconds.
+    Times,
+}
+
+/// A distribution and what its numbers are.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Distribution {
+    /// Its shape, in bytes or seconds.
+    pub(crate) sizes: Sizes,
+    /// Which of the two.
+    pub(crate) unit: Unit,
+}
+
+/// A distribution: `fixed(6000)`, `pareto(1K,10M,1.2)`; its sizes are bytes or times, not both.
+pub(crate) fn sizes(text: &str) -> Result<Distribution, String> {
     let error = || {
         format!(
             "`{text}` is not a distribution; write fixed(X), uniform(LOW,HIGH), exponential(MEAN), \
-             pareto(LOW,HIGH,ALPHA), lognormal(MU,SIGMA,HIGH) or values(X,X,...); numbers as 6000, 118KB, 10ms"
+             pareto(LOW,HIGH,ALPHA), lognormal(MU,SIGMA,HIGH) or values(X,X,...); sizes as 6000, 118KB, 10ms, \
+             ALPHA, MU and SIGMA without a unit"
         )
     };
     let (name, rest) = text.trim().split_once('(').ok_or_else(error)?;
     let inner = rest.strip_suffix(')').ok_or_else(error)?;
-    let numbers: Vec<f64> = inner
+    let numbers: Vec<(f64, Unit)> = inner
         .split(',')
         .map(|word| amount(word.trim()).ok_or_else(error))
         .collect::<Result<_, _>>()?;
-    let sizes = match (name.trim(), &numbers[..]) {
-        ("fixed", &[x]) => Sizes::Fixed(x),
-        ("uniform", &[low, high]) => Sizes::Uniform { low, high },
-        ("exponential", &[mean]) => Sizes::Exponential { mean },
-        ("pareto", &[low, high, alpha]) => Sizes::BoundedPareto { low, high, alpha },
-        ("lognormal", &[mu, sigma, high]) => Sizes::Lognormal { mu, sigma, high },
-        ("values", points) => Sizes::Empirical(points.iter().map(|&x| (x, 1.0)).collect()),
+    let pure = |at: usize| {
+        (numbers[at].1 == Unit::Bare)
+            .then_some(numbers[at].0)
+            .ok_or_else(error)
+    };
+    let x = |at: usize| numbers[at].0;
+    let (sizes, of) = match (name.trim(), numbers.len()) {
+        ("fixed", 1) => (Sizes::Fixed(x(0)), 0..1),
+        ("uniform", 2) => {
+            let (low, high) = (x(0), x(1));
+            (Sizes::Uniform { low, high }, 0..2)
+        }
+        ("exponential", 1) => (Sizes::Exponential { mean: x(0) }, 0..1),
+        ("pareto", 3) => {
+            let (low, high, alpha) = (x(0), x(1), pure(2)?);
+            (Sizes::BoundedPareto { low, high, alpha }, 0..2)
+        }
+        ("lognormal", 3) => {
+            let (mu, sigma, high) = (pure(0)?, pure(1)?, x(2));
+            (Sizes::Lognormal { mu, sigma, high }, 2..3)
+        }
+        ("values", count) => {
+            let points = numbers.iter().map(|&(x, _)| (x, 1.0));
+            (Sizes::Empirical(points.collect()), 0..count)
+        }
         _ => return Err(error()),
     };
+    let units = || numbers[of.clone()].iter().map(|(_, unit)| *unit);
+    let unit = units().find(|unit| *unit != Unit::Bare).unwrap_or(Unit::Bare);
+    if units().any(|other| other != unit) {
+        return Err(format!(
+            "`{text}`: its sizes have different units; give all of them the same"
+        ));
+    }
     sizes.check().map_err(|why| format!("`{text}`: {why}"))?;
-    Ok(sizes)
+    Ok(Distribution { sizes, unit })
+}
+
+/// The same where only bytes make sense.
+pub(crate) fn sizes_in_bytes(text: &str) -> Result<Sizes, String> {
+    let Distribution { sizes, unit } = sizes(text)?;
+    match unit {
+        Unit::Bare | Unit::Bytes => Ok(sizes),
+        Unit::Times => Err(format!(
+            "`{text}` are times; transfers have bytes, as in 6000 or 118KB"
+        )),
+    }
 }
 
 /// A bare number, bytes with their unit, or a time.
-fn amount(word: &str) -> Option<f64> {
+fn amount(word: &str) -> Option<(f64, Unit)> {
     let bare = word.parse().ok().filter(|number: &f64| number.is_finite());
-    bare.or_else(|| word.parse::<Bytes>().ok().map(|bytes| bytes.0 as f64))
-        .or_else(|| seconds(word).ok().map(|span| span.0))
+    bare.map(|number| (number, Unit::Bare))
+        .or_else(|| {
+            word.parse::<Bytes>()
+                .ok()
+                .map(|bytes| (bytes.0 as f64, Unit::Bytes))
+        })
+        .or_else(|| seconds(word).ok().map(|span| (span.0, Unit::Times)))
 }
 
 /// What was measured, as `QUANTITY=VALUE`.
@@ -194,7 +282,17 @@ pub(crate) fn measured(text: &str) -> Result<(Quantity, f64), String> {
         .into_iter()
         .find(|(known, _)| *known == name)
         .ok_or_else(error)?;
-    Ok((quantity, share(value).map_err(|_| error())?))
+    let value = share(value).map_err(|_| error())?;
+    // None of them is ever below nothing, and no more packets are lost than there are.
+    let most = if quantity == Quantity::Loss {
+        1.0
+    } else {
+        f64::INFINITY
+    };
+    if !(0.0..=most).contains(&value) {
+        return Err(format!("`{text}`: {} cannot be {value}", quantity.name()));
+    }
+    Ok((quantity, value))
 }
 
 #[cfg(test)]
@@ -217,6 +315,19 @@ mod tests {
         for bad in ["", "ms", "2 parsecs", "nan", "1e400s"] {
             assert!(seconds(bad).is_err(), "{bad}");
         }
+        assert!(
+            seconds("soon")
+                .expect_err("no time")
+                .contains("without a unit is seconds")
+        );
+        assert_eq!(bytes("1.5KB"), Ok(Bytes(1500)));
+        for bad in ["6000.5", "6000.5 B"] {
+            assert!(
+                bytes(bad).expect_err(bad).contains("no whole number of bytes"),
+                "{bad}"
+            );
+        }
+        assert!(tolerance("-1").expect_err("below 0").contains("below 0"));
         assert_eq!(share("1%"), Ok(0.01));
         assert_eq!(share("0.01"), Ok(0.01));
         assert!(share("much").is_err());
@@ -235,7 +346,7 @@ mod tests {
             (far.name.as_str(), far.rate, far.rtt, far.users),
             ("far", Rate::mbit(45), Some(Seconds(0.2)), Some(15))
         );
-        for bad in ["T9", "10M:x", "10M@soon", ""] {
+        for bad in ["T9", "10M:x", "10M@soon", "", "=T1"] {
             assert!(line(bad).is_err(), "{bad}");
         }
     }
@@ -254,21 +365,45 @@ mod tests {
     fn distributions_take_bytes_times_and_numbers() {
         assert_eq!(
             sizes("pareto(1KiB,1MiB,1.1)"),
-            Ok(Sizes::BoundedPareto {
-                low: 1024.0,
-                high: 1_048_576.0,
-                alpha: 1.1
+            Ok(Distribution {
+                sizes: Sizes::BoundedPareto {
+                    low: 1024.0,
+                    high: 1_048_576.0,
+                    alpha: 1.1
+                },
+                unit: Unit::Bytes
             })
         );
-        assert_eq!(sizes("exponential(10ms)"), Ok(Sizes::Exponential { mean: 0.01 }));
-        assert_eq!(sizes("fixed(6000)"), Ok(Sizes::Fixed(6000.0)));
-        assert!(sizes("fixed(0)").expect_err("no size").contains("above 0"));
-        assert!(sizes("zipf(1)").is_err() && sizes("fixed(1,2)").is_err());
+        let known = |text: &str| sizes(text).map(|found| (found.sizes, found.unit));
+        assert_eq!(
+            known("exponential(10ms)"),
+            Ok((Sizes::Exponential { mean: 0.01 }, Unit::Times))
+        );
+        assert_eq!(known("fixed(6000)"), Ok((Sizes::Fixed(6000.0), Unit::Bare)));
+        assert_eq!(sizes_in_bytes("fixed(6KB)"), Ok(Sizes::Fixed(6000.0)));
+        for (bad, why) in [
+            ("fixed(0)", "above 0"),
+            ("zipf(1)", "not a distribution"),
+            ("fixed(1,2)", "not a distribution"),
+            ("uniform(1KB,10ms)", "different units"),
+            ("values(6000,6KB)", "different units"),
+            ("pareto(1KB,10MB,2ms)", "ALPHA, MU and SIGMA without a unit"),
+        ] {
+            assert!(sizes(bad).expect_err(bad).contains(why), "{bad}");
+        }
+        assert!(
+            sizes_in_bytes("exponential(10ms)")
+                .expect_err("times")
+                .contains("are times")
+        );
     }
 
     #[test]
     fn measurements_are_named() {
         assert_eq!(measured("loss=1%"), Ok((Quantity::Loss, 0.01)));
         assert!(measured("color=3").expect_err("no such").contains("size-scv"));
+        for bad in ["loss=-3", "loss=200%", "size-scv=-1"] {
+            assert!(measured(bad).expect_err(bad).contains("cannot be"), "{bad}");
+        }
     }
 }

@@ -139,7 +139,7 @@ fn runs_of_weir_load_give_demand_and_delay_with_bootstrap_intervals() {
 
 /// Lines of a trace of transfers over a link, one connection each.
 fn trace(sizes: &[u64], rtt: f64, rate: Rate) -> String {
-    let sender = Sender::modern(Bytes(1448));
+    let sender = Sender::modern(Bytes(1460));
     let link = Link::new(rate, Seconds(rtt)).expect("a link");
     let mut text = json!({"event": "trace", "format": 1}).to_string() + "\n";
     for (id, &size) in sizes.iter().enumerate() {

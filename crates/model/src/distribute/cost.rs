@@ -2,11 +2,12 @@
 //!
 //! Two such costs: users who ask at once and are served in windows, and users who think. Knows nothing of Eq. 4.
 
+use super::than_one_line;
 use crate::Seconds;
 use crate::closed::{Network, Station};
 use crate::dimension::{Basis, Question};
 use crate::domain::{DomainError, within};
-use crate::explain::{Bound, Explained, Quantity, Region, significant};
+use crate::explain::{Bound, Explained, Quantity, Region, counted, significant};
 use crate::waiting::{same_size_region, savings_percent};
 use measure::Rate;
 use serde::Serialize;
@@ -49,6 +50,21 @@ pub fn split_by_cost(users: usize, costs: &[Vec<f64>]) -> Result<(Vec<u64>, f64)
     Ok((given, best[users]))
 }
 
+/// The users of each line: those `given`, if they are all of the `users`, or the least split.
+fn chosen(users: usize, costs: &[Vec<f64>], given: Option<&[u64]>) -> Result<Vec<u64>, DomainError> {
+    let Some(given) = given else {
+        return Ok(split_by_cost(users, costs)?.0);
+    };
+    let sum = given.iter().fold(0u64, |sum, &line| sum.saturating_add(line));
+    within(
+        "users of the lines together",
+        sum as f64,
+        given.len() == costs.len() && sum == users as u64,
+        "as many as there are users, given for every line",
+    )?;
+    Ok(given.to_vec())
+}
+
 /// A line for users who think.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SteadyLine {
@@ -79,6 +95,8 @@ pub struct CostSplit {
     pub responses: Vec<Seconds>,
     /// Mean response of a user.
     pub response: Seconds,
+    /// The same under the name the other splits have for it.
+    pub turnaround: Seconds,
 }
 
 /// What a split makes of lines whose `costs[k][m]` is the total time of `m` users on line `k`.
@@ -101,6 +119,7 @@ fn by_cost(names: &[&str], costs: &[Vec<f64>], given: Vec<u64>) -> Explained<Cos
         users: given,
         responses,
         response,
+        turnaround: response,
     };
     Explained::new(answer, line)
 }
@@ -143,18 +162,7 @@ pub fn split_windows(
         }
         costs.push(cost);
     }
-    let chosen = match given {
-        Some(users) => {
-            within(
-                "users of the lines together",
-                users.iter().sum::<u64>() as f64,
-                users.len() == lines.len() && users.iter().sum::<u64>() == all,
-                "as many as there are users, given for every line",
-            )?;
-            users.to_vec()
-        }
-        None => split_by_cost(all as usize, &costs)?.0,
-    };
+    let chosen = chosen(all as usize, &costs, given)?;
     let names: Vec<&str> = lines.iter().map(|line| line.name.as_str()).collect();
     let mut e = by_cost(&names, &costs, chosen);
     for (place, line) in lines.iter().enumerate() {
@@ -176,7 +184,7 @@ pub fn split_windows(
         );
         e.step(
             format!("t_T({})", line.name),
-            format!("{users} users"),
+            counted(users, "user"),
             "round trips + window + wire + sharing",
             numbers,
             parts.total().0,
@@ -189,7 +197,7 @@ pub fn split_windows(
         "mean t_T",
         "a user's mean turnaround",
         "sum_k m_k t_T,k / m",
-        format!("{all} users"),
+        counted(all, "user"),
         response,
         "s",
         source,
@@ -214,11 +222,7 @@ pub fn split_windows(
         "%",
         "document 004, Eq. 9",
     );
-    e.line = format!(
-        "{}, {} % less than the best single line",
-        e.line,
-        significant(savings)
-    );
+    e.line = format!("{}, {}", e.line, than_one_line(savings));
     let fastest = lines.iter().map(|line| Ok(at(line, 1)?.total().0));
     let low = fastest.collect::<Result<Vec<f64>, DomainError>>()?;
     e.bounds.push(Bound {
@@ -237,11 +241,13 @@ pub fn split_windows(
     Ok(e)
 }
 
-/// The split of thinking users over lines with the least mean response.
+/// The split of thinking users over lines with the least mean response; or, if `given` holds users for every
+/// line, what that split makes of it.
 pub fn split_steady(
     users: usize,
     think: Seconds,
     lines: &[SteadyLine],
+    given: Option<&[u64]>,
 ) -> Result<Explained<CostSplit>, DomainError> {
     within("users", users as f64, (1..=5_000).contains(&users), "1 to 5,000")?;
     let mut costs = Vec::with_capacity(lines.len());
@@ -250,9 +256,9 @@ pub fn split_steady(
         let totals = points.iter().map(|(n, _, response)| *n as f64 * response.0);
         costs.push(core::iter::once(0.0).chain(totals).collect::<Vec<f64>>());
     }
-    let (given, _) = split_by_cost(users, &costs)?;
+    let chosen = chosen(users, &costs, given)?;
     let names: Vec<&str> = lines.iter().map(|line| line.name.as_str()).collect();
-    let mut e = by_cost(&names, &costs, given);
+    let mut e = by_cost(&names, &costs, chosen);
     let (m, response) = (users as f64, e.answer.response);
     let alone = costs
         .iter()
@@ -262,8 +268,10 @@ pub fn split_steady(
     for (place, line) in lines.iter().enumerate() {
         let (k, value) = (e.answer.users[place], e.answer.responses[place]);
         if k == 0 {
-            e.warnings
-                .push(format!("{} is too slow to help: it gets no users", line.name));
+            if given.is_none() {
+                e.warnings
+                    .push(format!("{} is too slow to help: it gets no users", line.name));
+            }
             continue;
         }
         let b = line.network(think)?.brackets(k);
@@ -278,7 +286,7 @@ pub fn split_steady(
         );
         e.step(
             format!("R({})", line.name),
-            format!("{k} users"),
+            counted(k, "user"),
             "R_MVA(N; D, E, Z)",
             numbers,
             value.0,
@@ -290,10 +298,14 @@ pub fn split_steady(
         "mean R",
         "a user's mean response",
         "sum_k m_k R_k / m",
-        format!("{users} users"),
+        counted(users as u64, "user"),
         response.0,
         "s",
-        "least of all splits, by dynamic programming",
+        if given.is_none() {
+            "least of all splits, by dynamic programming"
+        } else {
+            "of the split that is given"
+        },
     );
     e.bounds.push(Bound {
         quantity: "mean response",
@@ -308,7 +320,8 @@ pub fn split_steady(
             .iter()
             .map(|line| (line.demand + line.latency).0)
             .fold(f64::INFINITY, f64::min),
-        high: Some(alone),
+        // A split that is given may be worse than no split.
+        high: given.is_none().then_some(alone),
         unit: "s",
         source: "one user alone on the best line; everyone on the best line",
     });

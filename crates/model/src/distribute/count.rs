@@ -5,7 +5,7 @@
 use super::{Offer, check, total};
 use crate::Seconds;
 use crate::domain::{DomainError, positive, within};
-use crate::explain::{Bound, Explained, significant};
+use crate::explain::{Bound, Explained, counted, significant};
 use crate::queue::{mm1, mmc};
 use crate::waiting::{ASSUMPTIONS, Distributed, Line, same_size_region};
 use serde::Serialize;
@@ -63,8 +63,10 @@ pub fn lines_for(
         .collect();
     let turnaround = mean(low);
     let line = format!(
-        "{low} lines like {} for {users} users: mean turnaround {turnaround}",
-        offer.name
+        "{} like {} for {}: mean turnaround {turnaround}",
+        counted(low, "line"),
+        offer.name,
+        counted(users, "user")
     );
     let mut e = Explained::new(
         Lines {

@@ -191,3 +191,29 @@ fn student_quantiles_are_the_tables() {
         assert!((student(0.975, freedom) - t).abs() < 1e-3);
     }
 }
+
+#[test]
+fn samples_that_break_littles_law_are_refused() {
+    // A hundred requests a second that take 0.1 s are ten at a time, and there is one user.
+    let sample = |users: u64, throughput: f64, response: f64| LoadSample {
+        users,
+        throughput,
+        response: Seconds(response),
+    };
+    let impossible = [
+        sample(1, 100.0, 0.1),
+        sample(2, 200.0, 0.1),
+        sample(4, 400.0, 0.1),
+    ];
+    let error = service(&impossible).unwrap_err();
+    assert!(matches!(error, DomainError::Contradictory { .. }), "{error}");
+    assert!(error.to_string().contains("Little's law"), "{error}");
+    // Users who do not think, measured as well as it goes.
+    let busy = [
+        sample(1, 101.0, 0.01),
+        sample(4, 205.0, 0.0197),
+        sample(16, 208.0, 0.0770),
+        sample(32, 209.0, 0.1541),
+    ];
+    assert!(service(&busy).is_ok());
+}

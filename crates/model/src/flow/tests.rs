@@ -192,24 +192,98 @@ fn the_same_seed_gives_the_same_run() {
 
 #[test]
 fn a_run_too_short_for_an_interval_says_so() {
-    let plan = Plan {
-        measured: Seconds(1e-3),
+    let plan = |measured: f64| Plan {
+        measured: Seconds(measured),
         ..closed(1, Sizes::Fixed(100.0), 1)
     };
-    let e = run(&plan, &Limits::DEFAULT).unwrap();
-    assert_eq!((e.answer.completed, e.answer.half_width), (0, None));
+    // A request or two, in one batch of the twenty: no interval.
+    let short = (1..2_000).find_map(|tenth| {
+        let e = run(&plan(f64::from(tenth) / 10.0), &Limits::DEFAULT).ok()?;
+        Some(e)
+    });
+    let e = short.unwrap();
+    assert_eq!((e.answer.completed, e.answer.half_width), (1, None));
     assert!(e.warnings[0].contains("measure longer"));
+    // None at all: no mean either, where there was once one of 0 s.
+    let error = run(&plan(1e-6), &Limits::DEFAULT).unwrap_err().to_string();
+    assert!(
+        error.starts_with("measured time is 0.000001; allowed: so long"),
+        "{error}"
+    );
+}
+
+#[test]
+fn an_overload_is_no_steady_state() {
+    for (dispatch, lines, rho) in [
+        (Dispatch::Fixed, 1, 2.0),
+        (Dispatch::Random, 2, 1.0),
+        (Dispatch::TwoChoices, 3, 1.2),
+    ] {
+        let one = open(
+            Sizes::Exponential { mean: 1000.0 },
+            Discipline::Sharing,
+            rho * f64::from(lines),
+        );
+        let plan = Plan {
+            lines: vec![Rate::mbit(8); lines as usize],
+            dispatch,
+            ..one
+        };
+        let error = run(&plan, &Limits::DEFAULT).unwrap_err();
+        assert!(
+            matches!(error, DomainError::Saturated { utilization, .. } if (utilization - rho).abs() < 1e-9),
+            "{error}"
+        );
+    }
+}
+
+#[test]
+fn every_run_has_bounds_and_a_region() {
+    let closed = closed(6, Sizes::Exponential { mean: 0.2 }, 2);
+    let e = run(&closed, &Limits::DEFAULT).unwrap();
+    assert_eq!(e.bounds.len(), 2);
+    assert!(
+        e.bounds.iter().all(|bound| bound.contains(e.answer.response.0)),
+        "{e}"
+    );
+    let e = run(
+        &open(Sizes::Fixed(1000.0), Discipline::Fifo, 0.5),
+        &Limits::DEFAULT,
+    )
+    .unwrap();
+    assert!(
+        e.bounds.iter().all(|bound| bound.contains(e.answer.response.0)),
+        "{e}"
+    );
+    let varied = e.against(&[(Quantity::SizeVariability, 4.0)]);
+    assert!(
+        varied
+            .warnings
+            .iter()
+            .any(|why| why.contains("another variability")),
+        "{varied}"
+    );
+    // Users who never think are users.
+    let busy = Plan {
+        source: Source::Closed {
+            users: 3,
+            think: Sizes::Fixed(0.0),
+        },
+        latency: Seconds::ZERO,
+        ..closed
+    };
+    assert!(run(&busy, &Limits::DEFAULT).unwrap().answer.utilization > 0.9);
 }
 
 #[test]
 fn limits_and_nonsense_are_errors() {
-    let overload = open(Sizes::Fixed(1000.0), Discipline::Sharing, 1.5);
+    let busy = open(Sizes::Exponential { mean: 1000.0 }, Discipline::Sharing, 0.99);
     let few = Limits {
-        jobs_max: 100,
+        jobs_max: 20,
         ..Limits::DEFAULT
     };
-    let error = run(&overload, &few).unwrap_err();
-    assert!(matches!(error, DomainError::Saturated { utilization, .. } if (utilization - 1.5).abs() < 1e-9));
+    let error = run(&busy, &few).unwrap_err().to_string();
+    assert!(error.starts_with("requests present at once is 21"), "{error}");
     let short = Limits {
         events_max: 10,
         ..Limits::DEFAULT

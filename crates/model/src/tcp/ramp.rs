@@ -168,7 +168,7 @@ mod tests {
 
     #[test]
     fn a_capped_window_limits_the_rate_to_cap_per_round_trip() {
-        let sender = Sender::modern(Bytes(1000)).with_window_max(Bytes(10_000));
+        let sender = Sender::modern(Bytes(1012)).with_window_max(Bytes(10_000));
         let sender = Sender {
             header: Bytes(0),
             ..sender
