@@ -98,17 +98,21 @@ impl Adaptation {
     /// Looks at a server of this process and adapts it.
     pub(crate) fn tend(&mut self, server: &Server) {
         if let Some((settings, decisions)) = self.look(&[], |reading| server.sample(reading)) {
-            server.adapt(settings, decisions, clock::wall());
+            server.adapt(settings, &decisions, clock::wall());
         }
     }
 
-    /// Looks at worker processes; gives what they are to have.
+    /// Looks at worker processes and adapts them, and tells them why: one of them will be asked.
     pub(crate) fn tend_processes(
         &mut self,
         pids: &[u32],
+        knobs: &Knobs,
         sample: impl FnOnce(Reading) -> Sample,
-    ) -> Option<Settings> {
-        self.look(pids, sample).map(|(settings, _)| settings)
+    ) {
+        if let Some((settings, decisions)) = self.look(pids, sample) {
+            knobs.set(settings);
+            knobs.note(&decisions, clock::wall());
+        }
     }
 }
 

@@ -26,10 +26,10 @@ use admission::Admission;
 use coding::Coding;
 use keep_alive::KeepAlive;
 use measure::Duration;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// A change, and what led to it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Decision {
     /// What is changed.
     pub knob: Knob,
@@ -42,7 +42,7 @@ pub struct Decision {
 }
 
 /// What can be changed while the server runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Knob {
     /// How long a connection that was answered may be idle.
