@@ -61,7 +61,7 @@ impl Server {
             // Its words are for a sentence; without them it is shorter.
             let _ = err.take(4096).read_to_string(&mut text);
         }
-        text.lines().last().unwrap_or("it said nothing").to_owned()
+        reason(&text).to_owned()
     }
 
     /// Its process.
@@ -73,6 +73,13 @@ impl Server {
     pub(crate) fn url(&self) -> &str {
         &self.url
     }
+}
+
+/// Of what a program said before it ended, the line that says why: what follows an error is advice.
+fn reason(text: &str) -> &str {
+    let is_error = |line: &&str| line.starts_with("error");
+    let line = text.lines().find(is_error).or_else(|| text.lines().last());
+    line.map_or("it said nothing", |line| line.trim_start_matches("error: "))
 }
 
 impl Drop for Server {
@@ -142,4 +149,23 @@ fn end(child: &mut Child) {
 /// Whether `weir site` wrote this folder.
 pub(crate) fn is_site(folder: &Path) -> bool {
     folder.join(::load::site::MANIFEST).exists()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::reason;
+
+    #[test]
+    fn the_reason_is_the_error_and_not_the_advice_below_it() {
+        for (text, expected) in [
+            (
+                "error: unexpected argument '--bogus' found\n\nFor more information, try '--help'.\n",
+                "unexpected argument '--bogus' found",
+            ),
+            ("refused\nnothing is served\n", "nothing is served"),
+            ("", "it said nothing"),
+        ] {
+            assert_eq!(reason(text), expected);
+        }
+    }
 }

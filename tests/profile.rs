@@ -102,7 +102,11 @@ fn every_call_of_a_command_is_counted() {
         let seen = profile(&dd);
         assert_eq!(seen["means"], means);
         assert_eq!(seen["lost"], 0, "{means}");
-        assert_eq!(successes(&seen, "execve"), 1, "{means}");
+        assert_eq!(
+            calls(&seen, "execve"),
+            1,
+            "{means}: to look for it is not its doing"
+        );
         assert_eq!(calls(&seen, "write"), 1000, "{means}");
         let reads = calls(&seen, "read");
         // The loader reads a few files, and the copy of us waited for a word.
@@ -260,6 +264,47 @@ fn the_server_of_this_program_is_drawn_under_its_own_load() {
     std::fs::remove_file(svg).expect("our own file");
 }
 
+/// A folder without an index: its files are asked for, and not the page that says that there is none.
+#[test]
+fn a_folder_without_an_index_is_asked_for_its_files() {
+    let Some(means) = means().first().copied() else {
+        return;
+    };
+    let folder = std::path::PathBuf::from(env!("CARGO_TARGET_TMPDIR"))
+        .join(format!("profile-bare-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let root = folder.to_str().expect("a name");
+    let own = [
+        "--means",
+        means,
+        "--self",
+        root,
+        "--seconds",
+        "300ms",
+        "--connections",
+        "2",
+    ];
+    let output = weir(&[&["profile"][..], &own[..]].concat());
+    assert_eq!(
+        output.status.code(),
+        Some(2),
+        "nothing to ask for: {}",
+        text(&output.stderr)
+    );
+    std::fs::write(folder.join("a.txt"), vec![b'a'; 50_000]).expect("a file");
+    let seen = profile(&own);
+    assert!(seen["divided_by"]["count"].as_f64() > Some(0.0), "{seen}");
+    // An error is copied from memory; a file of this size is sent from its descriptor.
+    assert!(calls(&seen, "sendfile") > 0, "{seen}");
+    let output = weir(&["profile", "--self", root, "--", "--bogus"]);
+    assert!(
+        text(&output.stderr).contains("--bogus"),
+        "{}",
+        text(&output.stderr)
+    );
+    std::fs::remove_dir_all(&folder).expect("our own folder");
+}
+
 #[test]
 fn what_cannot_be_watched_is_named() {
     for (args, code, part) in [
@@ -268,6 +313,8 @@ fn what_cannot_be_watched_is_named() {
         (&["profile", "--seconds", "0", "1"], 2, "no time"),
         (&["profile", "1", "--", "true"], 2, "not both"),
         (&["profile", "8388608"], 2, "no process 8388608"),
+        (&["profile", "--svg", "/no/such/x.svg", "1"], 2, "/no/such/x.svg"),
+        (&["profile", "--self", "/no/such/root"], 2, "/no/such/root"),
     ] {
         let output = weir(args);
         let said = text(&output.stderr);

@@ -76,9 +76,9 @@ fn start(args: &[&str]) -> (Value, String) {
     (serde_json::from_str(&line).expect("JSON"), said)
 }
 
-/// Every setting once around, as short as can be: what wins is chance, what is written is not.
+/// A part of the stages, as short as can be: what wins is chance, what is written is not.
 #[test]
-fn a_profile_is_written_with_its_numbers_and_served_from() {
+fn the_stages_there_was_time_for_are_written_with_their_numbers_and_served_from() {
     let folder = Folder::new("whole");
     let (root, profile) = (folder.name("root"), folder.name("weir-profile.toml"));
     let output = weir(&[
@@ -88,38 +88,59 @@ fn a_profile_is_written_with_its_numbers_and_served_from() {
         "--clients",
         "4",
         "--budget",
-        "30s",
+        "24s",
         "--out",
         &profile,
     ]);
     let said = text(&output.stderr);
-    if output.status.code() == Some(3) {
-        // Others keep this machine busy: nothing can be measured then, and it says so.
-        assert!(said.contains("busy") || said.contains("failed"), "{said}");
+    let code = output.status.code();
+    if code == Some(3) && said.contains("not one stage") {
+        // Others keep this machine busy: then nothing is left behind either.
+        assert!(!Path::new(&profile).exists(), "{said}");
         eprintln!("skipped: {}", said.trim());
         return;
     }
-    assert_eq!(output.status.code(), Some(0), "{said}");
     let lines: Vec<Value> = text(&output.stdout)
         .lines()
         .map(|line| serde_json::from_str(line).expect("JSON"))
         .collect();
-    let (end, probes) = lines.split_last().expect("a last line");
-    assert_eq!(end["event"], "tuned");
+    let end = lines.iter().find(|line| line["event"] == "tuned");
+    let end = end.unwrap_or_else(|| panic!("{said}"));
+    let noisy = end["noisy"].as_object().expect("stages");
+    assert_eq!(code, Some(if noisy.is_empty() { 0 } else { 3 }), "{said}");
+    assert_eq!(noisy.is_empty(), !said.contains("too noisy"), "{said}");
+    let probes: Vec<&Value> = lines.iter().filter(|line| line["event"] == "probe").collect();
+    let untried: Vec<&str> = end["untried"]
+        .as_array()
+        .expect("stages")
+        .iter()
+        .filter_map(Value::as_str)
+        .collect();
+    // Twenty-four seconds are enough for one or two of them.
+    assert!(untried.contains(&"socket buffers"), "{untried:?}");
     for stage in ["strategy", "workers", "sendfile threshold", "socket buffers"] {
-        let of_it: Vec<&Value> = probes
+        let of_it: Vec<&&Value> = probes
             .iter()
             .filter(|line| line["probe"]["stage"] == stage)
             .collect();
-        assert!(of_it.len() >= 2, "{stage}");
-        let chosen = of_it
+        if untried.contains(&stage) || of_it.is_empty() {
+            assert!(of_it.is_empty() && stage != "strategy", "{stage}");
+            continue;
+        }
+        let chosen: Vec<&str> = of_it
             .iter()
             .filter(|line| line["probe"]["chosen"] == true)
-            .count();
-        assert_eq!(chosen, 1, "{stage}");
+            .filter_map(|line| line["probe"]["setting"].as_str())
+            .collect();
+        assert_eq!(chosen.len(), 1, "{stage}");
+        assert!(
+            !noisy.contains_key(stage) || chosen == ["as before"],
+            "{stage}: {chosen:?}"
+        );
+        assert_eq!(of_it[1]["probe"]["setting"], "as before, again", "{stage}");
         for line in of_it {
             let rates = line["probe"]["files-per-s"].as_array().expect("rounds");
-            assert_eq!(rates.len(), 3);
+            assert_eq!(rates.len(), 5);
             assert!(
                 rates.iter().all(|rate| rate.as_f64().expect("a number") > 0.0),
                 "{line}"
@@ -193,6 +214,14 @@ fn what_cannot_be_tuned_or_read_is_named() {
         (&["tune", "/no/such/root"][..], "/no/such/root"),
         (&["tune", &empty], "nothing to ask for"),
         (&["tune", &root, "--log", &nothing], "cannot read the log"),
+        (
+            &["tune", &root, "--out", "/no/such/folder/p.toml"],
+            "/no/such/folder/p.toml",
+        ),
+        (
+            &["tune", &root, "--budget", "5s", "--out", &nothing],
+            "the first stage alone",
+        ),
         (&["serve", &root, "--profile", &nothing], "weir tune"),
         (&["serve", &root, "--profile", &broken], "`root`"),
     ] {
@@ -200,5 +229,6 @@ fn what_cannot_be_tuned_or_read_is_named() {
         let said = text(&output.stderr);
         assert_eq!(output.status.code(), Some(2), "{args:?}: {said}");
         assert!(said.contains(part), "{args:?}: {said}");
+        assert!(!Path::new(&nothing).exists(), "{args:?} leaves an empty file");
     }
 }

@@ -9,8 +9,10 @@ Examples:
   weir serve ./public --adapt dry-run --record sensors.jsonl
   weir adapt replay sensors.jsonl
   weir --json adapt replay sensors.jsonl --idle-timeout 15s
+  weir adapt replay sensors.jsonl --all
 
-The numbers are those of the run that was recorded: what another setting would have done to them is not known.";
+What was set then stays set, and with --adapt off nothing is decided; --all and --idle-timeout ask what would have been. The
+numbers are those of the run that was recorded: what another setting would have done to them is not known.";
 
 /// What can be asked.
 #[derive(Debug, Subcommand)]
@@ -26,7 +28,11 @@ pub(crate) struct Replay {
     /// What `weir serve --record` wrote; - is standard input
     pub(crate) recording: PathBuf,
 
-    /// The idle timeout that is configured [default: 65s]
+    /// Decides as if nothing had been set, and as --adapt all does
+    #[arg(long)]
+    pub(crate) all: bool,
+
+    /// Decides as if this idle timeout had been in force, and free [default: as recorded, or 65s]
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub(crate) idle_timeout: Option<measure::Duration>,
 }

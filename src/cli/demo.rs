@@ -2,24 +2,28 @@
 
 use clap::Args;
 use measure::Duration;
-use server::config::parse_duration;
+use server::config::{Listen, parse_duration};
+use std::net::SocketAddr;
 
 const EXAMPLES: &str = "\
 Examples:
-  weir demo
-  weir demo --users 50 --duration 30s --squeeze 10s
+  sudo weir demo
+  sudo weir demo --users 200 --duration 45s --squeeze 15s
 
-Everything happens on this machine: a site of Surge, a server for it, users who ask, and after a while less memory, if
-the machine lets a control group be made. The live page shows what the server decides. It ends by itself.
+Everything happens on this machine: a site of Surge, a server for it with a process for each connection, users who ask, and
+after a while memory for the files or for the connections, not for both, and a slow disk, as in the year 2000. The server
+notices and decides; each decision is told with the numbers that led to it, here and on the live page. That takes control
+groups, and these take root. It ends by itself and leaves nothing behind.
 
-Exit codes: 0 it ran; 1 the users could not be served; 4 the system refused.";
+Exit codes: 0 the server decided something; 1 nothing was decided, or the users could not be served; 2 usage; 4 the system
+refused.";
 
 /// What is said to `weir demo`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Flags {
     /// Surge users
-    #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..=2000))]
+    #[arg(long, value_name = "N", default_value_t = 320, value_parser = clap::value_parser!(u32).range(32..=1000))]
     pub(crate) users: u32,
 
     /// How long they ask
@@ -31,6 +35,20 @@ pub(crate) struct Flags {
     pub(crate) squeeze: Duration,
 
     /// Where the server listens; port 0 is any that is free
-    #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:0")]
-    pub(crate) listen: String,
+    #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:0", value_parser = Listen::parse_one)]
+    pub(crate) listen: SocketAddr,
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::cli::Cli;
+    use clap::Parser;
+
+    #[test]
+    fn what_could_not_be_noticed_or_listened_to_is_refused() {
+        for wrong in [["--users", "5"], ["--listen", "foo"], ["--duration", "long"]] {
+            let told = Cli::try_parse_from(["weir", "demo"].iter().chain(&wrong));
+            assert_eq!(told.expect_err("no demo").exit_code(), 2, "{wrong:?}");
+        }
+    }
 }

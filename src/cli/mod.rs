@@ -27,7 +27,7 @@ pub(crate) mod tune;
 mod voice;
 
 pub(crate) use failure::Failure;
-pub(crate) use voice::Voice;
+pub(crate) use voice::{Voice, print};
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 

@@ -203,7 +203,7 @@ pub(crate) struct Flags {
     #[arg(long, value_name = "TIME", env = "WEIR_MAX_TURN", help_heading = "Limits")]
     max_turn: Option<MaxTurn>,
 
-    /// Writes what it notices, a JSON line a second, for `weir adapt replay` [default: none]
+    /// Writes what it notices and decides, a JSON line a second, below what is there; for `weir adapt replay` [default: none]
     #[arg(long, value_name = "FILE", env = "WEIR_RECORD", help_heading = "Operation")]
     record: Option<PathBuf>,
 

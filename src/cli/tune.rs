@@ -14,10 +14,11 @@ Examples:
   weir serve /srv/www --profile weir-profile.toml
 
 It starts this program's own server and load on the loopback, again and again, and changes one thing at a time. A
-setting wins if it is ahead of what stood before in every round, and by 3 percent in the middle. Nothing else should
-run meanwhile. docs/tune.md says what is tried and what the numbers mean.
+setting wins if it is ahead of what stood before by 3 percent in every round, by more than that varies, and by more than
+luck. Nothing else should run meanwhile. docs/tune.md says what is tried and what the numbers mean.
 
-Exit codes: 0 written, 2 usage, 3 the numbers cannot be trusted, 4 the system refused.";
+Exit codes: 0 written, 2 usage, 3 the numbers of some stages cannot be trusted, and what stood is kept there, 4 the system
+refused.";
 
 /// Flags of `weir tune`.
 #[derive(Debug, Args)]
@@ -43,7 +44,7 @@ pub(crate) struct Flags {
     #[arg(long, value_name = "FILE")]
     pub(crate) log: Option<PathBuf>,
 
-    /// How long all of it may take
+    /// How long all of it may take; what is complete then is written
     #[arg(long, value_name = "TIME", default_value = "110s", value_parser = parse_duration)]
     pub(crate) budget: Duration,
 }

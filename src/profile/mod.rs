@@ -7,12 +7,12 @@ mod own;
 mod report;
 
 use crate::cli::profile::{Flags, Means};
-use crate::cli::{Failure, Voice};
+use crate::cli::{Failure, Voice, print};
+use crate::tune::Target as Drawing;
 use account::Account;
 use measure::Duration;
 use report::{Profile, Requests};
 use runtime::profiler::{self, Fault, Seen, Target};
-use std::io::{self, Write};
 
 /// How long a process is watched that does not end of its own.
 const SPAN: Duration = Duration::from_secs(10);
@@ -24,6 +24,7 @@ const SPAN: Duration = Duration::from_secs(10);
 /// kernel or a file refuses.
 pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<(), Failure> {
     voice.listen();
+    let drawing = flags.svg.as_deref().map(Drawing::open).transpose()?;
     let profile = if flags.own {
         own::run(flags, voice)?
     } else {
@@ -40,20 +41,15 @@ pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<(), Failure> {
         let requests = flags.requests.map(Requests::Told);
         Profile::new(who, account.sum(seen.end), seen, requests)
     };
-    if let Some(path) = &flags.svg {
-        write(path, &profile.svg())?;
+    if let Some(drawing) = drawing {
+        drawing.write(&profile.svg())?;
     }
     let text = if voice.json {
         format!("{}\n", profile.json())
     } else {
         profile.table()
     };
-    match io::stdout().write_all(text.as_bytes()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            return Err(Failure::System(format!("cannot write the profile: {error}")));
-        }
-        _ => {}
-    }
+    print(&text)?;
     profile.judged()
 }
 
@@ -108,12 +104,4 @@ fn watch(
 fn program(pid: u32) -> String {
     std::fs::read_to_string(format!("/proc/{pid}/comm"))
         .map_or_else(|_| "process".to_owned(), |name| name.trim().to_owned())
-}
-
-#[allow(
-    clippy::disallowed_methods,
-    reason = "a command writes the file it is told to"
-)]
-fn write(path: &std::path::Path, text: &str) -> Result<(), Failure> {
-    std::fs::write(path, text).map_err(|error| Failure::System(format!("`{}`: {error}", path.display())))
 }

@@ -4,7 +4,8 @@
 use super::report::{Profile, Requests};
 use crate::cli::profile::Flags;
 use crate::cli::{Failure, Voice};
-use crate::trial::{self, Load, Server};
+use crate::trial::{Load, Server};
+use crate::tune::workload::Workload;
 use measure::Duration;
 use runtime::profiler::Target;
 use std::ffi::OsString;
@@ -18,6 +19,8 @@ const AROUND: Duration = Duration::from_millis(1500);
 pub(super) fn run(flags: &Flags, voice: &Voice) -> Result<Profile, Failure> {
     let span = flags.seconds.unwrap_or(SPAN);
     let root = flags.target.as_deref();
+    // Before the server, whose words about a root that is not there would be of something else.
+    let workload = root.map(|root| Workload::of(Path::new(root), None)).transpose()?;
     let mut serve: Vec<OsString> = root.map(OsString::from).into_iter().collect();
     serve.extend(flags.command.iter().cloned());
     let server = Server::start(&serve)?;
@@ -41,9 +44,8 @@ pub(super) fn run(flags: &Flags, voice: &Voice) -> Result<Profile, Failure> {
         "--seed".to_owned(),
         "1".to_owned(),
     ];
-    if let Some(root) = root.filter(|root| trial::is_site(Path::new(root))) {
-        load.extend(["--site".to_owned(), root.to_owned()]);
-    }
+    // Its files, not its front page, which it may not have.
+    load.extend(workload.iter().flat_map(Workload::options));
     let mut running = None;
     let target = Target::Process(server.pid());
     let (account, seen) = super::watch(&target, flags, Some(span + AROUND), || {
@@ -52,7 +54,15 @@ pub(super) fn run(flags: &Flags, voice: &Voice) -> Result<Profile, Failure> {
     let result = running
         .ok_or_else(|| Failure::System("the watching did not begin".to_owned()))??
         .result()?;
-    let files = result["files"].as_u64().unwrap_or(0);
+    let number = |key: &str| result[key].as_u64().unwrap_or(0);
+    let (files, failed) = (number("files"), number("files_failed"));
+    if failed > files / 100 {
+        return Err(Failure::Invalid(format!(
+            "{failed} of {} answers were errors, so this would be a profile of those: {}",
+            files + failed,
+            result["errors"]
+        )));
+    }
     let requests = flags.requests.map_or(Requests::Loaded(files), Requests::Told);
     Ok(Profile::new(
         "weir serve".to_owned(),

@@ -60,7 +60,7 @@ impl Profile {
                 self.seen.lost
             )));
         }
-        if self.sum.threads == 0 {
+        if self.sum.threads == 0 || self.calls() == 0 && self.sum.user.is_zero() {
             return Err(Failure::Invalid(
                 "nothing happened in that time; put a load on it meanwhile".to_owned(),
             ));
@@ -111,9 +111,9 @@ impl Profile {
                 (category.words().to_owned(), ran)
             })
             .collect();
-        shares.push(("HTTP processing (no call)".to_owned(), self.sum.user));
+        shares.push((USER.to_owned(), self.sum.user));
         if let Some(queued) = self.seen.queued {
-            shares.push(("waiting for a processor".to_owned(), queued));
+            shares.push((QUEUED.to_owned(), queued));
         }
         shares
     }
@@ -138,7 +138,11 @@ impl Profile {
             "share",
             "ran ms",
             "calls",
-            if divisor.is_some() { "per req" } else { "" },
+            match (divisor, self.requests) {
+                (None, _) => "",
+                (_, Some(_)) => "per req",
+                (_, None) => "per exch",
+            },
             "waited ms",
             "errors"
         );
@@ -326,37 +330,75 @@ impl Profile {
         })
     }
 
-    /// Drawn: the pie of document 002's figures, and calls per request by category.
+    /// Drawn: the pie of document 002's figures, and calls per request by category. A task has the same color in every
+    /// drawing, so that two servers can be held beside each other.
     pub(crate) fn svg(&self) -> String {
         let shares = self.shares();
         let whole: Duration = shares.iter().map(|share| share.1).sum();
-        let slices = shares.into_iter().filter(|(_, ran)| percent(*ran, whole) >= 0.05);
+        let (slices, colors): (Vec<(String, f64)>, Vec<usize>) = shares
+            .into_iter()
+            .filter(|(_, ran)| percent(*ran, whole) >= 0.05)
+            .map(|(words, ran)| {
+                let color = color(&words);
+                ((words, ran.as_secs_f64()), color)
+            })
+            .unzip();
         let pie = Pie {
-            title: format!("{}: where {:.1} ms of processor time went", self.who, ms(whole)),
-            slices: slices.map(|(words, ran)| (words, ran.as_secs_f64())).collect(),
+            title: self.spent(),
+            slices,
         };
-        let (divisor, label) = match self.divisor() {
-            Some((divisor, _)) => (divisor, "calls per request"),
-            None => (1.0, "calls"),
+        let (divisor, label) = match (self.divisor(), self.requests) {
+            (Some((divisor, _)), Some(_)) => (divisor, "calls per request"),
+            (Some((divisor, _)), None) => (divisor, "calls per exchange"),
+            (None, _) => (1.0, "calls"),
         };
-        let used: Vec<(&Category, &Cost)> = self
+        let (series, of_bars): (Vec<(String, Vec<f64>)>, Vec<usize>) = self
             .by_category
             .iter()
             .filter(|(_, cost)| cost.count as f64 >= 0.005 * divisor)
-            .collect();
+            .map(|(category, cost)| {
+                let value = (cost.count as f64 / divisor * 100.0).round() / 100.0;
+                (
+                    (category.words().to_owned(), vec![value]),
+                    color(category.words()),
+                )
+            })
+            .unzip();
         let bars = Bars {
             title: format!("{}: {label}, by {}", self.who, self.seen.means.name()),
             label: label.to_owned(),
             groups: vec![String::new()],
-            series: used
-                .into_iter()
-                .map(|(category, cost)| {
-                    let value = (cost.count as f64 / divisor * 100.0).round() / 100.0;
-                    (category.words().to_owned(), vec![value])
-                })
-                .collect(),
+            series,
         };
-        chart::page(&[pie.body(), bars.body()])
+        chart::page(&[pie.body_in(&colors), bars.body_in(&of_bars)])
+    }
+
+    /// What the pie divides, in one line: time that was used, and time that only passed.
+    fn spent(&self) -> String {
+        let used = ms(self.system() + self.sum.user);
+        match self.seen.queued {
+            Some(queued) => format!(
+                "{}: {used:.1} ms on a processor, {:.1} ms waiting for one",
+                self.who,
+                ms(queued)
+            ),
+            None => format!("{}: {used:.1} ms on a processor", self.who),
+        }
+    }
+}
+
+const USER: &str = "HTTP processing (no call)";
+const QUEUED: &str = "waiting for a processor";
+
+/// The number of a task's color: what servers do most has the strongest ones.
+fn color(words: &str) -> usize {
+    let place = Category::ALL
+        .iter()
+        .position(|category| category.words() == words);
+    match (words, place) {
+        (USER, _) => 0,
+        (_, Some(place)) => 1 + place,
+        (_, None) => 1 + Category::ALL.len(),
     }
 }
 
@@ -452,5 +494,51 @@ mod tests {
             assert!(svg.contains(part), "{part}");
         }
         assert!(!svg.contains("signal handling"), "nothing has no slice");
+        assert!(
+            svg.contains("server: 100.0 ms on a processor, 100.0 ms waiting for one"),
+            "waiting is not using: {svg}"
+        );
+    }
+
+    /// The class of the mark before a name.
+    fn class(svg: &str, name: &str) -> Vec<String> {
+        let named = format!(">{name}<");
+        let marks = svg.match_indices(&named).map(|(end, _)| {
+            let before = &svg[..end];
+            let from = before.rfind("class=\"s").map(|at| at + 7).expect("a mark");
+            // The text has a class of its own in a legend of bars.
+            let from = match before[from..].starts_with("small") {
+                true => before[..from - 7]
+                    .rfind("class=\"s")
+                    .map(|at| at + 7)
+                    .expect("a mark"),
+                false => from,
+            };
+            before[from..].split('"').next().expect("a name").to_owned()
+        });
+        marks.collect()
+    }
+
+    #[test]
+    fn a_task_has_its_color_whatever_else_was_done() {
+        let all = profile(None, 0);
+        let mut some = profile(None, 0);
+        some.by_category.remove(&Category::FileOperations);
+        some.sum.user = Duration::ZERO;
+        for name in [Category::WritingFiles.words(), Category::Synchronization.words()] {
+            let (one, other) = (class(&all.svg(), name), class(&some.svg(), name));
+            assert_eq!(one.len(), 2, "{name} is in the pie and in the bars");
+            assert_eq!((&one[0], &one), (&one[1], &other), "{name}");
+        }
+        assert!(all.svg().contains("calls per exchange"));
+        assert!(!all.svg().contains("calls per request"));
+    }
+
+    #[test]
+    fn who_did_nothing_has_no_profile() {
+        let mut idle = profile(None, 0);
+        idle.by_category.clear();
+        idle.sum.user = Duration::ZERO;
+        assert!(matches!(idle.judged(), Err(Failure::Invalid(_))));
     }
 }

@@ -5,13 +5,15 @@ use super::refused;
 use crate::cli::Failure;
 use measure::{Duration, Instant};
 use runtime::clock;
+use runtime::logfile;
 use runtime::sensors::{Reading, Sensors};
+use serde::Serialize;
 use server::Server;
-use server::adapt::{Adaptor, Decision, Knobs, Sample, Settings, Window};
+use server::adapt::{Adaptor, Decided, Decision, Knobs, Sample, Settings, Start, Window};
 use server::config::{Adapt, Config};
 use std::fs::File;
-use std::io::Write;
-use std::path::PathBuf;
+use std::io::{ErrorKind, Write};
+use std::path::{Path, PathBuf};
 
 /// Between two looks.
 const TICK: Duration = Duration::from_secs(1);
@@ -35,6 +37,8 @@ struct Record {
     path: PathBuf,
     file: File,
     left: u64,
+    /// Written before the first window: a server that this one follows in place writes until then.
+    start: Option<Start>,
 }
 
 impl Adaptation {
@@ -43,7 +47,11 @@ impl Adaptation {
     /// # Errors
     /// `System` for a recording that cannot be written.
     pub(crate) fn start(config: &Config) -> Result<Option<Adaptation>, Failure> {
-        let record = config.record.clone().map(Record::open).transpose()?;
+        let record = config
+            .record
+            .as_deref()
+            .map(|path| Record::open(path, config))
+            .transpose()?;
         let adaptor = Adaptor::new(config);
         if adaptor.is_idle() && record.is_none() {
             return Ok(None);
@@ -79,12 +87,12 @@ impl Adaptation {
         let after = sample(self.sensors.read(others));
         let before = self.before.replace(after.clone())?;
         let window = Window::between(self.start, &before, &after);
+        let decisions = self.adaptor.look(&window);
         if let Some(record) = &mut self.record
-            && !record.write(&window)
+            && !record.note(&window, &decisions, self.applies)
         {
             self.record = None;
         }
-        let decisions = self.adaptor.look(&window);
         for Decision { knob, from, to, why } in &decisions {
             let knob = knob.name();
             match self.applies {
@@ -98,17 +106,21 @@ impl Adaptation {
     /// Looks at a server of this process and adapts it.
     pub(crate) fn tend(&mut self, server: &Server) {
         if let Some((settings, decisions)) = self.look(&[], |reading| server.sample(reading)) {
-            server.adapt(settings, decisions, clock::wall());
+            server.adapt(settings, &decisions, clock::wall());
         }
     }
 
-    /// Looks at worker processes; gives what they are to have.
+    /// Looks at worker processes and adapts them, and tells them why: one of them will be asked.
     pub(crate) fn tend_processes(
         &mut self,
         pids: &[u32],
+        knobs: &Knobs,
         sample: impl FnOnce(Reading) -> Sample,
-    ) -> Option<Settings> {
-        self.look(pids, sample).map(|(settings, _)| settings)
+    ) {
+        if let Some((settings, decisions)) = self.look(pids, sample) {
+            knobs.set(settings);
+            knobs.note(&decisions, clock::wall());
+        }
     }
 }
 
@@ -124,23 +136,49 @@ pub(crate) fn knobs(may_change: bool) -> Result<Knobs, Failure> {
 }
 
 impl Record {
-    #[allow(
-        clippy::disallowed_methods,
-        reason = "a command writes the file it is told to"
-    )]
-    fn open(path: PathBuf) -> Result<Record, Failure> {
-        let file = File::create(&path)
-            .map_err(|error| refused(&format!("the recording `{}`", path.display()), &error))?;
+    /// Goes on below what is there: a server that is started again keeps what led to its end.
+    fn open(path: &Path, config: &Config) -> Result<Record, Failure> {
+        if path == Path::new("-") {
+            return Err(Failure::Usage(
+                "a recording cannot go to standard output, which says how the server does; name a file with --record"
+                    .to_owned(),
+            ));
+        }
+        let file = logfile::append_to(path).map_err(|error| {
+            let advice = match error.kind() {
+                ErrorKind::NotConnected => "start its reader first",
+                _ => "its folder must exist and be writable",
+            };
+            Failure::System(format!(
+                "cannot open the recording `{}`: {error}; {advice}",
+                path.display()
+            ))
+        })?;
+        let len = file.metadata().map_or(0, |found| found.len());
         Ok(Record {
-            path,
+            path: path.to_owned(),
             file,
-            left: RECORD_MAX,
+            left: RECORD_MAX.saturating_sub(len),
+            start: Some(Start::of(config, env!("CARGO_PKG_VERSION"))),
         })
     }
 
+    /// Whether it goes on.
+    fn note(&mut self, window: &Window, decisions: &[Decision], applied: bool) -> bool {
+        let decided = |decision: &Decision| Decided {
+            at_ms: window.at_ms,
+            decision: decision.clone(),
+            applied,
+        };
+        let start = self.start.take();
+        start.is_none_or(|start| self.write(&start))
+            && self.write(window)
+            && decisions.iter().all(|decision| self.write(&decided(decision)))
+    }
+
     /// Whether it goes on. What stands there already stays readable.
-    fn write(&mut self, window: &Window) -> bool {
-        let mut line = serde_json::to_vec(window).expect("numbers and names only");
+    fn write(&mut self, value: &impl Serialize) -> bool {
+        let mut line = serde_json::to_vec(value).expect("numbers and names only");
         line.push(b'\n');
         let len = line.len() as u64;
         if len > self.left {

@@ -20,6 +20,12 @@ pub(super) fn run(config: Config, flags: &Flags, voice: &Voice) -> Result<(), Fa
     if let Some(why) = config.control.as_deref().and_then(cannot_be_a_socket) {
         return Err(flags.blame("control", why));
     }
+    if config.record.as_deref() == Some(Path::new("-")) {
+        return Err(flags.blame(
+            "record",
+            "standard output says how the server does; name a file".to_owned(),
+        ));
+    }
     if let Some(why) = config.record.as_deref().and_then(cannot_be_written) {
         return Err(flags.blame("record", why));
     }

@@ -338,7 +338,7 @@ impl Founder<'_> {
         };
         let herd = &self.herd;
         let pids: Vec<u32> = herd.pids().collect();
-        let settings = adaptation.tend_processes(&pids, |reading| {
+        adaptation.tend_processes(&pids, &self.knobs, |reading| {
             let readings = Readings::of(herd.ledger());
             Sample {
                 reading,
@@ -347,9 +347,6 @@ impl Founder<'_> {
                 durations: readings.durations,
             }
         });
-        if let Some(settings) = settings {
-            self.knobs.set(settings);
-        }
     }
 
     fn reload(&mut self) -> Result<(), Failure> {

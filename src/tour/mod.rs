@@ -1,108 +1,269 @@
 //! `weir demo`: a site, a server, users and a memory squeeze on this machine, for a bounded time, and nothing left
-//! behind. Starts this binary three times; knows nothing of what it does inside.
+//! behind. Starts this binary three times and tells what the server recorded; decides nothing that the server should.
+//!
+//! ```text
+//!   site ─▶ on the disk ─▶ server ─▶ users ─▶ squeeze ─▶ decisions ... ─▶ users end ─▶ what became of it
+//! ```
 
 mod squeeze;
+mod story;
 
 use crate::cli::demo::Flags;
-use crate::cli::{Failure, Voice};
+use crate::cli::{Failure, Voice, print};
 use measure::{Duration, Instant};
 use runtime::clock;
 use runtime::signal::{Signal, Signals};
+use serde_json::{Value, json};
+use server::adapt::Decided;
 use squeeze::Group;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use story::Story;
 
 /// How much longer than its duration the load may take before it is ended.
-const GRACE: Duration = Duration::from_secs(15);
+const GRACE: Duration = Duration::from_secs(45);
 /// How often is looked.
 const EVERY: Duration = Duration::from_millis(200);
+/// What a server needs to notice, at the least: it looks once a second, and one look alone is nothing.
+const NOTICE: Duration = Duration::from_secs(10);
+/// To write the site and to bring it to the disk.
+const MAKING: Duration = Duration::from_secs(120);
+/// A site of 6,000 files and 167 MB of which little is asked for again soon, and users who do not think long: with more
+/// that is asked for again, a quarter of the memory would do.
+const SITE: [&str; 8] = [
+    "--files",
+    "6000",
+    "--zipf-exponent",
+    "0.6",
+    "--stack-distance",
+    "lognormal(6,1.5)",
+    "--off-time",
+    "pareto(1,1.4)@..60",
+];
 
 /// Runs the command to its end.
 ///
 /// # Errors
-/// `Failed` if the users could not be served, `System` if something cannot be made or started.
+/// `Usage` for a squeeze that nobody could notice, `Failed` if nothing was decided or the users could not be served,
+/// `System` if something cannot be made or started.
 pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<(), Failure> {
     voice.listen();
+    if flags.duration < flags.squeeze + NOTICE {
+        return Err(Failure::Usage(format!(
+            "the users end after {:.0} s: a squeeze after {:.0} s could not be noticed, as that takes {:.0} s; \
+             give --duration more or --squeeze less",
+            flags.duration.as_secs_f64(),
+            flags.squeeze.as_secs_f64(),
+            NOTICE.as_secs_f64()
+        )));
+    }
     let mut signals =
         Signals::take_over().map_err(|error| Failure::System(format!("cannot take signals: {error}")))?;
-    let weir = std::env::current_exe()
-        .map_err(|error| Failure::System(format!("cannot find this program: {error}")))?;
-    let folder = Folder(std::env::temp_dir().join(format!("weir-demo-{}", std::process::id())));
-    let site = folder.0.join("site");
-    let group = Group::make();
-    let within = || match &group {
-        Ok(group) => group.command(&weir),
-        Err(_) => Command::new(&weir),
-    };
-    let mut made = start(
-        within()
-            .args(["site", "surge", "-q"])
-            .arg(&site)
-            .stdout(Stdio::null()),
-    )?;
-    await_end(&mut made, &mut signals, Duration::from_secs(60))?;
-    let mut server = start(
-        within()
-            .arg("serve")
-            .arg(&site)
-            .args(["--listen", &flags.listen, "--live", "--json"])
-            .stdout(Stdio::piped()),
-    )?;
-    let url = address(&mut server)?;
-    say(voice, &format!("live page: {url}.weir/"), "started", &url)?;
+    let folder = Folder::make()?;
+    let group = Group::make(&folder.0);
     if let Err(why) = &group {
-        say(voice, &format!("no memory squeeze: {why}"), "no-squeeze", why)?;
+        let text = format!("no memory squeeze, so the server may find nothing to decide: {why}");
+        say(voice, &text, "no-squeeze", why)?;
     }
-    let (users, seconds) = (
-        flags.users.to_string(),
-        format!("{}ms", flags.duration.as_millis()),
-    );
-    let mut load = start(
-        Command::new(&weir)
-            .args(["load", &url, "--site"])
-            .arg(&site)
-            .args(["--users", &users, "--duration", &seconds, "--mode", "pipelined"])
-            .args(["--stagger", "10ms", "--lag-max", "1s"])
-            .args(voice.json.then_some("--json")),
-    )?;
-    let began = clock::now();
-    let mut is_squeezed = group.is_err();
-    loop {
-        let is_over = match load.0.try_wait() {
-            Ok(Some(status)) => Some(status.code()),
-            _ => None,
-        };
-        if let Some(code) = is_over {
-            // What a run says of itself under a squeeze is part of the show; only a refusal is a failure.
-            return match code {
-                Some(0 | 3) => Ok(()),
-                _ => Err(Failure::Failed("the users could not be served".to_owned())),
-            };
+    // Dropped in the other order: the users, the server, the group, the files.
+    let show = Show {
+        flags,
+        voice,
+        folder: &folder.0,
+        group: group.as_ref().map_err(String::as_str),
+        weir: std::env::current_exe()
+            .map_err(|error| Failure::System(format!("cannot find this program: {error}")))?,
+    };
+    show.make_site(&mut signals)?;
+    let (mut server, url) = show.start_server()?;
+    let text = format!("live page: {url}.weir/");
+    say(voice, &text, "started", &url)?;
+    let outcome = show.watch(&url, &mut signals);
+    // Its workers end with it, if it is asked; what is left ends with the group.
+    server.ask_to_end(&mut signals);
+    outcome
+}
+
+struct Show<'a> {
+    flags: &'a Flags,
+    voice: &'a Voice,
+    folder: &'a Path,
+    group: Result<&'a Group, &'a str>,
+    weir: PathBuf,
+}
+
+impl Show<'_> {
+    fn within(&self) -> Command {
+        match self.group {
+            Ok(group) => group.command(&self.weir),
+            Err(_) => Command::new(&self.weir),
         }
-        let signal = signals
-            .wait(Some(EVERY))
-            .map_err(|error| Failure::System(format!("cannot wait: {error}")))?;
-        let passed = clock::now().since(began);
-        if signal == Some(Signal::Stop) || passed > flags.duration + GRACE {
-            return Ok(());
-        }
-        if !is_squeezed && passed >= flags.squeeze {
-            is_squeezed = true;
-            let text = match group.as_ref().map(Group::squeeze) {
-                Ok(Ok((before, after))) => {
-                    format!("memory squeezed: {before} MiB are in use, {after} MiB are allowed")
+    }
+
+    fn site(&self) -> PathBuf {
+        self.folder.join("site")
+    }
+
+    fn recording(&self) -> PathBuf {
+        self.folder.join("sensors.jsonl")
+    }
+
+    fn make_site(&self, signals: &mut Signals) -> Result<(), Failure> {
+        let mut made = start(
+            self.within()
+                .args(["site", "surge", "-q"])
+                .arg(self.site())
+                .args(SITE)
+                .stdout(Stdio::null()),
+        )?;
+        await_end(&mut made, signals, "the site could not be written")?;
+        // What is not on the disk yet cannot be evicted from memory.
+        let mut kept = start(Command::new("sync").arg("-f").arg(self.folder))?;
+        await_end(&mut kept, signals, "the site could not be brought to the disk")
+    }
+
+    /// The server, and where it is. One process for each connection: what document 000 looked at, and where a connection that
+    /// waits costs memory.
+    fn start_server(&self) -> Result<(Ours, String), Failure> {
+        let mut server = start(
+            self.within()
+                .args(["--json", "-q", "serve"])
+                .arg(self.site())
+                .args([
+                    "--listen",
+                    &self.flags.listen.to_string(),
+                    "--live",
+                    "--grace",
+                    "1s",
+                ])
+                .args(["--concurrency", "processes", "--workers"])
+                .arg((2 * self.flags.users).to_string())
+                .arg("--record")
+                .arg(self.recording())
+                .stdout(Stdio::piped()),
+        )?;
+        let url = address(&mut server)?;
+        Ok((server, url))
+    }
+
+    fn start_users(&self, url: &str) -> Result<Ours, Failure> {
+        let result = create(&self.folder.join("result"))?;
+        start(
+            Command::new(&self.weir)
+                .args(["--json", "-q", "load", url, "--site"])
+                .arg(self.site())
+                .args(["--users", &self.flags.users.to_string(), "--mode", "serial"])
+                .args(["--duration", &format!("{}ms", self.flags.duration.as_millis())])
+                .args(["--stagger", "10ms", "--timeout", "30s", "--lag-max", "1s"])
+                .stdout(result),
+        )
+    }
+
+    /// Lets the users ask, squeezes, and tells what is decided.
+    fn watch(&self, url: &str, signals: &mut Signals) -> Result<(), Failure> {
+        let mut users = self.start_users(url)?;
+        let mut story = Story::of(self.recording());
+        let began = clock::now();
+        let mut is_squeezed = false;
+        loop {
+            for decided in story.follow() {
+                tell(self.voice, &decided)?;
+            }
+            if !matches!(users.0.try_wait(), Ok(None)) {
+                return self.end(&story);
+            }
+            let signal = signals
+                .wait(Some(EVERY))
+                .map_err(|error| Failure::System(format!("cannot wait: {error}")))?;
+            let passed = clock::now().since(began);
+            if signal == Some(Signal::Stop) {
+                return say(self.voice, "stopped", "stopped", "");
+            }
+            if passed > self.flags.duration + GRACE {
+                return Err(Failure::Failed(format!(
+                    "the users did not end within {:.0} s of their time",
+                    GRACE.as_secs_f64()
+                )));
+            }
+            if !is_squeezed && passed >= self.flags.squeeze {
+                is_squeezed = true;
+                if let Ok(group) = self.group {
+                    match group.squeeze(self.flags.users) {
+                        Ok(squeezed) => {
+                            story.squeezed();
+                            let text = squeezed.words();
+                            say(self.voice, &text, "squeeze", &text)?;
+                        }
+                        Err(why) => say(
+                            self.voice,
+                            &format!("no memory squeeze: {why}"),
+                            "no-squeeze",
+                            &why,
+                        )?,
+                    }
                 }
-                Ok(Err(why)) => format!("no memory squeeze: {why}"),
-                Err(why) => format!("no memory squeeze: {why}"),
-            };
-            say(voice, &text, "squeeze", &text)?;
+            }
+        }
+    }
+
+    /// What became of it.
+    fn end(&self, story: &Story) -> Result<(), Failure> {
+        let text = std::fs::read_to_string(self.folder.join("result")).unwrap_or_default();
+        let result: Value = text
+            .lines()
+            .filter_map(|line| serde_json::from_str(line).ok())
+            .find(|line: &Value| line["event"] == "result")
+            .unwrap_or_default();
+        let files = result["files"].as_u64().unwrap_or(0);
+        if files == 0 {
+            return Err(Failure::Failed("the users could not be served".to_owned()));
+        }
+        let decided = story.decisions.len();
+        if self.voice.json {
+            print(&format!("{result}\n"))?;
+            print(&format!(
+                "{}\n",
+                json!({ "event": "ended", "decisions": decided })
+            ))?;
+        } else if self.voice.reports() {
+            let number = |value: &Value| value.as_f64().unwrap_or(0.0);
+            print(&format!(
+                "\n{}\n{files} files, {} failed; {:.1} ms on average, 99 % within {:.0} ms; {decided} decisions\n",
+                story.table(),
+                result["files_failed"],
+                number(&result["response_ms"]["mean"]),
+                number(&result["response_ms"]["p99"]),
+            ))?;
+        }
+        match (decided, self.group) {
+            (1.., _) => Ok(()),
+            (0, Ok(_)) => Err(Failure::Failed(
+                "nothing was decided: connections did not press this machine's memory; try more --users, or a longer --duration"
+                    .to_owned(),
+            )),
+            (0, Err(why)) => Err(Failure::Failed(format!(
+                "nothing was decided, as memory could not be squeezed: {why}"
+            ))),
         }
     }
 }
 
 /// A child that does not outlive this process's interest in it.
 struct Ours(Child);
+
+impl Ours {
+    /// Asks it to, and waits for a while.
+    fn ask_to_end(&mut self, signals: &mut Signals) {
+        // What cannot be asked is ended when it is dropped.
+        let _ = Command::new("kill").arg(self.0.id().to_string()).status();
+        for _ in 0..25 {
+            if !matches!(self.0.try_wait(), Ok(None)) || signals.wait(Some(EVERY)).is_err() {
+                return;
+            }
+        }
+    }
+}
 
 impl Drop for Ours {
     fn drop(&mut self) {
@@ -115,10 +276,37 @@ impl Drop for Ours {
 /// A folder that is gone when dropped.
 struct Folder(PathBuf);
 
+impl Folder {
+    /// Where files are on a disk, if there is such a place: those of a file system in memory are never evicted.
+    fn make() -> Result<Folder, Failure> {
+        let places = [std::env::temp_dir(), PathBuf::from("/var/tmp")];
+        let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+        let is_on_disk = |place: &&PathBuf| place.is_dir() && !is_in_memory(place, &mounts);
+        let place = places.iter().find(is_on_disk).unwrap_or(&places[0]);
+        let path = place.join(format!("weir-demo-{}", std::process::id()));
+        std::fs::create_dir(&path)
+            .map_err(|error| Failure::System(format!("`{}` cannot be made: {error}", path.display())))?;
+        Ok(Folder(path))
+    }
+}
+
 impl Drop for Folder {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all::<&Path>(&self.0);
     }
+}
+
+/// Whether the file system that a folder is on, by this list of mounts, has no disk.
+fn is_in_memory(folder: &Path, mounts: &str) -> bool {
+    let mounted = mounts.lines().filter_map(|line| {
+        let mut fields = line.split(' ').skip(1);
+        Some((Path::new(fields.next()?), fields.next()?))
+    });
+    mounted
+        .filter(|(place, _)| folder.starts_with(place))
+        // Of two on the same place the later covers the other.
+        .max_by_key(|(place, _)| place.as_os_str().len())
+        .is_some_and(|(_, kind)| matches!(kind, "tmpfs" | "ramfs"))
 }
 
 fn start(command: &mut Command) -> Result<Ours, Failure> {
@@ -129,19 +317,28 @@ fn start(command: &mut Command) -> Result<Ours, Failure> {
         .map_err(|error| Failure::System(format!("cannot start this program again: {error}")))
 }
 
-fn await_end(child: &mut Ours, signals: &mut Signals, at_most: Duration) -> Result<(), Failure> {
+#[allow(
+    clippy::disallowed_methods,
+    reason = "the folder is this command's own, and its child writes there"
+)]
+fn create(path: &Path) -> Result<std::fs::File, Failure> {
+    std::fs::File::create(path)
+        .map_err(|error| Failure::System(format!("`{}` cannot be made: {error}", path.display())))
+}
+
+fn await_end(child: &mut Ours, signals: &mut Signals, what: &str) -> Result<(), Failure> {
     let began: Instant = clock::now();
     loop {
         match child.0.try_wait() {
             Ok(Some(status)) if status.success() => return Ok(()),
-            Ok(Some(_)) => return Err(Failure::System("the site could not be written".to_owned())),
+            Ok(Some(_)) => return Err(Failure::System(what.to_owned())),
             _ => {}
         }
         let signal = signals
             .wait(Some(EVERY))
             .map_err(|error| Failure::System(format!("cannot wait: {error}")))?;
-        if signal == Some(Signal::Stop) || clock::now().since(began) > at_most {
-            return Err(Failure::System("the site was not written in time".to_owned()));
+        if signal == Some(Signal::Stop) || clock::now().since(began) > MAKING {
+            return Err(Failure::System(format!("{what} in time")));
         }
     }
 }
@@ -152,9 +349,11 @@ fn address(server: &mut Ours) -> Result<String, Failure> {
     let mut output = BufReader::new(server.0.stdout.take().ok_or_else(refused)?);
     let mut line = String::new();
     output.read_line(&mut line).map_err(|_| refused())?;
-    let started: serde_json::Value = serde_json::from_str(&line).map_err(|_| refused())?;
-    let address = started["listeners"][0]["address"].as_str().ok_or_else(refused)?;
-    let url = format!("http://{address}/");
+    let started: Value = serde_json::from_str(&line).map_err(|_| refused())?;
+    let url = started["listeners"][0]["url"]
+        .as_str()
+        .ok_or_else(refused)?
+        .to_owned();
     let drop_rest = move || {
         let _ = std::io::copy(&mut output, &mut std::io::sink());
     };
@@ -164,19 +363,51 @@ fn address(server: &mut Ours) -> Result<String, Failure> {
     Ok(url)
 }
 
+fn tell(voice: &Voice, decided: &Decided) -> Result<(), Failure> {
+    let decision = &decided.decision;
+    if voice.json {
+        return print(&format!(
+            "{}\n",
+            json!({ "event": "decided", "at-ms": decided.at_ms, "decision": decision })
+        ));
+    }
+    match voice.reports() {
+        true => print(&format!(
+            "decided: {} from {} to {}\n  {}\n",
+            decision.knob.name(),
+            decision.from,
+            decision.to,
+            decision.why
+        )),
+        false => Ok(()),
+    }
+}
+
 fn say(voice: &Voice, text: &str, event: &str, what: &str) -> Result<(), Failure> {
-    let line = if voice.json {
-        format!("{}\n", serde_json::json!({ "event": event, "what": what }))
-    } else if voice.reports() {
-        format!("{text}\n")
-    } else {
-        String::new()
-    };
-    let mut out = std::io::stdout();
-    match out.write_all(line.as_bytes()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
-            Err(Failure::System(format!("cannot write: {error}")))
+    if voice.json {
+        return print(&format!("{}\n", json!({ "event": event, "what": what })));
+    }
+    match voice.reports() {
+        true => print(&format!("{text}\n")),
+        false => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_system_in_memory_is_no_disk() {
+        let mounts = "/dev/vda / ext4 rw 0 0\ntmpfs /tmp tmpfs rw 0 0\n/dev/vdb /tmp/disk xfs rw 0 0\n";
+        for (folder, is) in [
+            ("/tmp", true),
+            ("/tmp/x", true),
+            ("/tmp/disk/x", false),
+            ("/var/tmp", false),
+        ] {
+            assert_eq!(is_in_memory(Path::new(folder), mounts), is, "{folder}");
         }
-        _ => Ok(()),
+        assert!(!is_in_memory(Path::new("/tmp"), ""));
     }
 }

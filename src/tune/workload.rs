@@ -2,7 +2,6 @@
 //! directory in turn. Bounded: some thousand paths tell as much as all.
 
 use crate::cli::Failure;
-use crate::cli::tune::Flags;
 use crate::trial;
 use accesslog::{Limits, Reader};
 use std::fs::OpenOptions;
@@ -16,7 +15,14 @@ const DEPTH_MAX: usize = 16;
 
 /// What is asked for.
 #[derive(Debug)]
-pub(super) enum Workload {
+pub(crate) struct Workload {
+    source: Source,
+    /// Bytes of its files.
+    sizes: Vec<u64>,
+}
+
+#[derive(Debug)]
+enum Source {
     /// What `weir site` wrote down.
     Site(PathBuf),
     /// These paths in turn; the file is ours.
@@ -30,55 +36,72 @@ pub(super) enum Workload {
 impl Workload {
     /// # Errors
     /// `Usage` for a root without files, or a log without requests.
-    pub(super) fn of(flags: &Flags) -> Result<Workload, Failure> {
-        let root = &flags.root;
+    pub(crate) fn of(root: &Path, log: Option<&Path>) -> Result<Workload, Failure> {
         if !root.is_dir() {
             return Err(Failure::Usage(format!("`{}` is no directory", root.display())));
         }
-        let (paths, source) = match &flags.log {
+        let listed = || {
+            let mut paths = Vec::new();
+            list(root, "/", DEPTH_MAX, &mut paths);
+            paths
+        };
+        if log.is_none() && trial::is_site(root) {
+            return Ok(Workload {
+                source: Source::Site(root.to_owned()),
+                sizes: sizes(root, &listed()),
+            });
+        }
+        let (paths, source) = match log {
             Some(log) => (asked(log)?, format!("paths of {}", log.display())),
-            None if trial::is_site(root) => return Ok(Workload::Site(root.clone())),
-            None => {
-                let mut paths = Vec::new();
-                list(root, "/", DEPTH_MAX, &mut paths);
-                (paths, format!("files of {}", root.display()))
-            }
+            None => (listed(), format!("files of {}", root.display())),
         };
         if paths.is_empty() {
             return Err(Failure::Usage(format!(
                 "there is nothing to ask for in `{}`",
-                flags.log.as_ref().unwrap_or(root).display()
+                log.unwrap_or(root).display()
             )));
         }
-        let file = std::env::temp_dir().join(format!("weir-tune-{}", std::process::id()));
+        let file = std::env::temp_dir().join(format!("weir-paths-{}", std::process::id()));
         save(&file, &paths).map_err(|error| Failure::System(format!("`{}`: {error}", file.display())))?;
-        Ok(Workload::Paths {
-            file,
-            count: paths.len(),
-            source,
+        Ok(Workload {
+            sizes: sizes(root, &paths),
+            source: Source::Paths {
+                file,
+                count: paths.len(),
+                source,
+            },
         })
     }
 
+    /// Whether it asks for a file of more than the one and at most the other number of bytes.
+    pub(super) fn has_between(&self, above: u64, to: u64) -> bool {
+        self.sizes.iter().any(|size| *size > above && *size <= to)
+    }
+
+    pub(super) fn largest(&self) -> u64 {
+        self.sizes.iter().copied().max().unwrap_or(0)
+    }
+
     /// Flags of `weir load`.
-    pub(super) fn options(&self) -> [String; 2] {
-        let (flag, path) = match self {
-            Workload::Site(folder) => ("--site", folder),
-            Workload::Paths { file, .. } => ("--urls", file),
+    pub(crate) fn options(&self) -> [String; 2] {
+        let (flag, path) = match &self.source {
+            Source::Site(folder) => ("--site", folder),
+            Source::Paths { file, .. } => ("--urls", file),
         };
         [flag.to_owned(), path.display().to_string()]
     }
 
     pub(super) fn words(&self) -> String {
-        match self {
-            Workload::Site(folder) => format!("the site {}", folder.display()),
-            Workload::Paths { count, source, .. } => format!("{count} {source}"),
+        match &self.source {
+            Source::Site(folder) => format!("the site {}", folder.display()),
+            Source::Paths { count, source, .. } => format!("{count} {source}"),
         }
     }
 }
 
 impl Drop for Workload {
     fn drop(&mut self) {
-        if let Workload::Paths { file, .. } = self {
+        if let Source::Paths { file, .. } = &self.source {
             // It is in the folder for what may be lost.
             let _ = std::fs::remove_file(file);
         }
@@ -89,6 +112,16 @@ impl Drop for Workload {
 fn save(path: &Path, paths: &[String]) -> std::io::Result<()> {
     let mut file = std::fs::File::create(path)?;
     file.write_all((paths.join("\n") + "\n").as_bytes())
+}
+
+/// Of those that are files below the root: what stands behind another name is not known.
+fn sizes(root: &Path, paths: &[String]) -> Vec<u64> {
+    let below = |path: &String| root.join(path.trim_start_matches('/').split('?').next().unwrap_or_default());
+    let files = paths.iter().filter_map(|path| below(path).metadata().ok());
+    files
+        .filter(|found| found.is_file())
+        .map(|found| found.len())
+        .collect()
 }
 
 /// The GET targets of a log, as they came.

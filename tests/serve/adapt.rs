@@ -2,15 +2,20 @@
 
 use crate::process::{Launch, Strategy, eventually};
 use crate::tree::Tree;
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::path::Path;
 use std::process::Command;
 
 /// `weir adapt replay` of a recording: exit code, output, complaint.
 fn replay(recording: &Path) -> (i32, String, String) {
+    replay_with(recording, &[])
+}
+
+fn replay_with(recording: &Path, flags: &[&str]) -> (i32, String, String) {
     let output = Command::new(env!("CARGO_BIN_EXE_weir"))
         .args(["--json", "adapt", "replay"])
         .arg(recording)
+        .args(flags)
         .output()
         .expect("the binary");
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
@@ -38,12 +43,17 @@ fn what_it_notices_is_written_down_and_can_be_replayed() {
         for _ in 0..20 {
             assert_eq!(server.connect().get("/a.txt").status, 200);
         }
-        let windows = || -> Vec<Value> {
+        let lines = || -> Vec<Value> {
             let text = std::fs::read_to_string(&recording).unwrap_or_default();
             text.split_inclusive('\n')
                 .filter(|line| line.ends_with('\n'))
-                .map(|line| serde_json::from_str(line).expect("a window"))
+                .map(|line| serde_json::from_str(line).expect("JSON"))
                 .collect()
+        };
+        let windows = || -> Vec<Value> {
+            let mut lines = lines();
+            lines.retain(|line| line["span-ms"].is_number());
+            lines
         };
         eventually("two windows", || (windows().len() >= 2).then_some(()));
         let requests: f64 = windows()
@@ -60,7 +70,27 @@ fn what_it_notices_is_written_down_and_can_be_replayed() {
         let count = windows().len();
         let (code, out, complaint) = replay(&recording);
         assert_eq!(code, 0, "{complaint}");
-        assert_eq!(out.trim_end(), format!("{{\"decisions\":0,\"windows\":{count}}}"));
+        let end: Value = serde_json::from_str(out.trim_end()).expect("JSON");
+        assert_eq!(end, json!({ "windows": count, "decisions": 0, "recorded": 0 }));
+        let start = lines().swap_remove(0);
+        assert_eq!(start["weir"], env!("CARGO_PKG_VERSION"));
+        assert_eq!(
+            (&start["adapt"], &start["concurrency"], &start["free"]),
+            (
+                &json!("auto"),
+                &json!(strategy.concurrency),
+                &json!(["keep-alive"])
+            )
+        );
+        // Started again it goes on below.
+        let mut again = Launch::new(strategy)
+            .root(&tree.join("site"))
+            .args(["--record".as_ref(), recording.as_os_str()])
+            .start();
+        eventually("one more window", || (windows().len() > count).then_some(()));
+        assert_eq!(again.stop(), 0, "{}", again.stderr());
+        let starts = lines().iter().filter(|line| line["recording"] == 1).count();
+        assert_eq!(starts, 2, "{strategy:?}");
     }
 }
 
@@ -152,6 +182,107 @@ fn a_recorded_overload_begins_to_refuse_and_ends_when_nobody_has_to_be() {
     );
 }
 
+/// The first line of a recording.
+fn start(adapt: &str, idle: &str, free: &[&str]) -> String {
+    let start = json!({ "recording": 1, "weir": "0.1.0", "adapt": adapt, "concurrency": "loops", "idle-timeout": idle,
+        "free": free });
+    format!("{start}\n")
+}
+
+/// What was set then is set in the replay, unless it is asked what would have been.
+#[test]
+fn what_was_set_stays_set_in_a_replay() {
+    let tree = Tree::new();
+    for (first, flags, expected) in [
+        (String::new(), &[][..], Some("65s")),
+        (start("off", "65s", &[]), &[], None),
+        (start("off", "65s", &[]), &["--all"], Some("65s")),
+        (start("auto", "30s", &[]), &[], None),
+        (start("auto", "30s", &[]), &["--idle-timeout", "20s"], Some("20s")),
+        (start("auto", "40s", &["keep-alive"]), &[], Some("40s")),
+    ] {
+        let recording = tree.write("sensors.jsonl", first.clone() + &a_bad_time());
+        let (code, out, complaint) = replay_with(&recording, flags);
+        assert_eq!(code, 0, "{complaint}");
+        let line: Value = serde_json::from_str(out.lines().next().expect("a line")).expect("JSON");
+        assert_eq!(
+            line["decision"]["from"].as_str(),
+            expected,
+            "{first} {flags:?}: {line}"
+        );
+    }
+    // Two servers, one after the other: time begins anew, and so do the controllers.
+    let both = start("auto", "65s", &["keep-alive"]) + &a_bad_time();
+    let recording = tree.write("both.jsonl", both.repeat(2));
+    let (code, out, complaint) = replay(&recording);
+    assert_eq!(code, 0, "{complaint}");
+    let end: Value = serde_json::from_str(out.lines().last().expect("a line")).expect("JSON");
+    let count = end["decisions"].as_u64().expect("a number");
+    assert_eq!(
+        (end["windows"].as_u64(), count > 0, count % 2),
+        (Some(160), true, 0),
+        "{end}"
+    );
+}
+
+/// A pipe that nobody reads must not hold the server up, and what says how it does is no place for a recording.
+#[test]
+fn a_recording_goes_to_a_file_or_to_who_reads() {
+    let tree = Tree::with(&[("site/a.txt", "a")]);
+    let pipe = tree.join("pipe");
+    let made = Command::new("mkfifo").arg(&pipe).status().expect("mkfifo");
+    assert!(made.success());
+    let site = tree.join("site");
+    for (record, code, part) in [
+        (pipe.as_os_str(), 4, "a pipe that nobody reads"),
+        ("-".as_ref(), 2, "standard output"),
+        (
+            tree.join("no/such/file").as_os_str(),
+            4,
+            "cannot open the recording",
+        ),
+    ] {
+        let output = Command::new(env!("CARGO_BIN_EXE_weir"))
+            .args(["serve", "--listen", "127.0.0.1:0"])
+            .arg(&site)
+            .arg("--record")
+            .arg(record)
+            .output()
+            .expect("the binary");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{record:?}: {said}");
+        assert!(said.contains(part), "{record:?}: {said}");
+    }
+}
+
+/// Whoever reads the decisions may stop reading, and a disk may be full.
+#[test]
+fn an_output_that_ends_is_no_panic() {
+    let tree = Tree::new();
+    let recording = tree.write("sensors.jsonl", a_bad_time());
+    for (output, code) in [("/dev/full", 4), ("a reader that has gone", 0)] {
+        let (reader, writer) = std::io::pipe().expect("a pipe");
+        drop(reader);
+        let stdout: std::process::Stdio = match output {
+            "/dev/full" => std::fs::OpenOptions::new()
+                .write(true)
+                .open(output)
+                .expect(output)
+                .into(),
+            _ => writer.into(),
+        };
+        let output = Command::new(env!("CARGO_BIN_EXE_weir"))
+            .args(["adapt", "replay"])
+            .arg(&recording)
+            .stdout(stdout)
+            .output()
+            .expect("the binary");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{said}");
+        assert!(!said.contains("panicked"), "{said}");
+    }
+}
+
 #[test]
 fn what_is_no_recording_is_refused_by_line() {
     let tree = Tree::new();
@@ -164,5 +295,22 @@ fn what_is_no_recording_is_refused_by_line() {
     let half = tree.write("half.jsonl", &good[..good.len() - 20]);
     assert_eq!(replay(&half).0, 0);
     let (code, _, complaint) = replay(&tree.join("nothing"));
-    assert_eq!(code, 4, "{complaint}");
+    assert_eq!(code, 2, "{complaint}");
+    let backwards: Vec<&str> = good.lines().rev().collect();
+    for (text, part) in [
+        (
+            backwards.join("\n") + "\n",
+            "line 2: 79000 ms comes after 80000 ms",
+        ),
+        (format!("{good}\n"), "line 81: the line is empty"),
+        (
+            good.replace("\"limit\":142606336", "\"limit\":0"),
+            "line 1: memory with a bound of 0 bytes",
+        ),
+        ("{\"recording\":9}\n".to_owned(), "another version"),
+    ] {
+        let (code, _, complaint) = replay(&tree.write("wrong.jsonl", text));
+        assert_eq!(code, 2, "{complaint}");
+        assert!(complaint.contains(part), "{complaint}");
+    }
 }

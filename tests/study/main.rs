@@ -290,34 +290,80 @@ fn the_plans_can_be_shown_and_read_again() {
 }
 
 #[test]
-fn the_demo_shows_its_page_and_ends_by_itself() {
+fn the_demo_decides_something_under_its_squeeze_or_fails() {
     let mut child = Command::new(env!("CARGO_BIN_EXE_weir"))
         .args([
             "demo",
             "--users",
-            "5",
+            "200",
             "--duration",
-            "2s",
+            "35s",
             "--squeeze",
-            "1s",
+            "8s",
             "--json",
         ])
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .spawn()
         .expect("the binary starts");
+    let pid = child.id();
     let lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
     let lines: Vec<Value> = lines
         .map_while(Result::ok)
-        .map(|line| serde_json::from_str(&line).expect("JSON"))
+        .map(|line| {
+            let mut line: Value = serde_json::from_str(&line).expect("JSON");
+            // Pages of what is not looked at.
+            line.as_object_mut().map(|line| line.remove("record"));
+            line
+        })
         .collect();
-    assert_eq!(child.wait().expect("its end").code(), Some(0), "{lines:?}");
-    assert_eq!(lines[0]["event"], "started");
-    let url = lines[0]["what"].as_str().expect("a URL");
+    let code = child.wait().expect("its end").code();
+    let all = |event: &str| -> Vec<&Value> { lines.iter().filter(|line| line["event"] == event).collect() };
+    let url = all("started")[0]["what"].as_str().expect("a URL");
     assert!(url.starts_with("http://127.0.0.1:"), "{url}");
-    let squeezes = lines
-        .iter()
-        .filter(|line| line["event"] == "squeeze" || line["event"] == "no-squeeze");
-    assert_eq!(squeezes.count(), 1, "{lines:?}");
-    assert!(lines.iter().any(|line| line["event"] == "result"), "{lines:?}");
+    assert_eq!(all("result").len(), 1, "{lines:?}");
+    assert!(all("result")[0]["files"].as_u64() > Some(0), "{lines:?}");
+    if all("squeeze").is_empty() {
+        // It says so before it begins, and does not pretend afterwards.
+        assert_eq!(lines[0]["event"], "no-squeeze", "{lines:?}");
+        assert_eq!(code, Some(1), "{lines:?}");
+        let failed = all("failed")[0]["error"].as_str().expect("why");
+        assert!(failed.contains("nothing was decided"), "{failed}");
+    } else {
+        assert_eq!(code, Some(0), "{lines:?}");
+        let decided = all("decided");
+        assert!(!decided.is_empty(), "{lines:?}");
+        assert_eq!(decided[0]["decision"]["knob"], "keep-alive");
+        assert_eq!(decided[0]["decision"]["from"], "65s");
+        assert_eq!(all("ended")[0]["decisions"], decided.len());
+    }
+    for place in [
+        "/tmp",
+        "/var/tmp",
+        "/sys/fs/cgroup",
+        "/sys/fs/cgroup/memory",
+        "/sys/fs/cgroup/blkio",
+    ] {
+        let left = format!("{place}/weir-demo-{pid}");
+        assert!(!Path::new(&left).exists(), "{left} is left");
+    }
+}
+
+#[test]
+fn a_squeeze_that_nobody_could_notice_is_refused() {
+    for (args, part) in [
+        (&["--duration", "0s"][..], "could not be noticed"),
+        (&["--duration", "10s", "--squeeze", "20s"], "could not be noticed"),
+        (&["--listen", "foo"], "ADDR:PORT"),
+        (&["--users", "5"], "32"),
+    ] {
+        let output = Command::new(env!("CARGO_BIN_EXE_weir"))
+            .arg("demo")
+            .args(args)
+            .output()
+            .expect("the binary starts");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {said}");
+        assert!(said.contains(part), "{args:?}: {said}");
+    }
 }

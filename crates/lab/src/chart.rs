@@ -327,14 +327,20 @@ impl Chart {
 
 /// A mark for each curve and, below each other, the names it has.
 fn legend(svg: &mut String, curves: &[(&Series, Vec<&str>)]) {
+    let colors: Vec<usize> = (0..curves.len()).collect();
+    legend_in(svg, curves, &colors);
+}
+
+/// The same where curves have these colors.
+fn legend_in(svg: &mut String, curves: &[(&Series, Vec<&str>)], colors: &[usize]) {
     let left = WIDTH - RIGHT + 16.0;
     let mut middle = TOP + 8.0;
-    for (place, (series, names)) in curves.iter().enumerate() {
-        let class = place % COLORS.len();
+    for ((series, names), color) in curves.iter().zip(colors) {
+        let (class, paint) = paint(*color);
         let _ = match series.stroke {
             Stroke::Dots => write!(
                 svg,
-                "<circle class=\"s{class}\" fill=\"currentColor\" cx=\"{}\" cy=\"{middle}\" r=\"3.5\"/>",
+                "<circle class=\"s{class}\" fill=\"currentColor\"{paint} cx=\"{}\" cy=\"{middle}\" r=\"3.5\"/>",
                 left + 11.0
             ),
             Stroke::Spans => write!(
@@ -360,6 +366,14 @@ fn legend(svg: &mut String, curves: &[(&Series, Vec<&str>)]) {
             middle += 17.0;
         }
         middle += 3.0;
+    }
+}
+
+/// The class of a color and what makes it paler: there are more things than colors, and the second round of them is paler.
+fn paint(color: usize) -> (usize, &'static str) {
+    match color / COLORS.len() {
+        0 => (color, ""),
+        _ => (color % COLORS.len(), " fill-opacity=\"0.45\""),
     }
 }
 

@@ -283,18 +283,22 @@ fn identity(sink: &Sink) -> Option<(u64, u64)> {
 fn open(target: &Target) -> std::io::Result<Sink> {
     Ok(match target {
         Target::Stdout => Sink::Stdout(std::io::stdout()),
-        Target::File(path) => {
-            // A pipe that nobody reads must be an error, not a wait without end.
-            let flags = libc::O_NONBLOCK | libc::O_NOCTTY;
-            let mut how = OpenOptions::new();
-            match how.create(true).append(true).custom_flags(flags).open(path) {
-                Err(error) if error.raw_os_error() == Some(libc::ENXIO) => {
-                    let what = "it is a pipe that nobody reads";
-                    return Err(std::io::Error::new(ErrorKind::NotConnected, what));
-                }
-                opened => Sink::File(opened?),
-            }
-        }
+        Target::File(path) => Sink::File(append_to(path)?),
+    })
+}
+
+/// Opens a file to write at its end, and makes it if there is none.
+///
+/// # Errors
+/// The system's; `NotConnected` for a named pipe that nobody reads.
+pub fn append_to(path: &Path) -> std::io::Result<File> {
+    // A pipe that nobody reads must be an error, not a wait without end.
+    let flags = libc::O_NONBLOCK | libc::O_NOCTTY;
+    let mut how = OpenOptions::new();
+    how.create(true).append(true).custom_flags(flags);
+    how.open(path).map_err(|error| match error.raw_os_error() {
+        Some(libc::ENXIO) => std::io::Error::new(ErrorKind::NotConnected, "it is a pipe that nobody reads"),
+        _ => error,
     })
 }
 

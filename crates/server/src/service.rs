@@ -141,8 +141,6 @@ pub(crate) struct Hub {
     paces: Paces,
     pub(crate) board: Board,
     pub(crate) knobs: Knobs,
-    /// What was decided last.
-    decisions: Mutex<Decisions>,
     seed: Seed,
     ready: AtomicBool,
     about: Mutex<About>,
@@ -218,7 +216,6 @@ impl Server {
                 paces: Paces::default(),
                 board: herd.board,
                 knobs: herd.knobs,
-                decisions: Mutex::default(),
                 seed,
                 ready: AtomicBool::new(true),
                 about: Mutex::default(),
@@ -287,22 +284,14 @@ impl Server {
     }
 
     /// Puts these settings in force, which these decisions led to, at the wall time of which they are shown.
-    pub fn adapt(&self, settings: Settings, decisions: Vec<Decision>, wall: UnixTime) {
+    pub fn adapt(&self, settings: Settings, decisions: &[Decision], wall: UnixTime) {
         self.hub.knobs.set(settings);
-        self.hub
-            .decisions
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .extend(decisions, wall);
+        self.hub.knobs.note(decisions, wall);
     }
 
-    /// What was decided last.
+    /// What was decided last, by whichever process of this server decides.
     pub fn decisions(&self) -> Decisions {
-        self.hub
-            .decisions
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        self.hub.knobs.decisions()
     }
 
     /// Settings that differ from the configuration now.

@@ -1,7 +1,7 @@
 //! Bars in groups, each with its value above it: how often what happened. Knows names and numbers only.
 
-use super::{Axis, BOTTOM, COLORS, Chart, HEIGHT, LEFT, RIGHT, Ruler, Scale, Series, Stroke, TOP, WIDTH};
-use super::{escape, legend, number};
+use super::{Axis, BOTTOM, Chart, HEIGHT, LEFT, RIGHT, Ruler, Scale, Series, Stroke, TOP, WIDTH};
+use super::{escape, legend_in, number, paint};
 use std::fmt::Write;
 
 /// Over narrower bars numbers have three digits, or they would run into each other.
@@ -32,6 +32,12 @@ pub struct Bars {
 impl Bars {
     /// The chart alone, for [`super::page`].
     pub fn body(&self) -> String {
+        let colors: Vec<usize> = (0..self.series.len()).collect();
+        self.body_in(&colors)
+    }
+
+    /// The same where each series has the color of this number, whatever its place.
+    pub fn body_in(&self, colors: &[usize]) -> String {
         let (right, bottom) = (WIDTH - RIGHT, HEIGHT - BOTTOM);
         let values = self.series.iter().flat_map(|(_, values)| values.iter().copied());
         let y = Ruler::over(values.chain([0.0]), Scale::Linear, bottom, TOP);
@@ -59,16 +65,16 @@ impl Bars {
                 bottom + 18.0,
                 escape(name)
             );
-            for (class, (_, values)) in self.series.iter().enumerate() {
+            for (beside, ((_, values), color)) in self.series.iter().zip(colors).enumerate() {
+                let (class, paint) = paint(*color);
                 let value = values.get(place).copied().unwrap_or(0.0);
                 let Some(top) = y.place(value) else { continue };
-                let left = from + width * class as f64;
+                let left = from + width * beside as f64;
                 let _ = write!(
                     svg,
-                    "<rect class=\"s{}\" stroke=\"none\" fill=\"currentColor\" x=\"{left:.1}\" y=\"{top:.1}\" \
+                    "<rect class=\"s{class}\" stroke=\"none\" fill=\"currentColor\"{paint} x=\"{left:.1}\" y=\"{top:.1}\" \
                      width=\"{:.1}\" height=\"{:.1}\"/><text class=\"small\" x=\"{:.1}\" y=\"{:.1}\" \
                      text-anchor=\"middle\">{}</text>",
-                    class % COLORS.len(),
                     width * 0.92,
                     bottom - top,
                     left + width * 0.46,
@@ -88,7 +94,7 @@ impl Bars {
             .collect();
         let curves: Vec<(&Series, Vec<&str>)> =
             names.iter().map(|one| (one, vec![one.name.as_str()])).collect();
-        legend(&mut svg, &curves);
+        legend_in(&mut svg, &curves, colors);
         svg
     }
 }

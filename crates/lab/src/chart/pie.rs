@@ -1,7 +1,7 @@
 //! A pie with its legend: shares of one whole, as document 002's Figures 6 to 10 show where a server's time goes. Knows
 //! names and numbers only.
 
-use super::{COLORS, HEIGHT, TOP, escape};
+use super::{HEIGHT, TOP, escape, paint};
 use std::f64::consts::TAU;
 use std::fmt::Write;
 
@@ -22,20 +22,21 @@ pub struct Pie {
 impl Pie {
     /// The pie alone as SVG elements, for [`super::page`].
     pub fn body(&self) -> String {
+        let colors: Vec<usize> = (0..self.slices.len()).collect();
+        self.body_in(&colors)
+    }
+
+    /// The same where each slice has the color of this number, whatever its place: so that pies can be compared.
+    pub fn body_in(&self, colors: &[usize]) -> String {
         let whole: f64 = self.slices.iter().map(|slice| slice.1.max(0.0)).sum();
         let mut svg = format!(
             "<text class=\"title\" x=\"16\" y=\"24\">{}</text>",
             escape(&self.title)
         );
         let mut from = 0.0;
-        for (place, (name, size)) in self.slices.iter().enumerate() {
+        for (place, ((name, size), color)) in self.slices.iter().zip(colors).enumerate() {
             let share = if whole > 0.0 { size.max(0.0) / whole } else { 0.0 };
-            // More slices than colors: the second round is paler.
-            let class = place % COLORS.len();
-            let paint = match place / COLORS.len() {
-                0 => "",
-                _ => " fill-opacity=\"0.45\"",
-            };
+            let (class, paint) = paint(*color);
             slice(&mut svg, class, paint, from, share);
             from += share;
             let y = TOP + 14.0 + 24.0 * place as f64;

@@ -4,13 +4,15 @@
 use super::{Means, Target, attach};
 use crate::{clock, sys};
 use measure::Duration;
+use rustix::fs::{Access, access};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 use std::cell::Cell;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
 
 /// Calls of a trial: some milliseconds of them.
 const CALLS: [(Means, u32); 2] = [(Means::Tracepoints, 20_000), (Means::Ptrace, 2_000)];
@@ -28,6 +30,8 @@ pub(super) struct Command {
 
 impl Command {
     pub(super) fn prepare(words: &[OsString]) -> io::Result<Command> {
+        // Now, as nobody watches yet: looking for it is no doing of the command's.
+        let program = words.first().map(|word| found(word, std::env::var_os("PATH")));
         let (hear, say) = pipe_with(PipeFlags::CLOEXEC)?;
         let (learn, tell) = pipe_with(PipeFlags::CLOEXEC)?;
         match sys::fork()? {
@@ -39,7 +43,7 @@ impl Command {
             }),
             None => {
                 drop((say, learn));
-                become_command(words, File::from(hear), File::from(tell))
+                become_command(program, words, File::from(hear), File::from(tell))
             }
         }
     }
@@ -99,20 +103,38 @@ impl Drop for Command {
 }
 
 /// In the copy: waits, then becomes the command or says why not.
-fn become_command(words: &[OsString], mut hear: File, mut tell: File) -> ! {
+fn become_command(program: Option<PathBuf>, words: &[OsString], mut hear: File, mut tell: File) -> ! {
     let _ = rustix::process::set_parent_process_death_signal(Some(Signal::KILL));
     // Its maker may end without a word.
     if hear.read_exact(&mut [0]).is_err() {
         std::process::exit(127);
     }
     let _ = sys::unblock(&[libc::SIGINT, libc::SIGTERM, libc::SIGCHLD]);
-    let error = match words.split_first() {
-        Some((program, arguments)) => std::process::Command::new(program).args(arguments).exec(),
-        None => io::ErrorKind::InvalidInput.into(),
+    let error = match (program, words.split_first()) {
+        (Some(program), Some((name, arguments))) => {
+            let mut command = std::process::Command::new(program);
+            command.arg0(name).args(arguments).exec()
+        }
+        _ => io::ErrorKind::InvalidInput.into(),
     };
     let errno = error.raw_os_error().unwrap_or(libc::EINVAL);
     let _ = tell.write_all(&errno.to_ne_bytes());
     std::process::exit(127);
+}
+
+/// The program of this name: where the search path has it first, else the name, which then says itself what is wrong.
+fn found(name: &OsStr, path: Option<OsString>) -> PathBuf {
+    let named = PathBuf::from(name);
+    if name.as_encoded_bytes().contains(&b'/') {
+        return named;
+    }
+    let folders = path.unwrap_or_default();
+    let programs = std::env::split_paths(&folders).map(|folder| folder.join(name));
+    let can_be_run = |program: &PathBuf| program.is_file() && access(program, Access::EXEC_OK).is_ok();
+    programs
+        .filter(|program| program.is_absolute())
+        .find(can_be_run)
+        .unwrap_or(named)
 }
 
 /// The first word of a command.
@@ -187,4 +209,19 @@ fn make_calls(calls: u32, mut hear: File, mut tell: File) -> ! {
         .and_then(|()| hear.read_exact(&mut [0]))
         .and_then(|()| tell.write_all(&time().to_ne_bytes()));
     std::process::exit(i32::from(said.is_err()));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_is_where_the_search_path_has_it_first() {
+        let path = || Some(OsString::from("/no/such/folder:/bin:/usr/bin"));
+        assert_eq!(found(OsStr::new("sh"), path()), PathBuf::from("/bin/sh"));
+        for name in ["no-such-program", "./sh", "/usr/bin/sh"] {
+            assert_eq!(found(OsStr::new(name), path()), PathBuf::from(name));
+        }
+        assert_eq!(found(OsStr::new("sh"), None), PathBuf::from("sh"));
+    }
 }

@@ -1,33 +1,54 @@
-//! What was decided lately, for whoever asks.
+//! What was decided lately, for whoever asks. In words that all processes of a server read: where workers are processes one
+//! of them is asked, and their founder decides.
+//!
+//! ```text
+//!   number of decisions │ slot: version, seconds, bytes, text as JSON │ slot │ ...
+//! ```
+//! One writer. A slot's version is odd while it is written; a reader that meets that, or finds another version afterwards,
+//! leaves the slot out. So one that is killed while it writes costs a line of the page, and nobody waits.
 
 use super::Decision;
 use measure::UnixTime;
-use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 /// Decisions remembered; older ones are in the log.
 const KEPT: usize = 32;
+/// Words of a text. A longer one is cut.
+const TEXT: usize = 96;
+const VERSION: usize = 0;
+const SECONDS: usize = 1;
+const BYTES: usize = 2;
+const HEAD: usize = 3;
+const SLOT: usize = HEAD + TEXT;
+
+/// Words that [`note`] and [`Decisions::read`] want.
+pub(super) const LEN: usize = 1 + KEPT * SLOT;
 
 /// The last decisions and how many there were in all.
 #[derive(Clone, Debug, Default)]
 pub struct Decisions {
-    last: VecDeque<(UnixTime, Decision)>,
+    /// The newest first.
+    last: Vec<(UnixTime, Decision)>,
     count: u64,
 }
 
 impl Decisions {
-    pub(crate) fn extend(&mut self, decisions: Vec<Decision>, wall: UnixTime) {
-        for decision in decisions {
-            self.count += 1;
-            self.last.push_back((wall, decision));
-            if self.last.len() > KEPT {
-                self.last.pop_front();
-            }
+    /// What is in the words now.
+    pub(super) fn read(words: &[AtomicU64]) -> Decisions {
+        let count = words[0].load(Ordering::Acquire);
+        let kept = count.min(KEPT as u64);
+        let last = (count - kept..count)
+            .rev()
+            .filter_map(|number| read(slot(words, number)));
+        Decisions {
+            last: last.collect(),
+            count,
         }
     }
 
     /// The last ones with the time of each, the newest first.
     pub fn newest(&self) -> impl Iterator<Item = &(UnixTime, Decision)> {
-        self.last.iter().rev()
+        self.last.iter()
     }
 
     /// How many there were since the start.
@@ -36,29 +57,118 @@ impl Decisions {
     }
 }
 
+/// Writes one down. Only one thread of one process does this.
+pub(super) fn note(words: &[AtomicU64], decision: &Decision, wall: UnixTime) {
+    let number = words[0].load(Ordering::Relaxed);
+    let slot = slot(words, number);
+    let version = slot[VERSION].load(Ordering::Relaxed) | 1;
+    slot[VERSION].store(version, Ordering::Relaxed);
+    // What is written below is not seen before the version that says so.
+    fence(Ordering::Release);
+    let text = text(decision.clone());
+    slot[SECONDS].store(wall.secs.cast_unsigned(), Ordering::Relaxed);
+    slot[BYTES].store(text.len() as u64, Ordering::Relaxed);
+    for (word, bytes) in slot[HEAD..].iter().zip(text.chunks(8)) {
+        let mut whole = [0; 8];
+        whole[..bytes.len()].copy_from_slice(bytes);
+        word.store(u64::from_le_bytes(whole), Ordering::Relaxed);
+    }
+    slot[VERSION].store(version + 1, Ordering::Release);
+    words[0].store(number + 1, Ordering::Release);
+}
+
+fn slot(words: &[AtomicU64], number: u64) -> &[AtomicU64] {
+    let place = (number % KEPT as u64) as usize;
+    &words[1 + place * SLOT..][..SLOT]
+}
+
+fn read(slot: &[AtomicU64]) -> Option<(UnixTime, Decision)> {
+    let version = slot[VERSION].load(Ordering::Acquire);
+    let at = |place: usize| slot[place].load(Ordering::Relaxed);
+    let (secs, len) = (at(SECONDS).cast_signed(), at(BYTES));
+    let bytes: Vec<u8> = (HEAD..SLOT).flat_map(|place| at(place).to_le_bytes()).collect();
+    // All of that was read before the version is looked at again.
+    fence(Ordering::Acquire);
+    if version % 2 == 1 || slot[VERSION].load(Ordering::Relaxed) != version {
+        return None;
+    }
+    let text = bytes.get(..usize::try_from(len).ok()?)?;
+    let decision = serde_json::from_slice(text).ok()?;
+    Some((UnixTime { secs, nanos: 0 }, decision))
+}
+
+/// As JSON, with a shorter reason if it would be too long.
+fn text(mut decision: Decision) -> Vec<u8> {
+    loop {
+        let text = serde_json::to_vec(&decision).expect("names and words only");
+        let Some(excess) = text.len().checked_sub(TEXT * 8 + 1) else {
+            return text;
+        };
+        // As escaped it is longer than it is.
+        let mut end = decision.why.len().saturating_sub(excess / 2 + 1);
+        while !decision.why.is_char_boundary(end) {
+            end -= 1;
+        }
+        if decision.why.is_empty() {
+            // Values are short; were they not, a decision without them still is one.
+            (decision.from, decision.to) = (String::new(), String::new());
+        }
+        decision.why.truncate(end);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::Knob;
     use super::*;
 
+    fn decision(number: i64, why: &str) -> Decision {
+        Decision {
+            knob: Knob::KeepAlive,
+            from: String::new(),
+            to: number.to_string(),
+            why: why.to_owned(),
+        }
+    }
+
+    fn words() -> Vec<AtomicU64> {
+        (0..LEN).map(|_| AtomicU64::new(0)).collect()
+    }
+
     #[test]
     fn the_newest_are_kept_and_all_are_counted() {
-        let mut decisions = Decisions::default();
-        let wall = UnixTime { secs: 0, nanos: 0 };
+        let words = words();
         for number in 0..100 {
-            let decision = Decision {
-                knob: Knob::KeepAlive,
-                from: String::new(),
-                to: number.to_string(),
-                why: String::new(),
-            };
-            decisions.extend(vec![decision], wall);
+            note(
+                &words,
+                &decision(number, "\"so\""),
+                UnixTime::from_secs(number - 50),
+            );
         }
+        let decisions = Decisions::read(&words);
         assert_eq!(decisions.count(), 100);
-        let newest: Vec<_> = decisions
-            .newest()
-            .map(|(_, decision)| decision.to.as_str())
-            .collect();
-        assert_eq!((newest.len(), newest[0], newest[31]), (KEPT, "99", "68"));
+        let newest: Vec<_> = decisions.newest().collect();
+        assert_eq!(newest.len(), KEPT);
+        assert_eq!(newest[0], &(UnixTime::from_secs(49), decision(99, "\"so\"")));
+        assert_eq!(newest[31].1.to, "68");
+    }
+
+    #[test]
+    fn what_is_half_written_is_left_out_and_what_is_too_long_is_cut() {
+        let words = words();
+        let long = "é\"".repeat(2000);
+        note(&words, &decision(1, &long), UnixTime::from_secs(0));
+        note(&words, &decision(2, "short"), UnixTime::from_secs(0));
+        let decisions = Decisions::read(&words);
+        let (_, first) = decisions.newest().last().unwrap();
+        assert!(
+            first.why.len() > 300 && long.starts_with(&first.why),
+            "{}",
+            first.why.len()
+        );
+        slot(&words, 1)[VERSION].fetch_add(1, Ordering::Relaxed);
+        let decisions = Decisions::read(&words);
+        let numbers: Vec<_> = decisions.newest().map(|(_, one)| one.to.as_str()).collect();
+        assert_eq!((decisions.count(), numbers), (2, vec!["1"]));
     }
 }

@@ -58,8 +58,21 @@ enum State {
         bound: Duration,
         pressed: u32,
         calm: u32,
+        /// Of the calm windows those in which memory was short, and connections were not what filled it.
+        without: u32,
         since: u32,
     },
+}
+
+/// What a window says of memory.
+#[derive(Clone, Debug, PartialEq)]
+enum Want {
+    /// It is not short.
+    None,
+    /// It is short, and to close connections would bring nothing.
+    Elsewhere,
+    /// It is short, and connections hold enough of it for their end to help: the numbers.
+    Pressed(String),
 }
 
 impl KeepAlive {
@@ -83,32 +96,37 @@ impl KeepAlive {
     }
 
     pub(super) fn look(&mut self, window: &Window) -> Option<Decision> {
-        let why = pressed(window);
+        let want = want(window);
         let current = self.bound().unwrap_or(self.configured);
-        match (&mut self.state, why) {
-            (State::Free { pressed, since }, None) => {
+        match (&mut self.state, want) {
+            (State::Free { pressed, since }, Want::None | Want::Elsewhere) => {
                 *pressed = 0;
                 *since = since.saturating_add(1);
                 None
             }
             (
                 State::Short {
-                    pressed, calm, since, ..
+                    pressed,
+                    calm,
+                    without,
+                    since,
+                    ..
                 },
-                None,
+                want @ (Want::None | Want::Elsewhere),
             ) => {
                 *pressed = 0;
                 *calm += 1;
+                *without += u32::from(want == Want::Elsewhere);
                 *since = since.saturating_add(1);
-                let calm = *calm;
-                (calm >= self.patience).then(|| self.lengthen(current, calm))
+                let why = reason(*calm, *without);
+                (*calm >= self.patience).then(|| self.lengthen(current, why))
             }
-            (State::Free { pressed, since } | State::Short { pressed, since, .. }, Some(why)) => {
+            (State::Free { pressed, since } | State::Short { pressed, since, .. }, Want::Pressed(why)) => {
                 *pressed += 1;
                 *since = since.saturating_add(1);
                 let (enough, since) = (*pressed >= PRESSED_MIN, *since);
-                if let State::Short { calm, .. } = &mut self.state {
-                    *calm = 0;
+                if let State::Short { calm, without, .. } = &mut self.state {
+                    (*calm, *without) = (0, 0);
                 }
                 (enough && current > LEAST).then(|| self.shorten(current, since, why))
             }
@@ -124,12 +142,13 @@ impl KeepAlive {
             bound,
             pressed: 0,
             calm: 0,
+            without: 0,
             since: u32::MAX,
         };
         decision(current, bound, why)
     }
 
-    fn lengthen(&mut self, current: Duration, calm: u32) -> Decision {
+    fn lengthen(&mut self, current: Duration, why: String) -> Decision {
         let longer = current * STEP;
         let to = longer.min(self.configured);
         self.state = if longer >= self.configured {
@@ -139,10 +158,22 @@ impl KeepAlive {
                 bound: longer,
                 pressed: 0,
                 calm: 0,
+                without: 0,
                 since: 0,
             }
         };
-        decision(current, to, format!("{calm} windows without want of memory"))
+        decision(current, to, why)
+    }
+}
+
+/// Why more time may do no harm: never that memory is not short where it is.
+fn reason(calm: u32, without: u32) -> String {
+    match without {
+        0 => format!("{calm} windows without want of memory"),
+        _ => format!(
+            "{calm} windows in which connections were not what fills memory; in {without} of them it was short all the same, with              fewer than {OPEN_MIN} connections or less than {:.0} % held by something else than files",
+            HELD_MIN * 100.0
+        ),
     }
 }
 
@@ -155,33 +186,34 @@ fn decision(from: Duration, to: Duration, why: String) -> Decision {
     }
 }
 
-/// The numbers, if memory is short and connections hold enough of it for their end to help.
-fn pressed(window: &Window) -> Option<String> {
-    let memory = window.memory.as_ref()?;
-    let share = |bytes: u64| bytes as f64 / memory.limit.max(1) as f64;
+/// Whether memory is short, and connections hold enough of it for their end to help.
+fn want(window: &Window) -> Want {
+    let Some(memory) = window.memory.as_ref().filter(|memory| memory.limit > 0) else {
+        return Want::None;
+    };
+    let share = |bytes: u64| bytes as f64 / memory.limit as f64;
     let stalled = [window.memory_stalled, window.io_stalled]
         .into_iter()
         .flatten()
         .fold(0.0, f64::max);
     let refaults = memory.refaults.unwrap_or(window.major_faults);
     let held = memory.used.saturating_sub(memory.files);
-    let is_so = share(memory.used) >= FULL
-        && refaults >= REFAULTS_MIN
-        && stalled >= STALLED_MIN
-        && share(held) >= HELD_MIN
-        && window.open >= OPEN_MIN;
-    is_so.then(|| {
-        format!(
-            "{:.0} pages of files a second were evicted and wanted again, {:.0} % of the time waiting for memory or disk, \
-             {:.0} % of {} MiB used, {:.0} % by something else than files, {} connections",
-            refaults,
-            stalled * 100.0,
-            share(memory.used) * 100.0,
-            memory.limit >> 20,
-            share(held) * 100.0,
-            window.open
-        )
-    })
+    if share(memory.used) < FULL || refaults < REFAULTS_MIN || stalled < STALLED_MIN {
+        return Want::None;
+    }
+    if share(held) < HELD_MIN || window.open < OPEN_MIN {
+        return Want::Elsewhere;
+    }
+    Want::Pressed(format!(
+        "{:.0} pages of files a second were evicted and wanted again, {:.0} % of the time waiting for memory or disk, \
+         {:.0} % of {} MiB used, {:.0} % by something else than files, {} connections",
+        refaults,
+        stalled * 100.0,
+        share(memory.used) * 100.0,
+        memory.limit >> 20,
+        share(held) * 100.0,
+        window.open
+    ))
 }
 
 #[cfg(test)]
@@ -247,6 +279,32 @@ mod tests {
             .filter(|_| keep_alive.look(&calm()).is_some())
             .count();
         assert_eq!((changes, keep_alive.bound()), (2, None));
+    }
+
+    /// What is short stays short when the connections are gone: that is no calm, and is not called so.
+    #[test]
+    fn the_reason_for_more_time_does_not_deny_a_want_that_lasts() {
+        let mut keep_alive = KeepAlive::new(LONG);
+        assert!((0..2).any(|_| keep_alive.look(&short()).is_some()));
+        let mut few = short();
+        few.open = 3;
+        let mut windows = (0..PATIENCE).map(|place| if place < 3 { few.clone() } else { calm() });
+        let longer = windows
+            .find_map(|window| keep_alive.look(&window))
+            .expect("a decision");
+        assert_eq!(longer.to, "65s");
+        for part in ["in 3 of them it was short", "fewer than 16 connections"] {
+            assert!(longer.why.contains(part), "{}", longer.why);
+        }
+        assert!(!longer.why.contains("without want"), "{}", longer.why);
+        assert!((0..2).any(|_| keep_alive.look(&short()).is_some()));
+        let longer = (0..2 * PATIENCE)
+            .find_map(|_| keep_alive.look(&calm()))
+            .expect("a decision");
+        assert_eq!(
+            longer.why,
+            format!("{} windows without want of memory", 2 * PATIENCE)
+        );
     }
 
     /// A load that presses whenever connections may be idle for more than a second.

@@ -1,12 +1,13 @@
 //! Where the workers find the settings in force: a few words that all workers of all processes read.
 //!
 //! ```text
-//!   number of the change │ keep-alive in ms, plus one │ longest turn in ms, plus one │ whether codings are spared
+//!   number of the change │ keep-alive in ms, plus one │ longest turn in ms, plus one │ whether codings are spared │ decisions
 //! ```
 //! One writer. A worker looks at the first word each turn, which costs one load of a line that nobody writes, and at
 //! the others when it has changed. Words, not a lock: processes share them, and one that is killed leaves nothing held.
 
-use measure::Duration;
+use super::{Decision, Decisions, decisions};
+use measure::{Duration, UnixTime};
 use runtime::shared::Words;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -14,7 +15,8 @@ const CHANGE: usize = 0;
 const KEEP_ALIVE: usize = 1;
 const TURN_MAX: usize = 2;
 const CODINGS: usize = 3;
-const LEN: usize = 4;
+const DECISIONS: usize = 4;
+const LEN: usize = DECISIONS + decisions::LEN;
 
 /// What is changed from what the configuration says.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -53,6 +55,21 @@ impl Knobs {
         }
     }
 
+    /// Writes down what led to a change, at the wall time of which it is shown. Only who sets does this.
+    pub fn note(&self, decisions: &[Decision], wall: UnixTime) {
+        if let Some(words) = self.words() {
+            for decision in decisions {
+                decisions::note(&words[DECISIONS..], decision, wall);
+            }
+        }
+    }
+
+    /// What was written down last.
+    pub(crate) fn decisions(&self) -> Decisions {
+        self.words()
+            .map_or_else(Decisions::default, |words| Decisions::read(&words[DECISIONS..]))
+    }
+
     /// How often they have changed.
     #[inline]
     pub(crate) fn change(&self) -> u64 {
@@ -89,6 +106,26 @@ impl Knobs {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// As where one process decides and another is asked for the live page.
+    #[test]
+    fn who_has_the_same_words_reads_what_was_noted() {
+        let knobs = Knobs::new().unwrap();
+        let asked = knobs.clone();
+        assert_eq!(asked.decisions().count(), 0);
+        let decision = Decision {
+            knob: super::super::Knob::Admission,
+            from: "all requests".to_owned(),
+            to: "turns of 5ms".to_owned(),
+            why: "so".to_owned(),
+        };
+        knobs.note(std::slice::from_ref(&decision), UnixTime::from_secs(7));
+        let decisions = asked.decisions();
+        let newest: Vec<_> = decisions.newest().collect();
+        assert_eq!(newest, [&(UnixTime::from_secs(7), decision.clone())]);
+        Knobs::default().note(&[decision], UnixTime::from_secs(7));
+        assert_eq!(Knobs::default().decisions().count(), 0);
+    }
 
     #[test]
     fn what_is_set_is_read_and_none_is_not_zero() {

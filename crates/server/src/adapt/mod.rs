@@ -15,10 +15,12 @@ mod coding;
 mod decisions;
 mod keep_alive;
 mod knobs;
+mod recording;
 mod window;
 
 pub use decisions::Decisions;
 pub use knobs::{Knobs, Settings};
+pub use recording::{Decided, Line, Start};
 pub use window::{MemoryState, Sample, Window};
 
 use crate::config::{Adapt, Concurrency, Config, MaxTurn};
@@ -26,10 +28,10 @@ use admission::Admission;
 use coding::Coding;
 use keep_alive::KeepAlive;
 use measure::Duration;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// A change, and what led to it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Decision {
     /// What is changed.
     pub knob: Knob,
@@ -42,7 +44,7 @@ pub struct Decision {
 }
 
 /// What can be changed while the server runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Knob {
     /// How long a connection that was answered may be idle.
@@ -54,6 +56,9 @@ pub enum Knob {
 }
 
 impl Knob {
+    /// All there are.
+    pub const ALL: [Knob; 3] = [Knob::KeepAlive, Knob::Admission, Knob::Coding];
+
     /// As the configuration and the metrics name it.
     pub fn name(self) -> &'static str {
         match self {
@@ -89,14 +94,25 @@ impl Adaptor {
         }
     }
 
-    /// All of them, where nothing is set but how long a connection may be idle.
-    pub fn of_all(idle_timeout: Duration) -> Adaptor {
+    /// Of these knobs, where a connection may be idle for so long.
+    pub fn of(free: &[Knob], idle_timeout: Duration) -> Adaptor {
+        let is_free = |knob: Knob| free.contains(&knob);
         Adaptor {
-            keep_alive: Some(KeepAlive::new(idle_timeout)),
-            admission: Some(Admission::new()),
-            coding: Some(Coding::new()),
+            keep_alive: is_free(Knob::KeepAlive).then(|| KeepAlive::new(idle_timeout)),
+            admission: is_free(Knob::Admission).then(Admission::new),
+            coding: is_free(Knob::Coding).then(Coding::new),
             settings: Settings::default(),
         }
+    }
+
+    /// Knobs it may turn.
+    pub fn free(&self) -> Vec<Knob> {
+        let free = |knob: &Knob| match knob {
+            Knob::KeepAlive => self.keep_alive.is_some(),
+            Knob::Admission => self.admission.is_some(),
+            Knob::Coding => self.coding.is_some(),
+        };
+        Knob::ALL.into_iter().filter(free).collect()
     }
 
     /// Whether anything can change.

@@ -124,7 +124,7 @@ impl Machine {
             }
         };
         compare("the processor", &self.cpu, &now.cpu);
-        compare("their number", &self.cores, &now.cores);
+        compare("the number of processors", &self.cores, &now.cores);
         compare("the kernel", &self.kernel, &now.kernel);
         differences
     }
@@ -209,7 +209,10 @@ mod tests {
         let said = machine(8).differs(&other);
         assert_eq!(
             said,
-            ["their number was 8 and is 4", "the kernel was 6.1.0 and is 6.2.0"]
+            [
+                "the number of processors was 8 and is 4",
+                "the kernel was 6.1.0 and is 6.2.0"
+            ]
         );
     }
 }

@@ -2,11 +2,11 @@
 
 use crate::adapt::Decision;
 use crate::cache::StoreCounters;
-use crate::config::show_duration;
+use crate::config::{Config, show_duration};
 use crate::counters::Totals;
 use crate::latency::Durations;
 use crate::service::Server;
-use measure::UnixTime;
+use measure::{Duration, UnixTime};
 use std::fmt::Write;
 
 /// What is shown.
@@ -60,7 +60,7 @@ impl Figures {
             strategy: about.strategy.clone(),
             durations: readings.durations,
             changes: server.changes(),
-            idle: show_duration(server.settings().keep_alive.unwrap_or(config.idle_timeout)),
+            idle: show_duration(server.settings().keep_alive.unwrap_or_else(|| idle(&config))),
             decisions: server
                 .decisions()
                 .newest()
@@ -136,6 +136,14 @@ impl Figures {
     }
 }
 
+/// How long a connection that was answered may be idle, as configured.
+fn idle(config: &Config) -> Duration {
+    match config.behavior.early_close {
+        Duration::ZERO => config.idle_timeout,
+        early => early.min(config.idle_timeout),
+    }
+}
+
 /// A decision in a line, with the time of day in UTC.
 fn said(at: i64, decision: &Decision) -> String {
     let of_day = at.rem_euclid(86_400);
@@ -158,4 +166,19 @@ fn counts(out: &mut String, totals: &Totals) {
         let _ = write!(out, "{comma}\"{}\":{count}", name.replace('_', "-"));
     }
     out.push('}');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_closes_first_is_how_long_a_connection_may_be_idle() {
+        let mut config = Config::default();
+        assert_eq!(idle(&config), config.idle_timeout);
+        config.behavior.early_close = Duration::from_secs(5);
+        assert_eq!(show_duration(idle(&config)), "5s");
+        config.behavior.early_close = config.idle_timeout * 2;
+        assert_eq!(idle(&config), config.idle_timeout);
+    }
 }

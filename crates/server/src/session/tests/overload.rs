@@ -111,7 +111,7 @@ fn what_is_decided_holds_until_it_is_taken_back_and_off_is_off() {
                 turn_max,
                 ..Settings::default()
             };
-            rig.server.adapt(settings, Vec::new(), UnixTime::from_secs(0));
+            rig.server.adapt(settings, &[], UnixTime::from_secs(0));
             rig.turn();
         };
         set(&mut rig, Some(Duration::from_millis(10)));
@@ -158,7 +158,7 @@ fn codings_that_are_spared_are_not_begun_and_those_that_are_there_are_sent() {
             spares_codings,
             ..Settings::default()
         };
-        rig.server.adapt(settings, Vec::new(), UnixTime::from_secs(0));
+        rig.server.adapt(settings, &[], UnixTime::from_secs(0));
         rig.turn();
     };
     assert_eq!(ask(&mut rig, "gzip").as_deref(), Some("gzip"));

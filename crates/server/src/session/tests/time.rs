@@ -184,7 +184,7 @@ fn keep_alive(rig: &Rig, keep_alive: Option<Duration>) {
         keep_alive,
         ..Settings::default()
     };
-    rig.server.adapt(settings, Vec::new(), UnixTime::from_secs(0));
+    rig.server.adapt(settings, &[], UnixTime::from_secs(0));
 }
 
 #[test]

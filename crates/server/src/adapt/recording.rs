@@ -1,0 +1,165 @@
+//! What stands in a recording: one object of JSON a line. Decides the lines' form; opens no file.
+//!
+//! ```text
+//!   {"recording":1, ...}          a server started: who it was and which knobs were free
+//!   {"at-ms":1001, "cpu":...}     a window
+//!   {"at-ms":1001, "decision":..} what was decided after it, and whether that was put in force
+//! ```
+//! A server that starts anew goes on below, with a first line of its own. Recordings of before had windows only.
+
+use super::{Adaptor, Decision, Knob, Window};
+use crate::config::{Adapt, Config, parse_duration, show_duration};
+use measure::Duration;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// The form that is written here.
+const VERSION: u32 = 1;
+
+/// A line.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Line {
+    /// A server started.
+    Start(Start),
+    /// What it noticed.
+    Window(Box<Window>),
+    /// What it decided.
+    Decided(Decided),
+}
+
+/// Who recorded, and what was left to it to decide.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Start {
+    /// The form of the lines.
+    pub recording: u32,
+    /// The version of the server.
+    pub weir: String,
+    /// See `--adapt`.
+    pub adapt: Adapt,
+    /// See `--concurrency`.
+    pub concurrency: String,
+    /// See `--idle-timeout`.
+    pub idle_timeout: String,
+    /// Knobs that could be turned: what was set is not among them.
+    pub free: Vec<Knob>,
+}
+
+/// A decision as it was made then.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Decided {
+    /// The end of the window it was made after.
+    pub at_ms: u64,
+    /// What was decided.
+    pub decision: Decision,
+    /// Whether it was put in force: not in a dry run.
+    pub applied: bool,
+}
+
+impl Start {
+    /// Of a server with this configuration.
+    pub fn of(config: &Config, weir: &str) -> Start {
+        Start {
+            recording: VERSION,
+            weir: weir.to_owned(),
+            adapt: config.adapt,
+            concurrency: config.concurrency.to_string(),
+            idle_timeout: show_duration(config.idle_timeout),
+            free: Adaptor::new(config).free(),
+        }
+    }
+
+    /// How long a connection may be idle.
+    ///
+    /// # Errors
+    /// Why that is no time.
+    pub fn idle(&self) -> Result<Duration, String> {
+        parse_duration(&self.idle_timeout)
+    }
+}
+
+impl Line {
+    /// Reads one.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn parse(text: &str) -> Result<Line, String> {
+        if text.trim().is_empty() {
+            return Err("the line is empty".to_owned());
+        }
+        let value: Value = serde_json::from_str(text).map_err(|error| error.to_string())?;
+        let told = |error: serde_json::Error| error.to_string();
+        if let Some(version) = value.get("recording") {
+            if version.as_u64() != Some(VERSION.into()) {
+                return Err(format!(
+                    "recordings of form {version} are of another version of weir"
+                ));
+            }
+            return serde_json::from_value(value).map(Line::Start).map_err(told);
+        }
+        if value.get("decision").is_some() {
+            return serde_json::from_value(value).map(Line::Decided).map_err(told);
+        }
+        let window: Window = serde_json::from_value(value).map_err(told)?;
+        if window.memory.as_ref().is_some_and(|memory| memory.limit == 0) {
+            return Err("memory with a bound of 0 bytes holds nothing".to_owned());
+        }
+        Ok(Line::Window(Box::new(window)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::MaxTurn;
+
+    fn free(change: impl FnOnce(&mut Config)) -> Vec<Knob> {
+        let mut config = Config::default();
+        change(&mut config);
+        Start::of(&config, "1").free
+    }
+
+    #[test]
+    fn it_says_what_was_left_to_decide() {
+        assert_eq!(free(|_| ()), [Knob::KeepAlive]);
+        assert_eq!(free(|config| config.adapt = Adapt::Off), []);
+        assert_eq!(free(|config| config.idle_timeout = Duration::from_secs(30)), []);
+        let all = free(|config| (config.adapt, config.max_turn) = (Adapt::DryRun, MaxTurn::Auto));
+        assert!(all.contains(&Knob::Admission), "{all:?}");
+    }
+
+    #[test]
+    fn every_line_is_read_as_what_it_is() {
+        let start = Start::of(&Config::default(), "0.1.0");
+        assert_eq!(start.idle(), Ok(Config::default().idle_timeout));
+        let decided = Decided {
+            at_ms: 3000,
+            decision: Decision {
+                knob: Knob::KeepAlive,
+                from: "65s".to_owned(),
+                to: "16250ms".to_owned(),
+                why: "so".to_owned(),
+            },
+            applied: true,
+        };
+        let text = serde_json::to_string(&start).expect("JSON");
+        assert_eq!(Line::parse(&text), Ok(Line::Start(start)));
+        let text = serde_json::to_string(&decided).expect("JSON");
+        assert_eq!(Line::parse(&text), Ok(Line::Decided(decided)));
+        let mut window = Window::default();
+        let text = serde_json::to_string(&window).expect("JSON");
+        assert_eq!(Line::parse(&text), Ok(Line::Window(Box::new(window.clone()))));
+        window.memory = Some(super::super::MemoryState::default());
+        let text = serde_json::to_string(&window).expect("JSON");
+        assert!(Line::parse(&text).expect_err("no bound").contains("0 bytes"));
+        for (line, part) in [
+            ("\n", "empty"),
+            ("{\"recording\":2}", "another version"),
+            ("{\"at-ms\":1}", "missing field"),
+        ] {
+            let error = Line::parse(line).expect_err(line);
+            assert!(error.contains(part), "{line}: {error}");
+        }
+    }
+}

@@ -1,0 +1,200 @@
+//! What a server noticed and decided, followed in its recording while it is written. Decides what is told of it: each decision
+//! when it is made, and in the end how it was before the squeeze, while nothing was decided yet, and afterwards.
+
+use crate::tune::median;
+use server::adapt::{Decided, Line, Window};
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+use std::path::PathBuf;
+
+/// Windows that a row is the middle of, at the most.
+const ROW: usize = 10;
+
+/// What is known so far.
+pub(super) struct Story {
+    path: PathBuf,
+    read: u64,
+    windows: Vec<Window>,
+    /// Windows there were when memory became tight.
+    squeezed: Option<usize>,
+    pub(super) decisions: Vec<Decided>,
+}
+
+/// How it was for a while: the middle of each number.
+struct Row {
+    name: &'static str,
+    windows: Vec<Window>,
+}
+
+impl Story {
+    pub(super) fn of(path: PathBuf) -> Story {
+        Story {
+            path,
+            read: 0,
+            windows: Vec::new(),
+            squeezed: None,
+            decisions: Vec::new(),
+        }
+    }
+
+    pub(super) fn squeezed(&mut self) {
+        self.squeezed = Some(self.windows.len());
+    }
+
+    /// Reads what is new; gives the decisions in it.
+    #[allow(clippy::disallowed_methods, reason = "the recording is this command's own")]
+    pub(super) fn follow(&mut self) -> Vec<Decided> {
+        let mut text = String::new();
+        let read = File::open(&self.path).and_then(|mut file| {
+            file.seek(SeekFrom::Start(self.read))?;
+            file.read_to_string(&mut text)
+        });
+        // It is not there yet, or ends within a letter: later, then.
+        match read {
+            Ok(_) => self.take(&text),
+            Err(_) => Vec::new(),
+        }
+    }
+
+    /// Takes the whole lines of it.
+    fn take(&mut self, text: &str) -> Vec<Decided> {
+        let known = self.decisions.len();
+        for line in text.split_inclusive('\n').filter(|line| line.ends_with('\n')) {
+            self.read += line.len() as u64;
+            match Line::parse(line) {
+                Ok(Line::Window(window)) => self.windows.push(*window),
+                Ok(Line::Decided(decided)) => self.decisions.push(decided),
+                Ok(Line::Start(_)) | Err(_) => {}
+            }
+        }
+        self.decisions[known..].to_vec()
+    }
+
+    fn rows(&self) -> Vec<Row> {
+        let row = |name, windows: &[Window]| Row {
+            name,
+            windows: windows[windows.len().saturating_sub(ROW)..].to_vec(),
+        };
+        let Some(squeezed) = self.squeezed else {
+            return vec![row("in the end", &self.windows)];
+        };
+        let (before, after) = self.windows.split_at(squeezed);
+        let first = self.decisions.first().map_or(u64::MAX, |first| first.at_ms);
+        let undecided = after.iter().filter(|window| window.at_ms <= first).count();
+        let last = self.decisions.last().map_or(u64::MAX, |last| last.at_ms);
+        let decided = after.iter().filter(|window| window.at_ms <= last).count();
+        let rows = [
+            row("before", before),
+            row("squeezed", &after[..undecided]),
+            row("in the end", &after[decided..]),
+        ];
+        rows.into_iter().filter(|row| !row.windows.is_empty()).collect()
+    }
+
+    /// For a person.
+    pub(super) fn table(&self) -> String {
+        let mut text = format!(
+            "{:<12}{:>12}{:>13}{:>12}{:>16}{:>10}\n",
+            "", "requests/s", "connections", "files, MiB", "read again/s", "waiting"
+        );
+        for row in self.rows() {
+            text += &row.text();
+        }
+        text
+    }
+}
+
+impl Row {
+    /// The middle of what is known.
+    fn middle(&self, number: impl Fn(&Window) -> Option<f64>) -> Option<f64> {
+        let known: Vec<f64> = self.windows.iter().filter_map(number).collect();
+        (!known.is_empty()).then(|| median(known.into_iter()))
+    }
+
+    fn text(&self) -> String {
+        let shown = |value: Option<f64>, unit: &str| match value {
+            Some(value) => format!("{value:.0}{unit}"),
+            None => "-".to_owned(),
+        };
+        let memory = |window: &Window| window.memory.clone();
+        format!(
+            "{:<12}{:>12}{:>13}{:>12}{:>16}{:>10}\n",
+            self.name,
+            shown(self.middle(|window| Some(window.requests)), ""),
+            shown(self.middle(|window| Some(window.open.into())), ""),
+            shown(
+                self.middle(|window| Some((memory(window)?.files >> 20) as f64)),
+                ""
+            ),
+            shown(self.middle(|window| memory(window)?.refaults), ""),
+            shown(
+                self.middle(|window| {
+                    let stalled = [window.memory_stalled, window.io_stalled];
+                    stalled
+                        .into_iter()
+                        .flatten()
+                        .reduce(f64::max)
+                        .map(|share| share * 100.0)
+                }),
+                " %"
+            ),
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use server::adapt::{Decision, Knob, MemoryState};
+
+    fn window(second: u64, requests: f64, files: Option<u64>) -> String {
+        let window = Window {
+            at_ms: second * 1000,
+            requests,
+            memory: files.map(|files| MemoryState {
+                limit: 100 << 20,
+                used: 99 << 20,
+                files: files << 20,
+                refaults: Some(300.0),
+            }),
+            io_stalled: Some(0.9),
+            ..Window::default()
+        };
+        serde_json::to_string(&window).expect("JSON") + "\n"
+    }
+
+    #[test]
+    fn decisions_are_told_once_and_rows_end_where_something_changed() {
+        let mut story = Story::of(PathBuf::new());
+        assert!(story.take(&window(1, 400.0, None)).is_empty());
+        story.squeezed();
+        let decided = Decided {
+            at_ms: 3000,
+            decision: Decision {
+                knob: Knob::KeepAlive,
+                from: "65s".to_owned(),
+                to: "16250ms".to_owned(),
+                why: "so".to_owned(),
+            },
+            applied: true,
+        };
+        let line = serde_json::to_string(&decided).expect("JSON") + "\n";
+        let text =
+            window(2, 100.0, Some(20)) + &window(3, 100.0, Some(20)) + &line + &window(4, 390.0, Some(60));
+        // Half a line is read when it is whole.
+        let cut = text.len() - 5;
+        assert_eq!(story.take(&text[..cut]), [decided]);
+        let read = usize::try_from(story.read).expect("small") - window(1, 400.0, None).len();
+        assert!(story.take(&text[read..]).is_empty());
+        let table = story.table();
+        let rows: Vec<Vec<&str>> = table
+            .lines()
+            .skip(1)
+            .map(|line| line.split_whitespace().collect())
+            .collect();
+        assert_eq!(rows[0][..4], ["before", "400", "0", "-"]);
+        assert_eq!(rows[1][..5], ["squeezed", "100", "0", "20", "300"]);
+        assert_eq!(rows[2][..5], ["in", "the", "end", "390", "0"]);
+        assert_eq!((rows.len(), rows[1][5], rows[1][6]), (3, "90", "%"));
+    }
+}
