@@ -424,6 +424,12 @@ fn notes(out: &mut String, summary: &Summary, ending: &Ending) {
             summary.frames.time_backwards
         ));
     }
+    if summary.frames.time_wrong > 0 {
+        notes.push(format!(
+            "{} frames have a time that no neighbor confirms; each was given the time of the frame before it",
+            summary.frames.time_wrong
+        ));
+    }
     if summary.untracked_segments > 0 {
         notes.push(format!(
             "{} segments could not be remembered until their acknowledgment: round trips and stalls are missing some",

@@ -8,6 +8,7 @@
 //! Memory is bounded by [`Limits`] and by the events of one chunk, never by the capture's size.
 
 use crate::capture::{Frame, ReadError, Reader};
+use crate::clock::{Clock, Stamp};
 use crate::exchange::Transaction;
 use crate::filter::Filter;
 use crate::finding::Finding;
@@ -112,6 +113,7 @@ struct Engine {
     meter: Meter,
     recorder: Recorder,
     events: VecDeque<Event>,
+    clock: Clock,
     start: Instant,
     now: Instant,
     number: u64,
@@ -139,6 +141,7 @@ impl Analyzer {
                 meter: Meter::new(),
                 recorder: Recorder::new(options.record, options.limits.points),
                 events: VecDeque::new(),
+                clock: Clock::default(),
                 start: Instant::ZERO,
                 now: Instant::ZERO,
                 number: 0,
@@ -200,7 +203,24 @@ impl Analyzer {
 }
 
 impl Engine {
+    /// Takes a frame unless its time must be confirmed by the one after it. Returns whether it passes the filter.
     fn frame(&mut self, frame: &Frame<'_>) -> bool {
+        if self.clock.is_waiting()
+            && let Some((held, is_wrong)) = self.clock.judged(frame.at)
+        {
+            self.meter.frames.time_wrong += u64::from(is_wrong);
+            self.take(&held.frame());
+        }
+        match self.clock.stamp(frame) {
+            Stamp::Plausible => self.take(frame),
+            Stamp::Held => match Packet::decode(frame) {
+                Packet::Tcp(segment) => self.filter.is_empty() || self.filter.passes(&segment),
+                _ => self.filter.is_empty(),
+            },
+        }
+    }
+
+    fn take(&mut self, frame: &Frame<'_>) -> bool {
         self.start = self.meter.frame(frame.at, frame.wire_len);
         if self.meter.frames.total == 1 {
             self.recorder.begin(self.start);
@@ -335,6 +355,10 @@ impl Engine {
     }
 
     fn finish(&mut self) {
+        if let Some((held, is_wrong)) = self.clock.unconfirmed() {
+            self.meter.frames.time_wrong += u64::from(is_wrong);
+            self.take(&held.frame());
+        }
         // In the order of their last packets; what is over first.
         for list in [List::Over, List::Live] {
             while let Some((slot, _)) = self.table.oldest(list) {

@@ -42,6 +42,8 @@ pub struct Frames {
     pub unknown_link_type: Option<u16>,
     /// Frames older than the frame before them.
     pub time_backwards: u64,
+    /// Frames whose time neither neighbor confirms: they were given the time of the frame before.
+    pub time_wrong: u64,
 }
 
 /// One direction added up over all finished connections.
@@ -318,6 +320,8 @@ impl Bins {
 pub(crate) struct Meter {
     start: Instant,
     last: Instant,
+    /// The frame before.
+    before: Instant,
     pub(crate) frames: Frames,
     from_clients: DirectionTotals,
     from_servers: DirectionTotals,
@@ -344,6 +348,7 @@ impl Meter {
         Meter {
             start: Instant::ZERO,
             last: Instant::ZERO,
+            before: Instant::ZERO,
             frames: Frames::default(),
             from_clients: DirectionTotals::default(),
             from_servers: DirectionTotals::default(),
@@ -372,11 +377,13 @@ impl Meter {
         if self.frames.total == 0 {
             self.start = at;
             self.last = at;
+            self.before = at;
             self.established_since = at;
         }
         self.frames.total += 1;
         self.frames.wire_bytes += u64::from(wire_len);
-        self.frames.time_backwards += u64::from(at < self.last);
+        self.frames.time_backwards += u64::from(at < self.before);
+        self.before = at;
         self.last = self.last.max(at);
         self.start
     }

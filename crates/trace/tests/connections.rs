@@ -175,6 +175,28 @@ fn silent_connections_are_let_go() {
     );
 }
 
+/// A record's damaged seconds are no silence of years: every connection would be over and begin anew.
+#[test]
+fn one_wrong_time_changes_nothing_but_the_note() {
+    let calm = whole();
+    let (expected, last) = (calm.analyze(), calm.frames.len() - 1);
+    for (place, offset) in [(5, 352_183_739), (6, 3 * 3600), (last, 352_183_739)] {
+        let mut wrong = calm.clone();
+        wrong.frames[place].at_us += offset * 1_000_000;
+        let outcome = wrong.analyze();
+        assert_eq!(outcome.connections.len(), 1, "frame {place}");
+        assert_eq!(outcome.connections[0].end, End::Closed, "frame {place}");
+        assert_eq!(outcome.summary.frames.time_wrong, 1, "frame {place}");
+        assert_eq!(outcome.summary.frames.time_backwards, 0, "frame {place}");
+        assert!(outcome.summary.duration <= expected.summary.duration);
+        assert_eq!(outcome.summary.volume, expected.summary.volume);
+    }
+    // One frame that is older is one, not all that follow the newer one.
+    let mut swapped = calm;
+    swapped.frames[5].at_us += 3_000_000;
+    assert_eq!(swapped.analyze().summary.frames.time_backwards, 1);
+}
+
 #[test]
 fn a_reset_ends_a_connection() {
     let mut talk = Talk::default();
