@@ -197,6 +197,7 @@ pub(super) const CONNECTION: &[Counter<Connection>] = counters! {
     "vantage", "", |c| Value::Word(vantage(c.vantage).to_owned());
     "requests", "", |c| Value::optional(c.http, |h| Value::Count(h.requests));
     "answers", "", |c| Value::optional(c.http, |h| Value::Count(h.responses));
+    "unmatched_requests", "", |c| Value::optional(c.http, |h| Value::Count(h.unmatched_requests));
     "unmatched_answers", "", |c| Value::optional(c.http, |h| Value::Count(h.unmatched_responses));
     "pipelined", "", |c| Value::optional(c.http, |h| Value::Count(h.pipelined));
     "unanswered", "", |c| Value::optional(c.http, |h| Value::Count(h.unanswered));

@@ -185,6 +185,13 @@ fn http(out: &mut String, summary: &Summary) {
         "HTTP: {} requests, {} answered, {} pipelined, {} unanswered, {} answers without a request",
         http.requests, http.responses, http.pipelined, http.unanswered, http.unmatched_responses
     );
+    if http.unmatched_requests > 0 {
+        let _ = write!(
+            out,
+            ", {} requests whose answer cannot be told from others'",
+            http.unmatched_requests
+        );
+    }
     if let Some(packets) = summary.packets_per_request {
         let _ = write!(out, "; {packets:.1} packets a request");
     }
@@ -379,7 +386,7 @@ fn requests(out: &mut String, book: &Book, title: &str) {
             bar(t, first, span),
             printable(&t.method),
             printable(&t.target),
-            if t.complete { "" } else { " (not answered in full)" }
+            if t.complete { "" } else { " (no full answer seen)" }
         );
     }
 }

@@ -272,6 +272,8 @@ pub(crate) struct Flow {
     /// The latest data segment that came after its receiver had closed.
     after_close: [Option<u64>; 2],
     after_close_bytes: [u64; 2],
+    /// Who is the client was judged by the ports alone; the first data may say otherwise.
+    is_guess: bool,
 }
 
 impl Flow {
@@ -310,6 +312,24 @@ impl Flow {
             heard: [true, true],
             after_close: [None, None],
             after_close_bytes: [0, 0],
+            is_guess: midstream,
+        }
+    }
+
+    /// The first data of a connection whose opening was not captured says who is the client.
+    fn reconsider(&mut self, segment: &Segment<'_>) {
+        self.is_guess = false;
+        let speaks = match guess(segment.payload) {
+            Guess::Request => Side::Client,
+            Guess::Response => Side::Server,
+            Guess::Neither => return,
+        };
+        if speaks != self.side(segment) {
+            self.ends.swap(0, 1);
+            self.halves.swap(0, 1);
+            (self.halves[0].side, self.halves[1].side) = (Side::Client, Side::Server);
+            // Nothing was sent, so nothing else tells the two apart yet.
+            self.http = Some(Box::new(Exchange::new(true)));
         }
     }
 
@@ -352,6 +372,9 @@ impl Flow {
 
     /// One packet of this connection.
     pub(crate) fn packet(&mut self, segment: &Segment<'_>, cx: &mut Context<'_>) {
+        if self.is_guess && segment.payload_len > 0 {
+            self.reconsider(segment);
+        }
         let side = self.side(segment);
         let silence = cx.at.since(self.last.0);
         self.last = (cx.at, cx.number);

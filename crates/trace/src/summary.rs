@@ -468,6 +468,7 @@ impl Meter {
             self.http.unmatched_responses += http.unmatched_responses;
             self.http.pipelined += http.pipelined;
             self.http.unanswered += http.unanswered;
+            self.http.unmatched_requests += http.unmatched_requests;
             self.http_packets +=
                 connection.from_client.volume.packets + connection.from_server.volume.packets;
         }
