@@ -425,6 +425,20 @@ fn notes(out: &mut String, summary: &Summary, ending: &Ending) {
             "the kernel dropped {dropped} packets before they could be read: every counter is a lower bound"
         ));
     }
+    let frames = &summary.frames;
+    if frames.cut_headers > 0 {
+        notes.push(format!(
+            "{} frames were cut before the end of their headers and only counted",
+            frames.cut_headers
+        ));
+    }
+    if frames.cut_payload > 0 {
+        notes.push(format!(
+            "{} segments were captured only in part: what begins in the missing bytes, as most requests and answers \
+             under a short snapshot length, is not seen",
+            frames.cut_payload
+        ));
+    }
     if summary.frames.time_backwards > 0 {
         notes.push(format!(
             "{} frames are older than the frame before them; times around them mean little",

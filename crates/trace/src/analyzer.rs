@@ -55,7 +55,7 @@ impl Default for Limits {
 /// The times that tell a stall from a round trip.
 #[derive(Clone, Copy, Debug)]
 pub struct Thresholds {
-    /// G of the two 1997 predicates: an acknowledgment later than this was held by a timer.
+    /// G of the two 1997 predicates: an acknowledgment later than this, beyond the smallest round trip, was held by a timer.
     pub stall: Duration,
     /// A segment this soon after an acknowledgment was released by it (1997 predicates).
     pub prompt: Duration,
@@ -232,6 +232,7 @@ impl Engine {
         match Packet::decode(frame) {
             Packet::Tcp(segment) => {
                 frames.tcp += 1;
+                frames.cut_payload += u64::from((segment.payload.len() as u32) < segment.payload_len);
                 let passes = self.filter.is_empty() || self.filter.passes(&segment);
                 if passes {
                     self.segment(&segment, frame.at);
@@ -243,7 +244,10 @@ impl Engine {
             Packet::OtherIp(_) => frames.other_ip += 1,
             Packet::Fragment => frames.fragments += 1,
             Packet::NotIp => frames.not_ip += 1,
-            Packet::Malformed => frames.malformed += 1,
+            Packet::Malformed => {
+                frames.malformed += 1;
+                frames.cut_headers += u64::from(frame.data.len() < frame.wire_len as usize);
+            }
             Packet::UnknownLink(link) => {
                 frames.unknown_link += 1;
                 frames.unknown_link_type = Some(link.0);

@@ -36,6 +36,10 @@ pub struct Frames {
     pub not_ip: u64,
     /// Headers incomplete or contradictory.
     pub malformed: u64,
+    /// Of those, frames that were captured only in part.
+    pub cut_headers: u64,
+    /// TCP segments whose headers were captured, but not all of their payload.
+    pub cut_payload: u64,
     /// Frames of link types that are not understood.
     pub unknown_link: u64,
     /// The latest such link type.
@@ -59,6 +63,8 @@ pub struct DirectionTotals {
     pub retransmissions: Retransmissions,
     /// Reordered packets.
     pub out_of_order: u64,
+    /// Of those, packets lost before the capture point and sent again.
+    pub out_of_order_late: u64,
     /// Duplicate acknowledgments.
     pub duplicate_acks: u64,
     /// Zero windows offered.
@@ -86,6 +92,7 @@ impl DirectionTotals {
         a.needless += b.needless;
         a.control += b.control;
         self.out_of_order += d.out_of_order;
+        self.out_of_order_late += d.out_of_order_late;
         self.duplicate_acks += d.duplicate_acks;
         self.zero_windows += d.zero_windows;
         self.rtt.merge(&d.rtt);

@@ -10,7 +10,13 @@ use std::process::Command;
 use trace::{Connection, Direction, Kind, Options};
 
 /// The captures, by file name: what is in each `testdata/README.md` says.
-const CAPTURES: [&str; 4] = ["loopback.pcap", "lossy.pcap", "linked.pcapng", "six.pcap"];
+const CAPTURES: [&str; 5] = [
+    "loopback.pcap",
+    "lossy.pcap",
+    "linked.pcapng",
+    "six.pcap",
+    "receiver.pcap",
+];
 
 /// A file's name without its ending, under which the tools' answers are kept.
 fn stem(capture: &str) -> &str {
