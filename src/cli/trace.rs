@@ -21,7 +21,7 @@ Read are pcap and pcapng with Ethernet, raw IP, loopback and Linux cooked frames
 A damaged file gives everything before the damage, and exit code 3.
 
 Exit codes: 0 good; 2 usage, or no capture file; 3 the report is incomplete: the file is damaged or cut
-short, or a live capture lost packets; 4 the system refused.";
+short, has frames that cannot be read, or a live capture lost packets; 4 the system refused.";
 
 /// Flags of `weir trace`.
 #[derive(Debug, Args)]
