@@ -21,7 +21,7 @@ Read are pcap and pcapng with Ethernet, raw IP, loopback and Linux cooked frames
 A damaged file gives everything before the damage, and exit code 3.
 
 Exit codes: 0 good; 2 usage, or no capture file; 3 the report is incomplete: the file is damaged or cut
-short, or a live capture lost packets; 4 the system refused.";
+short, has frames that cannot be read, or a live capture lost packets; 4 the system refused.";
 
 /// Flags of `weir trace`.
 #[derive(Debug, Args)]
@@ -41,25 +41,19 @@ pub(crate) struct Flags {
     pub(crate) live: Option<String>,
 
     /// Ends the capture after this time; without it, Ctrl-C does
-    #[arg(long, value_name = "TIME", value_parser = parse_duration, requires = "live", help_heading = "Live capture")]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, help_heading = "Live capture")]
     pub(crate) duration: Option<Duration>,
 
     /// Ends the capture after so many packets that pass the filter
-    #[arg(long, value_name = "N", requires = "live", help_heading = "Live capture")]
+    #[arg(long, value_name = "N", help_heading = "Live capture")]
     pub(crate) packets: Option<u64>,
 
-    /// Keeps at most so many bytes of each packet
-    #[arg(
-        long,
-        value_name = "BYTES",
-        default_value = "256KiB",
-        requires = "live",
-        help_heading = "Live capture"
-    )]
-    pub(crate) snaplen: Bytes,
+    /// Keeps at most so many bytes of each packet; without it, 256 KiB
+    #[arg(long, value_name = "BYTES", help_heading = "Live capture")]
+    pub(crate) snaplen: Option<Bytes>,
 
     /// Captures packets for other hosts, too
-    #[arg(long, requires = "live", help_heading = "Live capture")]
+    #[arg(long, help_heading = "Live capture")]
     pub(crate) promiscuous: bool,
 
     /// Saves the packets that pass the filter as pcapng

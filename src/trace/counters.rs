@@ -113,7 +113,7 @@ pub(super) const DIRECTION: &[Counter<Direction>] = counters! {
     "retransmitted_needless", "  needless", |d| Value::Count(d.retransmissions.needless);
     "retransmitted_control", "SYN or FIN again", |d| Value::Count(d.retransmissions.control);
     "out_of_order", "out of order", |d| Value::Count(d.out_of_order);
-    "out_of_order_late", "  late", |d| Value::Count(d.out_of_order_late);
+    "out_of_order_late", "  sent again", |d| Value::Count(d.out_of_order_late);
     "duplicate_acks", "duplicate ACKs", |d| Value::Count(d.duplicate_acks);
     "triple_duplicate_acks", "  third ones", |d| Value::Count(d.triple_duplicate_acks);
     "sacks", "with SACK", |d| Value::Count(d.sacks);
@@ -172,6 +172,7 @@ pub(super) const TOTALS: &[Counter<DirectionTotals>] = counters! {
     "retransmitted_needless", "  needless", |d| Value::Count(d.retransmissions.needless);
     "retransmitted_control", "SYN or FIN again", |d| Value::Count(d.retransmissions.control);
     "out_of_order", "out of order", |d| Value::Count(d.out_of_order);
+    "out_of_order_late", "  sent again", |d| Value::Count(d.out_of_order_late);
     "duplicate_acks", "duplicate ACKs", |d| Value::Count(d.duplicate_acks);
     "zero_windows", "zero windows", |d| Value::Count(d.zero_windows);
     "rtt_samples", "round trips", |d| Value::Count(d.rtt.count);
@@ -197,6 +198,7 @@ pub(super) const CONNECTION: &[Counter<Connection>] = counters! {
     "vantage", "", |c| Value::Word(vantage(c.vantage).to_owned());
     "requests", "", |c| Value::optional(c.http, |h| Value::Count(h.requests));
     "answers", "", |c| Value::optional(c.http, |h| Value::Count(h.responses));
+    "unmatched_requests", "", |c| Value::optional(c.http, |h| Value::Count(h.unmatched_requests));
     "unmatched_answers", "", |c| Value::optional(c.http, |h| Value::Count(h.unmatched_responses));
     "pipelined", "", |c| Value::optional(c.http, |h| Value::Count(h.pipelined));
     "unanswered", "", |c| Value::optional(c.http, |h| Value::Count(h.unanswered));

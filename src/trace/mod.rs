@@ -12,7 +12,7 @@ mod words;
 
 use crate::cli::trace::{Flags, Sheet};
 use crate::cli::{Failure, Voice};
-use ::trace::{Analyzer, ConnectionId, Fault, Filter, Limits, Options, ReadError, Thresholds};
+use ::trace::{Analyzer, ConnectionId, Fault, Filter, Frames, Limits, Options, ReadError, Thresholds};
 use report::Report;
 use std::io;
 
@@ -56,8 +56,30 @@ pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<(), Failure> {
         // Whoever reads it has seen enough.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         Err(error) => Err(Failure::System(format!("cannot write the report: {error}"))),
-        Ok(()) => ending.judged(),
+        Ok(()) => {
+            ending.judged()?;
+            readable(&ending, &summary.frames)
+        }
     }
+}
+
+/// Frames that could not be read make the report incomplete, as a damaged file does.
+fn readable(ending: &source::Ending, frames: &Frames) -> Result<(), Failure> {
+    let (name, total) = (ending.name(), frames.total);
+    if let Some(link) = frames.unknown_link_type {
+        return Err(Failure::Invalid(format!(
+            "{name}: {} of {total} frames are of link type {link}, which is not understood",
+            frames.unknown_link
+        )));
+    }
+    if frames.cut_headers > 0 {
+        return Err(Failure::Invalid(format!(
+            "{name}: {} of {total} frames were cut before the end of their headers; capture with a larger snapshot \
+             length (tcpdump -s 0)",
+            frames.cut_headers
+        )));
+    }
+    Ok(())
 }
 
 /// What no flag declaration can say.
@@ -68,6 +90,25 @@ fn possible(flags: &Flags) -> Result<(), Failure> {
     if flags.csv == Some(Sheet::Points) && flags.connection.is_none() {
         return Err(Failure::Usage(
             "`--csv points` is about one connection: name it with --connection".to_owned(),
+        ));
+    }
+    // clap does not ask for --live where a file excludes it.
+    let is_live_only = [
+        ("--duration", flags.duration.is_some()),
+        ("--packets", flags.packets.is_some()),
+        ("--snaplen", flags.snaplen.is_some()),
+        ("--promiscuous", flags.promiscuous),
+    ];
+    if let Some((flag, _)) = is_live_only.iter().find(|(_, is_given)| *is_given)
+        && flags.live.is_none()
+    {
+        return Err(Failure::Usage(format!(
+            "{flag} is about a live capture: it needs --live IF, and says nothing about a file"
+        )));
+    }
+    if flags.packets == Some(0) {
+        return Err(Failure::Usage(
+            "--packets is at least 1: a capture ends when so many have come".to_owned(),
         ));
     }
     if flags.connections_max == 0 || flags.points_max == 0 {

@@ -136,8 +136,11 @@ fn time_sequence(points: &[Point], side: Side, name: &str) -> Chart {
                 again: repeated,
                 ..
             } if point.side == side => {
-                let spans = if repeated { &mut again } else { &mut fresh };
-                spans.push((at, from as f64, end as f64));
+                if repeated {
+                    again.push((at, from.midpoint(end) as f64));
+                } else {
+                    fresh.push((at, from as f64, end as f64));
+                }
                 highest = highest.max(end as f64);
             }
             Mark::Ack { ack, edge, .. } if point.side != side => {
@@ -159,7 +162,8 @@ fn time_sequence(points: &[Point], side: Side, name: &str) -> Chart {
     let mut series = vec![
         curve("acknowledged", Stroke::Steps, thin(&acks)),
         curve("sent", Stroke::Spans, thin_spans(&fresh)),
-        curve("sent again", Stroke::Spans, thin_spans(&again)),
+        // A segment is a pixel or two: what is rare and matters must be larger.
+        curve("sent again", Stroke::Dots, thin(&again)),
     ];
     if edges.iter().any(|(_, edge)| edge.is_finite()) {
         series.push(curve("edge of the window", Stroke::Steps, edges));

@@ -21,6 +21,8 @@ use std::path::Path;
 
 /// Bytes read at once.
 const CHUNK: usize = 1 << 20;
+/// Bytes kept of each packet that is captured.
+const SNAPLEN: Bytes = Bytes(256 << 10);
 /// Nothing is shown before, and not more often than the second.
 const SHOWN_AFTER: Duration = Duration::from_secs(1);
 const SHOWN_EVERY: Duration = Duration::from_millis(200);
@@ -401,7 +403,7 @@ pub(super) fn live(
     report: &mut Report,
 ) -> Result<Ending, Failure> {
     let limits = Limits {
-        snaplen: usize::try_from(flags.snaplen.0)
+        snaplen: usize::try_from(flags.snaplen.unwrap_or(SNAPLEN).0)
             .unwrap_or(usize::MAX)
             .clamp(64, 1 << 20),
         ..Limits::default()

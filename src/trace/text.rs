@@ -185,6 +185,13 @@ fn http(out: &mut String, summary: &Summary) {
         "HTTP: {} requests, {} answered, {} pipelined, {} unanswered, {} answers without a request",
         http.requests, http.responses, http.pipelined, http.unanswered, http.unmatched_responses
     );
+    if http.unmatched_requests > 0 {
+        let _ = write!(
+            out,
+            ", {} requests whose answer cannot be told from others'",
+            http.unmatched_requests
+        );
+    }
     if let Some(packets) = summary.packets_per_request {
         let _ = write!(out, "; {packets:.1} packets a request");
     }
@@ -379,7 +386,7 @@ fn requests(out: &mut String, book: &Book, title: &str) {
             bar(t, first, span),
             printable(&t.method),
             printable(&t.target),
-            if t.complete { "" } else { " (not answered in full)" }
+            if t.complete { "" } else { " (no full answer seen)" }
         );
     }
 }
@@ -418,10 +425,30 @@ fn notes(out: &mut String, summary: &Summary, ending: &Ending) {
             "the kernel dropped {dropped} packets before they could be read: every counter is a lower bound"
         ));
     }
+    let frames = &summary.frames;
+    if frames.cut_headers > 0 {
+        notes.push(format!(
+            "{} frames were cut before the end of their headers and only counted",
+            frames.cut_headers
+        ));
+    }
+    if frames.cut_payload > 0 {
+        notes.push(format!(
+            "{} segments were captured only in part: what begins in the missing bytes, as most requests and answers \
+             under a short snapshot length, is not seen",
+            frames.cut_payload
+        ));
+    }
     if summary.frames.time_backwards > 0 {
         notes.push(format!(
             "{} frames are older than the frame before them; times around them mean little",
             summary.frames.time_backwards
+        ));
+    }
+    if summary.frames.time_wrong > 0 {
+        notes.push(format!(
+            "{} frames have a time that no neighbor confirms; each was given the time of the frame before it",
+            summary.frames.time_wrong
         ));
     }
     if summary.untracked_segments > 0 {

@@ -58,6 +58,15 @@ pub(super) fn measures(finding: &Finding) -> String {
         }
         Kind::ZeroWindow { probes } => format!("probed {probes} times"),
         Kind::ApplicationLimited { pauses } => format!("{pauses} pauses with nothing under way"),
+        Kind::QueuedInNetwork { pauses } => format!("{pauses} pauses while sent data waited on the way"),
+        Kind::FastRecovery { segments, upstream } => {
+            let place = if *upstream {
+                " before the capture point"
+            } else {
+                ""
+            };
+            format!("{segments} segments lost{place} and sent again")
+        }
         Kind::RetransmissionTimeout {
             transmissions,
             spurious,

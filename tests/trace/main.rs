@@ -541,3 +541,88 @@ fn the_example_in_the_documentation_is_real() {
         .expect("the binary starts");
     assert_eq!(text(&output.stdout), shown);
 }
+
+/// Nobody is told less than was asked for: a flag that cannot count is refused.
+#[test]
+fn flags_of_a_live_capture_are_refused_for_a_file() {
+    for flags in [
+        &["--duration", "1s"][..],
+        &["--packets", "3"],
+        &["--snaplen", "100"],
+        &["--promiscuous"],
+    ] {
+        let output = weir(&[&[LOOPBACK], flags].concat());
+        assert_eq!(output.status.code(), Some(2), "{flags:?}");
+        let said = text(&output.stderr);
+        assert!(said.contains(flags[0]) && said.contains("--live"), "{said}");
+    }
+    let output = weir(&["--live", "lo", "--packets", "0"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("at least 1"));
+}
+
+/// The report cannot be written: the system's refusal, not a panic.
+#[test]
+fn a_full_disk_is_an_error_in_every_form() {
+    for form in [
+        &[][..],
+        &["--json"],
+        &["--csv", "connections"],
+        &["--connection", "1"],
+    ] {
+        let full = std::fs::OpenOptions::new().write(true).open("/dev/full");
+        let Ok(full) = full else {
+            println!("skipped: no /dev/full here");
+            return;
+        };
+        let output = Command::new(env!("CARGO_BIN_EXE_weir"))
+            .args(["trace", LOOPBACK])
+            .args(form)
+            .stdout(full)
+            .output()
+            .expect("the binary starts");
+        assert_eq!(output.status.code(), Some(4), "{form:?}");
+        assert!(
+            text(&output.stderr).contains("cannot write the report"),
+            "{form:?}"
+        );
+    }
+}
+
+/// A capture of which only the first bytes of each frame, or an unknown link, can be seen is not reported as read.
+#[test]
+fn frames_that_cannot_be_read_make_the_report_incomplete() {
+    let folder = folder("unreadable");
+    let whole = std::fs::read(LOOPBACK).expect("the capture");
+    // A pcap file of one second's format: 24 bytes, then 16 before each frame.
+    let field = |at: usize| u32::from_le_bytes([whole[at], whole[at + 1], whole[at + 2], whole[at + 3]]);
+    assert_eq!(field(0) >> 16, 0xa1b2, "little-endian pcap");
+    let cut = |snaplen: u32, link: u32| {
+        let mut out = whole[..20].to_vec();
+        out.extend(link.to_le_bytes());
+        let mut at = 24;
+        while at < whole.len() {
+            let kept = field(at + 8).min(snaplen);
+            out.extend(&whole[at..at + 8]);
+            out.extend(kept.to_le_bytes());
+            out.extend(&whole[at + 12..at + 16 + kept as usize]);
+            at += 16 + field(at + 8) as usize;
+        }
+        out
+    };
+    let report = |name: &str, bytes: &[u8]| {
+        let path = folder.join(name);
+        std::fs::write(&path, bytes).expect("a file");
+        weir(&[show(&path)])
+    };
+    let headers = report("headers.pcap", &cut(40, field(20)));
+    assert_eq!(headers.status.code(), Some(3));
+    assert!(text(&headers.stderr).contains("snapshot length"));
+    assert!(text(&headers.stdout).contains("93 malformed"));
+    let payload = report("payload.pcap", &cut(80, field(20)));
+    assert_eq!(payload.status.code(), Some(0));
+    assert!(text(&payload.stdout).contains("captured only in part"));
+    let unknown = report("link.pcap", &cut(65_535, 105));
+    assert_eq!(unknown.status.code(), Some(3));
+    assert!(text(&unknown.stderr).contains("93 of 93 frames are of link type 105"));
+}

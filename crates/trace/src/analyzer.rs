@@ -8,6 +8,7 @@
 //! Memory is bounded by [`Limits`] and by the events of one chunk, never by the capture's size.
 
 use crate::capture::{Frame, ReadError, Reader};
+use crate::clock::{Clock, Stamp};
 use crate::exchange::Transaction;
 use crate::filter::Filter;
 use crate::finding::Finding;
@@ -54,7 +55,7 @@ impl Default for Limits {
 /// The times that tell a stall from a round trip.
 #[derive(Clone, Copy, Debug)]
 pub struct Thresholds {
-    /// G of the two 1997 predicates: an acknowledgment later than this was held by a timer.
+    /// G of the two 1997 predicates: an acknowledgment later than this, beyond the smallest round trip, was held by a timer.
     pub stall: Duration,
     /// A segment this soon after an acknowledgment was released by it (1997 predicates).
     pub prompt: Duration,
@@ -112,6 +113,7 @@ struct Engine {
     meter: Meter,
     recorder: Recorder,
     events: VecDeque<Event>,
+    clock: Clock,
     start: Instant,
     now: Instant,
     number: u64,
@@ -139,6 +141,7 @@ impl Analyzer {
                 meter: Meter::new(),
                 recorder: Recorder::new(options.record, options.limits.points),
                 events: VecDeque::new(),
+                clock: Clock::default(),
                 start: Instant::ZERO,
                 now: Instant::ZERO,
                 number: 0,
@@ -200,7 +203,24 @@ impl Analyzer {
 }
 
 impl Engine {
+    /// Takes a frame unless its time must be confirmed by the one after it. Returns whether it passes the filter.
     fn frame(&mut self, frame: &Frame<'_>) -> bool {
+        if self.clock.is_waiting()
+            && let Some((held, is_wrong)) = self.clock.judged(frame.at)
+        {
+            self.meter.frames.time_wrong += u64::from(is_wrong);
+            self.take(&held.frame());
+        }
+        match self.clock.stamp(frame) {
+            Stamp::Plausible => self.take(frame),
+            Stamp::Held => match Packet::decode(frame) {
+                Packet::Tcp(segment) => self.filter.is_empty() || self.filter.passes(&segment),
+                _ => self.filter.is_empty(),
+            },
+        }
+    }
+
+    fn take(&mut self, frame: &Frame<'_>) -> bool {
         self.start = self.meter.frame(frame.at, frame.wire_len);
         if self.meter.frames.total == 1 {
             self.recorder.begin(self.start);
@@ -212,6 +232,7 @@ impl Engine {
         match Packet::decode(frame) {
             Packet::Tcp(segment) => {
                 frames.tcp += 1;
+                frames.cut_payload += u64::from((segment.payload.len() as u32) < segment.payload_len);
                 let passes = self.filter.is_empty() || self.filter.passes(&segment);
                 if passes {
                     self.segment(&segment, frame.at);
@@ -223,7 +244,10 @@ impl Engine {
             Packet::OtherIp(_) => frames.other_ip += 1,
             Packet::Fragment => frames.fragments += 1,
             Packet::NotIp => frames.not_ip += 1,
-            Packet::Malformed => frames.malformed += 1,
+            Packet::Malformed => {
+                frames.malformed += 1;
+                frames.cut_headers += u64::from(frame.data.len() < frame.wire_len as usize);
+            }
             Packet::UnknownLink(link) => {
                 frames.unknown_link += 1;
                 frames.unknown_link_type = Some(link.0);
@@ -335,6 +359,10 @@ impl Engine {
     }
 
     fn finish(&mut self) {
+        if let Some((held, is_wrong)) = self.clock.unconfirmed() {
+            self.meter.frames.time_wrong += u64::from(is_wrong);
+            self.take(&held.frame());
+        }
         // In the order of their last packets; what is over first.
         for list in [List::Over, List::Live] {
             while let Some((slot, _)) = self.table.oldest(list) {

@@ -3,6 +3,9 @@
 //! Puts each direction's segments in order, feeds them to the tokenizers and pairs what comes out.
 //! Out-of-order bytes are held within a budget shared by all connections; when it is used up, or when
 //! the peer has acknowledged what the capture lacks, the missing bytes become a gap.
+//!
+//! Answers are paired by their order, which is known from the connection's beginning on. Where the capture began
+//! later or lost bytes, requests may be under way that nobody saw: see [`Pairing`].
 
 use crate::flow::{Budget, ConnectionId, Context, Side};
 use crate::http::{Asked, Role, Token, Tokenizer};
@@ -77,6 +80,8 @@ pub struct HttpCounts {
     pub pipelined: u64,
     /// Requests without a complete answer at the end.
     pub unanswered: u64,
+    /// Requests whose answer cannot be told from others' (the capture began or lost bytes while some were under way).
+    pub unmatched_requests: u64,
 }
 
 /// A run of pipelined requests that each took a segment of its own.
@@ -88,13 +93,41 @@ pub(crate) struct SingleRun {
     pub(crate) last: (Instant, u64),
 }
 
+/// Whether the order of requests says which answer is whose.
+///
+/// ```text
+///   Sure --bytes lost in either direction--> Searching
+///    ^                                          |  ^ one more answer: the pair was none
+///    |               an answer follows a lone request that it acknowledges
+///    |                                          v  |
+///    +------the next request, or the end------ Found
+/// ```
+#[derive(Debug)]
+enum Pairing {
+    Sure,
+    Searching,
+    /// A pair, if no other answer follows.
+    Found(Box<Transaction>),
+}
+
 #[derive(Debug)]
 struct Pending {
     transaction: Transaction,
     started: Instant,
     request_last: Instant,
+    /// The request ends at or before this offset of its stream.
+    end: u64,
     packets_before: u64,
     response_first: Option<Instant>,
+}
+
+/// A segment that came too early.
+#[derive(Debug)]
+struct Stashed {
+    start: u64,
+    len: u32,
+    bytes: Vec<u8>,
+    came: (Instant, u64),
 }
 
 /// One direction: the next byte wanted and what came too early.
@@ -102,7 +135,7 @@ struct Pending {
 struct Stream {
     tokenizer: Tokenizer,
     expected: Option<u64>,
-    stash: Vec<(u64, u32, Vec<u8>)>,
+    stash: Vec<Stashed>,
     /// Where the stream ends.
     fin: Option<u64>,
     /// When and where the message being read began.
@@ -126,10 +159,15 @@ impl Stream {
 pub(crate) struct Exchange {
     streams: [Stream; 2],
     pending: VecDeque<Pending>,
+    pairing: Pairing,
+    /// The server has acknowledged the client's stream up to here.
+    requests_acked: u64,
     counts: HttpCounts,
     /// The answer being read is an interim one.
     interim: bool,
     run: Option<SingleRun>,
+    /// When and with which frame what is being read was complete.
+    here: (Instant, u64),
     tokens: Vec<Token>,
 }
 
@@ -149,9 +187,16 @@ impl Exchange {
                 Stream::new(Role::Responses, midstream),
             ],
             pending: VecDeque::new(),
+            pairing: if midstream {
+                Pairing::Searching
+            } else {
+                Pairing::Sure
+            },
+            requests_acked: 0,
             counts: HttpCounts::default(),
             interim: false,
             run: None,
+            here: (Instant::ZERO, 0),
             tokens: Vec::new(),
         }
     }
@@ -165,8 +210,11 @@ impl Exchange {
         self.streams.iter().all(|s| s.tokenizer.is_opaque()) && self.pending.is_empty()
     }
 
-    /// Requests waiting for (the rest of) an answer, and when the oldest was sent.
+    /// Requests known to wait for (the rest of) an answer, and when the oldest was sent.
     pub(crate) fn waiting(&self) -> (u32, Option<Instant>) {
+        if !matches!(self.pairing, Pairing::Sure) {
+            return (0, None);
+        }
         (self.pending.len() as u32, self.pending.front().map(|p| p.started))
     }
 
@@ -184,21 +232,29 @@ impl Exchange {
         let expected = *stream.expected.get_or_insert(piece.start);
         if piece.start > expected {
             if stream.stash.len() < STASH_MAX && cx.budget.hold(piece.bytes.len()) {
-                let place = stream.stash.partition_point(|held| held.0 <= piece.start);
-                stream
-                    .stash
-                    .insert(place, (piece.start, piece.len, piece.bytes.to_vec()));
+                let place = stream.stash.partition_point(|held| held.start <= piece.start);
+                let held = Stashed {
+                    start: piece.start,
+                    len: piece.len,
+                    bytes: piece.bytes.to_vec(),
+                    came: (cx.at, cx.number),
+                };
+                stream.stash.insert(place, held);
                 return;
             }
             // No room to wait for what is missing: it becomes a gap, unless held bytes come first.
             self.release(side, piece.start, packets, cx);
         }
-        self.in_order(side, piece, packets, cx);
+        self.here = (cx.at, cx.number);
+        self.in_order(side, piece, self.here, packets, cx);
         self.release(side, 0, packets, cx);
     }
 
     /// The peer acknowledged `side`'s bytes up to `ack`: what is missing below was lost by the capture.
     pub(crate) fn acknowledged(&mut self, side: Side, ack: u64, packets: u64, cx: &mut Context<'_>) {
+        if side == Side::Client {
+            self.requests_acked = ack;
+        }
         if !self.streams[side as usize].stash.is_empty() {
             self.release(side, ack, packets, cx);
         }
@@ -208,23 +264,36 @@ impl Exchange {
     fn release(&mut self, side: Side, until: u64, packets: u64, cx: &mut Context<'_>) {
         loop {
             let stream = &mut self.streams[side as usize];
-            match stream.stash.first() {
-                Some(held) if held.0 <= stream.expected.unwrap_or(0) || held.0 < until => {
-                    let (start, len, bytes) = stream.stash.remove(0);
-                    cx.budget.release(bytes.len());
-                    let piece = Piece {
-                        start,
-                        len,
-                        bytes: &bytes,
-                    };
-                    self.in_order(side, piece, packets, cx);
-                }
-                _ => return,
+            let Some(first) = stream.stash.first() else {
+                return;
+            };
+            let is_next = first.start <= stream.expected.unwrap_or(0);
+            if !is_next && first.start >= until {
+                return;
             }
+            let held = stream.stash.remove(0);
+            cx.budget.release(held.bytes.len());
+            let piece = Piece {
+                start: held.start,
+                len: held.len,
+                bytes: &held.bytes,
+            };
+            // What waits for bytes that never come was complete when it came.
+            let is_filled = is_next && until == 0;
+            self.here = if is_filled { (cx.at, cx.number) } else { held.came };
+            self.in_order(side, piece, held.came, packets, cx);
         }
     }
 
-    fn in_order(&mut self, side: Side, piece: Piece<'_>, packets: u64, cx: &mut Context<'_>) {
+    /// Reads a segment that `came` at its time; what it completes is complete [`Exchange::here`].
+    fn in_order(
+        &mut self,
+        side: Side,
+        piece: Piece<'_>,
+        came: (Instant, u64),
+        packets: u64,
+        cx: &mut Context<'_>,
+    ) {
         let stream = &mut self.streams[side as usize];
         let expected = stream.expected.unwrap_or(piece.start);
         let end = piece.start + u64::from(piece.len);
@@ -238,8 +307,8 @@ impl Exchange {
         let old = expected.saturating_sub(piece.start) as usize;
         let fresh = piece.bytes.get(old..).unwrap_or(&[]);
         stream.expected = Some(end);
-        if stream.tokenizer.is_between() {
-            stream.begun = (cx.at, cx.number);
+        if stream.tokenizer.is_between() || stream.tokenizer.is_lost() {
+            stream.begun = came;
         }
         let front = self
             .pending
@@ -285,13 +354,7 @@ impl Exchange {
                 target,
                 header_bytes,
             } => {
-                if self.streams[Side::Server as usize].tokenizer.is_lost() {
-                    // Whether earlier requests were answered cannot be known, so nothing may be said about them.
-                    self.run = None;
-                    while !self.pending.is_empty() {
-                        self.abandon_front(packets, cx);
-                    }
-                }
+                self.settle_pairing(packets, cx);
                 let ahead = self.pending.len() as u32;
                 let index = self.counts.requests;
                 self.counts.requests += 1;
@@ -313,46 +376,56 @@ impl Exchange {
                         response_header_bytes: 0,
                         response_body_bytes: 0,
                         start: started.since(cx.start),
-                        request: cx.at.since(started),
+                        request: self.here.0.since(started),
                         wait: None,
                         receive: None,
                         ahead,
                         packets: 0,
                         first_packet,
-                        last_packet: cx.number,
+                        last_packet: self.here.1,
                         complete: false,
                     },
                     started,
-                    request_last: cx.at,
+                    request_last: self.here.0,
+                    end: self.streams[Side::Client as usize].expected.unwrap_or(0),
                     packets_before: packets - 1,
                     response_first: None,
                 });
                 0
             }
             Token::End { body_bytes } => {
-                self.streams[Side::Client as usize].begun = (cx.at, cx.number);
+                self.streams[Side::Client as usize].begun = self.here;
                 if let Some(pending) = self.pending.back_mut() {
                     pending.transaction.request_body_bytes = body_bytes;
-                    pending.transaction.request = cx.at.since(pending.started);
-                    pending.transaction.last_packet = cx.number;
-                    pending.request_last = cx.at;
+                    pending.transaction.request = self.here.0.since(pending.started);
+                    pending.transaction.last_packet = self.here.1;
+                    pending.request_last = self.here.0;
+                    pending.end = self.streams[Side::Client as usize].expected.unwrap_or(0);
                 }
                 1
+            }
+            Token::Lost => {
+                self.lose_track(packets, cx);
+                0
             }
             _ => 0,
         }
     }
 
     fn response_token(&mut self, token: Token, packets: u64, cx: &mut Context<'_>) {
-        let begun = &mut self.streams[Side::Server as usize].begun;
         match token {
             Token::Response { status, header_bytes } => {
                 self.interim = (100..200).contains(&status) && status != 101;
                 if self.interim {
                     return;
                 }
+                if !self.is_paired(cx) {
+                    self.counts.unmatched_responses += 1;
+                    return;
+                }
                 match self.pending.front_mut() {
                     Some(pending) => {
+                        let begun = self.streams[Side::Server as usize].begun;
                         let t = &mut pending.transaction;
                         t.status = Some(status);
                         t.response_header_bytes = header_bytes;
@@ -366,7 +439,7 @@ impl Exchange {
                 }
             }
             Token::End { body_bytes } => {
-                *begun = (cx.at, cx.number);
+                self.streams[Side::Server as usize].begun = self.here;
                 if self.interim {
                     self.interim = false;
                 } else {
@@ -374,14 +447,87 @@ impl Exchange {
                 }
             }
             Token::Lost => {
-                // The answers that went missing cannot be told from those still to come; only the newest
-                // request can be sure of its answer.
-                while self.pending.len() > 1 {
+                if self
+                    .pending
+                    .front()
+                    .is_some_and(|p| p.transaction.status.is_some())
+                {
+                    // Its answer began; the next that is seen is another's.
                     self.abandon_front(packets, cx);
                 }
+                self.lose_track(packets, cx);
             }
             _ => {}
         }
+    }
+
+    /// Messages may have gone by unseen.
+    fn lose_track(&mut self, packets: u64, cx: &mut Context<'_>) {
+        self.run = None;
+        self.refute(cx);
+        self.pairing = Pairing::Searching;
+        if self.pending.len() > 1 {
+            self.drop_all(packets, cx);
+        }
+    }
+
+    /// A request begins: a pair found before it stands; and while pairs are searched, what waits for an answer when the
+    /// other direction is silent has missed it, or will not be told from others.
+    fn settle_pairing(&mut self, packets: u64, cx: &mut Context<'_>) {
+        match core::mem::replace(&mut self.pairing, Pairing::Sure) {
+            Pairing::Sure => {}
+            Pairing::Found(transaction) => self.complete(*transaction, cx),
+            Pairing::Searching => {
+                self.pairing = Pairing::Searching;
+                let answers = &self.streams[Side::Server as usize].tokenizer;
+                if answers.is_lost() || answers.is_between() {
+                    self.run = None;
+                    self.drop_all(packets, cx);
+                }
+            }
+        }
+    }
+
+    /// Whether the answer that begins belongs to the oldest request that waits, as far as can be known now.
+    fn is_paired(&mut self, cx: &mut Context<'_>) -> bool {
+        match &self.pairing {
+            Pairing::Sure => true,
+            Pairing::Searching => self.pending.len() == 1 && self.pending[0].end <= self.requests_acked,
+            Pairing::Found(_) => {
+                self.refute(cx);
+                false
+            }
+        }
+    }
+
+    /// A pair that had been found was none: its answer belongs to a request nobody saw.
+    fn refute(&mut self, cx: &mut Context<'_>) {
+        let before = core::mem::replace(&mut self.pairing, Pairing::Searching);
+        let Pairing::Found(mut transaction) = before else {
+            self.pairing = before;
+            return;
+        };
+        self.counts.unmatched_responses += 1;
+        self.counts.unmatched_requests += 1;
+        transaction.status = None;
+        (transaction.wait, transaction.receive) = (None, None);
+        (transaction.response_header_bytes, transaction.response_body_bytes) = (0, 0);
+        transaction.complete = false;
+        cx.transaction(*transaction);
+    }
+
+    /// The answers of those that wait, if there are any, cannot be told from others'.
+    fn drop_all(&mut self, packets: u64, cx: &mut Context<'_>) {
+        while !self.pending.is_empty() {
+            self.abandon_front(packets, cx);
+            self.counts.unanswered -= 1;
+            self.counts.unmatched_requests += 1;
+        }
+    }
+
+    fn complete(&mut self, transaction: Transaction, cx: &mut Context<'_>) {
+        self.counts.responses += 1;
+        cx.transaction(transaction);
     }
 
     fn finish_front(&mut self, body_bytes: u64, packets: u64, cx: &mut Context<'_>) {
@@ -397,12 +543,14 @@ impl Exchange {
             cx.budget.release(PENDING_BYTES);
             let t = &mut pending.transaction;
             t.response_body_bytes = body_bytes;
-            t.receive = pending.response_first.map(|first| cx.at.since(first));
+            t.receive = pending.response_first.map(|first| self.here.0.since(first));
             t.packets = packets - pending.packets_before;
-            t.last_packet = cx.number;
+            t.last_packet = self.here.1;
             t.complete = true;
-            self.counts.responses += 1;
-            cx.transaction(pending.transaction);
+            match self.pairing {
+                Pairing::Sure => self.complete(pending.transaction, cx),
+                _ => self.pairing = Pairing::Found(Box::new(pending.transaction)),
+            }
         }
     }
 
@@ -416,7 +564,7 @@ impl Exchange {
     }
 
     fn track_run(&mut self, ended: u32, len: u32, cx: &mut Context<'_>) {
-        let here = (cx.at, cx.number);
+        let here = self.here;
         let pipelined = self.pending.len() >= 2;
         match (&mut self.run, ended) {
             (Some(run), 1) if pipelined => {
@@ -456,6 +604,7 @@ impl Exchange {
             .fin
             .is_some_and(|fin| stream.expected.is_none_or(|expected| expected >= fin))
         {
+            self.here = (cx.at, cx.number);
             self.closed(side, packets, cx);
         }
     }
@@ -478,6 +627,11 @@ impl Exchange {
     /// The connection is over: what waits will wait forever.
     pub(crate) fn finish(&mut self, packets: u64, cx: &mut Context<'_>) {
         self.flush_run(cx);
+        match core::mem::replace(&mut self.pairing, Pairing::Sure) {
+            Pairing::Found(transaction) => self.complete(*transaction, cx),
+            Pairing::Searching => self.drop_all(packets, cx),
+            Pairing::Sure => {}
+        }
         while !self.pending.is_empty() {
             self.abandon_front(packets, cx);
         }
@@ -487,8 +641,8 @@ impl Exchange {
     /// Gives held bytes back to the budget.
     pub(crate) fn forget(&mut self, budget: &mut Budget) {
         for stream in &mut self.streams {
-            for (_, _, bytes) in stream.stash.drain(..) {
-                budget.release(bytes.len());
+            for held in stream.stash.drain(..) {
+                budget.release(held.bytes.len());
             }
         }
     }

@@ -91,7 +91,8 @@ pub enum Kind {
         rounds: u32,
     },
     /// A sender that had more to send stood still until a timer let the peer acknowledge.
-    /// Packets: last data segment before, the late acknowledgment, the data released. Cost: from first to last.
+    /// Packets: last data segment before, the late acknowledgment, the data released. Cost: the delay beyond the
+    /// smallest round trip.
     DelayedAck {
         /// Which timer, judged by the delay.
         timer: AckTimer,
@@ -101,7 +102,7 @@ pub enum Kind {
     },
     /// An application wrote a message in pieces, and Nagle's algorithm held a short piece until
     /// the pieces before were acknowledged. Packets: the unacknowledged piece, the acknowledgment,
-    /// the held piece. Cost: from first to last.
+    /// the held piece. Cost: from first to last, without what the last waited in queues on its way.
     NagleBuffering {
         /// Payload of the held piece in bytes.
         held_len: u32,
@@ -127,7 +128,24 @@ pub enum Kind {
         /// Number of pauses.
         pauses: u64,
     },
-    /// Data was sent again because a timer expired. Packets: the segment lost, its repetition.
+    /// In the middle of a message nothing came, although by the sender's own time stamps it had been sent: it waited in
+    /// a queue, behind other connections' packets. Packets: both sides of the longest pause. Cost: what the pauses
+    /// grew by on the way.
+    QueuedInNetwork {
+        /// Number of pauses.
+        pauses: u64,
+    },
+    /// Data was lost and sent again because the receiver's acknowledgments told of it, without a timeout. Packets: the
+    /// segment that came after the gap, or the first duplicate acknowledgment; the first repetition; what ended the
+    /// repair. Cost: from the first to the last, in which nothing reached the receiving application.
+    FastRecovery {
+        /// Segments sent again.
+        segments: u32,
+        /// They were lost before the capture point, which saw only the repetitions.
+        upstream: bool,
+    },
+    /// Data was sent again because a timer expired. Packets: the segment lost (or, if it was lost before the
+    /// capture point, the one that came after it), its repetition.
     /// Cost: from the last transmission of the segment to this one.
     RetransmissionTimeout {
         /// Transmissions of this segment so far, the first included.
@@ -178,6 +196,8 @@ impl Kind {
             Kind::ReceiverWindowLimited { .. } => "receiver-window limited",
             Kind::ZeroWindow { .. } => "zero window",
             Kind::ApplicationLimited { .. } => "application limited",
+            Kind::QueuedInNetwork { .. } => "queued in the network",
+            Kind::FastRecovery { .. } => "fast recovery",
             Kind::RetransmissionTimeout { .. } => "retransmission timeout",
             Kind::ResetDestroyedData { .. } => "reset destroyed data",
             Kind::OneRequestPerSegment { .. } => "one request per segment",
@@ -218,6 +238,14 @@ impl Kind {
             Kind::ApplicationLimited { .. } => {
                 "Look at the sending application, not at the network: disk, computation, or writes that wait for \
                  each other."
+            }
+            Kind::QueuedInNetwork { .. } => {
+                "Other packets fill the queue of a slow line before these: fewer parallel connections, smaller \
+                 buffers, or a queue that is fair or managed (fq_codel)."
+            }
+            Kind::FastRecovery { .. } => {
+                "Find the loss (queue, radio, policer); what was sent after it waited at the receiver for its \
+                 repetition. Parallel connections or HTTP/3 keep one loss from holding up everything."
             }
             Kind::RetransmissionTimeout { .. } => {
                 "Find the loss (queue, radio, policer). With few segments in flight no fast retransmit is possible: \

@@ -5,8 +5,10 @@
 
 mod direction;
 mod half;
+mod repair;
 mod restart;
 mod stall;
+mod stamps;
 
 use crate::analyzer::{Event, Thresholds};
 use crate::exchange::{Exchange, HttpCounts, Piece, SingleRun, Transaction};
@@ -225,10 +227,11 @@ impl Context<'_> {
         self.finding(Side::Client, run.first.0, cost, &[run.first.1, run.last.1], kind);
     }
 
-    fn cwnd(&mut self, side: Side, bytes: u64, mss: u32) {
-        self.meter.cwnd(self.at, bytes, mss);
+    /// The largest flight of a round trip, and when it was reached.
+    fn cwnd(&mut self, side: Side, bytes: u64, reached: (Instant, u64), mss: u32) {
+        self.meter.cwnd(reached.0, bytes, mss);
         self.recorder
-            .record(self.connection, side, self.at, self.number, Mark::Cwnd { bytes });
+            .record(self.connection, side, reached.0, reached.1, Mark::Cwnd { bytes });
     }
 
     fn series_rtt(&mut self, side: Side, rtt: Duration) {
@@ -272,6 +275,8 @@ pub(crate) struct Flow {
     /// The latest data segment that came after its receiver had closed.
     after_close: [Option<u64>; 2],
     after_close_bytes: [u64; 2],
+    /// Who is the client was judged by the ports alone; the first data may say otherwise.
+    is_guess: bool,
 }
 
 impl Flow {
@@ -310,6 +315,24 @@ impl Flow {
             heard: [true, true],
             after_close: [None, None],
             after_close_bytes: [0, 0],
+            is_guess: midstream,
+        }
+    }
+
+    /// The first data of a connection whose opening was not captured says who is the client.
+    fn reconsider(&mut self, segment: &Segment<'_>) {
+        self.is_guess = false;
+        let speaks = match guess(segment.payload) {
+            Guess::Request => Side::Client,
+            Guess::Response => Side::Server,
+            Guess::Neither => return,
+        };
+        if speaks != self.side(segment) {
+            self.ends.swap(0, 1);
+            self.halves.swap(0, 1);
+            (self.halves[0].side, self.halves[1].side) = (Side::Client, Side::Server);
+            // Nothing was sent, so nothing else tells the two apart yet.
+            self.http = Some(Box::new(Exchange::new(true)));
         }
     }
 
@@ -352,6 +375,9 @@ impl Flow {
 
     /// One packet of this connection.
     pub(crate) fn packet(&mut self, segment: &Segment<'_>, cx: &mut Context<'_>) {
+        if self.is_guess && segment.payload_len > 0 {
+            self.reconsider(segment);
+        }
         let side = self.side(segment);
         let silence = cx.at.since(self.last.0);
         self.last = (cx.at, cx.number);
@@ -369,9 +395,7 @@ impl Flow {
             s.syn(segment, cx);
             r.peer_mss = segment.options.mss;
             if flags.has(Flags::ACK) {
-                // Scaling is in force only if both announced it.
-                let both = s.stats.window_scale.zip(r.stats.window_scale);
-                (s.shift, r.shift) = both.map_or((Some(0), Some(0)), |(a, b)| (Some(a), Some(b)));
+                (s.shift, r.shift) = scaling(s, r);
             }
         }
         let same_window = s.window_matches(segment);
@@ -395,7 +419,7 @@ impl Flow {
             Side::Client => server,
             Side::Server => client,
         };
-        let (peer_window, peer_fin) = (peer.window, peer.fin);
+        let (peer_window, peer_fin) = (peer.known_window(), peer.fin);
         cx.peer_window_max = peer.stats.window.max.max(peer.window);
         let occupies = segment.payload_len > 0 || flags.has(Flags::SYN | Flags::FIN);
         if occupies && !flags.has(Flags::RST) {
@@ -431,7 +455,7 @@ impl Flow {
         let data_end = data_start + u64::from(segment.payload_len);
         let heard = core::mem::replace(&mut self.heard[side as usize], false);
         let s = &mut self.halves[side as usize];
-        s.catch_up(back, cx);
+        s.catch_up(back, segment.options.timestamps.map(|(_, echo)| echo), cx);
         if has_data && heard && s.is_quiet() {
             s.end_turn(cx);
         } else if !has_data {
@@ -659,6 +683,14 @@ impl Flow {
                 .filter(|c| c.requests > 0)
                 .map(|c| self.packets as f64 / c.requests as f64),
         }
+    }
+}
+
+/// Scaling is in force only if both ends announced it (RFC 7323, section 2.2); what was not captured is not known.
+fn scaling(a: &Half, b: &Half) -> (Option<u8>, Option<u8>) {
+    match (a.announced_scale(), b.announced_scale()) {
+        (Some(None), _) | (_, Some(None)) => (Some(0), Some(0)),
+        (a, b) => a.flatten().zip(b.flatten()).unzip(),
     }
 }
 

@@ -21,6 +21,7 @@
 
 mod analyzer;
 mod capture;
+mod clock;
 mod exchange;
 mod filter;
 mod finding;

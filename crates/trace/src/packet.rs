@@ -102,6 +102,8 @@ pub struct TcpOptions {
     pub sack_second: Option<(SeqNum, SeqNum)>,
     /// Timestamp value and echo reply.
     pub timestamps: Option<(u32, u32)>,
+    /// The capture holds only the beginning of the options: what is missing here may have been sent.
+    pub is_cut: bool,
 }
 
 impl TcpOptions {
@@ -374,7 +376,10 @@ fn tcp<'a>(ip: &'a [u8], header: usize, total: usize, from: u128, to: u128) -> P
         return Packet::Malformed;
     }
     let options = if offset > 20 {
-        TcpOptions::parse(&tcp[20..offset.min(tcp.len())])
+        TcpOptions {
+            is_cut: tcp.len() < offset,
+            ..TcpOptions::parse(&tcp[20..offset.min(tcp.len())])
+        }
     } else {
         TcpOptions::default()
     };

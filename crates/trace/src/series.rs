@@ -38,7 +38,7 @@ pub enum Mark {
         /// Bytes of the other side still under way.
         flight: u64,
     },
-    /// A round trip of the point's side ended with this much in flight at most.
+    /// The most of the point's side in flight in one round trip, where it was reached.
     Cwnd {
         /// In bytes.
         bytes: u64,
@@ -134,7 +134,7 @@ impl Recorder {
 /// A recorded connection.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Series {
-    /// In the order of the capture.
+    /// In the order of the capture; what sums up a round trip follows it.
     pub points: Vec<Point>,
     /// Points beyond [`crate::Limits::points`] that were not kept.
     pub dropped: u64,

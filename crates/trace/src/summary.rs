@@ -36,12 +36,18 @@ pub struct Frames {
     pub not_ip: u64,
     /// Headers incomplete or contradictory.
     pub malformed: u64,
+    /// Of those, frames that were captured only in part.
+    pub cut_headers: u64,
+    /// TCP segments whose headers were captured, but not all of their payload.
+    pub cut_payload: u64,
     /// Frames of link types that are not understood.
     pub unknown_link: u64,
     /// The latest such link type.
     pub unknown_link_type: Option<u16>,
     /// Frames older than the frame before them.
     pub time_backwards: u64,
+    /// Frames whose time neither neighbor confirms: they were given the time of the frame before.
+    pub time_wrong: u64,
 }
 
 /// One direction added up over all finished connections.
@@ -57,6 +63,8 @@ pub struct DirectionTotals {
     pub retransmissions: Retransmissions,
     /// Reordered packets.
     pub out_of_order: u64,
+    /// Of those, packets lost before the capture point and sent again.
+    pub out_of_order_late: u64,
     /// Duplicate acknowledgments.
     pub duplicate_acks: u64,
     /// Zero windows offered.
@@ -84,6 +92,7 @@ impl DirectionTotals {
         a.needless += b.needless;
         a.control += b.control;
         self.out_of_order += d.out_of_order;
+        self.out_of_order_late += d.out_of_order_late;
         self.duplicate_acks += d.duplicate_acks;
         self.zero_windows += d.zero_windows;
         self.rtt.merge(&d.rtt);
@@ -318,6 +327,8 @@ impl Bins {
 pub(crate) struct Meter {
     start: Instant,
     last: Instant,
+    /// The frame before.
+    before: Instant,
     pub(crate) frames: Frames,
     from_clients: DirectionTotals,
     from_servers: DirectionTotals,
@@ -344,6 +355,7 @@ impl Meter {
         Meter {
             start: Instant::ZERO,
             last: Instant::ZERO,
+            before: Instant::ZERO,
             frames: Frames::default(),
             from_clients: DirectionTotals::default(),
             from_servers: DirectionTotals::default(),
@@ -372,11 +384,13 @@ impl Meter {
         if self.frames.total == 0 {
             self.start = at;
             self.last = at;
+            self.before = at;
             self.established_since = at;
         }
         self.frames.total += 1;
         self.frames.wire_bytes += u64::from(wire_len);
-        self.frames.time_backwards += u64::from(at < self.last);
+        self.frames.time_backwards += u64::from(at < self.before);
+        self.before = at;
         self.last = self.last.max(at);
         self.start
     }
@@ -461,6 +475,7 @@ impl Meter {
             self.http.unmatched_responses += http.unmatched_responses;
             self.http.pipelined += http.pipelined;
             self.http.unanswered += http.unanswered;
+            self.http.unmatched_requests += http.unmatched_requests;
             self.http_packets +=
                 connection.from_client.volume.packets + connection.from_server.volume.packets;
         }

@@ -122,6 +122,103 @@ fn a_capture_that_starts_in_the_middle() {
     assert_eq!(outcome.connections[0].http.unwrap().unmatched_responses, 1);
 }
 
+/// Ten pipelined requests, answered 20 ms later in the same order with bodies of 100, 101 ... bytes; `serial`: each
+/// request waits for the answer before it.
+fn ten(serial: bool) -> Talk {
+    let mut talk = Talk::default();
+    talk.handshake(0, 20_000, 100);
+    let mut at = 30_000;
+    if !serial {
+        for _ in 0..10 {
+            talk.data(at, true, GET);
+            at += 100;
+        }
+        at += 20_000;
+    }
+    for i in 0..10 {
+        if serial {
+            talk.data(at, true, GET);
+            at += 20_000;
+        }
+        talk.data(at, false, &reply(100 + i)).ack_all(at + 10, true);
+        at += 1000;
+    }
+    talk
+}
+
+/// Which request got an answer of which size, where the capture begins `missed` frames late.
+fn pairs(mut talk: Talk, missed: usize) -> (Vec<(usize, u64)>, trace::HttpCounts) {
+    talk.frames.drain(..missed);
+    let outcome = talk.analyze();
+    for t in &outcome.transactions {
+        let longest = outcome.summary.duration;
+        assert!(
+            t.request <= longest && t.wait.unwrap_or_default() <= longest && t.first_packet > 0,
+            "{t:?}"
+        );
+        assert!(t.receive.unwrap_or_default() <= longest, "{t:?}");
+    }
+    assert!(outcome.summary.http_total.max <= outcome.summary.duration);
+    let answered = outcome.transactions.iter().filter(|t| t.complete);
+    (
+        answered
+            .map(|t| (t.first_packet as usize + missed, t.response_body_bytes))
+            .collect(),
+        outcome.connections[0].http.unwrap(),
+    )
+}
+
+/// Answers are only given to requests that they must belong to. Frames 4 to 13 are the pipelined requests; in the
+/// serial case request n is frame 4 + 3 n.
+#[test]
+fn requests_under_way_before_the_capture_take_no_later_ones_answer() {
+    for missed in 2..4 {
+        let (pairs, http) = pairs(ten(false), missed);
+        // Every request is there, but that none came before cannot be known without the handshake.
+        assert!(pairs.is_empty(), "{missed}: {pairs:?}");
+        assert_eq!(http.unmatched_responses, 10, "{missed}");
+        assert_eq!((http.unmatched_requests, http.unanswered), (10, 0), "{missed}");
+    }
+    for missed in 4..14 {
+        let (pairs, http) = pairs(ten(false), missed);
+        assert!(pairs.is_empty(), "{missed}: {pairs:?}");
+        assert_eq!(http.unmatched_responses, 10, "{missed}");
+    }
+    for missed in 3..20 {
+        let (pairs, http) = pairs(ten(true), missed);
+        let whole = (0..10usize).map(|n| (4 + 3 * n, 100 + n as u64));
+        let expected: Vec<_> = whole.filter(|(frame, _)| *frame > missed).collect();
+        assert_eq!(pairs, expected, "{missed}");
+        assert_eq!(http.responses as usize, expected.len(), "{missed}");
+    }
+}
+
+/// Bytes lost in the middle, of either direction, and no request gets another's answer afterwards.
+#[test]
+fn after_a_gap_no_request_gets_anothers_answer() {
+    for serial in [false, true] {
+        for lost in 3..23 {
+            let mut talk = ten(serial);
+            if lost + 1 >= talk.frames.len() {
+                continue;
+            }
+            let sizes: Vec<(usize, u64)> = {
+                let whole = ten(serial).analyze();
+                let of = |t: &trace::Transaction| (t.first_packet as usize, t.response_body_bytes);
+                whole.transactions.iter().map(of).collect()
+            };
+            talk.frames.remove(lost);
+            for t in talk.analyze().transactions.iter().filter(|t| t.complete) {
+                let frame = t.first_packet as usize + usize::from(t.first_packet as usize > lost);
+                assert!(
+                    sizes.contains(&(frame, t.response_body_bytes)),
+                    "{serial} {lost} {t:?}"
+                );
+            }
+        }
+    }
+}
+
 #[test]
 fn the_same_endpoints_may_connect_again() {
     let mut talk = whole();
@@ -173,6 +270,28 @@ fn silent_connections_are_let_go() {
         (outcome.summary.connections.idle, outcome.summary.connections.open),
         (1, 1)
     );
+}
+
+/// A record's damaged seconds are no silence of years: every connection would be over and begin anew.
+#[test]
+fn one_wrong_time_changes_nothing_but_the_note() {
+    let calm = whole();
+    let (expected, last) = (calm.analyze(), calm.frames.len() - 1);
+    for (place, offset) in [(5, 352_183_739), (6, 3 * 3600), (last, 352_183_739)] {
+        let mut wrong = calm.clone();
+        wrong.frames[place].at_us += offset * 1_000_000;
+        let outcome = wrong.analyze();
+        assert_eq!(outcome.connections.len(), 1, "frame {place}");
+        assert_eq!(outcome.connections[0].end, End::Closed, "frame {place}");
+        assert_eq!(outcome.summary.frames.time_wrong, 1, "frame {place}");
+        assert_eq!(outcome.summary.frames.time_backwards, 0, "frame {place}");
+        assert!(outcome.summary.duration <= expected.summary.duration);
+        assert_eq!(outcome.summary.volume, expected.summary.volume);
+    }
+    // One frame that is older is one, not all that follow the newer one.
+    let mut swapped = calm;
+    swapped.frames[5].at_us += 3_000_000;
+    assert_eq!(swapped.analyze().summary.frames.time_backwards, 1);
 }
 
 #[test]

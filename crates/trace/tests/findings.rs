@@ -128,6 +128,21 @@ fn published_predicates_turn_false_when_one_condition_is_taken_away() {
     assert!(!longer.analyze().titles().contains(&"odd/short final segment"));
 }
 
+/// A path of 150 ms delays every acknowledgment by more than G: that is no timer.
+#[test]
+fn a_long_path_is_no_short_initial_segment() {
+    for (held, expected) in [(0, &[][..]), (180_000, &["short initial segment"])] {
+        let mut talk = Talk::default();
+        talk.handshake(0, 100, 150_000).data(151_000, true, GET);
+        talk.data(152_000, false, &[b'.'; 226])
+            .data(152_100, false, &[b'.'; MSS]);
+        let at = 302_200 + held;
+        talk.ack_all(at, true).data(at + 100, false, &[b'.'; MSS]);
+        talk.data(at + 200, false, &[b'.'; MSS]);
+        assert_eq!(talk.analyze().titles(), expected, "{held}");
+    }
+}
+
 /// A transfer of `flights` (in segments), each released by the acknowledgment of the one before.
 fn flights(talk: &mut Talk, mut at: u64, rtt: u64, flights: &[usize]) -> u64 {
     let body = vec![b'.'; MSS];
@@ -400,7 +415,12 @@ fn retransmission_timeout_and_fast_retransmit_are_told_apart() {
     };
     talk.push(40_400, lost).ack_all(60_400, true);
     let outcome = talk.analyze();
-    assert!(outcome.titles().is_empty(), "{:?}", outcome.titles());
+    assert_eq!(outcome.titles(), ["fast recovery"]);
+    // From the first duplicate to the acknowledgment that ended it.
+    assert_eq!(
+        (outcome.findings[0].cost, &outcome.findings[0].packets[..]),
+        (Duration::from_micros(20_100), &[10, 14, 15][..])
+    );
     let c = &outcome.connections[0];
     assert_eq!(c.from_server.retransmissions.fast, 1);
     assert_eq!(
@@ -626,4 +646,303 @@ fn findings_are_the_same_wherever_the_capture_was_made() {
         );
         assert_eq!(outcome.connections[0].from_server.flight.max, 8 * 1460);
     }
+}
+
+/// A client's capture, 90 ms from its server. Both clocks count milliseconds: the server's shows 5000 and the client's
+/// 9000 more than the capture's where nothing queues. Everything is timed in milliseconds here.
+struct Far {
+    talk: Talk,
+    stamps: bool,
+}
+
+impl Far {
+    fn new(stamps: bool) -> Far {
+        let mut far = Far {
+            talk: Talk::default(),
+            stamps,
+        };
+        let syn = Seg {
+            flags: "S",
+            seq: 0,
+            mss: Some(1460),
+            stamps: stamps.then_some((9000, 0)),
+            ..Seg::default()
+        };
+        far.talk.push(0, syn).push(
+            90_000,
+            Seg {
+                flags: "SA",
+                from_client: false,
+                stamps: stamps.then_some((5090, 9000)),
+                ..syn
+            },
+        );
+        far.ack(90, None);
+        let own = far.talk.next[0];
+        let get = Seg {
+            flags: "PA",
+            seq: own,
+            payload: GET,
+            stamps: stamps.then_some((9091, 5090)),
+            ..Seg::default()
+        };
+        far.talk.push(91_000, get);
+        far.talk.next[0] += GET.len() as u32;
+        far
+    }
+
+    /// The client acknowledges everything, or up to a number.
+    fn ack(&mut self, at: u64, ack: Option<u32>) {
+        let seg = Seg {
+            seq: self.talk.next[0],
+            ack: ack.unwrap_or(self.talk.next[1]),
+            stamps: self.stamps.then_some((9000 + at as u32, 5000 + at as u32)),
+            ..Seg::default()
+        };
+        self.talk.push(at * 1000 + 50, seg);
+    }
+
+    /// A segment of the server, sent so that it could have come at `sent`, having heard what the client sent at `heard`.
+    fn from_server(&mut self, came: u64, sent: u64, heard: u64, seq: u32, payload: &[u8]) {
+        let seg = Seg {
+            from_client: false,
+            flags: "PA",
+            seq,
+            ack: self.talk.next[0],
+            payload,
+            stamps: self.stamps.then_some((5000 + sent as u32, 9000 + heard as u32)),
+            ..Seg::default()
+        };
+        self.talk.push(came * 1000, seg);
+        self.talk.next[1] = self.talk.next[1].max(seq + payload.len() as u32);
+    }
+
+    /// New data and its acknowledgment.
+    fn data(&mut self, came: u64, sent: u64, heard: u64, payload: &[u8]) {
+        let seq = self.talk.next[1];
+        self.from_server(came, sent, heard, seq, payload);
+        self.ack(came, None);
+    }
+
+    /// A full segment is 1,448 bytes with stamps.
+    fn full(&self) -> Vec<u8> {
+        vec![b'.'; if self.stamps { 1448 } else { 1460 }]
+    }
+
+    /// Four full segments together, then two.
+    fn opened(stamps: bool) -> Far {
+        let mut far = Far::new(stamps);
+        let full = far.full();
+        for i in 0..4 {
+            far.data(190 + i, 190, 91, &full);
+        }
+        far.data(300, 300, 193, &full);
+        far.data(301, 300, 193, &full);
+        far
+    }
+}
+
+#[test]
+fn what_the_line_takes_to_deliver_is_not_held() {
+    for stamps in [true, false] {
+        let mut far = Far::new(stamps);
+        let full = far.full();
+        // A full segment takes the line 8 ms, the last 6; each is acknowledged as it comes.
+        for i in 0..6 {
+            far.data(190 + 8 * i, 190, 91, &full);
+        }
+        far.data(236, 190, 91, &full[..1100]);
+        let outcome = far.talk.analyze();
+        assert!(outcome.titles().is_empty(), "{stamps} {:?}", outcome.titles());
+    }
+}
+
+#[test]
+fn a_piece_that_came_a_round_trip_after_the_acknowledgment_was_held() {
+    for (echo, sent, held) in [(190, 281, true), (91, 281, false), (190, 190, false)] {
+        let mut far = Far::new(true);
+        far.data(190, 190, 91, &[b'.'; 200]);
+        far.data(281, sent, echo, &[b'.'; 300]);
+        let outcome = far.talk.analyze();
+        let expected: &[&str] = if held {
+            &["Nagle with application buffering"]
+        } else {
+            &[]
+        };
+        assert_eq!(outcome.titles(), expected, "{echo} {sent}");
+    }
+}
+
+#[test]
+fn a_pause_is_the_applications_only_if_it_was_the_senders() {
+    let limited = &["application limited"][..];
+    let queued = &["queued in the network"][..];
+    for (stamps, came, sent, heard, expected) in [
+        // Sent late, with everything acknowledged and room in the window.
+        (true, 900, 900, 301, limited),
+        // Sent at once: it waited in a queue.
+        (true, 900, 310, 193, queued),
+        // Both by half: the queue's part is not the application's.
+        (true, 900, 600, 301, queued),
+        // Late because an acknowledgment was still on its way when it was sent.
+        (true, 900, 900, 300, &[]),
+        // Without time stamps nobody can tell.
+        (false, 900, 900, 301, &[]),
+        // No pause worth a word beyond the round trip.
+        (true, 400, 400, 301, &[]),
+    ] {
+        let mut far = Far::opened(stamps);
+        let full = far.full();
+        far.data(came, sent, heard, &full);
+        let outcome = far.talk.analyze();
+        assert_eq!(outcome.titles(), expected, "{came} {sent} {heard}");
+        for finding in &outcome.findings {
+            assert_eq!(finding.packets[0], 15);
+            assert_eq!(finding.packets[1], 17);
+        }
+    }
+    // One segment for each round trip of 290 ms: a window of one, and acknowledgments held on their way.
+    let mut far = Far::new(true);
+    let full = far.full();
+    for i in 0..6 {
+        let heard = if i == 0 { 91 } else { 190 + 290 * (i - 1) };
+        far.data(190 + 290 * i, 190 + 290 * i, heard, &full);
+    }
+    let titles = far.talk.analyze().titles();
+    assert!(titles.is_empty(), "{titles:?}");
+}
+
+#[test]
+fn loss_before_the_capture_point_is_seen_at_the_receiver() {
+    // The second of five segments is missing; it comes again `came` after the others, with a stamp of `sent`.
+    let build = |stamps: bool, after: u64, came: u64, sent: u64| {
+        let mut far = Far::opened(stamps);
+        let full = far.full();
+        far.data(400, 400, 301, &full);
+        let missing = far.talk.next[1];
+        far.talk.next[1] += full.len() as u32;
+        for i in 0..after {
+            let seq = far.talk.next[1];
+            far.from_server(401 + i, 400, 301, seq, &full);
+            far.ack(401 + i, Some(missing));
+        }
+        far.from_server(came, sent, 402, missing, &full);
+        far.ack(came, None);
+        far.talk.analyze()
+    };
+    for stamps in [true, false] {
+        let outcome = build(stamps, 4, 500, 500);
+        assert_eq!(outcome.titles(), ["fast recovery"], "{stamps}");
+        let finding = &outcome.findings[0];
+        assert_eq!((finding.cost, finding.sender), (ms(99), Side::Server));
+        assert_eq!(finding.packets, [19, 27]);
+        assert_eq!(
+            finding.kind,
+            Kind::FastRecovery {
+                segments: 1,
+                upstream: true
+            }
+        );
+        let d = &outcome.connections[0].from_server;
+        assert_eq!((d.out_of_order, d.out_of_order_late), (1, 1));
+        assert_eq!(outcome.summary.from_servers.out_of_order_late, 1);
+        // One segment after the gap asks for nothing: only a timer sends again.
+        let outcome = build(stamps, 1, 900, 900);
+        assert_eq!(outcome.titles(), ["retransmission timeout"], "{stamps}");
+    }
+    // Overtaken, not lost: it was sent before those that passed it, or came before anybody could have asked.
+    for (stamps, came, sent) in [(true, 450, 399), (false, 406, 406)] {
+        let outcome = build(stamps, 4, came, sent);
+        assert!(outcome.titles().is_empty(), "{stamps} {:?}", outcome.titles());
+        let d = &outcome.connections[0].from_server;
+        assert_eq!((d.out_of_order, d.out_of_order_late), (1, 0));
+    }
+}
+
+/// Two waits for a full window at each of `rounds`; acknowledged `rtt` after being sent.
+fn window_of_four(first_rtt: u64, rtt: u64, scale: Option<u8>, window: u16) -> Talk {
+    let mut talk = Talk::default();
+    let syn = Seg {
+        flags: "S",
+        seq: 0,
+        window: 65_000,
+        mss: Some(1460),
+        scale,
+        ..Seg::default()
+    };
+    talk.push(0, syn).push(
+        100,
+        Seg {
+            flags: "SA",
+            from_client: false,
+            ..syn
+        },
+    );
+    let ack = |talk: &mut Talk, at: u64| {
+        let (seq, ack) = (talk.next[0], talk.next[1]);
+        let seg = Seg {
+            seq,
+            ack,
+            window,
+            ..Seg::default()
+        };
+        talk.push(at, seg);
+    };
+    ack(&mut talk, first_rtt);
+    talk.data(first_rtt + 200, true, GET);
+    let mut at = first_rtt + 300;
+    for _ in 0..6 {
+        for _ in 0..4 {
+            talk.data(at, false, &[b'.'; MSS]);
+        }
+        ack(&mut talk, at + rtt);
+        at += rtt + 100;
+    }
+    talk
+}
+
+#[test]
+fn a_full_window_limits_only_where_no_queue_is_full() {
+    let limited = window_of_four(20_000, 20_000, Some(0), 4 * 1460);
+    assert_eq!(limited.analyze().titles(), ["receiver-window limited"]);
+    // Four times the path's round trip: the line cannot take more.
+    let queued = window_of_four(20_000, 80_000, Some(0), 4 * 1460);
+    assert!(
+        !queued.analyze().titles().contains(&"receiver-window limited"),
+        "{:?}",
+        queued.analyze().titles()
+    );
+}
+
+#[test]
+fn a_window_whose_scale_was_cut_off_limits_nothing() {
+    let talk = window_of_four(20_000, 20_000, Some(7), 100);
+    let analyze = |snaplen: usize| {
+        let mut analyzer = trace::Analyzer::new(trace::Options::default());
+        for (i, sent) in talk.frames.iter().enumerate() {
+            let mut frame = sent.frame(i as u64 + 1);
+            frame.data = &sent.data[..snaplen.min(sent.data.len())];
+            analyzer.frame(&frame);
+        }
+        analyzer.finish_frames();
+        let mut windows = Vec::new();
+        while let Some(event) = analyzer.next_event() {
+            if let trace::Event::Connection(c) = event {
+                windows.push((c.from_client.window_scale, c.from_client.window_min));
+            }
+        }
+        (analyzer.summary(), windows)
+    };
+    // Ethernet, IP and TCP take 54 bytes, the first option 4, the scale the next 3.
+    for (snaplen, expected) in [(2000, (Some(7), Some(12_800))), (58, (None, None))] {
+        let (summary, windows) = analyze(snaplen);
+        assert!(summary.findings.is_empty(), "{snaplen}: {:?}", summary.findings);
+        assert_eq!(windows, [expected]);
+    }
+    // One end's announcement alone puts no scale in force.
+    let mut half = talk;
+    half.frames.remove(0);
+    let outcome = half.analyze();
+    assert!(outcome.findings.is_empty(), "{:?}", outcome.titles());
+    assert_eq!(outcome.connections[0].from_client.window_min, None);
 }

@@ -120,3 +120,38 @@ fn results_are_json_with_units_in_their_names() {
             .contains("\"mark\":\"ack\"")
     );
 }
+
+/// An estimate stands where its flight was reached, not where the round trip or the connection ended.
+#[test]
+fn congestion_windows_are_drawn_on_the_flights_they_are() {
+    let mut talk = Talk::default();
+    talk.handshake(0, 100, 50_000).data(51_000, true, GET);
+    for i in 0..4 {
+        talk.data(52_000 + i, false, &[b'.'; 1460]);
+    }
+    talk.ack_all(102_000, true);
+    talk.segment(5_000_000, true, "FA", b"")
+        .segment(5_050_000, false, "FA", b"");
+    let mut analyzer = Analyzer::new(Options {
+        record: Some(ConnectionId(1)),
+        ..Options::default()
+    });
+    analyzer.feed(&talk.pcapng()).unwrap();
+    analyzer.finish().unwrap();
+    let points = analyzer.take_series().points;
+    let flights: Vec<_> = points
+        .iter()
+        .filter_map(|p| match p.mark {
+            trace::Mark::Data { flight, .. } => Some((p.at, p.side, flight)),
+            _ => None,
+        })
+        .collect();
+    let mut seen = 0;
+    for point in &points {
+        if let trace::Mark::Cwnd { bytes } = point.mark {
+            assert!(flights.contains(&(point.at, point.side, bytes)), "{point:?}");
+            seen += 1;
+        }
+    }
+    assert_eq!(seen, 2, "one for each side");
+}

@@ -10,7 +10,13 @@ use std::process::Command;
 use trace::{Connection, Direction, Kind, Options};
 
 /// The captures, by file name: what is in each `testdata/README.md` says.
-const CAPTURES: [&str; 4] = ["loopback.pcap", "lossy.pcap", "linked.pcapng", "six.pcap"];
+const CAPTURES: [&str; 5] = [
+    "loopback.pcap",
+    "lossy.pcap",
+    "linked.pcapng",
+    "six.pcap",
+    "receiver.pcap",
+];
 
 /// A file's name without its ending, under which the tools' answers are kept.
 fn stem(capture: &str) -> &str {
@@ -162,6 +168,10 @@ fn compare(capture: &str, connections: &[Connection]) -> Vec<String> {
                 ("RTT_stdev", d.rtt.deviation()),
                 ("idletime_max", d.idle_max),
             ] {
+                // Of two samples it gives no deviation.
+                if name == "RTT_stdev" && d.rtt.count < 3 {
+                    continue;
+                }
                 let theirs: f64 = row[&format!("{name}_{suffix}")].parse().unwrap_or(-1.0);
                 let ours = ours.as_secs_f64() * 1e3;
                 if (theirs - ours).abs() > 0.051 {

@@ -224,7 +224,8 @@ pub struct Direction {
     /// Data packets that arrived below the highest sequence number and were not seen before: reordered on
     /// the way, or lost before the capture point and repeated.
     pub out_of_order: u64,
-    /// Of those, packets so late that they must be repetitions.
+    /// Of those, packets that were lost before the capture point and sent again: by their time stamps, or because the
+    /// receiver had asked for them.
     pub out_of_order_late: u64,
     /// Duplicate acknowledgments this end sent (RFC 5681's definition).
     pub duplicate_acks: u64,

@@ -2,12 +2,15 @@
 //!
 //! "The sender" is the end whose data this is. The capture point may be anywhere on the path: the time
 //! from the capture point to the sender and back is taken from the other direction's smallest round
-//! trip, and an acknowledgment counts as known to the sender only after that time. So flights and
-//! congestion windows mean the same whether the capture was made at the sender or at the receiver.
+//! trip, and an acknowledgment counts as known to the sender only after that time, or, where there are time stamps,
+//! once the sender echoes it. So flights and congestion windows mean nearly the same whether the capture was made at
+//! the sender or at the receiver; what was lost between the sender and the capture point is in none.
 
 use super::direction::Direction;
+use super::repair::{Hole, Repair};
 use super::restart::Restart;
 use super::stall::Turn;
+use super::stamps::Stamps;
 use super::{Context, Side};
 use crate::packet::{Flags, Segment};
 use crate::seq::{SeqNum, Space};
@@ -18,7 +21,7 @@ use std::collections::VecDeque;
 /// Ranges below the highest sequence number that were not seen, per direction.
 const HOLES_MAX: usize = 64;
 /// Round trips below this are taken as none when acknowledgments are timed back to the sender.
-const NEAR: Duration = Duration::from_millis(1);
+pub(super) const NEAR: Duration = Duration::from_millis(1);
 /// The least a retransmission timer waits (Linux; the RFC's own minimum is a second).
 pub(super) const RTO_MIN: Duration = Duration::from_millis(200);
 /// No segment is called full below the least that every IPv4 host must accept.
@@ -37,7 +40,11 @@ pub(super) struct Sent {
     pub(super) transmissions: u32,
     /// Something before it passed after it did: its acknowledgment waited for that.
     is_overtaken: bool,
-    tsval: Option<u32>,
+    pub(super) tsval: Option<u32>,
+    /// The peer's stamp that it echoes: what the sender had heard when it sent this.
+    pub(super) echo: Option<u32>,
+    /// Bytes under way with it, as far as the sender knew.
+    pub(super) flight: u64,
 }
 
 /// A timeout whose repetition has not been acknowledged.
@@ -62,6 +69,8 @@ enum Cause {
 pub(super) struct AckEvent {
     pub(super) at: Instant,
     pub(super) packet: u64,
+    /// Its sender's time stamp.
+    pub(super) stamp: Option<u32>,
     /// No payload came with it.
     pub(super) pure: bool,
     /// Data segments under way before it.
@@ -102,11 +111,11 @@ pub(super) struct Half {
     pub(super) acked: u64,
     /// Highest acknowledgment that had reached the sender when it sent what passes now.
     pub(super) known: u64,
-    en_route: VecDeque<(Instant, u64)>,
+    en_route: VecDeque<(Instant, u64, Option<u32>)>,
     first_data: Option<(u64, Instant)>,
     data_end: u64,
     pub(super) fin: Option<u64>,
-    holes: Vec<(u64, u64, Instant)>,
+    pub(super) holes: Vec<Hole>,
     pub(super) outstanding: VecDeque<Sent>,
     /// The direction's first payload byte was acknowledged.
     data_acked: bool,
@@ -116,6 +125,14 @@ pub(super) struct Half {
     pub(super) peer_mss: Option<u16>,
     /// The shift that applies to this end's window field; none until both SYNs were seen.
     pub(super) shift: Option<u8>,
+    /// A SYN came whose options were captured whole.
+    has_announced: bool,
+    /// This end's clock.
+    pub(super) stamps: Stamps,
+    /// Something it sent was lost or sent again.
+    pub(super) is_lossy: bool,
+    /// Most bytes a second seen between a segment and the one before it.
+    pub(super) line: f64,
     /// The window this end offers.
     pub(super) window: u64,
     window_field: Option<u16>,
@@ -123,9 +140,11 @@ pub(super) struct Half {
     zero_since: Option<(Instant, u64)>,
     zero_probes: u32,
     srtt: Option<(Duration, Duration)>,
-    duplicates: u32,
-    sacked_above: bool,
+    pub(super) duplicates: u32,
+    pub(super) sacked_above: bool,
     recovery: Option<(Cause, u64)>,
+    duplicate_first: Option<(Instant, u64)>,
+    pub(super) repair: Option<Repair>,
     expired: Option<Expired>,
     syn_seen: Option<(Instant, u64)>,
     syn_last: Option<(Instant, u64)>,
@@ -138,10 +157,13 @@ pub(super) struct Half {
     flight_time: Duration,
     round_end: Option<u64>,
     round_peak: u64,
+    round_reached: (Instant, u64),
     pub(super) rounds: u32,
     pub(super) initial_flight: u64,
     /// Largest flight since the last loss or restart.
     pub(super) peak: u64,
+    /// The way from the capture point to this end and back.
+    pub(super) back: Duration,
     window_full: Option<(Instant, u64)>,
     window_waits: u64,
     window_worst: (Duration, u64, u64),
@@ -168,6 +190,10 @@ impl Half {
             largest: 0,
             peer_mss: None,
             shift: None,
+            has_announced: false,
+            stamps: Stamps::default(),
+            is_lossy: false,
+            line: 0.0,
             window: 0,
             window_field: None,
             window_base: SeqNum(0),
@@ -177,6 +203,8 @@ impl Half {
             duplicates: 0,
             sacked_above: false,
             recovery: None,
+            duplicate_first: None,
+            repair: None,
             expired: None,
             syn_seen: None,
             syn_last: None,
@@ -189,9 +217,11 @@ impl Half {
             flight_time: Duration::ZERO,
             round_end: None,
             round_peak: 0,
+            round_reached: (Instant::ZERO, 0),
             rounds: 0,
             initial_flight: 0,
             peak: 0,
+            back: Duration::ZERO,
             window_full: None,
             window_waits: 0,
             window_worst: (Duration::ZERO, 0, 0),
@@ -259,7 +289,10 @@ impl Half {
             s.sacks += 1;
             s.duplicate_sacks += u64::from(segment.reports_duplicate());
         }
-        s.timestamps |= segment.options.timestamps.is_some();
+        if let Some((stamp, _)) = segment.options.timestamps {
+            s.timestamps = true;
+            self.stamps.read(stamp, at);
+        }
         if let Some(last) = self.last_packet_at {
             s.idle_max = s.idle_max.max(at.since(last));
         }
@@ -281,9 +314,24 @@ impl Half {
         self.stats.mss = options.mss;
         self.stats.window_scale = options.window_scale;
         self.stats.sack_permitted = options.sack_permitted;
+        self.has_announced = !options.is_cut;
         self.syns += 1;
         self.syn_seen.get_or_insert((cx.at, cx.number));
         self.syn_last = Some((cx.at, cx.number));
+    }
+
+    /// The window scale this end announced, if any; none while it is not known.
+    pub(super) fn announced_scale(&self) -> Option<Option<u8>> {
+        self.has_announced.then_some(self.stats.window_scale)
+    }
+
+    /// The window this end offers; without end while its scale is not known.
+    pub(super) fn known_window(&self) -> u64 {
+        if self.shift.is_some() || self.window == 0 {
+            self.window
+        } else {
+            u64::MAX
+        }
     }
 
     /// True if the window field repeats the last one.
@@ -332,7 +380,7 @@ impl Half {
         self.window = window;
         self.window_field = Some(segment.window);
         self.window_base = segment.ack;
-        if !is_syn {
+        if !is_syn && self.shift.is_some() {
             self.stats.window.record(window);
             self.stats.window_min = Some(self.stats.window_min.map_or(window, |least| least.min(window)));
         }
@@ -386,6 +434,7 @@ impl Half {
             if pure && quiet_flags && same_window && self.next > self.acked {
                 peer.duplicate_acks += 1;
                 self.duplicates += 1;
+                self.duplicate_first.get_or_insert((cx.at, cx.number));
                 if self.duplicates == 3 {
                     peer.triple_duplicate_acks += 1;
                 }
@@ -430,6 +479,7 @@ impl Half {
             self.last_ack = Some(AckEvent {
                 at: cx.at,
                 packet: cx.number,
+                stamp: segment.options.timestamps.map(|(value, _)| value),
                 pure,
                 before,
                 before_full,
@@ -443,9 +493,13 @@ impl Half {
         self.acked = ack;
         self.data_acked |= self.first_data.is_some_and(|(start, _)| ack > start);
         self.duplicates = 0;
+        self.duplicate_first = None;
         self.sacked_above = segment.options.sack_blocks > 0;
         if self.recovery.is_some_and(|(_, point)| ack >= point) {
             self.recovery = None;
+            if self.repair.is_some_and(|repair| !repair.is_upstream) {
+                self.settle_repair(cx);
+            }
         }
         if back < NEAR {
             self.learn(ack, cx);
@@ -455,14 +509,21 @@ impl Half {
                 return;
             }
             cx.budget.segments -= 1;
-            self.en_route.push_back((cx.at, ack));
+            let stamp = segment.options.timestamps.map(|(value, _)| value);
+            self.en_route.push_back((cx.at, ack, stamp));
         }
     }
 
-    /// Applies the acknowledgments that had reached the sender when it sent what passes the capture point now.
-    pub(super) fn catch_up(&mut self, back: Duration, cx: &mut Context<'_>) {
-        while let Some(&(at, ack)) = self.en_route.front() {
-            if cx.at.since(at) < back.mul_f64(0.95) {
+    /// Applies the acknowledgments that had reached the sender when it sent what passes the capture point now: those
+    /// whose stamps it echoes or has echoed; without stamps, those older than the way there and back.
+    pub(super) fn catch_up(&mut self, back: Duration, echo: Option<u32>, cx: &mut Context<'_>) {
+        self.back = back;
+        while let Some(&(at, ack, stamp)) = self.en_route.front() {
+            let has_come = match echo.zip(stamp) {
+                Some((echo, stamp)) => SeqNum(echo) - SeqNum(stamp) >= 0,
+                None => cx.at.since(at) >= back.mul_f64(0.95),
+            };
+            if !has_come {
                 break;
             }
             self.en_route.pop_front();
@@ -536,14 +597,22 @@ impl Half {
         }
         if start >= self.next {
             if start > self.next && self.holes.len() < HOLES_MAX {
-                self.holes.push((self.next, start, cx.at));
+                self.holes.push(Hole {
+                    left: self.next,
+                    right: start,
+                    at: cx.at,
+                    packet: cx.number,
+                    stamp: segment.options.timestamps.map(|(value, _)| value),
+                });
             }
             self.stats.unique_bytes += u64::from(segment.payload_len);
             self.remember(segment, start, end, cx);
             self.settle_flight(cx.at);
             self.next = end;
             if segment.payload_len > 0 {
-                self.fly(end, peer_window, cx);
+                self.first_flight(u64::from(segment.payload_len));
+                let stamp = segment.options.timestamps.map(|(value, _)| value);
+                self.fly(end, peer_window, stamp, cx);
             }
             return Arrival::New;
         }
@@ -559,6 +628,7 @@ impl Half {
         self.stats.data_span = cx.at.since(since);
     }
 
+    /// Keeps a segment until it is acknowledged, at its place in the order of sequence numbers.
     fn remember(&mut self, segment: &Segment<'_>, start: u64, end: u64, cx: &mut Context<'_>) {
         if cx.budget.segments == 0 {
             cx.budget.refused += 1;
@@ -566,7 +636,7 @@ impl Half {
         }
         cx.budget.segments -= 1;
         let options = u32::from(segment.tcp_header) - 20;
-        self.outstanding.push_back(Sent {
+        let sent = Sent {
             start,
             end,
             payload: segment.payload_len,
@@ -577,25 +647,32 @@ impl Half {
             transmissions: 1,
             is_overtaken: false,
             tsval: segment.options.timestamps.map(|(value, _)| value),
-        });
+            echo: segment.options.timestamps.map(|(_, echo)| echo),
+            flight: end.saturating_sub(self.known),
+        };
+        if self.outstanding.back().is_none_or(|last| last.end <= start) {
+            self.outstanding.push_back(sent);
+        } else {
+            let place = self.outstanding.partition_point(|sent| sent.end <= start);
+            self.outstanding.insert(place, sent);
+        }
     }
 
     /// New data is in flight up to `end`.
-    fn fly(&mut self, end: u64, peer_window: u64, cx: &mut Context<'_>) {
+    fn fly(&mut self, end: u64, peer_window: u64, stamp: Option<u32>, cx: &mut Context<'_>) {
         let flight = self.flight();
         self.stats.flight.max = self.stats.flight.max.max(flight);
         self.peak = self.peak.max(flight);
-        if !self.data_acked {
-            self.stats.initial_window = self.stats.unique_bytes;
-            self.stats.initial_packets += 1;
-        }
         if self.round_end.is_none_or(|mark| self.known >= mark) {
             self.end_round(cx);
             self.round_end = Some(end);
             self.rounds += 1;
             self.round_peak = 0;
         }
-        self.round_peak = self.round_peak.max(flight);
+        if flight > self.round_peak {
+            self.round_peak = flight;
+            self.round_reached = (cx.at, cx.number);
+        }
         if self.rounds == 1 {
             self.initial_flight = self.round_peak;
         }
@@ -603,26 +680,43 @@ impl Half {
             && self.peer_mss.is_some()
             && flight > u64::from(self.mss())
             && flight + u64::from(self.mss()) > peer_window
+            && !self.is_queued(stamp, cx.at)
         {
             self.window_full = Some((cx.at, cx.number));
         }
     }
 
+    /// Data not seen before, while none is acknowledged yet.
+    fn first_flight(&mut self, bytes: u64) {
+        if !self.data_acked {
+            self.stats.initial_window += bytes;
+            self.stats.initial_packets += 1;
+        }
+    }
+
+    /// A queue on the way holds what was sent: the line is what limits, and a larger window would only lengthen the queue.
+    fn is_queued(&self, stamp: Option<u32>, now: Instant) -> bool {
+        let path = self.base_rtt() + self.back;
+        let before_here = self.stamps.unqueued(stamp, now).map(|sent| now.since(sent));
+        let behind_here = self.last_ack.map(|ack| ack.delay.saturating_sub(self.base_rtt()));
+        let waited = before_here.unwrap_or_default() + behind_here.unwrap_or_default();
+        waited > path.mul_f64(0.5).max(NEAR)
+    }
+
     fn end_round(&mut self, cx: &mut Context<'_>) {
         if self.round_peak > 0 {
             self.stats.cwnd.record(self.round_peak);
-            cx.cwnd(self.side, self.round_peak, self.mss());
+            cx.cwnd(self.side, self.round_peak, self.round_reached, self.mss());
         }
     }
 
     /// A segment that starts below the highest byte seen: a repetition, a latecomer, or both.
     fn below(&mut self, segment: &Segment<'_>, start: u64, end: u64, cx: &mut Context<'_>) -> Arrival {
         let (fresh, opened) = self.fill_holes(start, end.min(self.next));
-        if fresh > 0 {
-            let after = self.outstanding.partition_point(|sent| sent.start < start);
-            for sent in self.outstanding.range_mut(after..) {
-                sent.is_overtaken = true;
-            }
+        // Whatever fills a hole or comes again: acknowledgments of what passed before it may have waited for it.
+        let after = self.outstanding.partition_point(|sent| sent.start < end);
+        for sent in self.outstanding.range_mut(after..) {
+            sent.is_overtaken = true;
         }
         let beyond = end.saturating_sub(self.next);
         let payload = u64::from(segment.payload_len);
@@ -641,13 +735,17 @@ impl Half {
         }
         if repeated == 0 {
             self.stats.out_of_order += 1;
-            // What fills a hole after most of a round trip was sent again; what comes at once was overtaken.
-            let late = self.base_rtt().mul_f64(0.8).max(Duration::from_millis(3));
-            let is_late = opened.is_some_and(|since| cx.at.since(since) > late);
-            self.stats.out_of_order_late += u64::from(is_late);
-            if is_late {
+            self.first_flight(payload);
+            if beyond == 0 {
+                self.remember(segment, start, end, cx);
+            }
+            if let Some(hole) = opened.filter(|hole| self.is_sent_again(hole, segment, cx.at)) {
+                self.stats.out_of_order_late += 1;
+                self.is_lossy = true;
                 self.peak = 0;
                 self.restart = None;
+                self.turn.disturbed();
+                self.repaired(&hole, cx);
             }
             return Arrival::Late;
         }
@@ -658,39 +756,9 @@ impl Half {
         Arrival::Repeated
     }
 
-    /// Closes holes covered by the range; returns the bytes that were new and when the first hole opened.
-    fn fill_holes(&mut self, start: u64, end: u64) -> (u64, Option<Instant>) {
-        if self.holes.is_empty() {
-            return (0, None);
-        }
-        let mut fresh = 0;
-        let mut opened = None;
-        let mut rest = Vec::new();
-        self.holes.retain_mut(|(left, right, at)| {
-            let (from, to) = (start.max(*left), end.min(*right));
-            if from >= to {
-                return true;
-            }
-            fresh += to - from;
-            opened.get_or_insert(*at);
-            if from > *left && to < *right {
-                rest.push((to, *right, *at));
-                *right = from;
-                return true;
-            }
-            if from > *left {
-                *right = from;
-            } else {
-                *left = to;
-            }
-            left < right
-        });
-        self.holes.append(&mut rest);
-        (fresh, opened)
-    }
-
     /// A segment is sent again: why?
     fn again(&mut self, segment: &Segment<'_>, start: u64, end: u64, cx: &mut Context<'_>) {
+        self.is_lossy = true;
         self.peak = 0;
         self.restart = None;
         self.turn.disturbed();
@@ -725,15 +793,33 @@ impl Half {
         let timer_ran = waited >= rto.mul_f64(0.8) || (transmissions > 2 && waited >= RTO_MIN);
         match recovery {
             // Within a recovery only a second full timer wait is a new event.
-            Some((Cause::Fast, _)) if !(timer_ran && index == 0) => r.fast += 1,
+            Some((Cause::Fast, _)) if !(timer_ran && index == 0) => {
+                r.fast += 1;
+                if let Some(repair) = &mut self.repair {
+                    repair.segments += 1;
+                }
+            }
             Some((Cause::Timeout, _)) if !(timer_ran && index == 0) => r.timeout += 1,
             _ if duplicates >= 3 || (sacked && !timer_ran) => {
                 r.fast += 1;
                 self.recovery = Some((Cause::Fast, next));
+                let (since, first) = self.duplicate_first.unwrap_or((cx.at, packet));
+                self.repair.get_or_insert(Repair {
+                    since,
+                    first,
+                    again: (cx.at, cx.number),
+                    segments: 0,
+                    is_upstream: false,
+                    is_timeout: false,
+                });
+                if let Some(repair) = &mut self.repair {
+                    repair.segments += 1;
+                }
             }
             _ if index == 0 && (timer_ran || index != last) => {
                 r.timeout += 1;
                 self.recovery = Some((Cause::Timeout, next));
+                self.settle_repair(cx);
                 self.settle_timeout(false, cx);
                 self.expired = Some(Expired {
                     at: cx.at,
@@ -775,6 +861,7 @@ impl Half {
     pub(super) fn close(&mut self, cx: &mut Context<'_>) {
         self.end_round(cx);
         self.settle_timeout(false, cx);
+        self.settle_repair(cx);
         self.rest(cx);
         let s = &mut self.stats;
         if let Some((first, _)) = self.first_data {

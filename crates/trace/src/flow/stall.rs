@@ -5,13 +5,18 @@
 //! came just before, the sender had waited for it, and the wait has a name; if nothing was under
 //! way, the application had nothing to send.
 //!
+//! A pause at the capture point need not be one at the sender. What the line took to deliver a segment, what waited
+//! in a queue, and what was sent before an acknowledgment arrived is told apart by the line's rate, by time stamps
+//! and their echoes; where the evidence leaves an innocent explanation nothing is reported.
+//!
 //! The first two predicates are those of Heidemann (1997) and of the reference's trace detectors: G = 100 ms,
 //! 10 ms for "at once". The general ones measure from the smallest round trip, so that they hold at any
 //! capture point.
 
 use super::Context;
-use super::half::{AckEvent, Half, Sent};
+use super::half::{AckEvent, Half, NEAR, Sent};
 use crate::finding::{AckTimer, Kind};
+use crate::seq::SeqNum;
 use core::time::Duration;
 use measure::Instant;
 
@@ -19,6 +24,10 @@ use measure::Instant;
 const RELEASE: Duration = Duration::from_millis(3);
 /// Held for less, a short segment is not worth a word.
 const HELD_LEAST: Duration = Duration::from_millis(5);
+/// No timer holds an acknowledgment longer: the 500 ms of RFC 1122, and a tick.
+const TIMER_MAX: Duration = Duration::from_millis(550);
+/// Headers of a segment, when the time it takes the line is judged.
+const HEADERS: f64 = 52.0;
 /// A pause with nothing under way counts from here.
 const PAUSE_LEAST: Duration = Duration::from_millis(20);
 
@@ -38,9 +47,30 @@ pub(super) struct Turn {
     odd: Option<Odd>,
     /// Something was sent again in this turn.
     disturbed: bool,
-    pauses: u64,
-    paused: Duration,
+    pauses: Pauses,
+    queued: Pauses,
+}
+
+/// Pauses of one kind.
+#[derive(Debug, Default)]
+struct Pauses {
+    times: u64,
+    sum: Duration,
     longest: (Duration, u64, u64),
+}
+
+impl Pauses {
+    fn add(&mut self, pause: Duration, previous: &Sent, current: &Sent) {
+        self.times += 1;
+        self.sum += pause;
+        if pause >= self.longest.0 {
+            self.longest = (pause, previous.packet, current.packet);
+        }
+    }
+
+    fn packets(&self) -> [u64; 2] {
+        [self.longest.1, self.longest.2]
+    }
 }
 
 /// A candidate that the end of the turn confirms.
@@ -51,6 +81,7 @@ struct Odd {
     packets: [u64; 3],
     at: Instant,
     cost: Duration,
+    otherwise_cost: Duration,
 }
 
 impl Turn {
@@ -70,6 +101,8 @@ struct Release<'a> {
     current: Sent,
     back: Duration,
     base: Duration,
+    /// The least time the line takes for the current segment.
+    line: Duration,
 }
 
 impl Release<'_> {
@@ -78,18 +111,51 @@ impl Release<'_> {
         self.current.first_at.since(self.previous.first_at)
     }
 
+    /// What the wait for the acknowledgment cost, without what a queue may have added behind it.
+    fn cost(&self, general: Option<&Kind>) -> Duration {
+        match general {
+            Some(Kind::DelayedAck { excess, .. }) => *excess,
+            Some(_) => self.gap().min(self.ack.delay + self.back + self.line),
+            None => self.gap(),
+        }
+    }
+
     /// The predicates of the paper: the segment follows the acknowledgment within 10 ms.
     fn is_prompt(&self, cx: &Context<'_>) -> bool {
         self.current.first_at.since(self.ack.at) < cx.thresholds.prompt
     }
 
-    /// The same from any capture point.
+    /// The same from any capture point: it came when an answer to the acknowledgment could, and its sender had heard it.
     fn is_released(&self) -> bool {
-        self.current.first_at.since(self.ack.at) < RELEASE + self.back
+        let after = self.current.first_at.since(self.ack.at);
+        let is_possible = self.back < NEAR || after >= self.back.mul_f64(0.9);
+        self.has_heard() && is_possible && after < RELEASE + self.back
     }
 
+    /// Its sender had the acknowledgment, as far as it says.
+    fn has_heard(&self) -> bool {
+        self.current
+            .echo
+            .zip(self.ack.stamp)
+            .is_none_or(|(echo, stamp)| SeqNum(echo) - SeqNum(stamp) >= 0)
+    }
+
+    /// It was held back by its sender, not merely delivered behind the segment before it.
+    fn is_held(&self) -> bool {
+        let sent_apart = match self.current.tsval.zip(self.previous.tsval) {
+            // A clock slower than a millisecond ticks less often, and some holds are missed.
+            Some((now, before)) => {
+                Duration::from_millis(u64::try_from(SeqNum(now) - SeqNum(before)).unwrap_or(0) + 1)
+            }
+            None => Duration::MAX,
+        };
+        let gap = self.gap();
+        gap.min(sent_apart) >= HELD_LEAST && gap >= self.line.mul_f64(1.25) + RELEASE
+    }
+
+    /// Held by a timer for longer than G: what the path takes anyway is no stall.
     fn is_stalled(&self, cx: &Context<'_>) -> bool {
-        self.ack.delay > cx.thresholds.stall
+        self.ack.delay.saturating_sub(self.base) > cx.thresholds.stall
     }
 
     /// The acknowledgment's delay beyond the path, if a timer must have held it: silence before it, and too
@@ -97,7 +163,7 @@ impl Release<'_> {
     fn timer(&self, cx: &Context<'_>) -> Option<(AckTimer, Duration)> {
         let excess = self.ack.delay.saturating_sub(self.base);
         let least = cx.thresholds.delayed_ack;
-        (excess >= least && self.ack.silence >= least && self.ack.before_full < 2)
+        (excess >= least && excess <= TIMER_MAX && self.ack.silence >= least && self.ack.before_full < 2)
             .then(|| (AckTimer::of(excess), excess))
     }
 }
@@ -112,6 +178,14 @@ impl Half {
             return;
         };
         self.judge_pause(current, back, carries_fin, cx);
+        if current.full
+            && let Some(previous) = self.turn.previous
+        {
+            let gap = current.first_at.since(previous.first_at).as_secs_f64();
+            if gap > 0.0 {
+                self.line = self.line.max((f64::from(current.payload) + HEADERS) / gap);
+            }
+        }
         let turn = &mut self.turn;
         turn.segments += 1;
         match turn.segments {
@@ -131,7 +205,6 @@ impl Half {
         let ack = self.last_ack.filter(|ack| ack.at >= previous.first_at);
         let base = self.base_rtt();
         let Some(ack) = ack.filter(|ack| ack.pure) else {
-            self.pause(previous, current, previous.first_at, back, cx);
             return;
         };
         if self.turn.disturbed {
@@ -143,13 +216,14 @@ impl Half {
             current,
             back,
             base,
+            line: self.line_time(&current),
         };
         let timer = release.timer(cx);
         let general = release
             .is_released()
             .then(|| self.general(&release, timer))
             .flatten();
-        let cost = release.gap();
+        let cost = release.cost(general.as_ref());
         if self.is_short_initial(&release, cx) {
             let (first, second) = (self.turn.first.unwrap_or(previous), previous);
             let packets = [first.packet, second.packet, ack.packet, current.packet];
@@ -157,7 +231,7 @@ impl Half {
                 first_len: first.payload,
                 ack_delay: ack.delay,
             };
-            cx.finding(self.side, cx.at, cost, &packets, kind);
+            cx.finding(self.side, cx.at, release.gap(), &packets, kind);
         } else if !carries_fin && self.is_odd_final(&release, cx) {
             self.turn.odd = Some(Odd {
                 finding: Kind::OddShortFinalSegment {
@@ -168,7 +242,8 @@ impl Half {
                 otherwise: general,
                 packets: [previous.packet, ack.packet, current.packet],
                 at: cx.at,
-                cost,
+                cost: release.gap(),
+                otherwise_cost: cost,
             });
         } else if let Some(kind) = general {
             cx.finding(
@@ -179,7 +254,16 @@ impl Half {
                 kind,
             );
         } else if ack.after == 0 {
-            self.pause(previous, current, ack.at, back, cx);
+            self.pause(&release, cx);
+        }
+    }
+
+    /// The least time the line has been seen to take for so much.
+    fn line_time(&self, segment: &Sent) -> Duration {
+        if self.line > 0.0 {
+            Duration::from_secs_f64((f64::from(segment.payload) + HEADERS) / self.line)
+        } else {
+            Duration::ZERO
         }
     }
 
@@ -220,7 +304,7 @@ impl Half {
     /// Nagle's algorithm or the initial window, with or without a timer.
     fn general(&self, release: &Release<'_>, timer: Option<(AckTimer, Duration)>) -> Option<Kind> {
         let (ack, current, previous) = (release.ack, release.current, release.previous);
-        let held = release.gap() >= HELD_LEAST;
+        let held = release.is_held();
         let wanted = ack.before_bytes + u64::from(current.payload);
         // A window that had room for more cannot have been what held the segment.
         let window_had_room = (ack.before == 1 && !previous.full) || wanted <= self.peak;
@@ -233,23 +317,54 @@ impl Half {
         timer.map(|(timer, excess)| Kind::DelayedAck { timer, excess })
     }
 
-    /// Nothing was under way since `quiet`: the application had nothing to send.
-    fn pause(&mut self, previous: Sent, current: Sent, quiet: Instant, back: Duration, cx: &Context<'_>) {
+    /// Everything that had come was acknowledged, and then nothing came: because nothing was sent, or because it waited.
+    fn pause(&mut self, release: &Release<'_>, cx: &Context<'_>) {
+        let (current, previous) = (release.current, release.previous);
+        if self.acked < previous.end {
+            return;
+        }
+        let least = PAUSE_LEAST.max(self.base_rtt() + release.back);
+        let came = cx.at.since(release.ack.at).saturating_sub(release.back);
+        if came < least {
+            return;
+        }
+        let (before, after) = (
+            (previous.tsval, previous.first_at),
+            (current.tsval, current.first_at),
+        );
+        let queued = self.stamps.spread(before, after);
+        if queued >= least && queued >= release.line.mul_f64(3.0) {
+            self.turn.queued.add(queued, &previous, &current);
+            return;
+        }
+        let sent = self.stamps.unqueued(current.tsval, current.first_at);
+        let idle = match sent {
+            Some(sent) => sent.since(release.ack.at).saturating_sub(release.back),
+            None => came,
+        };
         // The segment itself is under way already; before it, nothing may have been.
-        if self.known < previous.end || self.acked < previous.end {
-            return;
+        let was_empty = self.known >= previous.end
+            && release.has_heard()
+            && (self.is_at_sender(release.back) || (sent.is_some() && self.had_room(release)));
+        if was_empty && idle >= least {
+            self.turn.pauses.add(idle, &previous, &current);
         }
-        let idle = cx.at.since(quiet).saturating_sub(back);
-        let round_trip = self.base_rtt() + back;
-        if idle < PAUSE_LEAST.max(round_trip) {
-            return;
-        }
-        let turn = &mut self.turn;
-        turn.pauses += 1;
-        turn.paused += idle;
-        if idle >= turn.longest.0 {
-            turn.longest = (idle, previous.packet, current.packet);
-        }
+    }
+
+    /// The sender is so near that what passes was sent just now.
+    fn is_at_sender(&self, back: Duration) -> bool {
+        back < NEAR
+    }
+
+    /// The sender's window did not make it wait for an acknowledgment that was late to arrive: more had been under way
+    /// before, or it had sent a short segment although it might have sent a full one. Where something was lost, what
+    /// comes late may be a repetition.
+    fn had_room(&self, release: &Release<'_>) -> bool {
+        let (current, previous) = (release.current, release.previous);
+        let reached = self.stats.flight.max;
+        let has_opened = reached >= 2 * u64::from(self.mss());
+        !self.is_lossy
+            && (previous.flight + u64::from(current.payload) <= reached || (has_opened && !previous.full))
     }
 
     /// The peer acknowledged this turn's data up to `ack`.
@@ -264,7 +379,7 @@ impl Half {
         if let Some(odd) = self.turn.odd.take()
             && let Some(kind) = odd.otherwise
         {
-            cx.finding(self.side, odd.at, odd.cost, &odd.packets, kind);
+            cx.finding(self.side, odd.at, odd.otherwise_cost, &odd.packets, kind);
         }
     }
 
@@ -274,11 +389,15 @@ impl Half {
         if let Some(odd) = turn.odd {
             cx.finding(self.side, odd.at, odd.cost, &odd.packets, odd.finding);
         }
-        if turn.pauses > 0 {
-            self.stats.application_limited += turn.paused;
-            let (_, before, after) = turn.longest;
-            let kind = Kind::ApplicationLimited { pauses: turn.pauses };
-            cx.finding(self.side, cx.at, turn.paused, &[before, after], kind);
+        let (pauses, queued) = (turn.pauses, turn.queued);
+        if pauses.times > 0 && !turn.disturbed {
+            self.stats.application_limited += pauses.sum;
+            let kind = Kind::ApplicationLimited { pauses: pauses.times };
+            cx.finding(self.side, cx.at, pauses.sum, &pauses.packets(), kind);
+        }
+        if queued.times > 0 {
+            let kind = Kind::QueuedInNetwork { pauses: queued.times };
+            cx.finding(self.side, cx.at, queued.sum, &queued.packets(), kind);
         }
         self.finish_restart(cx);
     }

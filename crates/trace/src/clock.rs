@@ -1,0 +1,175 @@
+//! Which times of a capture may be believed: a record whose time lies far from both its neighbors' is damaged.
+//!
+//! One wrong time would otherwise make every connection look silent for years. A frame that is far from the one
+//! before it waits for the one after it: if that is nearer to it, time has jumped (a long silence, a clock set
+//! anew); if not, the frame alone is wrong and gets the time of the one before. Decides about times only.
+
+use crate::capture::{Frame, LinkType};
+use core::time::Duration;
+use measure::Instant;
+
+/// A frame this far from the one before must be confirmed.
+const FAR: Duration = Duration::from_secs(60);
+/// The capture's last frame, which nothing can confirm, is believed up to here.
+const LAST_FAR: Duration = Duration::from_secs(24 * 3600);
+
+/// ```text
+///   Even --far from the frame before--> Waiting --the next frame came--> Even
+/// ```
+#[derive(Debug, Default)]
+enum State {
+    #[default]
+    Begin,
+    Even(Instant),
+    Waiting {
+        before: Instant,
+        held: Held,
+    },
+}
+
+/// A frame with its bytes.
+#[derive(Debug)]
+pub(crate) struct Held {
+    number: u64,
+    at: Instant,
+    link: LinkType,
+    wire_len: u32,
+    data: Vec<u8>,
+}
+
+impl Held {
+    pub(crate) fn frame(&self) -> Frame<'_> {
+        Frame {
+            number: self.number,
+            at: self.at,
+            link: self.link,
+            wire_len: self.wire_len,
+            data: &self.data,
+        }
+    }
+}
+
+/// What to do with a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stamp {
+    /// Take it now.
+    Plausible,
+    /// It was kept until the next one says whether its time can be.
+    Held,
+}
+
+/// Follows the times of frames in the order of the file.
+#[derive(Debug, Default)]
+pub(crate) struct Clock {
+    state: State,
+}
+
+impl Clock {
+    #[inline]
+    pub(crate) fn is_waiting(&self) -> bool {
+        matches!(self.state, State::Waiting { .. })
+    }
+
+    /// A frame that is not older or younger by much than the one before passes; another is kept.
+    #[inline]
+    pub(crate) fn stamp(&mut self, frame: &Frame<'_>) -> Stamp {
+        let before = match self.state {
+            State::Even(before) if distance(before, frame.at) > FAR => before,
+            _ => {
+                self.state = State::Even(frame.at);
+                return Stamp::Plausible;
+            }
+        };
+        let held = Held {
+            number: frame.number,
+            at: frame.at,
+            link: frame.link,
+            wire_len: frame.wire_len,
+            data: frame.data.to_vec(),
+        };
+        self.state = State::Waiting { before, held };
+        Stamp::Held
+    }
+
+    /// The frame that was kept, now that the next one, of time `next`, has come; and whether its time was wrong.
+    pub(crate) fn judged(&mut self, next: Instant) -> Option<(Held, bool)> {
+        self.settle(|before, at| distance(next, at) > distance(next, before))
+    }
+
+    /// The same at the end of the capture.
+    pub(crate) fn unconfirmed(&mut self) -> Option<(Held, bool)> {
+        self.settle(|before, at| distance(before, at) > LAST_FAR)
+    }
+
+    fn settle(&mut self, is_wrong: impl FnOnce(Instant, Instant) -> bool) -> Option<(Held, bool)> {
+        match core::mem::take(&mut self.state) {
+            State::Waiting { before, mut held } => {
+                let wrong = is_wrong(before, held.at);
+                if wrong {
+                    held.at = before;
+                }
+                self.state = State::Even(held.at);
+                Some((held, wrong))
+            }
+            other => {
+                self.state = other;
+                None
+            }
+        }
+    }
+}
+
+fn distance(a: Instant, b: Instant) -> Duration {
+    a.since(b).max(b.since(a))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The times that come out, and how many of them were put right.
+    fn run(times: &[u64]) -> (Vec<u64>, u64) {
+        let mut clock = Clock::default();
+        let (mut out, mut wrong) = (Vec::new(), 0);
+        let mut settled = |judged: Option<(Held, bool)>, out: &mut Vec<u64>| {
+            if let Some((held, is_wrong)) = judged {
+                out.push(held.at.as_nanos() / 1_000_000_000);
+                wrong += u64::from(is_wrong);
+            }
+        };
+        for (i, second) in times.iter().enumerate() {
+            let frame = Frame {
+                number: i as u64 + 1,
+                at: Instant::from_nanos(second * 1_000_000_000),
+                link: LinkType::ETHERNET,
+                wire_len: 60,
+                data: b"",
+            };
+            settled(clock.judged(frame.at), &mut out);
+            if clock.stamp(&frame) == Stamp::Plausible {
+                out.push(*second);
+            }
+        }
+        settled(clock.unconfirmed(), &mut out);
+        (out, wrong)
+    }
+
+    #[test]
+    fn one_wrong_time_is_put_right_and_a_silence_stays() {
+        for (times, expected, wrong) in [
+            (&[1000, 1001, 1002][..], &[1000, 1001, 1002][..], 0),
+            (&[1000, 352_000_000, 1001, 1002], &[1000, 1000, 1001, 1002], 1),
+            (&[1000, 3, 1001], &[1000, 1000, 1001], 1),
+            // A silence of an hour, then of a day, and the clock set back.
+            (&[1000, 4600, 91_000, 91_001], &[1000, 4600, 91_000, 91_001], 0),
+            (&[9000, 1000, 1001], &[9000, 1000, 1001], 0),
+            // At the very end: an hour may be, eleven years may not.
+            (&[1000, 4600], &[1000, 4600], 0),
+            (&[1000, 352_000_000], &[1000, 1000], 1),
+            // Two that are both wrong.
+            (&[1000, 352_000_000, 500_000, 1001], &[1000, 1000, 1000, 1001], 2),
+        ] {
+            assert_eq!(run(times), (expected.to_vec(), wrong), "{times:?}");
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! Loss as the receiver sees it, and what repairing it without a timeout took.
+//!
+//! A segment lost before the capture point leaves a hole. What fills it was either overtaken on the way or sent
+//! again; time stamps decide, and without them whether the sender can have heard of the hole. A repair lasts from
+//! the first sign of the loss to its end, whether the lost segments came by here or not.
+
+use super::Context;
+use super::half::{Half, RTO_MIN};
+use crate::finding::Kind;
+use crate::packet::Segment;
+use crate::seq::SeqNum;
+use core::time::Duration;
+use measure::Instant;
+
+/// A range that was passed over, and by what.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Hole {
+    pub(super) left: u64,
+    pub(super) right: u64,
+    pub(super) at: Instant,
+    pub(super) packet: u64,
+    pub(super) stamp: Option<u32>,
+}
+
+/// Losses being repaired without a timeout.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Repair {
+    /// When the gap was first seen: the segment after it, or the first duplicate acknowledgment.
+    pub(super) since: Instant,
+    pub(super) first: u64,
+    /// The first repetition.
+    pub(super) again: (Instant, u64),
+    pub(super) segments: u32,
+    /// The lost segments did not come by here: the repetitions fill holes.
+    pub(super) is_upstream: bool,
+    /// Nothing but a timer can have caused it.
+    pub(super) is_timeout: bool,
+}
+
+impl Half {
+    /// Closes holes covered by the range; returns the bytes that were new and the first hole as it was.
+    pub(super) fn fill_holes(&mut self, start: u64, end: u64) -> (u64, Option<Hole>) {
+        if self.holes.is_empty() {
+            return (0, None);
+        }
+        let mut fresh = 0;
+        let mut opened = None;
+        let mut rest = Vec::new();
+        self.holes.retain_mut(|hole| {
+            let (from, to) = (start.max(hole.left), end.min(hole.right));
+            if from >= to {
+                return true;
+            }
+            fresh += to - from;
+            opened.get_or_insert(*hole);
+            if from > hole.left && to < hole.right {
+                rest.push(Hole { left: to, ..*hole });
+                hole.right = from;
+                return true;
+            }
+            if from > hole.left {
+                hole.right = from;
+            } else {
+                hole.left = to;
+            }
+            hole.left < hole.right
+        });
+        self.holes.append(&mut rest);
+        (fresh, opened)
+    }
+
+    /// What fills a hole was sent again, not only overtaken: its stamp is younger than that of the segment that passed it;
+    /// without stamps, the receiver had asked for it and the sender had time to hear that.
+    pub(super) fn is_sent_again(&self, hole: &Hole, segment: &Segment<'_>, now: Instant) -> bool {
+        let stamp = segment.options.timestamps.map(|(value, _)| value);
+        let younger = stamp
+            .zip(hole.stamp)
+            .map_or(0, |(again, passed)| SeqNum(again) - SeqNum(passed));
+        if younger != 0 {
+            return younger > 0;
+        }
+        let waited = now.since(hole.at);
+        let asked = self.duplicates >= 3 || self.sacked_above;
+        let path = (self.base_rtt() + self.back).mul_f64(0.8);
+        waited >= RTO_MIN || (asked && waited > path.max(Duration::from_millis(3)))
+    }
+
+    /// A repetition filled a hole, wholly or in part.
+    pub(super) fn repaired(&mut self, hole: &Hole, cx: &mut Context<'_>) {
+        let asked = self.duplicates >= 3 || self.sacked_above;
+        let waited = cx.at.since(hole.at);
+        match &mut self.repair {
+            Some(repair) => repair.segments += 1,
+            None => {
+                self.repair = Some(Repair {
+                    since: hole.at,
+                    first: hole.packet,
+                    again: (cx.at, cx.number),
+                    segments: 1,
+                    is_upstream: true,
+                    is_timeout: !asked && waited >= RTO_MIN,
+                });
+            }
+        }
+        // What the peer has acknowledged in spite of a hole is missing in the capture only.
+        if self.holes.iter().all(|hole| hole.right <= self.acked) {
+            self.settle_repair(cx);
+        }
+    }
+
+    pub(super) fn settle_repair(&mut self, cx: &mut Context<'_>) {
+        let Some(repair) = self.repair.take() else {
+            return;
+        };
+        if repair.is_timeout {
+            let packets = [repair.first, repair.again.1];
+            let kind = Kind::RetransmissionTimeout {
+                transmissions: 2,
+                spurious: false,
+            };
+            let cost = repair.again.0.since(repair.since);
+            cx.finding(self.side, repair.again.0, cost, &packets, kind);
+        } else {
+            let mut packets = vec![repair.first, repair.again.1, cx.number];
+            packets.dedup();
+            let kind = Kind::FastRecovery {
+                segments: repair.segments,
+                upstream: repair.is_upstream,
+            };
+            cx.finding(self.side, repair.since, cx.at.since(repair.since), &packets, kind);
+        }
+    }
+}
