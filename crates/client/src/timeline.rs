@@ -19,6 +19,19 @@ pub struct Timeline {
     pub skipped: Vec<(String, Skipped)>,
     /// How many more were not even noted.
     pub skipped_more: u64,
+    /// What is known of segments that were lost.
+    pub sight: Sight,
+}
+
+/// How much of what went wrong on the way a record shows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Sight {
+    /// What this end could notice: segments that came before an earlier one, and what it sent again itself. That the
+    /// last segment under way was lost cannot be noticed here.
+    #[default]
+    Here,
+    /// Every segment that either end sent again.
+    Whole,
 }
 
 /// Why a reference was not followed.
@@ -180,6 +193,8 @@ pub struct Connection {
     pub closed: Option<Instant>,
     /// Whether the server ended it while answers were owed.
     pub is_cut: bool,
+    /// Segments of the handshake that were sent again.
+    pub shaken_again: u32,
     /// Every receipt.
     pub arrivals: Vec<Arrival>,
     /// What the kernel counted, as it was when last asked.
@@ -197,8 +212,28 @@ pub struct Arrival {
     pub at: Instant,
     /// How many.
     pub bytes: u64,
-    /// Segments out of order up to now, as the kernel counts them.
-    pub out_of_order: u32,
+    /// Bytes that had come in order since the connection began, those that were not read yet among them.
+    pub came: u64,
+    /// Signs, since the connection began, that a segment to this end was missing: receipts before which segments came
+    /// out of order, or that brought more than the segments since the last one; under [`Sight::Whole`] the segments
+    /// that were sent again.
+    pub holes: u32,
+    /// Segments this end had sent again since the connection began.
+    pub repeats: u32,
+}
+
+impl Arrival {
+    /// A receipt after this one (or the first), before anything else is known of it.
+    pub fn after(before: Option<&Arrival>, at: Instant, bytes: u64) -> Arrival {
+        let (came, holes, repeats) = before.map_or((0, 0, 0), |one| (one.came, one.holes, one.repeats));
+        Arrival {
+            at,
+            bytes,
+            came: came + bytes,
+            holes,
+            repeats,
+        }
+    }
 }
 
 /// Sums over a fetch.
