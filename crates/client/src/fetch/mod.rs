@@ -453,13 +453,18 @@ impl Fetch {
             Phase::Open if !line.waiting.is_empty() && now >= line.stirred + limits.stall_timeout => {
                 let why = format!("the server sent nothing for {:?}", limits.stall_timeout);
                 // Asking again would wait again.
-                if let Some(&(object, ..)) = line.waiting.front() {
-                    self.items[object].strikes = limits.repeats_max;
-                    self.lines[number].answered = 0;
-                }
+                self.give_up_front(number);
                 self.lost(number, &why, false, port, now);
             }
             _ => self.arm(number, port),
+        }
+    }
+
+    /// What a connection was waiting for first is not asked for again: the answer would be the same.
+    fn give_up_front(&mut self, number: usize) {
+        if let Some(&(object, ..)) = self.lines[number].waiting.front() {
+            self.items[object].strikes = self.plan.limits.repeats_max;
+            self.lines[number].answered = 0;
         }
     }
 
@@ -487,6 +492,7 @@ impl Fetch {
         self.lines[number].session = session;
         if let Err(fault) = heard {
             let why = format!("the server's answer is unsound: {fault}");
+            self.give_up_front(number);
             return self.lost(number, &why, false, port, now);
         }
         if is_within_head && let Some(&(object, one, _)) = self.lines[number].waiting.front() {
