@@ -7,7 +7,7 @@
 
 use super::port::{Frame, Port};
 use super::relay::Door;
-use super::{Notice, Tally};
+use super::{LATE, Notice, Tally};
 use crate::clock;
 use link::{Direction, Path};
 use measure::{Duration, Instant};
@@ -193,10 +193,15 @@ impl Ferry {
             outgoing[0].extend(back.try_iter());
         }
         let inside = self.inside(now);
+        // By the first that is due: what leaves with it and was due later is taken for as late.
+        let due = self.path.next_departure().unwrap_or(inside);
+        let late = inside.since(due.min(inside));
+        let mut left = 0;
         for direction in [Direction::Up, Direction::Down] {
             let out = &mut outgoing[direction as usize];
             while let Some(frame) = self.path.receive(direction, inside) {
                 tally.bytes_out[direction as usize] += frame.ip().len() as u64;
+                left += 1;
                 if direction == Direction::Down {
                     tell_frame(
                         &self.watch,
@@ -220,6 +225,10 @@ impl Ferry {
                 self.ports[direction.reverse() as usize].send(out);
                 out.clear();
             }
+        }
+        if left > 0 {
+            tally.late_max = tally.late_max.max(late);
+            tally.late += if late > LATE { left } else { 0 };
         }
     }
 
