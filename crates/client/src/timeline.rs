@@ -170,6 +170,8 @@ pub struct Try {
     pub last: Option<Instant>,
     /// The status of the answer; 0 without one.
     pub status: u16,
+    /// The reason phrase of the answer.
+    pub reason: String,
     /// The field lines of the answer.
     pub fields: Vec<(String, String)>,
     /// Bytes of the answer's head.
@@ -199,10 +201,12 @@ pub struct Connection {
     pub arrivals: Vec<Arrival>,
     /// What the kernel counted, as it was when last asked.
     pub tcp: Option<Tcp>,
-    /// Bytes sent.
+    /// Bytes sent; none if it never stood.
     pub bytes_out: u64,
     /// Requests sent.
     pub requests: u32,
+    /// Data bytes this end sent again; under [`Sight::Whole`] and those that came again.
+    pub bytes_again: u64,
 }
 
 /// Bytes that came.
@@ -239,7 +243,7 @@ impl Arrival {
 /// Sums over a fetch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sums {
-    /// Connections opened.
+    /// Connections that stood.
     pub connections: u64,
     /// Requests sent, repeated ones included.
     pub requests: u64,
@@ -249,6 +253,8 @@ pub struct Sums {
     pub bytes_out: u64,
     /// Bytes of HTTP received.
     pub bytes_in: u64,
+    /// Bytes that TCP carried again, as far as they are known.
+    pub bytes_again: u64,
     /// Segments in both directions; none if the kernel does not say.
     pub packets: Option<u64>,
     /// Objects that are not here.
@@ -258,16 +264,24 @@ pub struct Sums {
 }
 
 impl Timeline {
+    /// Whether the page itself is here, whatever else is missing.
+    pub fn has_page(&self) -> bool {
+        let mut pages = self.objects.iter().filter(|object| object.role == Role::Page);
+        pages.any(|page| matches!(page.fate, Fate::Done(_)))
+    }
+
     /// Sums.
     pub fn sums(&self) -> Sums {
+        let stood = self.connections.iter().filter(|one| one.connected.is_some());
         let mut sums = Sums {
-            connections: self.connections.len() as u64,
+            connections: stood.count() as u64,
             packets: Some(0),
             ..Sums::default()
         };
         for connection in &self.connections {
             sums.requests += u64::from(connection.requests);
             sums.bytes_out += connection.bytes_out;
+            sums.bytes_again += connection.bytes_again;
             sums.bytes_in += connection
                 .arrivals
                 .iter()

@@ -343,6 +343,7 @@ pub fn over(
     let mut figures = Figures::default();
     let mut conns = Vec::new();
     let mut tcp: Vec<Tcp> = Vec::new();
+    let mut carried: Vec<u64> = Vec::new();
     let mut asked: Vec<Instant> = Vec::new();
     for (at, logged) in world.seen_from(Vantage::Client) {
         let bytes = logged.segment.payload.len();
@@ -356,6 +357,7 @@ pub fn over(
             .unwrap_or_else(|| {
                 conns.push(logged.conn);
                 asked.push(at);
+                carried.push(0);
                 tcp.push(Tcp {
                     delayed_ack: hosts.client.tcp.stack.delayed_ack,
                     mss: u32::from(hosts.client.tcp.mss),
@@ -385,6 +387,7 @@ pub fn over(
         };
         way.packets += 1.0;
         way.bytes += bytes as f64;
+        carried[number] += bytes as u64;
     }
     let again: Vec<Again> = conns.iter().map(|&conn| Again::of(world.log(), conn)).collect();
     let capture = world.pcapng(Vantage::Client, Duration::new(WALL.secs as u64, 0));
@@ -392,6 +395,10 @@ pub fn over(
     let fetch = Rc::into_inner(fetch).expect("the world that had the other handle is gone");
     let mut outcome = fetch.into_inner().into_outcome();
     counted(&mut outcome.timeline, &tcp, &again);
+    for (connection, carried) in outcome.timeline.connections.iter_mut().zip(carried) {
+        let once: u64 = connection.arrivals.iter().map(|arrival| arrival.bytes).sum();
+        connection.bytes_again = carried.saturating_sub(once + connection.bytes_out);
+    }
     figures.seconds = (ended - Instant::ZERO).as_secs_f64();
     figures.connections = outcome.timeline.connections.len() as f64;
     (figures, outcome, capture)

@@ -33,6 +33,7 @@ fn one(connection: usize, [asked, sent, first, last]: [u64; 4]) -> Try {
         first: Some(at(first)),
         last: Some(at(last)),
         status: 200,
+        reason: String::new(),
         fields: Vec::new(),
         head_bytes: 0,
         body_bytes: 0,
@@ -66,6 +67,7 @@ fn connection(opened: u64, arrivals: &[u64]) -> Connection {
         }),
         bytes_out: 0,
         requests: 1,
+        bytes_again: 0,
     }
 }
 

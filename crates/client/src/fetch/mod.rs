@@ -341,6 +341,7 @@ impl Fetch {
             tcp: None,
             bytes_out: 0,
             requests: 0,
+            bytes_again: 0,
         });
         number
     }
@@ -373,6 +374,7 @@ impl Fetch {
             first: None,
             last: None,
             status: 0,
+            reason: String::new(),
             fields: Vec::new(),
             head_bytes: 0,
             body_bytes: 0,
@@ -492,7 +494,10 @@ impl Fetch {
         self.lines[number].session = session;
         if let Err(fault) = heard {
             let why = format!("the server's answer is unsound: {fault}");
-            self.give_up_front(number);
+            // Behind another answer that one may be to blame, which said that it is shorter than it is.
+            if self.lines[number].answered == 0 {
+                self.give_up_front(number);
+            }
             return self.lost(number, &why, false, port, now);
         }
         if is_within_head && let Some(&(object, one, _)) = self.lines[number].waiting.front() {
@@ -563,7 +568,12 @@ impl Fetch {
             line.phase = Phase::Closed;
             port.inspect(number as u32 + 1);
             port.close(number as u32 + 1);
-            self.timeline.connections[number].closed = Some(now);
+            let record = &mut self.timeline.connections[number];
+            record.closed = Some(now);
+            if record.connected.is_none() {
+                // What was to be said was never sent.
+                (record.bytes_out, record.requests) = (0, 0);
+            }
         }
     }
 
@@ -604,6 +614,7 @@ impl Crew for Fetch {
         if let Happened::Inspected(tcp) = happened {
             let record = &mut self.timeline.connections[number];
             let before = record.tcp.replace(tcp);
+            record.bytes_again = tcp.bytes_retransmitted;
             // What is counted at the end is of no receipt.
             if self.lines[number].phase == Phase::Open {
                 match record.arrivals.last_mut() {

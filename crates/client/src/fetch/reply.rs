@@ -180,6 +180,7 @@ impl Fetch {
         let one = &mut object.tries[one];
         one.first.get_or_insert(now);
         one.status = head.status;
+        one.reason = head.reason.to_owned();
         one.fields = lines_of(head);
         one.head_bytes = bytes;
         let is_content = head.status == 200;
