@@ -237,7 +237,7 @@ fn the_near_command_waits_until_somebody_listens() {
     assert_eq!(output.status.code(), Some(3));
     assert_eq!(text(&output.stdout), "");
     assert!(
-        text(&output.stderr).contains("port 80"),
+        text(&output.stderr).contains("code 3"),
         "{}",
         text(&output.stderr)
     );
