@@ -99,7 +99,7 @@ pub enum Notice {
         ip: Vec<u8>,
     },
     /// The counters, now and then.
-    Tally(Tally),
+    Tally(Box<Tally>),
 }
 
 /// What is late, as the tally counts.

@@ -242,7 +242,7 @@ impl Ferry {
         tally.refused = self.ports[0].refused + self.ports[1].refused;
         tally.overflowed = self.ports[0].overflowed() + self.ports[1].overflowed();
         if let Some(watch) = &self.watch
-            && watch.to.try_send(Notice::Tally(tally.clone())).is_err()
+            && watch.to.try_send(Notice::Tally(Box::new(tally.clone()))).is_err()
         {
             tally.untold += 1;
         }
