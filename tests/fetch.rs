@@ -193,6 +193,8 @@ fn archive_picture_and_tables_are_written() {
     let har: Value = serde_json::from_str(&std::fs::read_to_string(har).expect("a file")).expect("JSON");
     let entries = har["log"]["entries"].as_array().expect("entries");
     assert_eq!(entries.len(), 43);
+    assert_eq!(entries[0]["response"]["statusText"], "OK");
+    assert_eq!(entries[0]["serverIPAddress"], "127.0.0.1");
     for entry in entries {
         let timings = entry["timings"].as_object().expect("timings");
         let sum: f64 = timings
@@ -302,6 +304,155 @@ fn what_cannot_be_is_said() {
     refused(&[&gone], 1, "no connection");
     let output = weir(&["fetch", "http://localhost/", "--mode", "spdy"]);
     assert_eq!(output.status.code(), Some(2));
+}
+
+#[test]
+fn a_full_disk_is_told_whatever_was_to_be_written() {
+    let site = microscape();
+    for arguments in [
+        &[][..],
+        &["--json"],
+        &["--explain"],
+        &["--compare", "serial,pipelined"],
+        &["--har", "-", "-q"],
+        &["--har", "/dev/full", "-q"],
+        &["--svg", "/dev/full", "-q"],
+    ] {
+        let full = std::fs::File::create("/dev/full").expect("a device that is full");
+        let output = Command::new(env!("CARGO_BIN_EXE_weir"))
+            .args(["fetch", &site.url])
+            .args(arguments)
+            .stdout(full)
+            .stderr(Stdio::piped())
+            .output()
+            .expect("the binary starts");
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(4), "{arguments:?}: {errors}");
+        assert!(errors.contains("No space left"), "{arguments:?}: {errors}");
+    }
+}
+
+#[test]
+fn flags_that_would_do_nothing_are_refused() {
+    let url = "http://localhost/";
+    for (arguments, flag) in [
+        (&[url, "--seed", "3"][..], "--seed"),
+        (&[url, "--pcapng", "x"], "--pcapng"),
+        (&[url, "--from", "weir"], "--from"),
+        (&[url, "--buffer", "2K"], "--buffer"),
+        (&[url, "--mode", "http10", "--flush-timer", "1s"], "--flush-timer"),
+        (
+            &[url, "--compare", "http10,serial", "--no-explicit-flush"],
+            "--no-explicit-flush",
+        ),
+        (
+            &["--simulate", "lan", "--from", "apache", "--timeout", "1s"],
+            "--timeout",
+        ),
+        (&[url, "--compare", "serial,pipelined,serial"], "--compare"),
+    ] {
+        let (_, errors) = fetched(arguments, 2);
+        assert!(errors.contains(&format!("`{flag}`")), "{arguments:?}: {errors}");
+    }
+    // And one that does something does it.
+    let (_, errors) = fetched(&["--simulate", "lan", "--timeout", "1ms"], 1);
+    assert!(errors.contains("not complete within"), "{errors}");
+    fetched(
+        &[
+            "--simulate",
+            "lan",
+            "--compare",
+            "serial,pipelined",
+            "--buffer",
+            "2K",
+        ],
+        0,
+    );
+}
+
+#[test]
+fn what_was_not_fetched_is_not_measured() {
+    let free = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let gone = format!("http://{}/", free.local_addr().expect("bound"));
+    drop(free);
+    let output = weir(&[
+        "fetch",
+        &gone,
+        "--compare",
+        "http10,serial",
+        "--repeat",
+        "2",
+        "--explain",
+    ]);
+    let table = String::from_utf8(output.stdout).expect("text");
+    for mode in ["http10", "serial"] {
+        let row = table.lines().find(|line| line.starts_with(&format!("{mode} ")));
+        let cells: Vec<&str> = row.expect("a row").split_whitespace().collect();
+        assert_eq!(cells[1], "0/2", "{table}");
+        assert!(cells[2..].iter().all(|cell| *cell == "-"), "{table}");
+        assert!(
+            table.contains(&format!("{mode}: 2 of 2 fetches brought no page")),
+            "{table}"
+        );
+    }
+    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(
+        errors.contains("http10 `") && errors.contains("serial `"),
+        "{errors}"
+    );
+    let (lines, _) = fetched(&[&gone, "--explain", "--repeat", "2"], 1);
+    assert_eq!(
+        ["connections", "requests", "bytes_out"].map(|name| number(&lines[0], name)),
+        [0; 3]
+    );
+    assert_eq!(lines[0]["explain"], Value::Null);
+    let spread = lines
+        .iter()
+        .find(|line| line["event"] == "spread")
+        .expect("a line");
+    assert_eq!((number(spread, "runs"), number(spread, "without_page")), (0, 2));
+    assert_eq!(spread["seconds"], Value::Null);
+}
+
+#[test]
+fn a_page_that_is_not_whole_is_no_success() {
+    let half = |talk: &mut Talk, body: &[u8]| {
+        let _ = write!(
+            talk.stream.get_mut(),
+            "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Encoding: gzip\r\nContent-Length: {}\r\n\r\n",
+            body.len()
+        );
+        let _ = talk.stream.get_mut().write_all(body);
+    };
+    for body in [&b"notgzip"[..], b"\x1f\x8b\x08\0\0\0\0\0\0\xff\x4b"] {
+        let (url, _heard) = scripted(move |_, talk| {
+            while talk.next().is_some() {
+                half(talk, body);
+            }
+        });
+        let (_, errors) = fetched(&[&url, "--mode", "serial+gzip"], 1);
+        assert!(errors.contains("cannot be decoded"), "{errors}");
+    }
+    let (url, heard) = scripted(|_, talk| {
+        while talk.next().is_some() {
+            talk.say(
+                "206 Partial Content\r\nContent-Range: bytes 0-1/9\r\nContent-Length: 2",
+                "hi",
+            );
+        }
+    });
+    let (_, errors) = fetched(&[&url], 1);
+    assert!(errors.contains("206"), "{errors}");
+    assert_eq!(heard.try_iter().count(), 1);
+    let (url, heard) = scripted(|_, talk| {
+        while talk.next().is_some() {
+            talk.say("200 OK\r\nContent-Length: 1\r\nContent-Length: 2", "hi");
+        }
+    });
+    let output = weir(&["fetch", &url]);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(!text.contains("repeated"), "{text}");
+    assert_eq!(heard.try_iter().count(), 1, "it would be as unsound again");
 }
 
 #[test]

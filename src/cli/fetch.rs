@@ -57,23 +57,16 @@ pub(crate) struct Flags {
     )]
     pub(crate) simulate: Option<String>,
 
-    /// Who serves there: weir (today's stack on both hosts), apache or jigsaw (1997's)
-    #[arg(long, value_name = "SERVER", requires = "simulate", default_value = "weir", value_parser = origin,
-        help_heading = "Simulation")]
-    pub(crate) from: Origin,
+    /// Who serves there: weir (today's stack on both hosts), apache or jigsaw (1997's) [default: weir]
+    #[arg(long, value_name = "SERVER", value_parser = origin, help_heading = "Simulation")]
+    pub(crate) from: Option<Origin>,
 
-    /// Where the phases of timers come from; each repetition counts it up
-    #[arg(
-        long,
-        value_name = "N",
-        requires = "simulate",
-        default_value_t = 1,
-        help_heading = "Simulation"
-    )]
-    pub(crate) seed: u64,
+    /// Where the phases of timers come from; each repetition counts it up [default: 1]
+    #[arg(long, value_name = "N", help_heading = "Simulation")]
+    pub(crate) seed: Option<u64>,
 
     /// Writes the segments of the last fetch as a packet capture, seen at the client
-    #[arg(long, value_name = "FILE", requires = "simulate", help_heading = "Simulation")]
+    #[arg(long, value_name = "FILE", help_heading = "Simulation")]
     pub(crate) pcapng: Option<PathBuf>,
 
     /// How requests are laid onto connections, and the coding asked for
@@ -94,13 +87,13 @@ pub(crate) struct Flags {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256), help_heading = "How")]
     pub(crate) connections: Option<u16>,
 
-    /// Pipelined: requests leave when this much of them is held
-    #[arg(long, value_name = "SIZE", default_value = "1024", help_heading = "How")]
-    pub(crate) buffer: Bytes,
+    /// Pipelined: requests leave when this much of them is held [default: 1024]
+    #[arg(long, value_name = "SIZE", help_heading = "How")]
+    pub(crate) buffer: Option<Bytes>,
 
-    /// Pipelined: or when none was added for this long
-    #[arg(long, value_name = "TIME", default_value = "50ms", value_parser = parse_duration, help_heading = "How")]
-    pub(crate) flush_timer: Duration,
+    /// Pipelined: or when none was added for this long [default: 50ms]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, help_heading = "How")]
+    pub(crate) flush_timer: Option<Duration>,
 
     /// Pipelined: the request for the page waits for the timer, too
     #[arg(long, help_heading = "How")]
@@ -128,43 +121,102 @@ pub(crate) struct Flags {
     #[arg(long, help_heading = "Cache")]
     pub(crate) revalidate: bool,
 
-    /// Objects of the page, itself included
-    #[arg(long, value_name = "N", default_value_t = 500, help_heading = "Bounds")]
-    pub(crate) objects_max: usize,
+    /// Objects of the page, itself included [default: 500]
+    #[arg(long, value_name = "N", help_heading = "Bounds")]
+    pub(crate) objects_max: Option<usize>,
 
-    /// Bytes received
-    #[arg(long, value_name = "SIZE", default_value = "256MiB", help_heading = "Bounds")]
-    pub(crate) bytes_max: Bytes,
+    /// Bytes received [default: 256MiB]
+    #[arg(long, value_name = "SIZE", help_heading = "Bounds")]
+    pub(crate) bytes_max: Option<Bytes>,
 
-    /// Redirections in a row
-    #[arg(long, value_name = "N", default_value_t = 10, help_heading = "Bounds")]
-    pub(crate) redirects_max: u32,
+    /// Redirections in a row [default: 10]
+    #[arg(long, value_name = "N", help_heading = "Bounds")]
+    pub(crate) redirects_max: Option<u32>,
 
-    /// How often one request may be repeated after a connection ended before its answer
-    #[arg(long, value_name = "N", default_value_t = 3, help_heading = "Bounds")]
-    pub(crate) repeats_max: u32,
+    /// How often one request may be repeated after a connection ended before its answer [default: 3]
+    #[arg(long, value_name = "N", help_heading = "Bounds")]
+    pub(crate) repeats_max: Option<u32>,
 
-    /// For a connection to be made
-    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_duration, help_heading = "Bounds")]
-    pub(crate) connect_timeout: Duration,
+    /// For a connection to be made [default: 10s]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, help_heading = "Bounds")]
+    pub(crate) connect_timeout: Option<Duration>,
 
-    /// Without a byte while an answer is owed
-    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = parse_duration, help_heading = "Bounds")]
-    pub(crate) stall_timeout: Duration,
+    /// Without a byte while an answer is owed [default: 30s; simulated: 300s]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, help_heading = "Bounds")]
+    pub(crate) stall_timeout: Option<Duration>,
 
-    /// For everything
-    #[arg(long, value_name = "TIME", default_value = "120s", value_parser = parse_duration, help_heading = "Bounds")]
-    pub(crate) timeout: Duration,
+    /// For everything [default: 120s; simulated: 900s]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, help_heading = "Bounds")]
+    pub(crate) timeout: Option<Duration>,
 
     /// Says where the time went
     #[arg(long, help_heading = "Output")]
     pub(crate) explain: bool,
 
-    /// Writes an HTTP archive (HAR 1.2) of the last fetch
+    /// Writes an HTTP archive (HAR 1.2) of the last fetch; - is standard output
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub(crate) har: Option<PathBuf>,
 
     /// Draws the last fetch
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub(crate) svg: Option<PathBuf>,
+}
+
+impl Flags {
+    /// Flags that were given and are about what this command line has not got, and what that is. clap cannot say it of
+    /// `--simulate`: that is in conflict with URL, and what is in conflict with something given it does not require.
+    pub(crate) fn idle(&self) -> Option<(&'static str, &'static str)> {
+        use client::plan::Mode;
+        let first =
+            |flags: &[(&'static str, bool)]| flags.iter().find(|(_, given)| *given).map(|(name, _)| *name);
+        let is_buffered = |manner: &Manner| matches!(manner.mode, Mode::Pipelined | Mode::EarlyClose);
+        let of_simulation = [
+            ("--from", self.from.is_some()),
+            ("--seed", self.seed.is_some()),
+            ("--pcapng", self.pcapng.is_some()),
+        ];
+        let of_buffer = [
+            ("--buffer", self.buffer.is_some()),
+            ("--flush-timer", self.flush_timer.is_some()),
+            ("--no-explicit-flush", self.no_explicit_flush),
+        ];
+        let of_today = [
+            ("--objects-max", self.objects_max.is_some()),
+            ("--bytes-max", self.bytes_max.is_some()),
+            ("--redirects-max", self.redirects_max.is_some()),
+            ("--repeats-max", self.repeats_max.is_some()),
+            ("--connect-timeout", self.connect_timeout.is_some()),
+            ("--stall-timeout", self.stall_timeout.is_some()),
+            ("--timeout", self.timeout.is_some()),
+        ];
+        let is_period = matches!(self.from, Some(Origin::Period(_)));
+        let has_buffer = is_buffered(&self.mode) || self.compare.iter().any(is_buffered);
+        None.or_else(|| {
+            let name = first(&of_simulation).filter(|_| self.simulate.is_none());
+            name.map(|name| {
+                (
+                    name,
+                    "it is about a simulation: add --simulate NETWORK, or leave it out",
+                )
+            })
+        })
+        .or_else(|| {
+            let name = first(&of_buffer).filter(|_| !has_buffer);
+            name.map(|name| {
+                (
+                    name,
+                    "it is about the output buffer of pipelined and early-close, and neither is the mode",
+                )
+            })
+        })
+        .or_else(|| {
+            let name = first(&of_today).filter(|_| is_period);
+            name.map(|name| {
+                (
+                    name,
+                    "the client of 1997 has bounds of its own: it needs --from weir",
+                )
+            })
+        })
+    }
 }

@@ -16,6 +16,7 @@ pub(crate) mod load;
 pub(crate) mod manual;
 pub(crate) mod model;
 mod offered;
+pub(crate) mod output;
 pub(crate) mod profile;
 pub(crate) mod serve;
 pub(crate) mod site;

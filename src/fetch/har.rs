@@ -79,7 +79,7 @@ fn entry(run: &Run, object: &Object, one: &Try) -> Value {
             .map(|(name, value)| json!({ "name": name, "value": value }))
             .collect()
     });
-    json!({
+    let mut entry = json!({
         "pageref": "page_1",
         "startedDateTime": date(run.began, began - timeline.began),
         "time": blocked + connect.max(0.0) + wait + receive,
@@ -88,7 +88,7 @@ fn entry(run: &Run, object: &Object, one: &Try) -> Value {
             "headers": sent_fields, "queryString": query, "headersSize": one.request.len(), "bodySize": 0,
         },
         "response": {
-            "status": one.status, "statusText": "", "httpVersion": "HTTP/1.1", "cookies": [], "headers": fields,
+            "status": one.status, "statusText": one.reason, "httpVersion": "HTTP/1.1", "cookies": [], "headers": fields,
             "content": { "size": object.content_bytes, "mimeType": object.media },
             "redirectURL": to, "headersSize": one.head_bytes, "bodySize": one.body_bytes,
         },
@@ -97,7 +97,11 @@ fn entry(run: &Run, object: &Object, one: &Try) -> Value {
             "blocked": blocked, "dns": -1, "connect": connect, "send": 0, "wait": wait, "receive": receive, "ssl": -1,
         },
         "connection": one.connection.to_string(),
-    })
+    });
+    if let Some(peer) = run.peer {
+        entry["serverIPAddress"] = json!(peer.ip().to_string());
+    }
+    entry
 }
 
 /// ISO 8601, to the millisecond. The day is found by the civil calendar's 400-year cycle.

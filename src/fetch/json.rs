@@ -78,11 +78,12 @@ pub(super) fn of(page: &Url, manner: Manner, timeline: &Timeline, with_causes: b
         "event": "fetch", "url": page.as_str(), "mode": manner.to_string(),
         "seconds": at(timeline.ended), "connections": totals.connections, "requests": totals.requests,
         "repeated": totals.repeated, "bytes_in": totals.bytes_in, "bytes_out": totals.bytes_out,
-        "packets": totals.packets, "tcp_bytes": tcp_bytes(timeline), "failed": totals.failed,
+        "bytes_again": totals.bytes_again, "packets": totals.packets, "tcp_bytes": tcp_bytes(timeline), "failed": totals.failed,
         "from_cache": totals.from_cache, "objects": objects, "opened": connections, "skipped": skipped,
         "skipped_more": timeline.skipped_more,
     });
-    if with_causes {
+    // Without a page there is nothing to explain.
+    if with_causes && timeline.has_page() {
         let spans = explain(timeline);
         let causes: Vec<Value> = sums(&spans)
             .iter()
@@ -100,20 +101,17 @@ pub(super) fn of(page: &Url, manner: Manner, timeline: &Timeline, with_causes: b
     line
 }
 
-/// Data bytes and 40 for each packet, as tables of the W3C NOTE count them; none if the kernel does not say.
+/// Data bytes, those sent again as far as they are known, and 40 for each packet, as tables of the W3C NOTE count them; none if the kernel does not say.
 pub(super) fn tcp_bytes(timeline: &Timeline) -> Option<u64> {
     let totals = timeline.sums();
     let packets = totals.packets?;
-    Some(totals.bytes_in + totals.bytes_out + 40 * packets)
+    Some(totals.bytes_in + totals.bytes_out + totals.bytes_again + 40 * packets)
 }
 
-/// All fetches of one mode.
+/// All fetches of one mode that have the page, and how many have not.
 pub(super) fn spread(page: &Url, manner: Manner, runs: &[Run]) -> Value {
-    let of_mode = || {
-        runs.iter()
-            .filter(|run| run.manner == manner)
-            .map(|run| &run.timeline)
-    };
+    let all = || runs.iter().filter(|run| run.manner == manner);
+    let of_mode = || all().map(|run| &run.timeline).filter(|one| one.has_page());
     let value = |of: &dyn Fn(&Timeline) -> Option<f64>| {
         let values: Option<Vec<f64>> = of_mode().map(of).collect();
         values.and_then(Spread::of).map(|spread| {
@@ -123,6 +121,7 @@ pub(super) fn spread(page: &Url, manner: Manner, runs: &[Run]) -> Value {
     };
     json!({
         "event": "spread", "url": page.as_str(), "mode": manner.to_string(), "runs": of_mode().count(),
+        "without_page": all().count() - of_mode().count(),
         "seconds": value(&|one| Some((one.ended - one.began).as_secs_f64())),
         "connections": value(&|one| Some(one.sums().connections as f64)),
         "requests": value(&|one| Some(one.sums().requests as f64)),

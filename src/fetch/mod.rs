@@ -11,7 +11,7 @@ mod store;
 mod svg;
 
 use crate::cli::fetch::Flags;
-use crate::cli::{Failure, Voice};
+use crate::cli::{Failure, Voice, output};
 use client::cache::Entries;
 use client::fetch::{Fetch, Outcome};
 use client::plan::{Buffering, Limits, Manner, Plan};
@@ -32,6 +32,8 @@ const USER_AGENT: &str = concat!("weir/", env!("CARGO_PKG_VERSION"));
 struct Run {
     manner: Manner,
     began: UnixTime,
+    /// Who was asked; nobody in a simulation.
+    peer: Option<SocketAddr>,
     timeline: Timeline,
 }
 
@@ -41,6 +43,16 @@ struct Run {
 /// `Usage` for what cannot be, `Failed` if an object is not here, `System` for what the system refuses.
 pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<(), Failure> {
     voice.listen();
+    if let Some((flag, why)) = flags.idle() {
+        return Err(Failure::Usage(format!("`{flag}` would do nothing here: {why}")));
+    }
+    for (place, manner) in flags.compare.iter().enumerate() {
+        if flags.compare[..place].contains(manner) {
+            return Err(Failure::Usage(format!(
+                "`--compare` names {manner} twice; --repeat fetches every mode more often"
+            )));
+        }
+    }
     let Some(url) = &flags.url else {
         return simulated::run(flags, voice);
     };
@@ -68,11 +80,12 @@ pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<(), Failure> {
             let outcome = driven(fetch, peer)?;
             if voice.json {
                 let line = json::of(&page, manner, &outcome.timeline, flags.explain);
-                println!("{line}");
+                output::print(&format!("{line}\n"))?;
             }
             runs.push(Run {
                 manner,
                 began,
+                peer: Some(peer),
                 timeline: outcome.timeline.clone(),
             });
             last = Some(outcome);
@@ -136,12 +149,16 @@ fn opened(dir: &Path) -> Result<(Store, Entries), Failure> {
 }
 
 fn plan(flags: &Flags, manner: Manner) -> Plan {
+    let fallback = Limits::DEFAULT;
+    let buffering = Buffering::DEFAULT;
     Plan {
         manner,
         connections: flags.connections.map_or(manner.mode.connections(), usize::from),
         buffering: Buffering {
-            bytes_max: usize::try_from(flags.buffer.0).unwrap_or(usize::MAX),
-            timer: flags.flush_timer,
+            bytes_max: flags.buffer.map_or(buffering.bytes_max, |bytes| {
+                usize::try_from(bytes.0).unwrap_or(usize::MAX)
+            }),
+            timer: flags.flush_timer.unwrap_or(buffering.timer),
             flush_page: !flags.no_explicit_flush,
         },
         user_agent: USER_AGENT.to_owned(),
@@ -149,13 +166,13 @@ fn plan(flags: &Flags, manner: Manner) -> Plan {
         first_bytes: flags.first_bytes.map(|bytes| bytes.0.max(1)),
         embedded: !flags.no_embedded,
         limits: Limits {
-            objects_max: flags.objects_max,
-            bytes_max: flags.bytes_max.0,
-            redirects_max: flags.redirects_max,
-            repeats_max: flags.repeats_max,
-            connect_timeout: flags.connect_timeout,
-            stall_timeout: flags.stall_timeout,
-            timeout: flags.timeout,
+            objects_max: flags.objects_max.unwrap_or(fallback.objects_max),
+            bytes_max: flags.bytes_max.map_or(fallback.bytes_max, |bytes| bytes.0),
+            redirects_max: flags.redirects_max.unwrap_or(fallback.redirects_max),
+            repeats_max: flags.repeats_max.unwrap_or(fallback.repeats_max),
+            connect_timeout: flags.connect_timeout.unwrap_or(fallback.connect_timeout),
+            stall_timeout: flags.stall_timeout.unwrap_or(fallback.stall_timeout),
+            timeout: flags.timeout.unwrap_or(fallback.timeout),
         },
     }
 }
@@ -183,7 +200,7 @@ fn say(flags: &Flags, page: &Url, manners: &[Manner], runs: &[Run], voice: &Voic
     if voice.json {
         if flags.repeat > 1 || manners.len() > 1 {
             for &manner in manners {
-                println!("{}", json::spread(page, manner, runs));
+                output::print(&format!("{}\n", json::spread(page, manner, runs)))?;
             }
         }
         return Ok(());
@@ -192,17 +209,21 @@ fn say(flags: &Flags, page: &Url, manners: &[Manner], runs: &[Run], voice: &Voic
         return Ok(());
     }
     if manners.len() == 1 {
-        print!("{}", report::waterfall(page, last));
+        output::print(&report::waterfall(page, last))?;
     }
     if manners.len() > 1 || flags.repeat > 1 {
-        print!("{}", report::comparison(manners, runs, flags.explain));
+        output::print(&report::comparison(manners, runs, flags.explain))?;
     } else if flags.explain {
-        print!("{}", report::explained(&last.timeline));
+        output::print(&report::explained(&last.timeline))?;
     }
     Ok(())
 }
 
+/// Into a file, or to standard output for `-`.
 fn written(path: &Path, content: &[u8]) -> Result<(), Failure> {
+    if path == Path::new("-") {
+        return output::print_bytes(content);
+    }
     let file = OpenOptions::new()
         .write(true)
         .create(true)
@@ -212,8 +233,9 @@ fn written(path: &Path, content: &[u8]) -> Result<(), Failure> {
         .map_err(|error| Failure::System(format!("cannot write `{}`: {error}", path.display())))
 }
 
-/// Whether everything is here.
+/// Whether everything is here; if not, what is missing first in every mode.
 fn judged(runs: &[Run]) -> Result<(), Failure> {
+    let mut told: Vec<(Manner, String)> = Vec::new();
     for run in runs {
         let objects = &run.timeline.objects;
         let mut failed = objects.iter().filter_map(|object| match &object.fate {
@@ -221,18 +243,22 @@ fn judged(runs: &[Run]) -> Result<(), Failure> {
             _ => None,
         });
         let count = failed.clone().count();
-        if let Some((object, why)) = failed.next() {
+        if let Some((object, why)) = failed.next()
+            && told.iter().all(|(manner, _)| *manner != run.manner)
+        {
             let more = match count {
                 1 => String::new(),
                 more => format!("; {} more are missing", more - 1),
             };
-            return Err(Failure::Failed(format!(
-                "{} `{}`: {why}{more}",
-                run.manner, object.url
-            )));
+            let why = format!("{} `{}`: {why}{more}", run.manner, object.url);
+            told.push((run.manner, why));
         }
     }
-    Ok(())
+    if told.is_empty() {
+        return Ok(());
+    }
+    let all: Vec<String> = told.into_iter().map(|(_, why)| why).collect();
+    Err(Failure::Failed(all.join("; ")))
 }
 
 #[cfg(test)]

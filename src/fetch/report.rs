@@ -101,7 +101,7 @@ pub(super) fn waterfall(page: &Url, run: &Run) -> String {
     if totals.repeated > 0 {
         let _ = writeln!(
             text,
-            "{} requests were repeated: the server closed before it answered them",
+            "{} requests were repeated: their connections ended before the answers were complete",
             totals.repeated
         );
     }
@@ -152,6 +152,9 @@ fn bar(object: &Object, timeline: &Timeline) -> String {
 
 /// Where the time of one fetch went.
 pub(super) fn explained(timeline: &Timeline) -> String {
+    if !timeline.has_page() {
+        return "\nno page came, so that there is no time to explain\n".to_owned();
+    }
     let spans = explain(timeline);
     let elapsed = timeline.ended - timeline.began;
     let mut text = String::from("\ncritical path          ms  share\n");
@@ -186,11 +189,12 @@ pub(super) fn comparison(manners: &[Manner], runs: &[Run], with_causes: bool) ->
         "ov %"
     );
     for &manner in manners {
-        let timelines: Vec<&Timeline> = runs
-            .iter()
-            .filter(|run| run.manner == manner)
-            .map(|run| &run.timeline)
-            .collect();
+        let all = runs.iter().filter(|run| run.manner == manner).count();
+        let timelines = with_page(manner, runs);
+        let count = match timelines.len() {
+            some if some == all => all.to_string(),
+            some => format!("{some}/{all}"),
+        };
         let mean = |of: &dyn Fn(&Timeline) -> Option<u64>| {
             let values: Option<Vec<f64>> = timelines
                 .iter()
@@ -201,6 +205,21 @@ pub(super) fn comparison(manners: &[Manner], runs: &[Run], with_causes: bool) ->
         let shown = |value: Option<f64>| value.map_or("-".to_owned(), |value| format!("{value:.0}"));
         let Some(seconds) = Spread::of(timelines.iter().map(|one| (one.ended - one.began).as_secs_f64()))
         else {
+            let _ = writeln!(
+                text,
+                "{:<20} {count:>4} {:>9} {:>9} {:>9} {:>9} {:>5} {:>5} {:>8} {:>9} {:>9} {:>6}",
+                manner.to_string(),
+                "-",
+                "-",
+                "-",
+                "-",
+                "-",
+                "-",
+                "-",
+                "-",
+                "-",
+                "-"
+            );
             continue;
         };
         let packets = mean(&|one| one.sums().packets);
@@ -211,9 +230,8 @@ pub(super) fn comparison(manners: &[Manner], runs: &[Run], with_causes: bool) ->
             .map(|(packets, all)| 4000.0 * packets / all.max(1.0));
         let _ = writeln!(
             text,
-            "{:<20} {:>4} {:>9.4} {:>9.4} {:>9.4} {:>9.4} {:>5} {:>5} {:>8} {:>9} {:>9} {:>6}",
+            "{:<20} {count:>4} {:>9.4} {:>9.4} {:>9.4} {:>9.4} {:>5} {:>5} {:>8} {:>9} {:>9} {:>6}",
             manner.to_string(),
-            timelines.len(),
             seconds.mean,
             seconds.least,
             seconds.most,
@@ -226,8 +244,52 @@ pub(super) fn comparison(manners: &[Manner], runs: &[Run], with_causes: bool) ->
             overhead.map_or("-".to_owned(), |share| format!("{share:.1}")),
         );
     }
+    text.push_str(&missing(manners, runs));
     if with_causes {
         text.push_str(&causes(manners, runs));
+    }
+    text
+}
+
+/// The fetches of a mode that can be compared.
+fn with_page(manner: Manner, runs: &[Run]) -> Vec<&Timeline> {
+    let of_mode = runs.iter().filter(|run| run.manner == manner);
+    of_mode
+        .map(|run| &run.timeline)
+        .filter(|timeline| timeline.has_page())
+        .collect()
+}
+
+/// What the figures of a mode are not about, a line each.
+fn missing(manners: &[Manner], runs: &[Run]) -> String {
+    let mut text = String::new();
+    for &manner in manners {
+        let of_mode = || {
+            let of_mode = runs.iter().filter(|run| run.manner == manner);
+            of_mode.map(|run| &run.timeline)
+        };
+        let first = |timeline: &Timeline| {
+            timeline.objects.iter().find_map(|object| match &object.fate {
+                Fate::Failed(why) => Some(format!("`{}`: {why}", object.url)),
+                _ => None,
+            })
+        };
+        let (here, gone): (Vec<&Timeline>, Vec<&Timeline>) = of_mode().partition(|one| one.has_page());
+        if let Some(why) = gone.iter().find_map(|one| first(one)) {
+            let _ = writeln!(
+                text,
+                "{manner}: {} of {} fetches brought no page and are left out: {why}",
+                gone.len(),
+                of_mode().count()
+            );
+        }
+        if let Some(why) = here.iter().find_map(|one| first(one)) {
+            let objects: u64 = here.iter().map(|one| one.sums().failed).sum();
+            let _ = writeln!(
+                text,
+                "{manner}: {objects} objects are missing in what was measured, such as {why}"
+            );
+        }
     }
     text
 }
@@ -241,11 +303,14 @@ fn causes(manners: &[Manner], runs: &[Run]) -> String {
     let _ = writeln!(text, " {:>9}", "total");
     for &manner in manners {
         let _ = write!(text, "{:<20}", manner.to_string());
-        let all: Vec<_> = runs
-            .iter()
-            .filter(|run| run.manner == manner)
-            .map(|run| sums(&explain(&run.timeline)))
+        let all: Vec<_> = with_page(manner, runs)
+            .into_iter()
+            .map(|timeline| sums(&explain(timeline)))
             .collect();
+        if all.is_empty() {
+            let _ = writeln!(text, " {:>8}", "-");
+            continue;
+        }
         let mut total = 0.0;
         for (place, cause) in Cause::ALL.iter().enumerate() {
             let mean = Spread::of(all.iter().map(|one| one[place].1.as_secs_f64() * 1e3));

@@ -6,7 +6,7 @@
 
 use super::{Limits, Manner, Plan, Run, USER_AGENT, Url, json, judged, manners, plan, say, written};
 use crate::cli::fetch::{Flags, Origin};
-use crate::cli::{Failure, Voice};
+use crate::cli::{Failure, Voice, output};
 use client::cache::Entries;
 use client::fetch::Outcome;
 use client::plan::Buffering;
@@ -58,14 +58,16 @@ pub(super) fn run(flags: &Flags, voice: &Voice) -> Result<(), Failure> {
     let mut capture = Vec::new();
     for round in 0..u64::from(flags.repeat) {
         for (visitor, &manner) in visitors.iter().zip(&manners) {
-            let (outcome, segments) = visitor.visit(Seed(flags.seed.wrapping_add(round)))?;
+            let (outcome, segments) = visitor.visit(Seed(flags.seed.unwrap_or(1).wrapping_add(round)))?;
             if voice.json {
-                println!("{}", json::of(&url, manner, &outcome.timeline, flags.explain));
+                let line = json::of(&url, manner, &outcome.timeline, flags.explain);
+                output::print(&format!("{line}\n"))?;
             }
             capture = segments;
             runs.push(Run {
                 manner,
                 began: WALL,
+                peer: None,
                 timeline: outcome.timeline,
             });
         }
@@ -91,7 +93,7 @@ impl Visitor {
     fn new(flags: &Flags, manner: Manner, page: &Rc<Page>) -> Result<Visitor, Failure> {
         let name = flags.simulate.as_deref().unwrap_or_default();
         let network = Network::ALL.into_iter().find(|network| network.name() == name);
-        match flags.from {
+        match flags.from.unwrap_or(Origin::Weir) {
             Origin::Period(kind) => {
                 let network = network.ok_or_else(|| {
                     Failure::Usage(format!(
@@ -111,8 +113,8 @@ impl Visitor {
                 };
                 let mut plan = plan(flags, manner);
                 // Virtual time costs nothing, and a modem takes longer than the default.
-                plan.limits.timeout = plan.limits.timeout.max(Duration::from_secs(900));
-                plan.limits.stall_timeout = plan.limits.stall_timeout.max(Duration::from_secs(300));
+                plan.limits.timeout = flags.timeout.unwrap_or(Duration::from_secs(900));
+                plan.limits.stall_timeout = flags.stall_timeout.unwrap_or(Duration::from_secs(300));
                 ready(hosts, plan)
             }
         }

@@ -26,7 +26,7 @@ svg{--bg:#fff;--ink:#1d2430;--dim:#5d6878;--grid:#e3e7ed;font:12px system-ui,san
 .title{font-size:15px;font-weight:600}.known{fill:#c3cad4}.connect{fill:#e08a2e}.held{fill:#b085d6}\
 .wait{fill:#8fc1ea}.come{fill:#2d6cb5}.failed{fill:#c8392f}\
 .c0{fill:#e08a2e}.c1{fill:#8fc1ea}.c2{fill:#c8392f}.c3{fill:#3a9c74}.c4{fill:#d6b11f}.c5{fill:#2d6cb5}\
-.c6{fill:#8a4a2f}.c7{fill:#b085d6}";
+.c6{fill:#8a4a2f}.c7{fill:#c99a86}.c8{fill:#b085d6}";
 
 /// The whole picture.
 pub(super) fn draw(page: &Url, run: &Run) -> String {

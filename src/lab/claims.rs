@@ -1,7 +1,7 @@
 //! `weir lab claims`: the claims of documents 001 and 003 with verdicts that `period` computes.
 
-use super::print;
 use crate::cli::lab::ClaimsFlags;
+use crate::cli::output::print;
 use crate::cli::{Failure, Voice};
 use load::site::microscape::TagCase;
 use period::claims::{Evidence, judge};

@@ -1,6 +1,6 @@
 //! `weir lab content`: document 003's study of content on the Microscape site, with the encoders of today.
 
-use super::print;
+use crate::cli::output::print;
 use crate::cli::{Failure, Voice};
 use load::site::microscape::TagCase;
 use period::content::{Deflate, Picture, Replaced, pictures, replaced, tag_case};

@@ -1,7 +1,7 @@
 //! `weir lab heidemann`: document 001's table and traces, simulated, and what restart after idling costs.
 
-use super::print;
 use crate::cli::lab::HeidemannFlags;
+use crate::cli::output::print;
 use crate::cli::{Failure, Voice};
 use period::Basis;
 use period::heidemann::{CONFIGS, Row, TIMES, Trace, figure_2, figure_4, table_1};

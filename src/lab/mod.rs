@@ -8,9 +8,10 @@ mod heidemann;
 mod w3c;
 
 use crate::cli::lab::Command;
+use crate::cli::output::print;
 use crate::cli::{Failure, Voice};
 use doctor::{Facts, Finding};
-use std::io::{self, Write};
+use std::io;
 use std::process::{Command as Process, Stdio};
 
 /// Runs the command to its end.
@@ -32,16 +33,6 @@ pub(crate) fn run(what: &Command, voice: &Voice) -> Result<(), Failure> {
         Command::Heidemann(flags) => heidemann::run(flags, voice),
         Command::Claims(flags) => claims::run(flags, voice),
         Command::Content => content::run(voice),
-    }
-}
-
-/// Writes to the standard output; a reader that has gone away is no failure.
-fn print(text: &str) -> Result<(), Failure> {
-    match io::stdout().write_all(text.as_bytes()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            Err(Failure::System(format!("cannot write the report: {error}")))
-        }
-        _ => Ok(()),
     }
 }
 

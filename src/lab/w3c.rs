@@ -1,7 +1,7 @@
 //! `weir lab w3c`: document 003's tables, simulated, beside what was published, as text or lines of JSON.
 
-use super::print;
 use crate::cli::lab::{Table, W3cFlags};
+use crate::cli::output::print;
 use crate::cli::{Failure, Voice};
 use crate::fetch::simulated;
 use load::site::microscape::TagCase;

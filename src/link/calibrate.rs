@@ -2,7 +2,7 @@
 
 use super::refused;
 use crate::cli::link::Flags;
-use crate::cli::{Failure, Voice};
+use crate::cli::{Failure, Voice, output};
 use measure::{Duration, Rate};
 use runtime::ferry::Plan;
 use runtime::ferry::calibrate::{Effort, Findings, measure};
@@ -28,9 +28,9 @@ pub(super) fn run(plan: &Plan, flags: &Flags, voice: &Voice) -> Result<(), Failu
     let found = measure(&plan, effort).map_err(refused)?;
     let faults = judge(&found);
     if voice.json {
-        println!("{}", json(&plan, &found, &faults));
+        output::print(&format!("{}\n", json(&plan, &found, &faults)))?;
     } else {
-        println!("{}", table(&plan, &found));
+        output::print(&format!("{}\n", table(&plan, &found)))?;
     }
     if faults.is_empty() {
         return Ok(());

@@ -1,17 +1,11 @@
 //! The presets as a table or as JSON, with where each comes from.
 
-use crate::cli::{Failure, Voice};
+use crate::cli::{Failure, Voice, output};
 use link::{PRESETS, Profile, Server, Way};
-use std::io::{self, Write};
 
 pub(super) fn print(voice: &Voice) -> Result<(), Failure> {
     let text = if voice.json { json() } else { table() };
-    match io::stdout().write_all(text.as_bytes()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            Err(Failure::System(format!("cannot write the list: {error}")))
-        }
-        _ => Ok(()),
-    }
+    output::print(&text)
 }
 
 fn rate(way: &Way) -> String {

@@ -10,7 +10,7 @@ mod words;
 use crate::cli::link::{Backend, FarReady, Flags};
 use crate::cli::{Failure, Voice};
 use measure::{Duration, Seed};
-use runtime::ferry::{self, Commands, Fault, Link, Observer, Plan, Tally};
+use runtime::ferry::{self, Commands, Fault, LATE, Link, Observer, Plan, Tally};
 use std::ffi::OsString;
 use std::process::ExitCode;
 
@@ -45,7 +45,7 @@ pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<ExitCode, Failure> {
                 .to_owned(),
         ));
     }
-    let observer = observer(flags)?;
+    let (observer, trouble) = observer(flags)?;
     let link = Link::make(&plan).map_err(|fault| match refused(fault) {
         Failure::System(why) => Failure::System(format!(
             "{why}. Where no link can be made, --proxy LISTEN=TARGET delays and paces bytes, which is not the same"
@@ -75,7 +75,15 @@ pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<ExitCode, Failure> {
     };
     let outcome = link.run(&plan, &commands, observer).map_err(refused)?;
     report(&outcome.tally, outcome.took);
-    Ok(ExitCode::from(outcome.code))
+    ended(outcome.code, &trouble)
+}
+
+/// As the command ended; if that was well, what was recorded must be whole, too.
+fn ended(code: u8, trouble: &record::Trouble) -> Result<ExitCode, Failure> {
+    match trouble.take() {
+        Some(why) if code == 0 => Err(Failure::System(why)),
+        _ => Ok(ExitCode::from(code)),
+    }
 }
 
 /// Everything the link is, from words and flags; flags are later and win.
@@ -94,22 +102,29 @@ fn plan(flags: &Flags) -> Result<Plan, Failure> {
     })
 }
 
-fn observer(flags: &Flags) -> Result<Option<Observer>, Failure> {
+fn observer(flags: &Flags) -> Result<(Option<Observer>, record::Trouble), Failure> {
+    let trouble = record::Trouble::default();
     if flags.pcap.is_none() && flags.log.is_none() {
-        return Ok(None);
+        return Ok((None, trouble));
     }
     let is_packets = flags.proxy.is_none();
-    let mut record = record::Record::open(flags.pcap.as_deref(), flags.log.as_deref(), is_packets)?;
-    Ok(Some(Observer {
+    let mut record = record::Record::open(
+        flags.pcap.as_deref(),
+        flags.log.as_deref(),
+        is_packets,
+        trouble.clone(),
+    )?;
+    let observer = Observer {
         frames: flags.pcap.is_some(),
         every: Duration::from_millis(flags.log_every),
         tell: Box::new(move |notice| record.take(notice)),
-    }))
+    };
+    Ok((Some(observer), trouble))
 }
 
 fn refused(fault: Fault) -> Failure {
     match fault {
-        Fault::Command { .. } => Failure::Usage(fault.to_string()),
+        Fault::Command { .. } | Fault::Host { .. } => Failure::Usage(fault.to_string()),
         Fault::Refused { .. } => Failure::System(fault.to_string()),
         Fault::Far { .. } => Failure::Invalid(fault.to_string()),
     }
@@ -135,7 +150,23 @@ fn report(tally: &Tally, took: Duration) {
             counters.waiting,
         );
     }
-    tracing::debug!("after {:.3} s", took.as_secs_f64());
+    let left = tally.ways[0].left + tally.ways[1].left;
+    tracing::debug!(
+        "after {:.3} s; {} of {left} packets left more than {} ms after they were due, the latest {:.3} ms",
+        took.as_secs_f64(),
+        tally.late,
+        LATE.as_millis(),
+        tally.late_max.as_secs_f64() * 1e3
+    );
+    if is_too_late(tally) {
+        tracing::warn!(
+            "{} of {left} packets left more than {} ms after they were due, the latest {:.0} ms, because the machine was too \
+             busy: this run did not see the link as described",
+            tally.late,
+            LATE.as_millis(),
+            tally.late_max.as_secs_f64() * 1e3
+        );
+    }
     if tally.overflowed + tally.refused > 0 {
         tracing::warn!(
             "{} packets were lost before the link and {} after it, because the machine was too busy: this run did not \
@@ -149,5 +180,40 @@ fn report(tally: &Tally, took: Duration) {
             "{} packets or counters are missing in what was recorded: the disk was slower",
             tally.untold
         );
+    }
+}
+
+/// How late one packet may be before everybody is told: a tenth of what people notice.
+const LATEST: Duration = Duration::from_millis(20);
+
+/// Whether packets left so late that what was measured is not what the link makes of it: more than one in a hundred, or
+/// one by so much that it alone shows.
+fn is_too_late(tally: &Tally) -> bool {
+    let left = tally.ways[0].left + tally.ways[1].left;
+    tally.late * 100 > left || tally.late_max >= LATEST
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_in_a_hundred_or_one_by_much_is_too_late() {
+        let tally = |late, late_max| {
+            let mut tally = Tally {
+                late,
+                late_max: Duration::from_millis(late_max),
+                ..Tally::default()
+            };
+            tally.ways[1].left = 1_000;
+            tally
+        };
+        for (late, late_max, want) in [(0, 0, false), (10, 3, false), (11, 3, true), (1, 20, true)] {
+            assert_eq!(
+                is_too_late(&tally(late, late_max)),
+                want,
+                "{late} by {late_max} ms"
+            );
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! `weir link --proxy`: where no link can be made, bytes of TCP delayed and paced, and said to be no more than that.
 
-use super::{observer, refused, report};
+use super::{ended, observer, refused, report};
 use crate::cli::Failure;
 use crate::cli::link::Flags;
 use runtime::ferry::proxy::{Proxy, impossible};
@@ -43,10 +43,11 @@ pub(super) fn run(pair: &str, plan: &Plan, flags: &Flags) -> Result<ExitCode, Fa
             ("WEIR_LINK".to_owned(), format!("{} (proxy)", plan.profile.name)),
         ],
     };
-    let outcome = proxy.run(plan, &commands, observer(flags)?).map_err(refused)?;
+    let (observer, trouble) = observer(flags)?;
+    let outcome = proxy.run(plan, &commands, observer).map_err(refused)?;
     tracing::debug!("pieces of a proxy, not packets:");
     report(&outcome.tally, outcome.took);
-    Ok(ExitCode::from(outcome.code))
+    ended(outcome.code, &trouble)
 }
 
 /// At least one address.

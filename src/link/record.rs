@@ -7,10 +7,27 @@ use serde_json::json;
 use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
 use trace::{Frame, LinkType, PcapngWriter};
 
 /// Packets begin with their IP header.
 const RAW: LinkType = LinkType::RAW;
+
+/// Why something is missing in what was recorded, if something is: the first reason. Told by the thread that records.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Trouble(Arc<Mutex<Option<String>>>);
+
+impl Trouble {
+    fn tell(&self, why: String) {
+        tracing::warn!("{why}");
+        let mut told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        told.get_or_insert(why);
+    }
+
+    pub(super) fn take(&self) -> Option<String> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
 
 /// The open files.
 pub(super) struct Record {
@@ -21,12 +38,18 @@ pub(super) struct Record {
     /// The first tally, from which times are counted.
     start: Option<Instant>,
     scratch: Vec<u8>,
-    /// The first error; nothing is written after it.
+    /// There was an error; nothing is written after it.
     broken: bool,
+    trouble: Trouble,
 }
 
 impl Record {
-    pub(super) fn open(pcap: Option<&Path>, log: Option<&Path>, is_packets: bool) -> Result<Record, Failure> {
+    pub(super) fn open(
+        pcap: Option<&Path>,
+        log: Option<&Path>,
+        is_packets: bool,
+        trouble: Trouble,
+    ) -> Result<Record, Failure> {
         let create = |path: &Path| {
             OpenOptions::new()
                 .write(true)
@@ -52,6 +75,7 @@ impl Record {
             start: None,
             scratch,
             broken: false,
+            trouble,
         };
         record.write_packets();
         Ok(record)
@@ -87,7 +111,7 @@ impl Record {
             && !self.broken
             && let Err(error) = file.write_all(&self.scratch)
         {
-            tracing::warn!("the capture ends early: {error}");
+            self.trouble.tell(format!("the capture ends early: {error}"));
             self.broken = true;
         }
         self.scratch.clear();
@@ -122,9 +146,12 @@ impl Record {
             "down": way(1),
             "overflowed": tally.overflowed,
             "refused": tally.refused,
+            "late": tally.late,
+            "late_max_ms": tally.late_max.as_secs_f64() * 1e3,
         });
         if let Err(error) = file.write_all(format!("{line}\n").as_bytes()) {
-            tracing::warn!("the log of counters ends early: {error}");
+            self.trouble
+                .tell(format!("the log of counters ends early: {error}"));
             self.log = None;
         }
     }

@@ -237,17 +237,61 @@ fn the_near_command_waits_until_somebody_listens() {
     assert_eq!(output.status.code(), Some(3));
     assert_eq!(text(&output.stdout), "");
     assert!(
-        text(&output.stderr).contains("port 80"),
+        text(&output.stderr).contains("code 3"),
         "{}",
         text(&output.stderr)
     );
-    let output = bash(&["lan", "--far", "exit 3"], "echo yes");
+    // One that has failed is no far end; one that has nothing to listen on may be meant so.
+    let output = bash(&["lan", "--far", "exit 7"], "echo no");
+    assert_eq!((output.status.code(), &*text(&output.stdout)), (Some(3), ""));
+    assert!(
+        text(&output.stderr).contains("code 7"),
+        "{}",
+        text(&output.stderr)
+    );
+    let output = bash(&["lan", "--far", "exit 0"], "echo yes");
     assert_eq!(text(&output.stdout), "yes\n", "{}", text(&output.stderr));
     assert!(
         text(&output.stderr).contains("nobody listens"),
         "{}",
         text(&output.stderr)
     );
+}
+
+#[test]
+fn a_full_disk_is_told_and_is_no_success() {
+    for args in [&["--list"][..], &["--list", "--json"]] {
+        let full = std::fs::File::create("/dev/full").expect("a device that is full");
+        let output = Command::new(WEIR)
+            .arg("link")
+            .args(args)
+            .stdout(full)
+            .stderr(Stdio::piped())
+            .output()
+            .expect("the binary cargo just built");
+        assert_eq!(
+            output.status.code(),
+            Some(4),
+            "{args:?}: {}",
+            text(&output.stderr)
+        );
+    }
+    if no_links() {
+        return;
+    }
+    for flag in ["--pcap", "--log"] {
+        let output = bash(&["lan", flag, "/dev/full"], "echo ran; sleep 0.3");
+        assert_eq!(text(&output.stdout), "ran\n");
+        assert_eq!(output.status.code(), Some(4), "{flag}: {}", text(&output.stderr));
+        assert!(
+            text(&output.stderr).contains("ends early"),
+            "{flag}: {}",
+            text(&output.stderr)
+        );
+        // The command's own failure is worth more.
+        let output = bash(&["lan", flag, "/dev/full"], "exit 5");
+        assert_eq!(output.status.code(), Some(5), "{flag}");
+    }
 }
 
 #[test]
@@ -282,6 +326,9 @@ fn capture_and_counters_agree() {
     let expected = last["up"]["packets_in"].as_u64().expect("a count")
         + last["down"]["packets_out"].as_u64().expect("a count");
     assert_eq!(packets, expected);
+    // Whatever leaves leaves some nanoseconds after it was due.
+    assert!(last["late_max_ms"].as_f64().expect("a time") > 0.0, "{last}");
+    assert!(last["late"].as_u64().expect("a count") <= packets * 2, "{last}");
     assert!(packets >= 7, "{packets}");
     let _ = (std::fs::remove_file(&pcap), std::fs::remove_file(&log));
 }
@@ -309,6 +356,8 @@ fn what_is_no_link_is_named() {
         (&["link", "rate=fast", "--", "true"], "`rate`"),
         (&["link", "lan", "--mss", "1", "--", "true"], "`mss`"),
         (&["link", "lan", "--up", "rate", "--", "true"], "key=value"),
+        (&["link", "rate=0", "--", "true"], "none for no line"),
+        (&["link", "queue=0p", "--", "true"], "one packet"),
         (&["link", "--", "true"], "which link"),
         (&["link", "lan"], "which command"),
         (&["link", "trace=/no/such/file", "--", "true"], "/no/such/file"),

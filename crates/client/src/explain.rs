@@ -9,7 +9,7 @@
 //! What a stretch was spent on is inferred from this end alone: the times at which bytes came, and the kernel's
 //! `TCP_INFO`. Refuses to know packets; a capture knows more, and whoever has one can give [`Span`]s other causes.
 
-use crate::timeline::{Arrival, Connection, Timeline, Try};
+use crate::timeline::{Arrival, Connection, Sight, Timeline, Try};
 use measure::{Duration, Instant};
 
 /// What an instant was spent on.
@@ -27,15 +27,18 @@ pub enum Cause {
     DelayedAck,
     /// Bytes came as fast as they came at the best.
     Bandwidth,
-    /// A segment was missing.
+    /// A segment was missing: it is known that one was.
     LossRecovery,
+    /// Silence longer than a round trip on a path that loses segments: the last one under way was lost, or the server
+    /// was slow. This end cannot tell which.
+    LossOrServer,
     /// Nothing was asked: a request was held in the output buffer, or made later than it could have been.
     ClientIdle,
 }
 
 impl Cause {
     /// All of them, in the order of a table.
-    pub const ALL: [Cause; 8] = [
+    pub const ALL: [Cause; 9] = [
         Cause::Connect,
         Cause::RoundTrip,
         Cause::ServerWait,
@@ -43,6 +46,7 @@ impl Cause {
         Cause::DelayedAck,
         Cause::Bandwidth,
         Cause::LossRecovery,
+        Cause::LossOrServer,
         Cause::ClientIdle,
     ];
 
@@ -56,6 +60,7 @@ impl Cause {
             Cause::DelayedAck => "delayed ACK or Nagle",
             Cause::Bandwidth => "bandwidth",
             Cause::LossRecovery => "loss recovery",
+            Cause::LossOrServer => "loss or server",
             Cause::ClientIdle => "client idle",
         }
     }
@@ -80,6 +85,7 @@ pub fn explain(timeline: &Timeline) -> Vec<Span> {
     let mut walk = Walk {
         timeline,
         line: Line::of(timeline),
+        is_lossy: is_lossy(timeline),
         at: timeline.ended,
         spans: Vec::new(),
     };
@@ -90,11 +96,22 @@ pub fn explain(timeline: &Timeline) -> Vec<Span> {
 }
 
 /// How much time each cause took, in the order of [`Cause::ALL`]; the sum is the elapsed time.
-pub fn sums(spans: &[Span]) -> [(Cause, Duration); 8] {
+pub fn sums(spans: &[Span]) -> [(Cause, Duration); 9] {
     Cause::ALL.map(|cause| {
         let of_cause = spans.iter().filter(|span| span.cause == cause);
         (cause, of_cause.map(|span| span.to - span.from).sum())
     })
+}
+
+/// Whether something was lost on the way, where only this end was looked at.
+fn is_lossy(timeline: &Timeline) -> bool {
+    let is_seen = |one: &Connection| {
+        let last = one.arrivals.last();
+        one.shaken_again > 0
+            || last.is_some_and(|last| last.holes > 0 || last.repeats > 0)
+            || one.tcp.is_some_and(|tcp| tcp.retransmitted > 0)
+    };
+    timeline.sight == Sight::Here && timeline.connections.iter().any(is_seen)
 }
 
 /// A try by its object and its place among the object's tries.
@@ -103,6 +120,8 @@ type Place = (usize, usize);
 struct Walk<'t> {
     timeline: &'t Timeline,
     line: Line,
+    /// Whether segments were lost, and more may have been than this end could notice.
+    is_lossy: bool,
     /// Everything from here on is explained.
     at: Instant,
     spans: Vec<Span>,
@@ -200,9 +219,9 @@ impl Walk<'_> {
             self.receive(place.0, connection, &path, last);
             return Some(before);
         }
-        self.await_first(place.0, &path, sent);
+        self.await_first(place.0, connection, &path, sent);
         if connection.opened >= one.asked.min(sent) {
-            self.connect(place.0, connection, &path, one.sent.unwrap_or(one.asked));
+            self.connect(place.0, connection, one.sent.unwrap_or(one.asked));
         }
         self.spend(one.asked, Cause::ClientIdle, place.0);
         self.before_asking(place, one.asked)
@@ -220,28 +239,49 @@ impl Walk<'_> {
             .max_by_key(|&other| self.try_at(other).turn)
     }
 
-    /// Explains the time from a request to the first bytes of its answer: a round trip, the server's silence, and
-    /// at the end what those bytes, and others that came meanwhile, take on the line.
-    fn await_first(&mut self, object: usize, path: &Path, sent: Instant) {
+    /// Explains the time from a request to the first bytes of its answer: a round trip, the server's silence unless
+    /// something was lost, and at the end what those bytes, and others that came meanwhile, take on the line.
+    fn await_first(&mut self, object: usize, connection: &Connection, path: &Path, sent: Instant) {
         let reached = (sent + path.rtt.unwrap_or(Duration::ZERO)).min(self.at);
+        let beyond = self.at.since(reached);
+        let arrivals = &connection.arrivals;
+        let loss = arrivals
+            .partition_point(|arrival| arrival.at <= self.at)
+            .checked_sub(1)
+            .map_or(Loss::None, |number| Loss::before(connection, number));
+        let of_loss = match loss {
+            Loss::Hole => self.line.time_of_bytes(path.segment).min(beyond),
+            Loss::None | Loss::Repeat => Duration::ZERO,
+        };
         // Without a rate nothing is known of the line, and the silence is the server's.
         let fair = match self.line.best {
-            Some(_) => self.line.time_of(sent, self.at).min(self.at.since(reached)),
+            Some(_) => self.line.time_of(sent, self.at).min(beyond - of_loss),
             None => Duration::ZERO,
+        };
+        let cause = match loss {
+            Loss::None => self.silence(),
+            Loss::Hole | Loss::Repeat => Cause::LossRecovery,
         };
         let silent = Instant::from_nanos(self.at.as_nanos() - fair.as_nanos() as u64);
         self.spend(silent, Cause::Bandwidth, object);
-        self.spend(reached, Cause::ServerWait, object);
+        self.spend(reached, cause, object);
         self.spend(sent, Cause::RoundTrip, object);
+    }
+
+    /// What a silence is that nothing seen here explains.
+    fn silence(&self) -> Cause {
+        match self.is_lossy {
+            true => Cause::LossOrServer,
+            false => Cause::ServerWait,
+        }
     }
 
     /// Explains how long a connection was waited for. That it stands is known when the first request leaves, so
     /// that what passed before that was the request's.
-    fn connect(&mut self, object: usize, connection: &Connection, path: &Path, sent: Instant) {
+    fn connect(&mut self, object: usize, connection: &Connection, sent: Instant) {
         let opened = connection.opened.max(sent);
-        // A handshake that took a second longer than a round trip lost its SYN (RFC 6298 section 2).
-        let lost = connection.tcp.is_some_and(|tcp| tcp.retransmitted > 0);
-        if let (true, Some(rtt)) = (lost, path.rtt_kernel) {
+        let rtt = connection.tcp.and_then(|tcp| tcp.rtt_min);
+        if let (1.., Some(rtt)) = (connection.shaken_again, rtt) {
             let from = connection.connected.unwrap_or(self.at);
             let fair = Instant::from_nanos(from.as_nanos().saturating_sub(rtt.as_nanos() as u64));
             self.spend(fair.max(opened), Cause::Connect, object);
@@ -295,19 +335,32 @@ impl Walk<'_> {
             if arrival.at <= from {
                 break;
             }
-            self.gap(object, path, before, arrival, from);
+            let loss = Loss::before(connection, number);
+            self.gap(object, path, before, arrival, loss, from);
         }
         self.spend(from, Cause::ServerWait, object);
     }
 
     /// Explains the time between two receipts: as much as the bytes take at the best rate, those of other
     /// connections with them, and the rest.
-    fn gap(&mut self, object: usize, path: &Path, before: Arrival, arrival: Arrival, from: Instant) {
+    fn gap(
+        &mut self,
+        object: usize,
+        path: &Path,
+        before: Arrival,
+        arrival: Arrival,
+        loss: Loss,
+        from: Instant,
+    ) {
         let began = before.at.max(from);
         let gap = arrival.at - before.at;
         let fair = self.line.time_of(before.at, arrival.at).min(gap);
-        let excess = gap - fair;
-        if let Some(cause) = path.cause_of(excess, before, arrival) {
+        // What was sent again took its time on the line a second time, even if other segments came meanwhile.
+        let excess = match loss {
+            Loss::Hole => (gap - fair).max(self.line.time_of_bytes(path.segment).min(gap)),
+            Loss::None | Loss::Repeat => gap - fair,
+        };
+        if let Some(cause) = path.cause_of(excess, loss, self.silence()) {
             let paused = (before.at + excess).max(began);
             self.spend(paused, Cause::Bandwidth, object);
             self.spend(began, cause, object);
@@ -333,31 +386,15 @@ struct Line {
 
 impl Line {
     fn of(timeline: &Timeline) -> Line {
-        let connections = timeline.connections.iter();
-        let mut sums: Vec<(Instant, u64)> = connections
-            .flat_map(|one| one.arrivals.iter().map(|arrival| (arrival.at, arrival.bytes)))
-            .collect();
+        let mut lumps: Vec<Lump> = timeline.connections.iter().flat_map(lumps_of).collect();
+        lumps.sort_unstable_by_key(|lump| lump.at);
+        let best = best_rate(&lumps);
+        let mut sums: Vec<(Instant, u64)> = lumps.iter().flat_map(Lump::spread).collect();
         sums.sort_unstable();
         let mut total = 0;
         for (_, bytes) in &mut sums {
             total += *bytes;
             *bytes = total;
-        }
-        let mut best: Option<f64> = None;
-        let mut end = 0;
-        for start in 0..sums.len() {
-            end = end.max(start + RUN);
-            while end < sums.len() && sums[end].1 - sums[start].1 < total / SHARE {
-                end += 1;
-            }
-            if end >= sums.len() {
-                break;
-            }
-            let took = sums[end].0 - sums[start].0;
-            if !took.is_zero() {
-                let rate = (sums[end].1 - sums[start].1) as f64 / took.as_secs_f64();
-                best = Some(best.map_or(rate, |best| best.max(rate)));
-            }
         }
         Line { sums, best }
     }
@@ -368,7 +405,11 @@ impl Line {
             let count = self.sums.partition_point(|(when, _)| *when <= at);
             count.checked_sub(1).map_or(0, |last| self.sums[last].1)
         };
-        let bytes = up_to(to).saturating_sub(up_to(from));
+        self.time_of_bytes(up_to(to).saturating_sub(up_to(from)))
+    }
+
+    /// How long so many bytes take at the best rate; without one, forever.
+    fn time_of_bytes(&self, bytes: u64) -> Duration {
         match self.best {
             Some(best) if best > 0.0 => {
                 Duration::try_from_secs_f64(bytes as f64 / best).unwrap_or(Duration::MAX)
@@ -378,14 +419,159 @@ impl Line {
     }
 }
 
+/// Bytes that were handed over at one instant and came since another.
+#[derive(Clone, Copy, Debug)]
+struct Lump {
+    since: Instant,
+    at: Instant,
+    bytes: u64,
+    /// How many segments that may be.
+    pieces: u64,
+}
+
+impl Lump {
+    /// Its bytes as if they had come evenly.
+    fn spread(&self) -> impl Iterator<Item = (Instant, u64)> {
+        let Lump {
+            at, bytes, pieces, ..
+        } = *self;
+        let span = at.since(self.since);
+        (1..=pieces).map(move |piece| {
+            let early = span.mul_f64((pieces - piece) as f64 / pieces as f64);
+            let at = Instant::from_nanos(at.as_nanos().saturating_sub(early.as_nanos() as u64));
+            (at, bytes * piece / pieces - bytes * (piece - 1) / pieces)
+        })
+    }
+}
+
+/// Pieces of a lump: more than a window has segments.
+const PIECES_MAX: u64 = 10_000;
+
+/// What a connection received, and since when it may have come. What had waited behind a hole is handed over all at once,
+/// though the line carried it while the hole was open. As long as receipt after receipt fills a hole, nobody can say
+/// which of the bytes came when: all of theirs are one lump since the last receipt before them.
+fn lumps_of(connection: &Connection) -> Vec<Lump> {
+    let segment = Path::of(connection).segment;
+    let arrivals = &connection.arrivals;
+    let is_hole = |number: usize| Loss::before(connection, number) == Loss::Hole;
+    let stands = connection.connected.unwrap_or(connection.opened);
+    let mut lumps = Vec::new();
+    let mut from = 0;
+    while from < arrivals.len() {
+        let holes = (from..arrivals.len()).take_while(|&number| is_hole(number));
+        let to = holes.last().unwrap_or(from);
+        let (since, before) = match from.checked_sub(1) {
+            Some(before) => (arrivals[before].at, arrivals[before].came),
+            None => (stands, 0),
+        };
+        let last = arrivals[to];
+        let bytes = last.came.saturating_sub(before);
+        if bytes > 0 {
+            lumps.push(match is_hole(from) {
+                true => Lump {
+                    since: since.min(last.at),
+                    at: last.at,
+                    bytes,
+                    pieces: bytes.div_ceil(segment).clamp(1, PIECES_MAX),
+                },
+                false => Lump {
+                    since: last.at,
+                    at: last.at,
+                    bytes,
+                    pieces: 1,
+                },
+            });
+        }
+        from = to + 1;
+    }
+    lumps
+}
+
+/// Bytes a second, the best that a sample of these shows, which are in the order of their ends. A lump belongs to a sample
+/// only if all of it does, or else one would pass for a fast line.
+fn best_rate(lumps: &[Lump]) -> Option<f64> {
+    let mut sums = Vec::with_capacity(lumps.len());
+    let mut total = 0;
+    for lump in lumps {
+        total += lump.bytes;
+        sums.push(total);
+    }
+    let mut by_beginning: Vec<&Lump> = lumps.iter().filter(|lump| lump.since < lump.at).collect();
+    by_beginning.sort_unstable_by_key(|lump| lump.since);
+    let mut coming = by_beginning.into_iter().peekable();
+    // Lumps that have begun and not ended where a sample begins: one a connection.
+    let mut astride: Vec<&Lump> = Vec::new();
+    let mut best: Option<f64> = None;
+    let mut end = 0;
+    for start in 0..lumps.len() {
+        let from = lumps[start].at;
+        while let Some(lump) = coming.next_if(|lump| lump.since < from) {
+            astride.push(lump);
+        }
+        astride.retain(|lump| lump.at > from);
+        let bytes = |end: usize| {
+            let partly = astride.iter().filter(|lump| lump.at <= lumps[end].at);
+            (sums[end] - sums[start]).saturating_sub(partly.map(|lump| lump.bytes).sum())
+        };
+        end = end.max(start + RUN);
+        while end < lumps.len() && bytes(end) < total / SHARE {
+            end += 1;
+        }
+        if end >= lumps.len() {
+            break;
+        }
+        let took = lumps[end].at - from;
+        if !took.is_zero() {
+            let rate = bytes(end) as f64 / took.as_secs_f64();
+            best = Some(best.map_or(rate, |best| best.max(rate)));
+        }
+    }
+    best
+}
+
+/// What was missing before a receipt, as far as it is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Loss {
+    None,
+    /// A segment to this end was, and others had to wait for it.
+    Hole,
+    /// One from this end was, such as a request.
+    Repeat,
+}
+
+impl Loss {
+    /// Before the receipt of this number.
+    fn before(connection: &Connection, number: usize) -> Loss {
+        let arrival = connection.arrivals[number];
+        let (holes, repeats) = match number.checked_sub(1) {
+            Some(before) => (
+                connection.arrivals[before].holes,
+                connection.arrivals[before].repeats,
+            ),
+            None => (0, connection.shaken_again),
+        };
+        if arrival.holes > holes {
+            Loss::Hole
+        } else if arrival.repeats > repeats {
+            Loss::Repeat
+        } else {
+            Loss::None
+        }
+    }
+}
+
 /// What is known of a path from one end.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 struct Path {
     /// The least round trip: the kernel's, or what the handshake took.
     rtt: Option<Duration>,
-    rtt_kernel: Option<Duration>,
     delayed_ack: Option<Duration>,
+    /// Data bytes of a segment.
+    segment: u64,
 }
+
+/// Data bytes of a segment where nobody says: what Ethernet leaves.
+const SEGMENT: u64 = 1_460;
 
 /// A pause shorter than this is no pause: a process is not always run at once.
 const PAUSE_MIN: Duration = Duration::from_millis(1);
@@ -401,7 +587,10 @@ impl Path {
                 (Some(kernel), Some(shaken)) => Some(kernel.min(shaken)),
                 (kernel, shaken) => kernel.or(shaken),
             },
-            rtt_kernel: kernel,
+            segment: connection
+                .tcp
+                .map_or(0, |tcp| u64::from(tcp.mss))
+                .clamp(1, SEGMENT),
             delayed_ack: connection
                 .tcp
                 .map(|tcp| tcp.delayed_ack)
@@ -409,10 +598,10 @@ impl Path {
         }
     }
 
-    /// What a pause between two receipts was, if it was one.
-    fn cause_of(&self, pause: Duration, before: Arrival, arrival: Arrival) -> Option<Cause> {
+    /// What a pause between two receipts was, if it was one; `silence` if nothing explains it.
+    fn cause_of(&self, pause: Duration, loss: Loss, silence: Cause) -> Option<Cause> {
         let rtt = self.rtt.unwrap_or(Duration::ZERO);
-        if arrival.out_of_order > before.out_of_order && pause > PAUSE_MIN {
+        if loss == Loss::Hole {
             return Some(Cause::LossRecovery);
         }
         if pause < PAUSE_MIN.max(rtt / 4) {
@@ -421,15 +610,14 @@ impl Path {
         if pause <= rtt.mul_f64(1.75) {
             return Some(Cause::SlowStart);
         }
+        if loss == Loss::Repeat {
+            return Some(Cause::LossRecovery);
+        }
         let is_held = self.delayed_ack.is_some_and(|wait| {
             let beyond = pause.saturating_sub(rtt);
             pause >= wait.mul_f64(0.75) && beyond <= wait.mul_f64(1.25)
         });
-        Some(if is_held {
-            Cause::DelayedAck
-        } else {
-            Cause::ServerWait
-        })
+        Some(if is_held { Cause::DelayedAck } else { silence })
     }
 }
 

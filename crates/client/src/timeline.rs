@@ -19,6 +19,19 @@ pub struct Timeline {
     pub skipped: Vec<(String, Skipped)>,
     /// How many more were not even noted.
     pub skipped_more: u64,
+    /// What is known of segments that were lost.
+    pub sight: Sight,
+}
+
+/// How much of what went wrong on the way a record shows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Sight {
+    /// What this end could notice: segments that came before an earlier one, and what it sent again itself. That the
+    /// last segment under way was lost cannot be noticed here.
+    #[default]
+    Here,
+    /// Every segment that either end sent again.
+    Whole,
 }
 
 /// Why a reference was not followed.
@@ -157,6 +170,8 @@ pub struct Try {
     pub last: Option<Instant>,
     /// The status of the answer; 0 without one.
     pub status: u16,
+    /// The reason phrase of the answer.
+    pub reason: String,
     /// The field lines of the answer.
     pub fields: Vec<(String, String)>,
     /// Bytes of the answer's head.
@@ -180,14 +195,18 @@ pub struct Connection {
     pub closed: Option<Instant>,
     /// Whether the server ended it while answers were owed.
     pub is_cut: bool,
+    /// Segments of the handshake that were sent again.
+    pub shaken_again: u32,
     /// Every receipt.
     pub arrivals: Vec<Arrival>,
     /// What the kernel counted, as it was when last asked.
     pub tcp: Option<Tcp>,
-    /// Bytes sent.
+    /// Bytes sent; none if it never stood.
     pub bytes_out: u64,
     /// Requests sent.
     pub requests: u32,
+    /// Data bytes this end sent again; under [`Sight::Whole`] and those that came again.
+    pub bytes_again: u64,
 }
 
 /// Bytes that came.
@@ -197,14 +216,34 @@ pub struct Arrival {
     pub at: Instant,
     /// How many.
     pub bytes: u64,
-    /// Segments out of order up to now, as the kernel counts them.
-    pub out_of_order: u32,
+    /// Bytes that had come in order since the connection began, those that were not read yet among them.
+    pub came: u64,
+    /// Signs, since the connection began, that a segment to this end was missing: receipts before which segments came
+    /// out of order, or that brought more than the segments since the last one; under [`Sight::Whole`] the segments
+    /// that were sent again.
+    pub holes: u32,
+    /// Segments this end had sent again since the connection began.
+    pub repeats: u32,
+}
+
+impl Arrival {
+    /// A receipt after this one (or the first), before anything else is known of it.
+    pub fn after(before: Option<&Arrival>, at: Instant, bytes: u64) -> Arrival {
+        let (came, holes, repeats) = before.map_or((0, 0, 0), |one| (one.came, one.holes, one.repeats));
+        Arrival {
+            at,
+            bytes,
+            came: came + bytes,
+            holes,
+            repeats,
+        }
+    }
 }
 
 /// Sums over a fetch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sums {
-    /// Connections opened.
+    /// Connections that stood.
     pub connections: u64,
     /// Requests sent, repeated ones included.
     pub requests: u64,
@@ -214,6 +253,8 @@ pub struct Sums {
     pub bytes_out: u64,
     /// Bytes of HTTP received.
     pub bytes_in: u64,
+    /// Bytes that TCP carried again, as far as they are known.
+    pub bytes_again: u64,
     /// Segments in both directions; none if the kernel does not say.
     pub packets: Option<u64>,
     /// Objects that are not here.
@@ -223,16 +264,24 @@ pub struct Sums {
 }
 
 impl Timeline {
+    /// Whether the page itself is here, whatever else is missing.
+    pub fn has_page(&self) -> bool {
+        let mut pages = self.objects.iter().filter(|object| object.role == Role::Page);
+        pages.any(|page| matches!(page.fate, Fate::Done(_)))
+    }
+
     /// Sums.
     pub fn sums(&self) -> Sums {
+        let stood = self.connections.iter().filter(|one| one.connected.is_some());
         let mut sums = Sums {
-            connections: self.connections.len() as u64,
+            connections: stood.count() as u64,
             packets: Some(0),
             ..Sums::default()
         };
         for connection in &self.connections {
             sums.requests += u64::from(connection.requests);
             sums.bytes_out += connection.bytes_out;
+            sums.bytes_again += connection.bytes_again;
             sums.bytes_in += connection
                 .arrivals
                 .iter()

@@ -147,7 +147,10 @@ impl Way {
     fn set(&mut self, key: &str, value: &str, limits: &Limits, files: Files<'_>) -> Result<(), String> {
         match key {
             "rate" if value == "none" => self.server = None,
-            "rate" => self.server = Some(Server::Rate(text::<Rate>(value)?)),
+            "rate" => match text::<Rate>(value)? {
+                Rate(0) => return Err("nothing passes a line of no rate; write none for no line".to_owned()),
+                rate => self.server = Some(Server::Rate(rate)),
+            },
             "trace" => {
                 let trace = Trace::parse(&files(value)?, limits.opportunities_max)
                     .map_err(|fault| format!("{value}: {fault}"))?;
@@ -298,8 +301,13 @@ fn loss(value: &str) -> Result<Option<LossModel>, String> {
     }))
 }
 
-fn packets(value: &str) -> Option<usize> {
-    value.strip_suffix('p')?.parse().ok().filter(|n| *n > 0)
+/// A number of packets, if it is one.
+fn packets(value: &str) -> Result<Option<usize>, String> {
+    match value.strip_suffix('p').map(str::parse) {
+        Some(Ok(0)) => Err("a queue holds one packet at least".to_owned()),
+        Some(Ok(n)) => Ok(Some(n)),
+        _ => Ok(None),
+    }
 }
 
 fn queue(value: &str, limits: &Limits) -> Result<Discipline, String> {
@@ -308,7 +316,7 @@ fn queue(value: &str, limits: &Limits) -> Result<Discipline, String> {
         let mut most = limits.queue_packets_max;
         let parts: Vec<&str> = rest.trim_start_matches(':').split(',').collect();
         for (place, part) in parts.into_iter().filter(|part| !part.is_empty()).enumerate() {
-            match (place, packets(part)) {
+            match (place, packets(part)?) {
                 (_, Some(n)) => most = n,
                 (0, None) => params.target = duration(part)?,
                 (1, None) => params.interval = duration(part)?,
@@ -322,7 +330,7 @@ fn queue(value: &str, limits: &Limits) -> Result<Discipline, String> {
     }
     let (mut most_packets, mut most_bytes) = (None, None);
     for part in value.split('/') {
-        match packets(part) {
+        match packets(part)? {
             Some(n) => most_packets = Some(n),
             None => most_bytes = Some(text::<Bytes>(part)?),
         }
@@ -410,7 +418,10 @@ mod tests {
             ("trace=u", "trace", "no such file"),
             ("mtu=60", "mtu", "68 bytes"),
             ("hold-acks=beat:0", "hold-acks", "takes time"),
-            ("queue=0p", "queue", "not a size"),
+            ("rate=0", "rate", "none for no line"),
+            ("queue=0p", "queue", "one packet at least"),
+            ("queue=codel:0p", "queue", "one packet at least"),
+            ("queue=?p", "queue", "not a size"),
         ] {
             let fault = parse(text).expect_err(text);
             assert_eq!(fault.key, key, "{text}");

@@ -9,11 +9,13 @@ use crate::server::{self, Kind, Server};
 use client::cache::Entries;
 use client::fetch::{Fetch, Outcome};
 use client::plan::{Buffering, Limits, Manner, Mode, Plan};
-use client::timeline::Timeline;
+use client::timeline::{Sight, Timeline};
 use link::{Direction, Profile};
 use measure::{Bytes, Draw, Duration, Instant, Seed, UnixTime};
 use runtime::dial::Tcp;
-use runtime::world::{Application, Dialing, Effort, HostSetup, Limits as WorldLimits, Price, Vantage, World};
+use runtime::world::{
+    Application, Conn, Dialing, Effort, HostSetup, Limits as WorldLimits, Logged, Price, Vantage, World,
+};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use tcp::{Setup, Stack};
@@ -341,6 +343,7 @@ pub fn over(
     let mut figures = Figures::default();
     let mut conns = Vec::new();
     let mut tcp: Vec<Tcp> = Vec::new();
+    let mut carried: Vec<u64> = Vec::new();
     let mut asked: Vec<Instant> = Vec::new();
     for (at, logged) in world.seen_from(Vantage::Client) {
         let bytes = logged.segment.payload.len();
@@ -354,6 +357,7 @@ pub fn over(
             .unwrap_or_else(|| {
                 conns.push(logged.conn);
                 asked.push(at);
+                carried.push(0);
                 tcp.push(Tcp {
                     delayed_ack: hosts.client.tcp.stack.delayed_ack,
                     mss: u32::from(hosts.client.tcp.mss),
@@ -361,32 +365,99 @@ pub fn over(
                 });
                 conns.len() - 1
             });
+        if logged.segment.flags.syn && logged.direction == Direction::Up {
+            // Of a SYN that was sent again only the last one is known to have been answered.
+            asked[number] = at;
+        }
         if logged.segment.flags.syn && logged.direction == Direction::Down {
             let rtt = at.since(asked[number]);
             (tcp[number].rtt, tcp[number].rtt_min) = (rtt, Some(rtt));
         }
-        let (way, segments) = match logged.direction {
-            Direction::Up => (&mut figures.up, &mut tcp[number].segments_out),
-            Direction::Down => (&mut figures.down, &mut tcp[number].segments_in),
+        let kernel = &mut tcp[number];
+        let way = match logged.direction {
+            Direction::Up => {
+                kernel.segments_out += 1;
+                &mut figures.up
+            }
+            Direction::Down => {
+                kernel.segments_in += 1;
+                kernel.data_segments_in += u32::from(bytes > 0);
+                &mut figures.down
+            }
         };
         way.packets += 1.0;
         way.bytes += bytes as f64;
-        *segments += 1;
+        carried[number] += bytes as u64;
     }
+    let again: Vec<Again> = conns.iter().map(|&conn| Again::of(world.log(), conn)).collect();
     let capture = world.pcapng(Vantage::Client, Duration::new(WALL.secs as u64, 0));
     drop(world);
     let fetch = Rc::into_inner(fetch).expect("the world that had the other handle is gone");
     let mut outcome = fetch.into_inner().into_outcome();
-    counted(&mut outcome.timeline, &tcp);
+    counted(&mut outcome.timeline, &tcp, &again);
+    for (connection, carried) in outcome.timeline.connections.iter_mut().zip(carried) {
+        let once: u64 = connection.arrivals.iter().map(|arrival| arrival.bytes).sum();
+        connection.bytes_again = carried.saturating_sub(once + connection.bytes_out);
+    }
     figures.seconds = (ended - Instant::ZERO).as_secs_f64();
     figures.connections = outcome.timeline.connections.len() as f64;
     (figures, outcome, capture)
 }
 
-/// Puts into the record what a kernel would have counted.
-fn counted(timeline: &mut Timeline, tcp: &[Tcp]) {
-    for (connection, tcp) in timeline.connections.iter_mut().zip(tcp) {
-        connection.tcp = Some(*tcp);
+/// Segments of one connection that were sent again.
+#[derive(Clone, Debug, Default)]
+struct Again {
+    /// Of the handshake, by either end.
+    handshake: u32,
+    /// When those with data came to the client.
+    came: Vec<Instant>,
+    /// When the client sent those with data, and how many bytes.
+    left: Vec<(Instant, u64)>,
+}
+
+impl Again {
+    /// Those of `conn` in a log that has segments in the order they were sent.
+    fn of(log: &[Logged], conn: Conn) -> Again {
+        let mut again = Again::default();
+        // How far each end has got: client, server.
+        let mut furthest: [Option<u32>; 2] = [None; 2];
+        for logged in log.iter().filter(|logged| logged.conn == conn) {
+            let segment = &logged.segment;
+            let furthest = &mut furthest[usize::from(logged.direction == Direction::Down)];
+            let end = segment.seq.wrapping_add(segment.space());
+            // Sequence numbers compare on a circle (RFC 9293 section 3.4).
+            let is_new = furthest.is_none_or(|furthest| end.wrapping_sub(furthest).cast_signed() > 0);
+            if is_new {
+                *furthest = Some(end);
+            } else if segment.flags.syn {
+                again.handshake += 1;
+            } else if !segment.payload.is_empty() {
+                match logged.direction {
+                    Direction::Up => again.left.push((logged.sent, segment.payload.len() as u64)),
+                    Direction::Down => again.came.extend(logged.arrived),
+                }
+            }
+        }
+        again.came.sort_unstable();
+        again
+    }
+}
+
+/// Puts into the record what a kernel would have counted, and what no kernel could: all that was sent again.
+fn counted(timeline: &mut Timeline, tcp: &[Tcp], again: &[Again]) {
+    timeline.sight = Sight::Whole;
+    for ((connection, tcp), again) in timeline.connections.iter_mut().zip(tcp).zip(again) {
+        connection.tcp = Some(Tcp {
+            retransmitted: again.handshake + again.left.len() as u32,
+            bytes_retransmitted: again.left.iter().map(|(_, bytes)| bytes).sum(),
+            ..*tcp
+        });
+        connection.shaken_again = again.handshake;
+        for arrival in &mut connection.arrivals {
+            arrival.holes = again.came.partition_point(|came| *came <= arrival.at) as u32;
+            let left = again.left.partition_point(|(left, _)| *left <= arrival.at);
+            arrival.repeats = again.handshake + left as u32;
+        }
     }
 }
 

@@ -78,12 +78,16 @@ pub struct Tcp {
     pub segments_in: u32,
     /// Segments that left, acknowledgments included.
     pub segments_out: u32,
+    /// Segments that came with data in them, repeated ones included.
+    pub data_segments_in: u32,
     /// Data bytes that came in order.
     pub bytes_in: u64,
     /// Data bytes that left and were acknowledged, the SYN counted as one.
     pub bytes_out: u64,
     /// Segments this end sent again.
     pub retransmitted: u32,
+    /// Data bytes in them (Linux 5.4; zero where it is not counted).
+    pub bytes_retransmitted: u64,
     /// Segments that came before an earlier one had (Linux 5.4; zero where it is not counted).
     pub out_of_order: u32,
 }

@@ -99,8 +99,11 @@ pub enum Notice {
         ip: Vec<u8>,
     },
     /// The counters, now and then.
-    Tally(Tally),
+    Tally(Box<Tally>),
 }
+
+/// What is late, as the tally counts.
+pub const LATE: Duration = Duration::from_millis(1);
 
 /// What has passed so far.
 #[derive(Clone, Debug, Default)]
@@ -118,6 +121,10 @@ pub struct Tally {
     /// Frames lost before the link: they came faster than the ferry could look. Above zero the emulation is not the
     /// profile.
     pub overflowed: u64,
+    /// Packets that left more than [`LATE`] after they were due. Many make a link that is slower than its profile.
+    pub late: u64,
+    /// By how much the latest packet left after it was due.
+    pub late_max: Duration,
     /// Notices that nobody took in time.
     pub untold: u64,
     /// Processor time the ferry's one thread has used.
@@ -206,6 +213,11 @@ pub enum Fault {
         /// What is missing.
         why: String,
     },
+    /// The hosts cannot be what was asked for.
+    Host {
+        /// What this kernel has not got.
+        why: String,
+    },
 }
 
 impl Fault {
@@ -220,7 +232,7 @@ impl fmt::Display for Fault {
         match self {
             Fault::Refused { step, error } => write!(f, "{step}: {error}"),
             Fault::Command { name, error } => write!(f, "cannot run {name}: {error}"),
-            Fault::Far { why } => f.write_str(why),
+            Fault::Far { why } | Fault::Host { why } => f.write_str(why),
         }
     }
 }

@@ -33,12 +33,22 @@ fn one(connection: usize, [asked, sent, first, last]: [u64; 4]) -> Try {
         first: Some(at(first)),
         last: Some(at(last)),
         status: 200,
+        reason: String::new(),
         fields: Vec::new(),
         head_bytes: 0,
         body_bytes: 0,
         is_repeated: false,
         turn: asked as u32,
     }
+}
+
+/// So many bytes at each instant.
+fn receipts(of: impl Iterator<Item = (u64, u64)>) -> Vec<Arrival> {
+    let mut all: Vec<Arrival> = Vec::new();
+    for (ms, bytes) in of {
+        all.push(Arrival::after(all.last(), at(ms), bytes));
+    }
+    all
 }
 
 /// A connection with a round trip of 20 ms that receives 1,460 bytes at each of these.
@@ -48,14 +58,8 @@ fn connection(opened: u64, arrivals: &[u64]) -> Connection {
         connected: Some(at(opened + 20)),
         closed: None,
         is_cut: false,
-        arrivals: arrivals
-            .iter()
-            .map(|&ms| Arrival {
-                at: at(ms),
-                bytes: 1460,
-                out_of_order: 0,
-            })
-            .collect(),
+        shaken_again: 0,
+        arrivals: receipts(arrivals.iter().map(|&ms| (ms, 1460))),
         tcp: Some(Tcp {
             rtt_min: Some(Duration::from_millis(20)),
             delayed_ack: Duration::from_millis(40),
@@ -63,6 +67,7 @@ fn connection(opened: u64, arrivals: &[u64]) -> Connection {
         }),
         bytes_out: 0,
         requests: 1,
+        bytes_again: 0,
     }
 }
 
@@ -140,8 +145,8 @@ fn a_pause_as_long_as_our_delayed_acknowledgment() {
 #[test]
 fn segments_out_of_order_are_recovery_however_long_it_takes() {
     let mut line = connection(0, &[40, 41, 42, 43, 341, 342]);
-    line.arrivals[4].out_of_order = 2;
-    line.arrivals[5].out_of_order = 2;
+    line.arrivals[4].holes = 1;
+    line.arrivals[5].holes = 1;
     let timeline = timeline(
         342,
         vec![object(None, 0, vec![one(0, [0, 0, 40, 342])])],

@@ -17,7 +17,7 @@ use crate::cache::{Entries, Use};
 use crate::outbox::Outbox;
 use crate::plan::{Mode, Plan, may_repeat};
 use crate::session::{Left, OUTSTANDING_MAX, Session};
-use crate::timeline::{Arrival, Connection, Fate, Object, Part, Role, Skipped, Source, Timeline, Try};
+use crate::timeline::{Arrival, Connection, Fate, Object, Part, Role, Skipped, Source, Tcp, Timeline, Try};
 use http1::method::Method;
 use measure::{Instant, UnixTime};
 use reply::Reply;
@@ -89,6 +89,8 @@ struct Line {
     outbox: Outbox,
     reply: Option<Reply>,
     answered: u32,
+    /// Bytes that were read.
+    heard: u64,
     /// The last request said that it is.
     is_last_said: bool,
     /// When something was last sent or heard.
@@ -324,6 +326,7 @@ impl Fetch {
             outbox: Outbox::new(buffering.bytes_max, buffering.timer),
             reply: None,
             answered: 0,
+            heard: 0,
             is_last_said: false,
             stirred: now,
             alarm: None,
@@ -333,10 +336,12 @@ impl Fetch {
             connected: None,
             closed: None,
             is_cut: false,
+            shaken_again: 0,
             arrivals: Vec::new(),
             tcp: None,
             bytes_out: 0,
             requests: 0,
+            bytes_again: 0,
         });
         number
     }
@@ -369,6 +374,7 @@ impl Fetch {
             first: None,
             last: None,
             status: 0,
+            reason: String::new(),
             fields: Vec::new(),
             head_bytes: 0,
             body_bytes: 0,
@@ -449,13 +455,18 @@ impl Fetch {
             Phase::Open if !line.waiting.is_empty() && now >= line.stirred + limits.stall_timeout => {
                 let why = format!("the server sent nothing for {:?}", limits.stall_timeout);
                 // Asking again would wait again.
-                if let Some(&(object, ..)) = line.waiting.front() {
-                    self.items[object].strikes = limits.repeats_max;
-                    self.lines[number].answered = 0;
-                }
+                self.give_up_front(number);
                 self.lost(number, &why, false, port, now);
             }
             _ => self.arm(number, port),
+        }
+    }
+
+    /// What a connection was waiting for first is not asked for again: the answer would be the same.
+    fn give_up_front(&mut self, number: usize) {
+        if let Some(&(object, ..)) = self.lines[number].waiting.front() {
+            self.items[object].strikes = self.plan.limits.repeats_max;
+            self.lines[number].answered = 0;
         }
     }
 
@@ -465,11 +476,12 @@ impl Fetch {
             return;
         }
         let record = &mut self.timeline.connections[number];
-        record.arrivals.push(Arrival {
-            at: now,
-            bytes: bytes.len() as u64,
-            out_of_order: record.arrivals.last().map_or(0, |last| last.out_of_order),
-        });
+        let mut arrival = Arrival::after(record.arrivals.last(), now, bytes.len() as u64);
+        // What the kernel had already when it was last asked is not new.
+        self.lines[number].heard += bytes.len() as u64;
+        let before = record.arrivals.last().map_or(0, |last| last.came);
+        arrival.came = before.max(self.lines[number].heard);
+        record.arrivals.push(arrival);
         port.inspect(number as u32 + 1);
         self.lines[number].stirred = now;
         self.received += bytes.len() as u64;
@@ -482,6 +494,10 @@ impl Fetch {
         self.lines[number].session = session;
         if let Err(fault) = heard {
             let why = format!("the server's answer is unsound: {fault}");
+            // Behind another answer that one may be to blame, which said that it is shorter than it is.
+            if self.lines[number].answered == 0 {
+                self.give_up_front(number);
+            }
             return self.lost(number, &why, false, port, now);
         }
         if is_within_head && let Some(&(object, one, _)) = self.lines[number].waiting.front() {
@@ -552,7 +568,12 @@ impl Fetch {
             line.phase = Phase::Closed;
             port.inspect(number as u32 + 1);
             port.close(number as u32 + 1);
-            self.timeline.connections[number].closed = Some(now);
+            let record = &mut self.timeline.connections[number];
+            record.closed = Some(now);
+            if record.connected.is_none() {
+                // What was to be said was never sent.
+                (record.bytes_out, record.requests) = (0, 0);
+            }
         }
     }
 
@@ -592,9 +613,18 @@ impl Crew for Fetch {
         };
         if let Happened::Inspected(tcp) = happened {
             let record = &mut self.timeline.connections[number];
-            record.tcp = Some(tcp);
-            if let Some(last) = record.arrivals.last_mut() {
-                last.out_of_order = tcp.out_of_order;
+            let before = record.tcp.replace(tcp);
+            record.bytes_again = tcp.bytes_retransmitted;
+            // What is counted at the end is of no receipt.
+            if self.lines[number].phase == Phase::Open {
+                match record.arrivals.last_mut() {
+                    Some(last) => {
+                        last.came = last.came.max(tcp.bytes_in);
+                        last.repeats = tcp.retransmitted;
+                        last.holes += u32::from(is_hole_filled(before.as_ref(), &tcp));
+                    }
+                    None => record.shaken_again = tcp.retransmitted,
+                }
             }
             return;
         }
@@ -606,6 +636,8 @@ impl Crew for Fetch {
                 self.lines[number].phase = Phase::Open;
                 self.lines[number].stirred = now;
                 self.timeline.connections[number].connected = Some(now);
+                // Now, so that what is sent again later is told from the handshake.
+                port.inspect(number as u32 + 1);
                 self.arm(number, port);
             }
             Happened::Bytes(bytes) => self.heard(number, bytes, port, now),
@@ -630,6 +662,17 @@ impl Crew for Fetch {
     fn stop(&mut self, port: &mut Port, now: Instant) {
         self.abort("stopped", port, now);
     }
+}
+
+/// Whether a segment was missing between two looks at what the kernel counted: some came out of order, or more came into
+/// order than arrived, so that the rest had waited behind a hole. The largest segment so far bounds what each brings.
+fn is_hole_filled(before: Option<&Tcp>, now: &Tcp) -> bool {
+    let fresh = Tcp::default();
+    let before = before.unwrap_or(&fresh);
+    let segments = now.data_segments_in.saturating_sub(before.data_segments_in);
+    let most = u64::from(segments) * u64::from(now.mss.max(before.mss));
+    now.out_of_order > before.out_of_order
+        || (now.data_segments_in > 0 && now.bytes_in.saturating_sub(before.bytes_in) > most)
 }
 
 fn said_by_system(errno: i32) -> String {

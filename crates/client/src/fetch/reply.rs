@@ -138,6 +138,13 @@ fn lines_of(head: &Response<'_, '_>) -> Vec<(String, String)> {
         .collect()
 }
 
+/// All of a body.
+fn decoded(mut decoder: Decoder, body: &[u8]) -> std::io::Result<Vec<u8>> {
+    let mut content = decoder.push(body)?;
+    content.extend(decoder.finish()?);
+    Ok(content)
+}
+
 /// First byte and length of the whole, as `Content-Range` says (RFC 9110 section 14.4).
 fn content_range(fields: &[(String, String)]) -> Option<(u64, u64)> {
     let (range, whole) = cache::field(fields, "content-range")?
@@ -173,6 +180,7 @@ impl Fetch {
         let one = &mut object.tries[one];
         one.first.get_or_insert(now);
         one.status = head.status;
+        one.reason = head.reason.to_owned();
         one.fields = lines_of(head);
         one.head_bytes = bytes;
         let is_content = head.status == 200;
@@ -244,9 +252,10 @@ impl Fetch {
             return;
         };
         self.lines[line].answered += 1;
-        let Some(reply) = self.lines[line].reply.take() else {
+        let Some(mut reply) = self.lines[line].reply.take() else {
             return;
         };
+        self.finish_decoding(&mut reply, number, now);
         let record = &mut self.timeline.objects[number].tries[one];
         record.body_bytes += bytes;
         record.last = Some(now);
@@ -265,8 +274,29 @@ impl Fetch {
             (206, Part::First(_)) => self.first_part(number, reply, fields),
             (206, Part::Rest(from)) => self.rest(number, from, reply, &fields, now),
             (416, Part::First(_) | Part::Rest(_)) => self.again_whole(number),
+            // RFC 9110 section 15.3.7: it answers a request with a Range.
+            (206, Part::Whole | Part::Head) => {
+                self.timeline.objects[number].fate =
+                    Fate::Failed("only a part of it came (206), though all of it was asked for".to_owned());
+            }
             (200..=299, _) => self.done(number, reply, status, fields, now),
             _ => self.timeline.objects[number].fate = Fate::Failed(format!("status {status}")),
+        }
+    }
+
+    /// Sees to it that coded content has come to its end.
+    fn finish_decoding(&mut self, reply: &mut Reply, number: usize, now: Instant) {
+        match reply.decoder.as_mut().map(Decoder::finish) {
+            Some(Ok(content)) => {
+                self.decoded += content.len() as u64;
+                self.timeline.objects[number].content_bytes += content.len() as u64;
+                let found = reply.text.push(&content);
+                self.follow(found, number, now);
+            }
+            Some(Err(error)) => {
+                reply.broken = Some(format!("its content cannot be decoded: {error}"));
+            }
+            None => {}
         }
     }
 
@@ -368,7 +398,7 @@ impl Fetch {
         let decoder = coding.filter(|coding| *coding != Coding::Identity);
         let content = match decoder.map(|coding| Decoder::new(coding, left)) {
             None => entry.body.clone(),
-            Some(decoder) => match decoder.and_then(|mut decoder| decoder.push(&entry.body)) {
+            Some(decoder) => match decoder.and_then(|decoder| decoded(decoder, &entry.body)) {
                 Ok(content) => content,
                 Err(error) => {
                     object.fate = Fate::Failed(format!("its content cannot be decoded: {error}"));

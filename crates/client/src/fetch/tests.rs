@@ -354,6 +354,73 @@ fn more_than_was_announced_is_a_fault() {
 }
 
 #[test]
+fn an_unsound_answer_is_not_asked_for_again() {
+    for head in [
+        "200 OK\r\nContent-Length: 3\r\nContent-Length: 4",
+        "200 OK\r\nTransfer-Encoding: chunked",
+    ] {
+        let (outcome, asked) = fetched(plan("http10"), Entries::new(), |_, _| {
+            Some(answer(head, "zz\r\n"))
+        });
+        assert_eq!(asked, ["/"], "{head}");
+        assert!(
+            matches!(fates(&outcome)[0], Fate::Failed(why) if why.contains("unsound")),
+            "{head}: {:?}",
+            fates(&outcome)
+        );
+    }
+}
+
+#[test]
+fn a_hole_is_known_by_what_the_kernel_counted() {
+    let counted = |data_segments_in, bytes_in, out_of_order| Tcp {
+        mss: 1_000,
+        data_segments_in,
+        bytes_in,
+        out_of_order,
+        ..Tcp::default()
+    };
+    let before = counted(10, 10_000, 2);
+    for (now, want) in [
+        (counted(13, 13_000, 2), false),
+        (counted(13, 12_100, 2), false),
+        // One came out of order.
+        (counted(13, 13_000, 3), true),
+        // One came, and two that had waited for it went with it.
+        (counted(11, 13_000, 2), true),
+        // A kernel that counts nothing.
+        (counted(0, 13_000, 0), false),
+    ] {
+        assert_eq!(is_hole_filled(Some(&before), &now), want, "{now:?}");
+    }
+    assert!(!is_hole_filled(None, &counted(3, 2_500, 0)));
+}
+
+#[test]
+fn a_page_that_is_not_whole_is_not_here() {
+    // Six bytes of a gzip header, announced as all there is.
+    let cut = "\x1f\u{8}\0\0\0\0";
+    let (outcome, _) = fetched(plan("serial+gzip"), Entries::new(), |_, _| {
+        let length = cut.len();
+        Some(answer(
+            &format!(
+                "200 OK\r\nContent-Type: text/html\r\nContent-Encoding: gzip\r\nContent-Length: {length}"
+            ),
+            cut,
+        ))
+    });
+    assert!(matches!(fates(&outcome)[0], Fate::Failed(why) if why.contains("too early")));
+    assert!(outcome.entries.is_empty(), "nor in the cache");
+    let (outcome, _) = fetched(plan("serial"), Entries::new(), |_, _| {
+        Some(answer(
+            "206 Partial Content\r\nContent-Range: bytes 0-4/9\r\nContent-Length: 5",
+            "<img ",
+        ))
+    });
+    assert!(matches!(fates(&outcome)[0], Fate::Failed(why) if why.contains("206")));
+}
+
+#[test]
 fn a_hanging_server_is_given_up() {
     let (outcome, asked) = fetched(plan("serial"), Entries::new(), |head, _| {
         if head.starts_with("GET /b") {

@@ -7,7 +7,7 @@
 
 use super::port::{Frame, Port};
 use super::relay::Door;
-use super::{Notice, Tally};
+use super::{LATE, Notice, Tally};
 use crate::clock;
 use link::{Direction, Path};
 use measure::{Duration, Instant};
@@ -193,10 +193,15 @@ impl Ferry {
             outgoing[0].extend(back.try_iter());
         }
         let inside = self.inside(now);
+        // By the first that is due: what leaves with it and was due later is taken for as late.
+        let due = self.path.next_departure().unwrap_or(inside);
+        let late = inside.since(due.min(inside));
+        let mut left = 0;
         for direction in [Direction::Up, Direction::Down] {
             let out = &mut outgoing[direction as usize];
             while let Some(frame) = self.path.receive(direction, inside) {
                 tally.bytes_out[direction as usize] += frame.ip().len() as u64;
+                left += 1;
                 if direction == Direction::Down {
                     tell_frame(
                         &self.watch,
@@ -221,6 +226,10 @@ impl Ferry {
                 out.clear();
             }
         }
+        if left > 0 {
+            tally.late_max = tally.late_max.max(late);
+            tally.late += if late > LATE { left } else { 0 };
+        }
     }
 
     fn report(&mut self, now: Instant, tally: &mut Tally) {
@@ -233,7 +242,7 @@ impl Ferry {
         tally.refused = self.ports[0].refused + self.ports[1].refused;
         tally.overflowed = self.ports[0].overflowed() + self.ports[1].overflowed();
         if let Some(watch) = &self.watch
-            && watch.to.try_send(Notice::Tally(tally.clone())).is_err()
+            && watch.to.try_send(Notice::Tally(Box::new(tally.clone()))).is_err()
         {
             tally.untold += 1;
         }

@@ -63,11 +63,16 @@ impl Signals {
         };
         let start = clock::now();
         let why = loop {
-            let has_ended = matches!(far.try_wait(), Ok(Some(_)));
+            let ended = far.try_wait().ok().flatten();
+            if let Some(status) = ended.filter(|status| !status.success()) {
+                // One that has put itself into the background ends well.
+                let why = format!("the command at the far end has ended with code {}", code(status));
+                return Err(Fault::Far { why });
+            }
             if ready::is_ready(&ground.far, wanted).map_err(Fault::at("looking at the far end"))? {
                 return Ok(Far::Running(far));
             }
-            if has_ended {
+            if ended.is_some() {
                 break format!("nobody listens {who}: its command has ended");
             }
             if clock::now().since(start) >= patience {

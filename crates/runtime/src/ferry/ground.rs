@@ -442,7 +442,20 @@ fn prepare(hosts: &HostSettings, is_far: bool) -> Result<(), Fault> {
         std::fs::write(&file, value).map_err(Fault::at(format!("sysctl net.ipv4.{name} = {value}")))
     };
     if let Some(name) = &hosts.congestion {
-        set("tcp_congestion_control", name)?;
+        set("tcp_congestion_control", name).map_err(|fault| match fault {
+            // tcp(7): there is no such file among the kernel's modules, or nobody may load it.
+            Fault::Refused { error, .. } if error.kind() == std::io::ErrorKind::NotFound => {
+                let known = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control");
+                Fault::Host {
+                    why: format!(
+                        "`congestion`: this kernel has no `{}` loaded; there are {}",
+                        name.escape_debug(),
+                        known.unwrap_or_default().trim()
+                    ),
+                }
+            }
+            fault => fault,
+        })?;
     }
     if let Some(restarts) = hosts.idle_restart {
         set("tcp_slow_start_after_idle", if restarts { "1" } else { "0" })?;

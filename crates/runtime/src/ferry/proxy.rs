@@ -354,7 +354,7 @@ impl Carrier {
             self.path.counters(Direction::Down),
         ];
         if let Some(observer) = &mut self.observer {
-            (observer.tell)(Notice::Tally(self.tally.clone()));
+            (observer.tell)(Notice::Tally(Box::new(self.tally.clone())));
         }
     }
 

@@ -1,6 +1,6 @@
 //! Socket options and calls without a safe wrapper elsewhere.
 
-use super::options::{Plain, get, set, set_following};
+use super::options::{get, set, set_following};
 use crate::dial::Tcp;
 use crate::session::Path;
 use measure::Duration;
@@ -85,26 +85,15 @@ pub(crate) fn path_of(fd: BorrowedFd<'_>) -> Option<Path> {
     })
 }
 
-/// `struct tcp_info` as far as Linux 5.4 has it, which is farther than libc's goes (`linux/tcp.h`).
-#[derive(Clone, Copy)]
-#[repr(C)]
-struct LongInfo {
-    known: libc::tcp_info,
-    bytes_sent: u64,
-    bytes_retransmitted: u64,
-    dsack_dups: u32,
-    reorderings_seen: u32,
-    received_out_of_order: u32,
-    send_window: u32,
-}
-
-// SAFETY: integers only; an older kernel writes less of them.
-unsafe impl Plain for LongInfo {}
+// The kernel writes by place, whatever the fields are called here (`linux/tcp.h`, fixed since Linux 5.4).
+const _: () = assert!(std::mem::offset_of!(libc::tcp_info, tcpi_data_segs_in) == 152);
+const _: () = assert!(std::mem::offset_of!(libc::tcp_info, tcpi_bytes_retrans) == 208);
+const _: () = assert!(std::mem::offset_of!(libc::tcp_info, tcpi_rcv_ooopack) == 224);
 
 /// `TCP_INFO`: what the kernel has counted on a connection; `None` for a descriptor that is no connection of TCP.
 pub(crate) fn tcp_of(fd: BorrowedFd<'_>) -> Option<Tcp> {
-    let info: LongInfo = get(fd, libc::IPPROTO_TCP, libc::TCP_INFO).ok()?;
-    let known = &info.known;
+    // An older kernel writes less of it, and the rest stays zero.
+    let known: libc::tcp_info = get(fd, libc::IPPROTO_TCP, libc::TCP_INFO).ok()?;
     let micros = |value: u32| Duration::from_micros(value.into());
     Some(Tcp {
         rtt: micros(known.tcpi_rtt),
@@ -116,7 +105,9 @@ pub(crate) fn tcp_of(fd: BorrowedFd<'_>) -> Option<Tcp> {
         segments_out: known.tcpi_segs_out,
         bytes_in: known.tcpi_bytes_received,
         bytes_out: known.tcpi_bytes_acked,
+        data_segments_in: known.tcpi_data_segs_in,
         retransmitted: known.tcpi_total_retrans,
-        out_of_order: info.received_out_of_order,
+        bytes_retransmitted: known.tcpi_bytes_retrans,
+        out_of_order: known.tcpi_rcv_ooopack,
     })
 }

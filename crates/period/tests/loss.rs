@@ -1,0 +1,122 @@
+//! What `client::explain` makes of fetches over lines that lose segments, where the simulator knows every one that was
+//! sent again and what the line's rate is.
+
+use client::cache::Entries;
+use client::explain::{Cause, explain, sums};
+use client::plan::{Buffering, Limits, Manner, Plan};
+use client::timeline::Timeline;
+use load::site::microscape::TagCase;
+use measure::{Duration, Seed};
+use period::page::microscape;
+use period::server::{Kind, Server, Setup};
+use period::visit::{Hosts, Network, over};
+use std::cell::Cell;
+use std::rc::Rc;
+
+const BITS_PER_SECOND: f64 = 1e6;
+
+/// A visit over a megabit and 30 ms with this loss.
+fn visit(manner: &str, loss: &str, seed: u64) -> Timeline {
+    let link = format!("rate=1M rtt=30ms {loss}");
+    let hosts = Hosts {
+        link: link::Profile::parse(&link, &link::Limits::default(), &mut |_| Err(String::new()))
+            .expect("a link"),
+        ..Hosts::today(Network::Lan)
+    };
+    let manner: Manner = manner.parse().expect("a manner");
+    let plan = Plan {
+        manner,
+        connections: manner.mode.connections(),
+        buffering: Buffering::DEFAULT,
+        user_agent: "weir".to_owned(),
+        revalidate: false,
+        first_bytes: None,
+        embedded: true,
+        limits: Limits {
+            timeout: Duration::from_secs(900),
+            stall_timeout: Duration::from_secs(300),
+            ..Limits::DEFAULT
+        },
+    };
+    let setup = Setup {
+        kind: Kind::Apache,
+        head_less: 0,
+        no_delay: true,
+        requests_max: None,
+    };
+    let server = Server::new(setup, Rc::new(microscape(TagCase::Lower)), Rc::new(Cell::new(0)));
+    over(&hosts, plan, Entries::new(), None, Box::new(server), Seed(seed))
+        .1
+        .timeline
+}
+
+fn milliseconds(timeline: &Timeline, cause: Cause) -> f64 {
+    let sums = sums(&explain(timeline));
+    let all: Duration = sums.iter().map(|(_, took)| *took).sum();
+    assert_eq!(all, timeline.ended - timeline.began, "the parts are the whole");
+    let of_cause = sums.iter().find(|(one, _)| *one == cause);
+    of_cause.map_or(0.0, |(_, took)| took.as_secs_f64() * 1e3)
+}
+
+/// Segments sent again: to the client, by the client, of handshakes.
+fn sent_again(timeline: &Timeline) -> (u32, u32, u32) {
+    let connections = timeline.connections.iter();
+    let last = |holes: bool| {
+        move |one: &client::timeline::Connection| {
+            one.arrivals.last().map_or(0, |last| {
+                if holes {
+                    last.holes
+                } else {
+                    last.repeats - one.shaken_again
+                }
+            })
+        }
+    };
+    (
+        connections.clone().map(last(true)).sum(),
+        connections.clone().map(last(false)).sum(),
+        connections.map(|one| one.shaken_again).sum(),
+    )
+}
+
+#[test]
+fn loss_and_the_line_are_told_apart_whatever_the_seed() {
+    for manner in ["pipelined", "serial", "http10"] {
+        let whole = visit(manner, "", 1);
+        assert_eq!(milliseconds(&whole, Cause::LossRecovery), 0.0, "{manner}");
+        for seed in 1..=8 {
+            let timeline = visit(manner, "loss=3%", seed);
+            let parts = sums(&explain(&timeline));
+            let said = format!(
+                "{manner}, seed {seed}, again {:?}: {parts:?}",
+                sent_again(&timeline)
+            );
+            println!("{said}");
+            assert_eq!(timeline.sums().failed, 0, "{said}");
+            let of = |cause| milliseconds(&timeline, cause);
+            // A segment that was sent again took the line once more at least.
+            let (to_client, ..) = sent_again(&timeline);
+            assert!(to_client > 0 && of(Cause::LossRecovery) >= 12.0, "{said}");
+            // The server takes a few milliseconds in all, and no last segment is mistaken for one of its pauses.
+            assert!(of(Cause::ServerWait) < 150.0, "{said}");
+            assert_eq!(of(Cause::LossOrServer), 0.0, "{said}: the simulator knows");
+            // Over one connection the bytes take what they take without loss, however they were handed over.
+            let line = timeline.sums().bytes_in as f64 * 8e3 / BITS_PER_SECOND;
+            if manner != "http10" {
+                let bandwidth = of(Cause::Bandwidth);
+                assert!(bandwidth > line && bandwidth < line * 1.1, "{said}: {line}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_handshake_sent_again_is_loss_recovery() {
+    let lost = (1..40)
+        .map(|seed| visit("pipelined", "loss=3%", seed))
+        .find(|timeline| timeline.connections[0].shaken_again > 0)
+        .expect("a SYN in forty is lost");
+    let connect = milliseconds(&lost, Cause::Connect);
+    assert!((30.0..60.0).contains(&connect), "{connect} ms");
+    assert!(milliseconds(&lost, Cause::LossRecovery) > 900.0);
+}

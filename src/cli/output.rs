@@ -1,0 +1,26 @@
+//! Standard output, for what a command has to say: one way to write it, and one to fail. Decides nothing about what it says.
+
+use super::Failure;
+use std::io::{self, Write};
+
+/// Writes all of it now. A reader that has gone away, such as `head`, is no failure.
+///
+/// # Errors
+/// `System` with what the system says, such as that a disk is full.
+pub(crate) fn print(text: &str) -> Result<(), Failure> {
+    print_bytes(text.as_bytes())
+}
+
+/// The same for what is no text.
+///
+/// # Errors
+/// As [`print`].
+pub(crate) fn print_bytes(bytes: &[u8]) -> Result<(), Failure> {
+    let mut out = io::stdout().lock();
+    match out.write_all(bytes).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(Failure::System(format!(
+            "cannot write to standard output: {error}"
+        ))),
+        _ => Ok(()),
+    }
+}
