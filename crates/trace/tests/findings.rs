@@ -703,7 +703,7 @@ impl Far {
     }
 
     /// A segment of the server, sent so that it could have come at `sent`, having heard what the client sent at `heard`.
-    fn from_server(&mut self, came: u64, sent: u64, heard: u64, seq: u32, payload: &[u8]) {
+    fn server(&mut self, came: u64, sent: u64, heard: u64, seq: u32, payload: &[u8]) {
         let seg = Seg {
             from_client: false,
             flags: "PA",
@@ -720,7 +720,7 @@ impl Far {
     /// New data and its acknowledgment.
     fn data(&mut self, came: u64, sent: u64, heard: u64, payload: &[u8]) {
         let seq = self.talk.next[1];
-        self.from_server(came, sent, heard, seq, payload);
+        self.server(came, sent, heard, seq, payload);
         self.ack(came, None);
     }
 
@@ -823,10 +823,10 @@ fn loss_before_the_capture_point_is_seen_at_the_receiver() {
         far.talk.next[1] += full.len() as u32;
         for i in 0..after {
             let seq = far.talk.next[1];
-            far.from_server(401 + i, 400, 301, seq, &full);
+            far.server(401 + i, 400, 301, seq, &full);
             far.ack(401 + i, Some(missing));
         }
-        far.from_server(came, sent, 402, missing, &full);
+        far.server(came, sent, 402, missing, &full);
         far.ack(came, None);
         far.talk.analyze()
     };
