@@ -2,7 +2,8 @@
 //! Decides what a recording may look like; what is decided says `server::adapt`.
 
 use crate::cli::adapt::{Command, Replay};
-use crate::cli::{Failure, Voice, print};
+use crate::cli::output::print;
+use crate::cli::{Failure, Voice};
 use measure::Duration;
 use serde_json::json;
 use server::adapt::{Adaptor, Decision, Knob, Line, Start, Window};

@@ -28,7 +28,7 @@ pub(crate) mod tune;
 mod voice;
 
 pub(crate) use failure::Failure;
-pub(crate) use voice::{Voice, print};
+pub(crate) use voice::Voice;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 

@@ -6,20 +6,6 @@ use runtime::diagnostics::Diagnostics;
 use std::io::{IsTerminal, Write};
 use tracing::level_filters::LevelFilter;
 
-/// Writes to standard output. A reader that has gone away is no failure.
-///
-/// # Errors
-/// `System` if it cannot be written, as on a disk that is full.
-pub(crate) fn print(text: &str) -> Result<(), Failure> {
-    let mut out = std::io::stdout();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(Failure::System(format!(
-            "cannot write to standard output: {error}"
-        ))),
-        _ => Ok(()),
-    }
-}
-
 /// The flags every command has.
 #[derive(Clone, Copy, Debug, Args)]
 pub(crate) struct Voice {

@@ -7,7 +7,8 @@ mod own;
 mod report;
 
 use crate::cli::profile::{Flags, Means};
-use crate::cli::{Failure, Voice, print};
+use crate::cli::output::print;
+use crate::cli::{Failure, Voice};
 use crate::tune::Target as Drawing;
 use account::Account;
 use measure::Duration;

@@ -9,7 +9,8 @@ mod squeeze;
 mod story;
 
 use crate::cli::demo::Flags;
-use crate::cli::{Failure, Voice, print};
+use crate::cli::output::print;
+use crate::cli::{Failure, Voice};
 use measure::{Duration, Instant};
 use runtime::clock;
 use runtime::signal::{Signal, Signals};

@@ -7,7 +7,8 @@ mod target;
 pub(crate) mod workload;
 
 use crate::cli::tune::Flags;
-use crate::cli::{Failure, Voice, print};
+use crate::cli::output::print;
+use crate::cli::{Failure, Voice};
 use crate::trial::{Load, Server};
 pub(crate) use choose::median;
 use choose::{Round, Tried, Verdict};
