@@ -377,24 +377,11 @@ mod tests {
                 .map(|span| ::model::explain::significant(span.0))
                 .collect();
             assert_eq!(row[3..6], made, "{users} users on {lines} lines");
-            // Simulations of few users are quick; the others are the test below.
+            // Those of more users take minutes without optimization.
             if [(1, 1), (10, 4)].contains(&(users, lines)) {
                 let cell = cell(&flags, &stack, &page, users, lines).expect("a cell");
                 assert_eq!(row, shown(cell.row()), "{users} users on {lines} lines");
             }
-        }
-    }
-
-    #[test]
-    #[ignore = "simulates fifteen million requests: minutes without optimization"]
-    fn the_documented_simulations_are_the_ones_made_here() {
-        let flags = documented();
-        let stack = stack(&flags.stack).expect("a stack");
-        let page = page(&flags, &stack).expect("a page");
-        for row in rows() {
-            let (users, lines) = (row[0].parse().expect("users"), row[1].parse().expect("lines"));
-            let cell = cell(&flags, &stack, &page, users, lines).expect("a cell");
-            assert_eq!(row, shown(cell.row()), "{users} users on {lines} lines");
         }
     }
 

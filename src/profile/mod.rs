@@ -6,8 +6,8 @@ mod category;
 mod own;
 mod report;
 
-use crate::cli::profile::{Flags, Means};
 use crate::cli::output::print;
+use crate::cli::profile::{Flags, Means};
 use crate::cli::{Failure, Voice};
 use crate::tune::Target as Drawing;
 use account::Account;

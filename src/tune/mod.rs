@@ -6,8 +6,8 @@ mod choose;
 mod target;
 pub(crate) mod workload;
 
-use crate::cli::tune::Flags;
 use crate::cli::output::print;
+use crate::cli::tune::Flags;
 use crate::cli::{Failure, Voice};
 use crate::trial::{Load, Server};
 pub(crate) use choose::median;

@@ -29,9 +29,9 @@ use rustix::event::{EventfdFlags, Timespec, eventfd};
 use rustix::io::Errno;
 use rustix::net::Shutdown;
 use rustix::time::{Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags};
+use std::collections::HashMap;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
-use std::collections::HashMap;
 use std::sync::Arc;
 
 /// Events taken per system call.
@@ -204,10 +204,7 @@ impl Epoll {
         match self.turnstile.accept(self.listeners.get(listener)?) {
             Ok(None) => None,
             Ok(Some((fd, peer))) => {
-                let id = self.sockets.insert(Socket {
-                    fd,
-                    flags: 0,
-                });
+                let id = self.sockets.insert(Socket { fd, flags: 0 });
                 Some(Done::Accepted { id, peer })
             }
             Err(errno) => Some(Done::AcceptFailed { errno }),
@@ -513,10 +510,7 @@ impl Backend for Epoll {
     }
 
     fn adopt(&mut self, fd: OwnedFd) -> Option<Id> {
-        Some(self.sockets.insert(Socket {
-            fd,
-            flags: 0,
-        }))
+        Some(self.sockets.insert(Socket { fd, flags: 0 }))
     }
 
     fn path(&mut self, id: Id) -> Option<Path> {
