@@ -14,7 +14,7 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
 /// The same for what is no text.
 ///
 /// # Errors
-/// As [`print`].
+/// As [`print()`].
 pub(crate) fn print_bytes(bytes: &[u8]) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
     match out.write_all(bytes).and_then(|()| out.flush()) {
