@@ -1,6 +1,8 @@
 //! This program's own server and load as processes, for the commands that measure: one that serves, one that asks, and
 //! what the second says. Decides how they are started and that none is left behind; refuses to know why it is measured.
 
+pub(crate) mod workload;
+
 use crate::cli::Failure;
 use serde_json::Value;
 use std::ffi::OsStr;

@@ -21,6 +21,7 @@ pub(crate) mod profile;
 pub(crate) mod serve;
 pub(crate) mod site;
 pub(crate) mod study;
+pub(crate) mod target;
 mod tilde;
 pub(crate) mod together;
 pub(crate) mod trace;

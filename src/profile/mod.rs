@@ -8,8 +8,8 @@ mod report;
 
 use crate::cli::output::print;
 use crate::cli::profile::{Flags, Means};
+use crate::cli::target::Target as Drawing;
 use crate::cli::{Failure, Voice};
-use crate::tune::Target as Drawing;
 use account::Account;
 use measure::Duration;
 use report::{Profile, Requests};

@@ -4,8 +4,8 @@
 use super::report::{Profile, Requests};
 use crate::cli::profile::Flags;
 use crate::cli::{Failure, Voice};
+use crate::trial::workload::Workload;
 use crate::trial::{Load, Server};
-use crate::tune::workload::Workload;
 use measure::Duration;
 use runtime::profiler::Target;
 use std::ffi::OsString;

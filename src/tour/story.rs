@@ -1,7 +1,7 @@
 //! What a server noticed and decided, followed in its recording while it is written. Decides what is told of it: each decision
 //! when it is made, and in the end how it was before the squeeze, while nothing was decided yet, and afterwards.
 
-use crate::tune::median;
+use ::lab::statistics::median;
 use server::adapt::{Decided, Line, Window};
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
@@ -108,7 +108,7 @@ impl Row {
     /// The middle of what is known.
     fn middle(&self, number: impl Fn(&Window) -> Option<f64>) -> Option<f64> {
         let known: Vec<f64> = self.windows.iter().filter_map(number).collect();
-        (!known.is_empty()).then(|| median(known.into_iter()))
+        median(&known)
     }
 
     fn text(&self) -> String {

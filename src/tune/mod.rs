@@ -1,16 +1,15 @@
 //! `weir tune`: which strategy, how many workers, from which size sendfile, how large buffers are best here, found out by
 //! trying (document 002's static adaptivity). Decides what is tried, in which order and for how long; which numbers win
-//! says [`choose`], what is asked for [`workload`].
+//! says [`choose`], what is asked for [`crate::trial::workload`].
 
 mod choose;
-mod target;
-pub(crate) mod workload;
 
 use crate::cli::output::print;
+use crate::cli::target::Target;
 use crate::cli::tune::Flags;
 use crate::cli::{Failure, Voice};
+use crate::trial::workload::Workload;
 use crate::trial::{Load, Server};
-pub(crate) use choose::median;
 use choose::{Round, Tried, Verdict};
 use client::plan::Mode;
 use measure::{Bytes, Duration, Instant};
@@ -18,8 +17,6 @@ use runtime::clock;
 use serde_json::{Value, json};
 use server::config::{Config, Machine, Probe, Tuned};
 use std::fmt::Write;
-pub(crate) use target::Target;
-use workload::Workload;
 
 /// Rounds of a stage; all its settings take turns in each, and what stands takes two.
 const ROUNDS: usize = 5;

@@ -321,16 +321,11 @@ impl Epoll {
             return self.receive(id);
         }
         socket.flags &= !(COLD | SENDING);
-        match self.sending.remove(&id.index) {
-            None => None,
-            Some(out) => {
-                let was_cold = flags & COLD != 0;
-                match warmed {
-                    Ok(()) if was_cold => self.send(id, out, Disk::Warmed),
-                    Ok(()) => self.send(id, out, Disk::Ask),
-                    Err(loss) => Some(Done::Failed { id, loss }),
-                }
-            }
+        let out = self.sending.remove(&id.index)?;
+        match warmed {
+            Ok(()) if flags & COLD != 0 => self.send(id, out, Disk::Warmed),
+            Ok(()) => self.send(id, out, Disk::Ask),
+            Err(loss) => Some(Done::Failed { id, loss }),
         }
     }
 

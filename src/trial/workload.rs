@@ -1,8 +1,7 @@
-//! What is asked for while settings are compared: as a site's manifest says, as a log's clients did, or every file of the
+//! What is asked for while something is measured: as a site's manifest says, as a log's clients did, or every file of the
 //! directory in turn. Bounded: some thousand paths tell as much as all.
 
 use crate::cli::Failure;
-use crate::trial;
 use accesslog::{Limits, Reader};
 use std::fs::OpenOptions;
 use std::io::{BufReader, Write};
@@ -45,7 +44,7 @@ impl Workload {
             list(root, "/", DEPTH_MAX, &mut paths);
             paths
         };
-        if log.is_none() && trial::is_site(root) {
+        if log.is_none() && super::is_site(root) {
             return Ok(Workload {
                 source: Source::Site(root.to_owned()),
                 sizes: sizes(root, &listed()),
@@ -74,11 +73,11 @@ impl Workload {
     }
 
     /// Whether it asks for a file of more than the one and at most the other number of bytes.
-    pub(super) fn has_between(&self, above: u64, to: u64) -> bool {
+    pub(crate) fn has_between(&self, above: u64, to: u64) -> bool {
         self.sizes.iter().any(|size| *size > above && *size <= to)
     }
 
-    pub(super) fn largest(&self) -> u64 {
+    pub(crate) fn largest(&self) -> u64 {
         self.sizes.iter().copied().max().unwrap_or(0)
     }
 
@@ -91,7 +90,7 @@ impl Workload {
         [flag.to_owned(), path.display().to_string()]
     }
 
-    pub(super) fn words(&self) -> String {
+    pub(crate) fn words(&self) -> String {
         match &self.source {
             Source::Site(folder) => format!("the site {}", folder.display()),
             Source::Paths { count, source, .. } => format!("{count} {source}"),

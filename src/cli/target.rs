@@ -1,7 +1,7 @@
 //! A file that a command will write: tried before minutes are spent on what is to stand in it. Decides that a file which could not be
 //! written is refused, and that one which was made for the trial alone does not stay.
 
-use crate::cli::Failure;
+use super::Failure;
 use std::fs::OpenOptions;
 use std::io::{Seek, Write};
 use std::path::{Path, PathBuf};
