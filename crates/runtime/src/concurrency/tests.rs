@@ -660,5 +660,5 @@ fn an_idle_connection_costs_the_driver_little() {
         worker + backend.max(uring) <= 88,
         "{worker} + {backend} or {uring}"
     );
-    assert!(worker + backend <= 48, "{worker} + {backend}");
+    assert!(worker + backend <= 40, "{worker} + {backend}");
 }

@@ -34,7 +34,6 @@ use ending::Stopping;
 use measure::{Duration, Instant};
 use std::collections::HashMap;
 use std::net::SocketAddr;
-use std::num::NonZeroU32;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -84,10 +83,10 @@ struct Conn<S> {
     session: S,
     /// When the wheel asks for the session's deadline, on its scale.
     due: u32,
-    /// Once our half is closed: bytes the peer may still send, and one.
-    lingering: Option<NonZeroU32>,
     state: State,
     eof: bool,
+    /// Our half is closed; what the peer may still send stands with the worker.
+    half_closed: bool,
 }
 
 /// The wheel does not ask.
@@ -138,6 +137,9 @@ pub(crate) struct Worker<V: Service, B: Backend> {
     again: Vec<Id>,
     /// Jobs that begin when the output before them is sent, by slot.
     held: HashMap<u32, JobOf<V::Session>>,
+    /// Bytes that peers may still send after our half is closed, by slot: of the few there are, so that it costs idle
+    /// connections nothing.
+    lingering: HashMap<u32, u32>,
     finished: Vec<Finished<<JobOf<V::Session> as Job>::Output>>,
     due: Vec<u32>,
     arrivals: Vec<Arrival<V::Session>>,
@@ -186,6 +188,7 @@ impl<V: Service, B: Backend> Worker<V, B> {
             done: Vec::new(),
             again: Vec::new(),
             held: HashMap::new(),
+            lingering: HashMap::new(),
             finished: Vec::new(),
             due: Vec::new(),
             arrivals: Vec::new(),
@@ -416,12 +419,14 @@ impl<V: Service, B: Backend> Worker<V, B> {
                     return Next::Park;
                 };
                 conn.state = State::Turn;
-                if let Some(left) = conn.lingering {
-                    conn.lingering = left.get().checked_sub(buf.len as u32).and_then(NonZeroU32::new);
-                    if conn.lingering.is_none() {
+                if conn.half_closed
+                    && let Some(left) = self.lingering.get_mut(&id.index)
+                {
+                    let Some(less) = left.checked_sub(buf.len as u32) else {
                         self.backend.recycle(buf);
                         return self.close(id);
-                    }
+                    };
+                    *left = less;
                 }
                 if self.bounds.manner.fresh_clock {
                     self.now = self.backend.now();
@@ -540,8 +545,9 @@ impl<V: Service, B: Backend> Worker<V, B> {
         }
         match action {
             Action::Read | Action::HalfClose => {
-                if matches!(action, Action::HalfClose) && conn.lingering.is_none() {
-                    conn.lingering = Some(NonZeroU32::MIN.saturating_add(self.bounds.linger_bytes_max));
+                if matches!(action, Action::HalfClose) && !conn.half_closed {
+                    conn.half_closed = true;
+                    self.lingering.insert(id.index, self.bounds.linger_bytes_max);
                     let _ = self.backend.submit(Op::ShutdownWrite { id });
                 }
                 if conn.eof {
@@ -574,9 +580,9 @@ impl<V: Service, B: Backend> Worker<V, B> {
         let conn = Conn {
             session,
             due: NEVER,
-            lingering: None,
             state: State::Turn,
             eof: false,
+            half_closed: false,
         };
         self.conns.insert_at(id, conn);
         self.show_open();
@@ -600,6 +606,9 @@ impl<V: Service, B: Backend> Worker<V, B> {
         self.wheel.disarm(id.index);
         if !self.held.is_empty() {
             self.held.remove(&id.index);
+        }
+        if !self.lingering.is_empty() {
+            self.lingering.remove(&id.index);
         }
         self.show_open();
         if self.accept_paused_until.is_some() {

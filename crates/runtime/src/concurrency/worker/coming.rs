@@ -11,7 +11,6 @@ use crate::machine::is_out_of_resources;
 use crate::session::Service;
 use measure::Duration;
 use std::net::SocketAddr;
-use std::num::NonZeroU32;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering;
 
@@ -24,7 +23,8 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 pub(crate) struct Parcel<S> {
     fd: OwnedFd,
     pub(super) session: S,
-    lingering: Option<NonZeroU32>,
+    /// Bytes the peer may still send, once our half is closed.
+    lingering: Option<u32>,
 }
 
 /// A connection that comes from elsewhere than a listener.
@@ -68,7 +68,7 @@ impl<V: Service, B: Backend> Worker<V, B> {
         Some(Parcel {
             fd,
             session: conn.session,
-            lingering: conn.lingering,
+            lingering: self.lingering.remove(&id.index),
         })
     }
 
@@ -89,10 +89,13 @@ impl<V: Service, B: Backend> Worker<V, B> {
                     let conn = Conn {
                         session: parcel.session,
                         due: NEVER,
-                        lingering: parcel.lingering,
                         state: State::Turn,
                         eof: false,
+                        half_closed: parcel.lingering.is_some(),
                     };
+                    if let Some(left) = parcel.lingering {
+                        self.lingering.insert(id.index, left);
+                    }
                     self.conns.insert_at(id, conn);
                     self.show_open();
                     if self.stopping == Stopping::Drained {
