@@ -386,6 +386,7 @@ struct Operator<'a> {
 impl Operator<'_> {
     /// Returns when the workers have ended: the instant until which patience lasts.
     fn run(&mut self, signals: &mut Signals, workers: &mut Drivers) -> Result<Instant, Failure> {
+        machine::let_go_of_program();
         loop {
             let patience = [self.role.patience(clock::now()), workers.patience()];
             let signal = signals

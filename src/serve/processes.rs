@@ -135,6 +135,7 @@ pub(super) fn run(
         Some(predecessor) => predecessor.ready(),
         None => manager::serves(None),
     }
+    machine::let_go_of_program();
     founder.attend()?;
     tracing::info!("stopped");
     Ok(())

@@ -33,7 +33,7 @@ pub(crate) use capture::{
 pub(crate) use descriptors::take_descriptor;
 pub(crate) use files::cached_pages;
 pub(crate) use keeper::{Keeps, own_processes, under_a_keeper};
-pub(crate) use memory::{Run, set_trim_threshold, trim};
+pub(crate) use memory::{Run, let_go_of_program, set_trim_threshold, trim};
 pub(crate) use namespaces::{
     dies_with_its_parent, landlock_version, next_signal_and_sender, run_first, unshare,
 };
