@@ -4,14 +4,12 @@
 pub(crate) mod workload;
 
 use crate::cli::Failure;
+use runtime::itself::Again;
 use serde_json::Value;
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-
-/// This program.
-const ME: &str = "/proc/self/exe";
 
 /// A server that listens on a free port of the loopback, until dropped.
 #[derive(Debug)]
@@ -26,10 +24,7 @@ impl Server {
     /// # Errors
     /// `System` if it does not start, with what it says.
     pub(crate) fn start<S: AsRef<OsStr>>(options: impl IntoIterator<Item = S>) -> Result<Server, Failure> {
-        let mut child = Command::new(ME)
-            .args(["--json", "-q", "serve", "--listen", "127.0.0.1:0"])
-            .args(options)
-            .stdin(Stdio::null())
+        let mut child = again(["--json", "-q", "serve", "--listen", "127.0.0.1:0"], options)
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
@@ -105,10 +100,7 @@ impl Load {
         url: &str,
         options: impl IntoIterator<Item = S>,
     ) -> Result<Load, Failure> {
-        let child = Command::new(ME)
-            .args(["--json", "-q", "load", url])
-            .args(options)
-            .stdin(Stdio::null())
+        let child = again(["--json", "-q", "load", url], options)
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()
@@ -138,6 +130,12 @@ impl Drop for Load {
     fn drop(&mut self) {
         end(&mut self.child);
     }
+}
+
+/// This program with these arguments, in that order.
+fn again<const N: usize, S: AsRef<OsStr>>(first: [&str; N], then: impl IntoIterator<Item = S>) -> Command {
+    let first = first.into_iter().map(OsString::from);
+    Again::with(first.chain(then.into_iter().map(|option| option.as_ref().to_owned()))).command()
 }
 
 fn end(child: &mut Child) {

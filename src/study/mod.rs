@@ -25,7 +25,7 @@ pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<(), Failure> {
         let all: Vec<&str> = plans.iter().map(|(_, text, _)| text.as_str()).collect();
         return print(&all.join("\n"));
     }
-    let weir = std::env::current_exe()
+    let weir = runtime::itself::path()
         .map_err(|error| Failure::System(format!("cannot find this program: {error}")))?;
     let settings = Settings {
         weir,

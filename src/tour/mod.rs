@@ -73,7 +73,7 @@ pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<(), Failure> {
         voice,
         folder: &folder.0,
         group: group.as_ref().map_err(String::as_str),
-        weir: std::env::current_exe()
+        weir: runtime::itself::path()
             .map_err(|error| Failure::System(format!("cannot find this program: {error}")))?,
     };
     show.make_site(&mut signals)?;

@@ -39,7 +39,8 @@ impl Again {
         self
     }
 
-    fn command(&self) -> Command {
+    /// As a command whose output is still the caller's to arrange. It ends when the calling thread's process does.
+    pub fn command(&self) -> Command {
         // This name leads to the running file even when another has taken its place.
         self.command_of("/proc/self/exe")
     }
