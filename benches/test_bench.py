@@ -110,7 +110,7 @@ class Adaptations(unittest.TestCase):
             with self.subTest(name):
                 self.assertIn(experiment.JUDGED, experiment.SETTINGS)
                 fields = {field for field, *_ in experiment.FIELDS}
-                self.assertLessEqual({field for field, _ in experiment.MEASURES}, fields)
+                self.assertLessEqual({field for field, *_ in experiment.MEASURES}, fields)
                 self.assertEqual(len(experiment.FIRST), 2)
                 self.assertGreaterEqual(len(experiment.LOADS), 2, "loads that want opposite things")
                 self.assertTrue(all("," not in setting for setting in experiment.SETTINGS))

@@ -5,7 +5,7 @@ Every figure comes from the raw results; this file measures and judges nothing i
 
 from .results import spread
 from .servers import BY_NAME as SERVER_BY_NAME
-from .workloads import IDLE_BYTES_MAX, ROWS, TARGETS
+from .workloads import IDLE_BYTES_MAX, LOG_MAX, LOGGED, ROWS, TARGETS, UNLOGGED
 
 BEGIN, END = "<!-- results: begin -->", "<!-- results: end -->"
 PEERS = ["nginx", "h2o", "lighttpd", "ceiling"]
@@ -117,6 +117,9 @@ def targets(results):
         what = ("requests/s" if target.measure == "throughput" else "CPU per request") + f" of {target.peer}"
         bound = f"{'at least' if target.measure == 'throughput' else 'at most'} {target.bound:g}"
         checked.append((target.row, what, bound, ratio(found), target.met(found[0]) if found else None))
+    found = results.ratio_of_rows(LOGGED, UNLOGGED, "weir", "cpu_us")
+    checked.append((LOGGED, f"CPU per request of {UNLOGGED}, without a log", f"at most {LOG_MAX:g}", ratio(found),
+                    found[0] <= LOG_MAX if found else None))
     grown = results.values("idle", "weir", "idle_bytes")
     checked.append(("idle", "resident growth per connection", f"at most {IDLE_BYTES_MAX} B", ranged(grown),
                     spread(grown)[0] <= IDLE_BYTES_MAX if grown else None))

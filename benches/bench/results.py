@@ -82,10 +82,17 @@ class Results:
 
     def ratio(self, row, server, peer, field):
         """(median, lowest, highest) of server over peer in the repetitions both have, or None."""
-        ours, theirs = self.good(row, server), self.good(row, peer)
-        ratios = [ours[n][field] / theirs[n][field] for n in ours.keys() & theirs.keys()
-                  if theirs[n].get(field) and ours[n].get(field) is not None]
-        return spread(ratios)
+        return quotients(self.good(row, server), self.good(row, peer), field)
+
+    def ratio_of_rows(self, row, base, server, field):
+        """(median, lowest, highest) of a server's row over another row of it, or None."""
+        return quotients(self.good(row, server), self.good(base, server), field)
+
+
+def quotients(ours, theirs, field):
+    """Spread of one field of ours over theirs, in the repetitions both have."""
+    return spread([ours[n][field] / theirs[n][field] for n in ours.keys() & theirs.keys()
+                   if theirs[n].get(field) and ours[n].get(field) is not None])
 
 
 def spread(values):

@@ -17,7 +17,7 @@ class Experiment:
     SETTINGS = {}
     # The setting that is judged against the others: what adapts, or where nothing does what is there by default.
     JUDGED = "adaptive"
-    # (field, whether more of it is better): by which it is judged.
+    # (field, whether more of it is better, and the loads it counts under, if not all): by which it is judged.
     MEASURES = ()
     # What the table says first, its first two headings, and (field, heading, digits, whether the spread is shown).
     HEAD = ""

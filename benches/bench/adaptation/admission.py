@@ -1,7 +1,8 @@
 """At more than it can do: whom to refuse, so that the others are answered in time.
 
 One worker of an event loop, the WebStone mix of document 002, an open loop with Poisson arrivals over at the most 2,000
-connections. What the worker can do is measured first, with 32 clients that ask without pause, once for the run. `half` is
+connections. Files are opened and looked at for each request (`--lookup each-request`): a worker that has them in memory answers more
+than twice over what the client on the other core can ask for. What the worker can do is measured first, with 32 clients that ask without pause, once for the run. `half` is
 half of that, `twice` is twice that. Settings: nobody is refused (off), waits are held to 5 ms or 40 ms (fixed-5,
 fixed-40); or the server decides (adaptive). Measured are whole files a second (goodput) and the 99th percentile of their
 times, after the first third of the run, in which the server finds out. The plan predicts: at half nobody differs; at
@@ -52,7 +53,7 @@ class Admission(Experiment):
 
     def run(self, a, setting, loads, more=()):
         """A server with this setting under one load after the other: what came of the last one, and what was decided."""
-        with Served(a.weir, self.site, "--workers", "1", "--live", *setting, *more) as server:
+        with Served(a.weir, self.site, "--workers", "1", "--lookup", "each-request", "--live", *setting, *more) as server:
             for options in loads:
                 before = refused_so_far(server.url)
                 result = put_load(a, server.url, "--site", self.site, "--mode", "serial", "--failures-max", "1",

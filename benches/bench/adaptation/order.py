@@ -2,10 +2,13 @@
 
 A server at the far end of a link of 20 Mbit/s and 10 ms, at 70 % of what the link carries, Poisson arrivals. `heavy`: sizes from
 1 kB to 1 MB by Pareto's law (1.2), most files small and most bytes in large ones. `uniform`: all files of the same mean. The
-server gives every answer its turn, and TCP divides the line; no setting changes the order, so there is one row for each load,
-beside what the queueing model (`weir model srpt`) says of sharing and of smallest remaining first at that load. The ratio
-of these two is the most that a change of order could save of the mean. The model knows no round trips and no slow start: the
-measured mean contains at least the 10 ms of one, and for large files some of them.
+server gives every answer its turn, and TCP divides the line; no setting changes the order. Settings: as it is by default
+(turns), each answer spread over a round trip (paced, `--pacing`), and send buffers of 32 KiB, a little more than the line holds
+(buffer-32k, `--send-buffer`). The latter do not order anything either: they shorten the queue before the line, in which the small
+wait behind what was sent of the large. Beside them is what the queueing model (`weir model srpt`) says of sharing and of
+smallest remaining first at that load; the ratio of these two is the most that a change of order could save of the mean. The model
+knows no round trips and no slow start: the measured mean contains at least the 10 ms of one, and for large files some of
+them. The plan predicts: what the line's queue costs is more than what an order could save.
 """
 
 import json
@@ -38,10 +41,10 @@ class Order(Experiment):
     """What sharing costs the mean, and what an order by size could save."""
 
     LOADS = {"heavy": f"{SMALLEST} B to {LARGEST // 1000} kB, mean {MEAN} B", "uniform": f"all {MEAN} B"}
-    SETTINGS = {"turns": []}
+    SETTINGS = {"turns": [], "paced": ["--pacing"], "buffer-32k": ["--send-buffer", "32768"]}
     JUDGED = "turns"
     HEAD = "Medians, lowest to highest. The models' figures are for the same sizes, rate and load."
-    FIRST = ("sizes", "order")
+    FIRST = ("sizes", "setting")
     FIELDS = (("mean_ms", "mean ms", 1, True), ("p50_ms", "p50 ms", 1, True), ("p99_ms", "p99 ms", 0, True),
               ("sharing_ms", "model: sharing, mean ms", 1, False), ("smallest_ms", "smallest first, mean ms", 1, False))
 

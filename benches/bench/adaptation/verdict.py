@@ -15,7 +15,9 @@ def lines(experiment, results, row, load):
     if not others or not results.good(row, ours):
         return []
     out, able = [], set(others)
-    for field, more in experiment.MEASURES:
+    for field, more, *where in experiment.MEASURES:
+        if where and load not in where:
+            continue
         heading = next(heading for name, heading, *_ in experiment.FIELDS if name == field)
         middle = {name: median(values) for name in able if (values := results.values(row, name, field))}
         middle = {name: value for name, value in middle.items() if value}
