@@ -50,8 +50,8 @@ pub fn give_memory_back() {
     crate::sys::trim();
 }
 
-/// Has the system unmap this program's code and constants, most of which are wanted once, at the start: what is wanted from now
-/// on comes back from the page cache within microseconds. The rest is then memory that the system can use for something else
+/// Has the system unmap the code and constants of this program and its libraries, most of which are wanted once, at the start: what
+/// is wanted from now on comes back from the page cache within microseconds. The rest is then memory that the system can use for something else
 /// without looking through the tables of every process that runs this program. Returns how many bytes that were in all.
 pub fn let_go_of_program() -> usize {
     crate::sys::let_go_of_program()

@@ -132,44 +132,42 @@ pub(crate) fn trim() {
     }
 }
 
-/// Unmaps this program's code and constants, which come back when they are wanted again: from the page cache, at a
-/// microsecond for sixteen pages. Returns how many bytes there are of them, none where the program cannot be found in memory. A
-/// breakpoint that a debugger has set in them is lost.
+/// Unmaps the code and the constants of this program and of its libraries, which come back when they are wanted again: from
+/// the page cache, at a microsecond for sixteen pages. Returns how many bytes there are of them. A breakpoint that a debugger has
+/// set in them is lost.
 pub(crate) fn let_go_of_program() -> usize {
-    #[cfg(target_pointer_width = "64")]
-    {
-        // SAFETY: reads numbers the kernel gave this process when it began.
-        let (at, count) = unsafe { (libc::getauxval(libc::AT_PHDR), libc::getauxval(libc::AT_PHNUM)) };
-        if at == 0 {
-            return 0;
-        }
-        // SAFETY: the kernel says that so many headers of this program are mapped there, which nobody writes to.
-        let headers = unsafe { std::slice::from_raw_parts(at as *const libc::Elf64_Phdr, count as usize) };
-        let Some(own) = headers.iter().find(|header| header.p_type == libc::PT_PHDR) else {
-            return 0;
-        };
-        let base = at.wrapping_sub(own.p_vaddr) as usize;
+    unsafe extern "C" fn let_go(
+        info: *mut libc::dl_phdr_info,
+        _: usize,
+        bytes: *mut libc::c_void,
+    ) -> libc::c_int {
+        // SAFETY: both pointers are live for this call and nobody else's: what the linker says of one file, and what was
+        // given below.
+        let (info, bytes) = unsafe { (&*info, &mut *bytes.cast::<usize>()) };
+        // SAFETY: the linker says that the file's headers are there, and they stay as long as the file is mapped.
+        let headers = unsafe { std::slice::from_raw_parts(info.dlpi_phdr, usize::from(info.dlpi_phnum)) };
         let page = rustix::param::page_size();
-        let mut let_go = 0;
         for header in headers {
-            // What was written to would not come back as it was.
+            // What was written to, as addresses are when a file is linked, would not come back as it was.
             if header.p_type != libc::PT_LOAD || header.p_flags & libc::PF_W != 0 {
                 continue;
             }
-            let start = base.wrapping_add(header.p_vaddr as usize) & !(page - 1);
-            let end =
-                (base.wrapping_add(header.p_vaddr as usize) + header.p_memsz as usize).next_multiple_of(page);
-            // SAFETY: the pages are this program's, private, never writable and of its file, so that each is read from
-            // there, as it is, when it is wanted again.
-            let is_done = unsafe {
-                rustix::mm::madvise(start as *mut _, end - start, rustix::mm::Advice::LinuxDontNeed).is_ok()
-            };
-            let_go += if is_done { end - start } else { 0 };
+            let at = (info.dlpi_addr as usize).wrapping_add(header.p_vaddr as usize);
+            let start = at & !(page - 1);
+            let len = (at + header.p_memsz as usize).next_multiple_of(page) - start;
+            // SAFETY: the pages are private, never writable and of a file, so that each is read from there, as it is, when
+            // it is wanted again. The running code is among them.
+            if unsafe { rustix::mm::madvise(start as *mut _, len, rustix::mm::Advice::LinuxDontNeed) }.is_ok()
+            {
+                *bytes += len;
+            }
         }
-        let_go
+        0
     }
-    #[cfg(not(target_pointer_width = "64"))]
-    0
+    let mut bytes = 0_usize;
+    // SAFETY: the function is called before this returns, with the pointer that is given here.
+    unsafe { libc::dl_iterate_phdr(Some(let_go), (&raw mut bytes).cast()) };
+    bytes
 }
 
 #[cfg(test)]
