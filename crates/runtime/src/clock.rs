@@ -10,6 +10,13 @@ pub fn now() -> Instant {
     Instant::from_nanos(t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64)
 }
 
+/// As [`now`], to within one timer tick (4 ms) and never ahead of it: 8 ns instead of 22.
+#[inline]
+pub(crate) fn coarse() -> Instant {
+    let t = clock_gettime(ClockId::MonotonicCoarse);
+    Instant::from_nanos(t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64)
+}
+
 /// Civil time, to within one timer tick (4 ms): 8 ns instead of 22.
 #[inline]
 pub fn wall() -> UnixTime {

@@ -5,12 +5,14 @@
 //! whether it may wait for a disk: an event loop asks with [`Wait::Cached`] and hands the work to
 //! another thread when the answer is `WouldBlock`. Refuses to know what a file is for.
 
+mod found;
 mod graft;
 mod open;
 mod walk;
 pub mod watch;
 
-use crate::sys;
+use crate::{clock, sys};
+use found::Found;
 pub use graft::{Graft, Grafts};
 use measure::UnixTime;
 pub use open::{How, Listed, Listing, OpenError, Root, Symlinks};
@@ -128,6 +130,7 @@ impl std::error::Error for ReadError {}
 pub struct File {
     fd: OwnedFd,
     meta: Meta,
+    found: Found,
 }
 
 /// The granularity in which residency is asked for; a multiple of every page size in use.
@@ -216,6 +219,19 @@ impl File {
         resident || self.is_shorter_than(end)
     }
 
+    /// As [`File::is_resident`], or that it was a moment ago: for files that are sent again and again.
+    pub(crate) fn was_resident(&self, offset: u64, len: u64) -> bool {
+        let (range, now) = (offset..offset.saturating_add(len), clock::coarse());
+        if self.found.holds(&range, now) {
+            return true;
+        }
+        let is_resident = self.is_resident(offset, len);
+        if is_resident {
+            self.found.note(range, now);
+        }
+        is_resident
+    }
+
     fn is_shorter_than(&self, end: u64) -> bool {
         rustix::fs::fstat(&self.fd).is_ok_and(|stat| u64::try_from(stat.st_size).is_ok_and(|size| size < end))
     }
@@ -255,6 +271,7 @@ impl File {
 
     /// Asks the kernel to forget the file's pages in memory, as far as they are clean.
     pub fn cool(&self) {
+        self.found.forget();
         let _ = rustix::fs::fadvise(&self.fd, 0, None, rustix::fs::Advice::DontNeed);
     }
 }

@@ -4,7 +4,7 @@
 //! allows it, else the walk of [`super::walk`]. Refuses to know URLs: what comes in is bytes of a
 //! path that the caller has decoded and split.
 
-use super::{File, Graft, Grafts, Kind, Meta, Wait, walk};
+use super::{File, Found, Graft, Grafts, Kind, Meta, Wait, walk};
 use rustix::fs::{AtFlags, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 use std::fmt;
@@ -211,7 +211,11 @@ impl Root {
     pub fn open_file(&self, rel: &[u8], how: How) -> Result<File, OpenError> {
         let fd = self.resolve(rel, how, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY)?;
         let meta = Meta::of(fd.as_fd()).map_err(OpenError::from_errno)?;
-        Ok(File { fd, meta })
+        Ok(File {
+            fd,
+            meta,
+            found: Found::default(),
+        })
     }
 
     /// What `rel` names is like, without opening it for reading. Of a grafted directory itself it says

@@ -170,7 +170,7 @@ fn push_file(fd: &OwnedFd, out: &mut Out, mut disk: Disk) -> Pushed {
         };
         let chunk = chunk.min(out.writing.most as u64);
         match disk {
-            Disk::Ask if !range.file.is_resident(range.offset, chunk) => {
+            Disk::Ask if !range.file.was_resident(range.offset, chunk) => {
                 return Pushed::Cold(FileRange {
                     file: Arc::clone(&range.file),
                     offset: range.offset,
