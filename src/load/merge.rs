@@ -22,7 +22,7 @@ pub(crate) fn run(flags: &MergeFlags, voice: &Voice) -> Result<(), Failure> {
     let parts = Parts::of(runs).map_err(Failure::Usage)?;
     let report = Report::of_all(&parts);
     export::write(&parts, &report, &flags.output)?;
-    report.tell(voice);
+    report.tell(voice)?;
     report.judged()
 }
 

@@ -61,7 +61,7 @@ pub(crate) fn run(flags: &RunFlags, voice: &Voice) -> Result<(), Failure> {
     let report = Report::of_rank(&parts);
     let written = export::write(&parts, &report, &flags.output);
     // A disk that is full now takes nobody's result away.
-    report.tell(voice);
+    report.tell(voice)?;
     written?;
     report.judged()
 }

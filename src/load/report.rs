@@ -3,7 +3,7 @@
 //! The JSON line is a contract: `schemas/load-result.schema.json`. Everything in it but the parts themselves is
 //! worked out from them.
 
-use crate::cli::{Failure, Voice};
+use crate::cli::{Failure, Voice, output};
 use ::load::record::{Record, Trouble};
 use ::load::run::{Parts, Run, Share};
 use ::load::times::Summary;
@@ -196,12 +196,16 @@ impl Report {
     }
 
     /// Says what came of it.
-    pub(super) fn tell(&self, voice: &Voice) {
+    ///
+    /// # Errors
+    /// That it cannot be written.
+    pub(super) fn tell(&self, voice: &Voice) -> Result<(), Failure> {
         if voice.json {
-            println!("{}", self.line());
+            output::line(self.line())?;
         } else if voice.reports() {
-            println!("{}", self.words());
+            output::line(self.words())?;
         }
+        Ok(())
     }
 
     /// The result as one line of JSON.

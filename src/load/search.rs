@@ -12,7 +12,7 @@ use super::place::Place;
 use super::report::Report;
 use super::task::{Task, Who};
 use crate::cli::load::RunFlags;
-use crate::cli::{Failure, Voice};
+use crate::cli::{Failure, Voice, output};
 use ::load::arrivals::Schedule;
 use ::load::limits::USERS_MAX;
 use ::load::run::Parts;
@@ -199,7 +199,7 @@ pub(super) fn run(
                 "below_ms": objective.below.as_secs_f64() * 1e3, "met": met, "valid": valid,
                 "reasons": report.verdict.reasons, "files_per_s": report.files_per_s,
             });
-            println!("{line}");
+            output::line(&line)?;
         } else if voice.reports() {
             let word = if met { "met" } else { "missed" };
             let why = if valid {
@@ -207,10 +207,10 @@ pub(super) fn run(
             } else {
                 format!(" ({})", report.verdict.reasons.join("; "))
             };
-            println!(
+            output::line(format_args!(
                 "{load:>10.1} {unit}: {} {value:.3} ms, {word}{why}",
                 objective.statistic
-            );
+            ))?;
         }
         if met || last.is_none() {
             last = Some((parts, report));
@@ -231,15 +231,17 @@ pub(super) fn run(
         objective.below.as_secs_f64() * 1e3
     );
     if voice.json {
-        println!(
-            "{}",
-            json!({"event": "search", "load": found, "unit": unit, "objective": said, "within": WITHIN})
-        );
+        output::line(
+            json!({"event": "search", "load": found, "unit": unit, "objective": said, "within": WITHIN}),
+        )?;
     }
     match found {
         Some(load) => {
             if voice.reports() && !voice.json {
-                println!("{load:.1} {unit} meet {said}, to within {:.0} %", WITHIN * 100.0);
+                output::line(format_args!(
+                    "{load:.1} {unit} meet {said}, to within {:.0} %",
+                    WITHIN * 100.0
+                ))?;
             }
             Ok(())
         }
