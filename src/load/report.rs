@@ -155,7 +155,7 @@ impl Report {
             missing,
             duration_s,
             users_begun: come.then_some(record.users_begun),
-            last_user_begun_s: come.then(|| record.last_begun.as_secs_f64()),
+            last_user_begun_s: come.then_some(record.last_begun.as_secs_f64()),
             rate_drawn: run
                 .arrivals_drawn
                 .map(|drawn| drawn as f64 / run.asked_s.max(1e-9)),

@@ -614,7 +614,7 @@ fn begin(who: &Who, flags: &AskedFlags) -> Result<(), Failure> {
     };
     let Who::Users(users) = *who else {
         return Err(Failure::Usage(
-            "`--stagger` is the time between the starts of two of --users; clients all start at once, sessions and arrivals              come when their process says"
+            "`--stagger` is the time between the starts of two of --users; clients all start at once, sessions and arrivals come when their process says"
                 .to_owned(),
         ));
     };
@@ -623,7 +623,7 @@ fn begin(who: &Who, flags: &AskedFlags) -> Result<(), Failure> {
         return Ok(());
     }
     Err(Failure::Usage(format!(
-        "with --stagger {stagger:?} only {begun} of {users} users begin before the end, after {:?}; leave --stagger out, make it          shorter than {:?}, or --duration longer",
+        "with --stagger {stagger:?} only {begun} of {users} users begin before the end, after {:?}; leave --stagger out, make it shorter than {:?}, or --duration longer",
         flags.span(),
         flags.span() / (users - 1).max(1)
     )))

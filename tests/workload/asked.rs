@@ -44,7 +44,7 @@ fn all_users_begin_or_are_refused() {
     for command in [&["load", NOWHERE][..], &["load", "plan"]] {
         let error = refused(&[command, &users, &slow].concat(), 2);
         assert!(
-            error.contains("--stagger 50ms only 60 of 300 users begin"),
+            error.contains("--stagger 50ms only 60 of 300 users begin before the end, after 3s; leave --stagger out, make it shorter"),
             "{error}"
         );
     }

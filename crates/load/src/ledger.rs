@@ -74,12 +74,13 @@ impl Ledger {
         self.measured.last_begun = self.measured.last_begun.max(now.since(self.began));
     }
 
-    /// A connection that stood since then stands no more; the warm-up's part of that time is left out.
+    /// A connection that stood since then stands no more; what lies before and after the time that counts is left out.
     pub(crate) fn parted(&mut self, since: Instant, now: Instant) {
         if now <= self.from {
             return;
         }
-        self.measured.standing += now.since(since.max(self.from));
+        // How many stood on average is of the time that counts.
+        self.measured.standing += now.min(self.until).since(since.max(self.from));
         // It was opened in the warm-up, and stood when measuring began.
         self.measured.established += u64::from(since < self.from);
     }
@@ -125,7 +126,7 @@ mod tests {
         ledger.came(at(0));
         ledger.came(at(120));
         // Closed in the warm-up; open through its end; opened after it.
-        for (since, until) in [(10, 90), (40, 130), (150, 200)] {
+        for (since, until) in [(10, 90), (40, 130), (150, 400)] {
             ledger.of(at(since)).established += 1;
             ledger.parted(at(since), at(until));
         }
@@ -142,7 +143,7 @@ mod tests {
         );
         assert_eq!(
             (record.established, record.standing),
-            (2, Duration::from_millis(30 + 50))
+            (2, Duration::from_millis(30 + 150))
         );
     }
 }
