@@ -1,5 +1,6 @@
 //! The flags of `weir compare`: two results, and how much worse the second may be. Does nothing.
 
+use super::share::parse_share;
 use ::load::compare::Measure;
 use clap::Args;
 use std::path::PathBuf;
@@ -55,20 +56,10 @@ pub(crate) struct Flags {
     pub(crate) invalid: bool,
 }
 
-/// A share as `0.05` or `5%`.
+/// A share that leaves something.
 fn share(text: &str) -> Result<f64, String> {
-    let (number, unit) = match text.strip_suffix('%') {
-        Some(number) => (number, 100.0),
-        None => (text, 1.0),
-    };
-    let value: f64 = number
-        .trim()
-        .parse()
-        .map_err(|_| "no share; one looks like 0.05 or 5%".to_owned())?;
-    let share = value / unit;
-    if (0.0..1.0).contains(&share) {
-        Ok(share)
-    } else {
-        Err("a share lies between 0 and 1, or 0% and 100%".to_owned())
+    match parse_share(text)? {
+        share if share < 1.0 => Ok(share),
+        _ => Err("the whole is no share here; it lies below 1, or 100%".to_owned()),
     }
 }

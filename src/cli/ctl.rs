@@ -1,7 +1,7 @@
 //! `weir ctl`: asks a running server through its control socket, and changes how it works.
 
 use super::offered::{IO, THREADS, offered};
-use super::{Failure, Voice};
+use super::{Failure, Voice, output};
 use crate::serve::{Change, Wish};
 use clap::{Args, Subcommand};
 use runtime::control;
@@ -108,29 +108,29 @@ pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<(), Failure> {
         });
     }
     if voice.json {
-        println!("{answer}");
+        output::line(&answer)?;
     } else if let Some(listeners) = answer["listeners"].as_array() {
         for listener in listeners {
             let text = |key: &str| listener[key].as_str().unwrap_or_default().to_owned();
-            println!(
+            output::line(format_args!(
                 "{}  {} with {}, {} workers; {} connections open",
                 text("address"),
                 text("concurrency"),
                 text("io"),
                 listener["workers"],
                 listener["open"]
-            );
+            ))?;
         }
         if answer["retiring"] != 0 {
-            println!(
+            output::line(format_args!(
                 "{} connections of earlier strategies are still open",
                 answer["retiring"]
-            );
+            ))?;
         }
     } else if let Some(now) = answer["now"].as_str() {
-        println!("done: {now}");
+        output::line(format_args!("done: {now}"))?;
     } else {
-        println!("done");
+        output::line("done")?;
     }
     Ok(())
 }

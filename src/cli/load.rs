@@ -1,6 +1,7 @@
 //! The flags of `weir load`: what is asked for, by whom, how, for how long, and what a run may fall short of.
 //! Does nothing.
 
+use super::share::parse_share;
 use super::site::Workload;
 use crate::load::search::Objective;
 use ::load::arrivals::{Process, Schedule};
@@ -22,18 +23,6 @@ fn parse_span(text: &str) -> Result<Duration, String> {
     Ok(span)
 }
 
-/// A part of a whole: 0 to 1.
-fn parse_share(text: &str) -> Result<f64, String> {
-    let share: f64 = text.parse().map_err(|_| format!("`{text}` is no number"))?;
-    if (0.0..=1.0).contains(&share) {
-        Ok(share)
-    } else {
-        Err(format!(
-            "{share} is no share; one lies between 0 and 1, as 0.01 for one in a hundred"
-        ))
-    }
-}
-
 const RUN_EXAMPLES: &str = "\
 Examples:
   weir site surge ./site && weir serve ./site
@@ -45,6 +34,7 @@ Examples:
   weir load http://localhost:8080/ --rate 100,500@10s,100@20s --duration 30s
   weir load http://localhost:8080/ --replay access.log --speed 10 --duration 1m
   weir load http://localhost:8080/ --rate 100 --slo 'p99<50ms' --duration 10s
+  weir load http://localhost:8080/ --site ./site --users 2000 --warmup 10s --duration 60s
   weir load http://server/ --site ./site --users 3000 --rank 0 --size 3 --start-at $START --out 0.json
 
 Users sleep between objects as in Surge; clients never do, as in WebStone; arrivals do not wait for answers.
@@ -189,15 +179,9 @@ pub(crate) struct AskedFlags {
         help_heading = "What")]
     pub(crate) replay: Option<PathBuf>,
 
-    /// How many times faster than the log
-    #[arg(
-        long,
-        value_name = "FACTOR",
-        default_value_t = 1.0,
-        requires = "replay",
-        help_heading = "What"
-    )]
-    pub(crate) speed: f64,
+    /// How many times faster than the log [default: 1]
+    #[arg(long, value_name = "FACTOR", help_heading = "What")]
+    pub(crate) speed: Option<f64>,
 
     /// Surge users, who are OFF after each object; needs a Surge [default with one: 40]
     #[arg(long, value_name = "N", conflicts_with_all = ["clients", "sessions", "rate"],
@@ -220,13 +204,26 @@ pub(crate) struct AskedFlags {
     #[arg(long, value_name = "PROCESS", help_heading = "Who")]
     pub(crate) arrivals: Option<Process>,
 
-    /// No object begins after this
+    /// How long is measured: no object begins after this. A replay ends with its log if that is shorter
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_span, help_heading = "How")]
     pub(crate) duration: Duration,
 
-    /// Between the starts of two users
-    #[arg(long, value_name = "TIME", default_value = "50ms", value_parser = parse_duration, help_heading = "How")]
-    pub(crate) stagger: Duration,
+    /// Runs for so long before --duration begins; what is meant to be asked for then is left out of every figure
+    #[arg(long, value_name = "TIME", default_value = "0s", value_parser = parse_duration, conflicts_with = "replay",
+        help_heading = "How")]
+    pub(crate) warmup: Duration,
+
+    /// Between the starts of two of --users [default: such that all begin within --warmup or, without one, the first
+    /// third of --duration; 50ms, as the original, at the most]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, help_heading = "How")]
+    pub(crate) stagger: Option<Duration>,
+}
+
+impl AskedFlags {
+    /// From the start to when nothing begins any more: the warm-up and what is measured.
+    pub(crate) fn span(&self) -> Duration {
+        self.warmup.saturating_add(self.duration)
+    }
 }
 
 /// How it is asked for, and what a run may fall short of: nothing of this changes what a plan prints.
@@ -266,12 +263,12 @@ pub(crate) struct HowFlags {
     #[arg(long, value_name = "TIME", default_value = "10ms", value_parser = parse_duration, help_heading = "Trust")]
     pub(crate) lag_max: Duration,
 
-    /// The share of files that may fail
+    /// The share of files that may fail: 0.01, or 1%
     #[arg(long, value_name = "SHARE", default_value_t = 0.01, value_parser = parse_share, help_heading = "Trust")]
     pub(crate) failures_max: f64,
 
     /// Searches the highest rate, or number of users or clients, at which response times keep this:
-    /// `p99<50ms`; also mean, p50, p90, p999, max
+    /// `p99<50ms`; also mean, p50, p90, p999, max; in us, ms, s
     #[arg(long, value_name = "OBJECTIVE", conflicts_with_all = ["replay", "rank", "size"], help_heading = "Trust")]
     pub(crate) slo: Option<Objective>,
 }

@@ -19,6 +19,7 @@ mod offered;
 pub(crate) mod output;
 pub(crate) mod profile;
 pub(crate) mod serve;
+mod share;
 pub(crate) mod site;
 pub(crate) mod study;
 pub(crate) mod target;

@@ -1,6 +1,7 @@
 //! Standard output, for what a command has to say: one way to write it, and one to fail. Decides nothing about what it says.
 
 use super::Failure;
+use std::fmt::Display;
 use std::io::{self, Write};
 
 /// Writes all of it now. A reader that has gone away, such as `head`, is no failure.
@@ -9,6 +10,14 @@ use std::io::{self, Write};
 /// `System` with what the system says, such as that a disk is full.
 pub(crate) fn print(text: &str) -> Result<(), Failure> {
     print_bytes(text.as_bytes())
+}
+
+/// The same for a line, without its end.
+///
+/// # Errors
+/// As [`print()`].
+pub(crate) fn line(text: impl Display) -> Result<(), Failure> {
+    print(&format!("{text}\n"))
 }
 
 /// The same for what is no text.

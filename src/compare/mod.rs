@@ -2,7 +2,7 @@
 //! `load` decides.
 
 use crate::cli::compare::Flags;
-use crate::cli::{Failure, Voice};
+use crate::cli::{Failure, Voice, output};
 use crate::load::read;
 use ::load::compare::{BATCHES_MIN, Batch, Measure, Row, Settings, Unit, batches, compare, unit};
 use ::load::run::{Parts, Run};
@@ -91,9 +91,9 @@ pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<(), Failure> {
     };
     if voice.json {
         let line = serde_json::to_string(&comparison).map_err(|error| Failure::System(error.to_string()))?;
-        println!("{line}");
+        output::line(&line)?;
     } else if voice.reports() {
-        println!("{}", comparison.words());
+        output::line(comparison.words())?;
     }
     comparison.judged(flags.invalid)
 }

@@ -22,8 +22,9 @@ const NS_PER_MS: f64 = 1e6;
 /// Makes sure before a run that what comes of it can be written.
 ///
 /// # Errors
-/// `System`, naming the file that cannot be written.
+/// `Usage` if two of them are one file, `System`, naming the file that cannot be written.
 pub(super) fn prepare(rank: u32, to: &OutputFlags) -> Result<(), Failure> {
+    apart(rank, to)?;
     for path in [&to.out, &to.html, &to.csv, &to.hdr].into_iter().flatten() {
         let path = of_rank(path, rank);
         let tried = if path.is_dir() {
@@ -40,6 +41,51 @@ pub(super) fn prepare(rank: u32, to: &OutputFlags) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Makes sure that no file is to hold two things.
+///
+/// # Errors
+/// `Usage`, naming the file and the flags.
+pub(super) fn apart(rank: u32, to: &OutputFlags) -> Result<(), Failure> {
+    let all = [
+        ("--out", &to.out),
+        ("--html", &to.html),
+        ("--csv", &to.csv),
+        ("--hdr", &to.hdr),
+    ];
+    let mut taken: Vec<(&str, PathBuf)> = Vec::new();
+    for (flag, path) in all {
+        let Some(path) = path else { continue };
+        let path = of_rank(path, rank);
+        // A device or a pipe takes what comes.
+        if path.exists() && !path.is_file() {
+            continue;
+        }
+        let place = place(&path);
+        if let Some((other, _)) = taken.iter().find(|(_, before)| *before == place) {
+            return Err(Failure::Usage(format!(
+                "`{other}` and `{flag}` both name `{}`; the second would replace the first",
+                path.display()
+            )));
+        }
+        taken.push((flag, place));
+    }
+    Ok(())
+}
+
+/// Where a file lies or will lie, however it is called.
+fn place(path: &Path) -> PathBuf {
+    if let Ok(place) = path.canonicalize() {
+        return place;
+    }
+    let folder = match path.parent() {
+        Some(folder) if folder.as_os_str().is_empty() => Path::new("."),
+        Some(folder) => folder,
+        None => return path.to_owned(),
+    };
+    let folder = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
+    path.file_name().map_or(folder.clone(), |name| folder.join(name))
+}
+
 /// A file's name with the number of this machine put in.
 fn of_rank(path: &Path, rank: u32) -> PathBuf {
     PathBuf::from(path.to_string_lossy().replace("{rank}", &rank.to_string()))
@@ -50,6 +96,19 @@ fn of_rank(path: &Path, rank: u32) -> PathBuf {
 /// # Errors
 /// `System`, naming the file that could not be written.
 pub(super) fn write(parts: &Parts, report: &Report, to: &OutputFlags) -> Result<(), Failure> {
+    write_searched(parts, report, "", to)
+}
+
+/// Writes every file that was asked for, of the best trial of a search, and what was found into the lines of `--out`.
+///
+/// # Errors
+/// `System`, naming the file that could not be written.
+pub(super) fn write_searched(
+    parts: &Parts,
+    report: &Report,
+    found: &str,
+    to: &OutputFlags,
+) -> Result<(), Failure> {
     let put = |path: &Option<PathBuf>, content: &dyn Fn() -> io::Result<Vec<u8>>| {
         let Some(path) = path.as_deref().map(|path| of_rank(path, report.run.rank)) else {
             return Ok(());
@@ -58,7 +117,7 @@ pub(super) fn write(parts: &Parts, report: &Report, to: &OutputFlags) -> Result<
             .and_then(|content| whole(&path, &content))
             .map_err(|error| refused(&format!("cannot write `{}`", path.display()), &error))
     };
-    put(&to.out, &|| lines(parts, report))?;
+    put(&to.out, &|| lines(parts, report, found))?;
     put(&to.html, &|| Ok(page(report).into_bytes()))?;
     put(&to.csv, &|| Ok(table(report).into_bytes()))?;
     put(&to.hdr, &|| log(report))
@@ -92,8 +151,8 @@ fn put(path: &Path, content: &[u8]) -> io::Result<()> {
     file.write_all(content)
 }
 
-/// The parts a merge was made from, so that it can be merged again, and then the result.
-fn lines(parts: &Parts, report: &Report) -> io::Result<Vec<u8>> {
+/// The parts a merge was made from, so that it can be merged again, and then the result; and what a search found.
+fn lines(parts: &Parts, report: &Report, found: &str) -> io::Result<Vec<u8>> {
     let mut text = String::new();
     if !report.is_part() {
         for run in parts.runs() {
@@ -104,6 +163,10 @@ fn lines(parts: &Parts, report: &Report) -> io::Result<Vec<u8>> {
     }
     text += &report.line();
     text.push('\n');
+    if !found.is_empty() {
+        text += found;
+        text.push('\n');
+    }
     Ok(text.into_bytes())
 }
 
@@ -121,7 +184,8 @@ fn table(report: &Report) -> String {
         );
         for share in [0.5, 0.9, 0.99, 1.0] {
             let _ = match second.response.quantile(share) {
-                Some(time) => write!(text, ",{}", time.as_secs_f64() * 1e3),
+                // A histogram keeps three digits.
+                Some(time) => write!(text, ",{:.4}", time.as_secs_f64() * 1e3),
                 None => write!(text, ","),
             };
         }

@@ -3,7 +3,7 @@
 
 use super::log;
 use crate::cli::load::FitFlags;
-use crate::cli::{Failure, Voice};
+use crate::cli::{Failure, Voice, output};
 use ::load::estimate::{Estimates, Visit, estimate};
 use serde_json::json;
 use std::collections::HashMap;
@@ -58,9 +58,9 @@ pub(crate) fn run(flags: &FitFlags, voice: &Voice) -> Result<(), Failure> {
             "event": "fit", "format": "weir-fit", "version": 1, "log": flags.log, "passed_over": passed_over,
             "session_gap_s": flags.session_gap.as_secs_f64(), "whole_seconds": whole_seconds, "estimates": found,
         });
-        println!("{line}");
+        output::line(&line)?;
     } else {
-        print!("{}", words(&found, passed_over, whole_seconds));
+        output::print(&words(&found, passed_over, whole_seconds))?;
     }
     Ok(())
 }

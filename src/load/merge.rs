@@ -20,9 +20,10 @@ pub(crate) fn run(flags: &MergeFlags, voice: &Voice) -> Result<(), Failure> {
         runs.extend(read(file)?);
     }
     let parts = Parts::of(runs).map_err(Failure::Usage)?;
+    export::apart(parts.first().rank, &flags.output)?;
     let report = Report::of_all(&parts);
     export::write(&parts, &report, &flags.output)?;
-    report.tell(voice);
+    report.tell(voice)?;
     report.judged()
 }
 

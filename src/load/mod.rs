@@ -51,6 +51,12 @@ pub(crate) fn run(flags: &RunFlags, voice: &Voice) -> Result<(), Failure> {
     voice.listen();
     let task = Task::of(flags)?;
     let place = Place::of(&flags.place, |name| std::env::var(name).ok())?;
+    if flags.how.connections_per_user > 1 && !task.has_pages() {
+        tracing::warn!(
+            "--connections-per-user {} does nothing here: it deals out what a page embeds, and every object is one file",
+            flags.how.connections_per_user
+        );
+    }
     export::prepare(place.rank, &flags.output)?;
     let mut signals = Signals::take_over().map_err(|error| refused("signal handlers", &error))?;
     if let Some(objective) = &flags.how.slo {
@@ -61,7 +67,7 @@ pub(crate) fn run(flags: &RunFlags, voice: &Voice) -> Result<(), Failure> {
     let report = Report::of_rank(&parts);
     let written = export::write(&parts, &report, &flags.output);
     // A disk that is full now takes nobody's result away.
-    report.tell(voice);
+    report.tell(voice)?;
     written?;
     report.judged()
 }
@@ -95,7 +101,9 @@ fn perform(
     let started_at = civil(clock::wall());
     let running = dial::start(crews, peer).map_err(|error| refused("threads", &error))?;
     let began = clock::now();
-    let stopped = watch(&running, &live, signals, flags.asked.duration, began, voice)?;
+    let measured_from = began + flags.asked.warmup;
+    let counted = task.counted(&flags.asked);
+    let stopped = watch(&running, &live, signals, counted, began, voice)?;
     let ended = running.join().map_err(|error| refused("a thread", &error))?;
     let now = clock::now();
     let mut record = Record::default();
@@ -130,8 +138,18 @@ fn perform(
             Who::Sessions(schedule, _) | Who::Rate(schedule, _) => Some(schedule.to_string()),
             Who::Users(_) | Who::Clients(_) | Who::Replay => None,
         },
-        asked_s: flags.asked.duration.as_secs_f64(),
-        stopped_after_s: stopped.map(|at| at.since(began).as_secs_f64()),
+        asked_s: counted.saturating_sub(flags.asked.warmup).as_secs_f64(),
+        warmup_s: flags.asked.warmup.as_secs_f64(),
+        stagger_s: task.stagger(&flags.asked).map(|stagger| stagger.as_secs_f64()),
+        rate_asked: match task.who {
+            // A log asks for what it has.
+            Who::Replay => split
+                .drawn
+                .map(|drawn| drawn as f64 / counted.as_secs_f64().max(1e-9)),
+            _ => task.rate_asked(&flags.asked),
+        },
+        arrivals_drawn: split.drawn,
+        stopped_after_s: stopped.map(|at| at.since(measured_from).as_secs_f64()),
         rank: place.rank,
         size: place.size,
         start_at: place.start_at,

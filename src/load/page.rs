@@ -19,7 +19,7 @@ th{color:var(--soft);font-weight:600}th:first-child,td:first-child{text-align:le
 .tiles b{display:block;font-size:1.2rem}.tiles span{color:var(--soft);font-size:.85rem}.verdict{border-left:.3rem solid var(--good);background:var(--panel);padding:.6rem .9rem;border-radius:.3rem}\
 .verdict.bad{border-color:var(--bad)}.verdict ul{margin:.25rem 0 0;padding-left:1.2rem}.plots{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,26rem),1fr));gap:1rem;margin-top:.75rem}\
 figure{margin:0;background:var(--panel);border-radius:.6rem;padding:.75rem}figcaption{font-size:.85rem;color:var(--soft)}figcaption span{display:inline-block}svg{width:100%;height:auto;display:block}\
-.grid{stroke:var(--rule)}.mark{fill:var(--soft);font:11px system-ui,sans-serif}.title{fill:var(--ink);font:600 13px system-ui,sans-serif}.line{fill:none;stroke-width:1.8;stroke-linejoin:round}\
+.grid{stroke:var(--rule)}.mark{fill:var(--soft);font:11px system-ui,sans-serif}.title{fill:var(--ink);font:600 13px system-ui,sans-serif}.line{fill:none;stroke-width:1.8;stroke-linejoin:round}.under{stroke-width:5;stroke-opacity:.4}\
 .a{stroke:var(--a)}.b{stroke:var(--b)}.c{stroke:var(--c)}i{display:inline-block;width:1.2rem;height:.2rem;vertical-align:middle;margin:0 .3rem 0 .8rem}i.a{background:var(--a)}i.b{background:var(--b)}i.c{background:var(--c)}";
 
 /// The page.
@@ -63,7 +63,7 @@ fn tiles(html: &mut String, report: &Report) {
         ),
         (format!("{} ms", number(report.response_ms.p99)), "p99 response"),
         (report.errors.values().sum::<u64>().to_string(), "errors"),
-        (format!("{:.1} s", report.duration_s), "long"),
+        (format!("{:.1} s", report.duration_s), "measured"),
     ] {
         let _ = write!(html, "<div><b>{value}</b><span>{what}</span></div>");
     }
@@ -97,7 +97,12 @@ fn plots(html: &mut String, report: &Report) {
                 title: "Response time by second, ms",
                 x: ("second", Scale::Linear),
                 y: Scale::Logarithmic,
-                lines: vec![("a", quantile(0.5)), ("b", quantile(0.99)), ("c", quantile(1.0))],
+                // The first is drawn first: with few files a second their p99 is the longest, and has to be seen on it.
+                lines: vec![
+                    ("c under", quantile(1.0)),
+                    ("b", quantile(0.99)),
+                    ("a", quantile(0.5)),
+                ],
             },
             &["median", "p99", "longest"],
         ),
@@ -158,7 +163,9 @@ fn nines(times: &Times) -> Vec<(f64, f64)> {
 
 fn deciles(report: &Report, of: impl Fn(&Summary) -> f64) -> Vec<(f64, f64)> {
     let each = report.deciles.iter();
-    each.map(|decile| (decile.bytes_max as f64, of(&decile.object_ms)))
+    let known = each.filter(|decile| decile.object_ms.count > 0);
+    known
+        .map(|decile| (decile.bytes_max as f64, of(&decile.object_ms)))
         .collect()
 }
 
@@ -178,8 +185,14 @@ fn times(html: &mut String, report: &Report) {
             html,
             "<h2>Objects by size, ms</h2>\n<p class=\"soft\">Deciles of the objects asked for; up to so many bytes.</p>\n<div class=\"wide\"><table>{head}"
         );
-        for decile in &report.deciles {
-            row(html, &Bytes(decile.bytes_max).to_string(), &decile.object_ms);
+        for (decile, times) in report.by_size() {
+            let name = Bytes(decile.bytes_max).to_string();
+            match times {
+                Ok(times) => row(html, &name, times),
+                Err(why) => {
+                    let _ = writeln!(html, "<tr><td>{name}<td>0<td colspan=\"6\">{why}</tr>");
+                }
+            }
         }
         *html += "</table></div>\n";
     }
@@ -254,7 +267,31 @@ fn facts(html: &mut String, report: &Report) {
         .map(|share| format!("{:.0} %", share * 100.0))
         .collect();
     *html += "<h2>Provenance</h2>\n<div class=\"wide\"><table class=\"facts\">";
+    let mut asked = vec![format!("{} s", number(run.asked_s))];
+    if run.warmup_s > 0.0 {
+        let left_out = &report.left_out;
+        asked.push(format!(
+            "after a warm-up of {} s, left out with its {} objects and {} files",
+            number(run.warmup_s),
+            left_out.objects_begun,
+            left_out.files
+        ));
+    }
+    if let (Some(rate), Some(drawn)) = (run.rate_asked, run.arrivals_drawn) {
+        asked.push(format!(
+            "{} objects/s, which came to {drawn} arrivals",
+            number(rate)
+        ));
+    }
+    if let (Some(begun), Some(last)) = (report.users_begun, report.last_user_begun_s) {
+        asked.push(format!("{begun} users began, the last after {} s", number(last)));
+    }
+    asked.push(format!(
+        "{} files in that time, {} with what was under way at its end",
+        report.files_in_time, report.files
+    ));
     for (what, value) in [
+        ("asked", asked.join("; ")),
         ("command", run.command.join(" ")),
         ("program", run.program.clone()),
         ("kernel", run.kernel.clone().unwrap_or_else(unknown)),

@@ -22,6 +22,9 @@ pub(super) struct Replay {
     pub(super) times: Arc<[Duration]>,
     /// Which object each of them was for.
     pub(super) order: Arc<[u32]>,
+    /// How long it asks, from the first request: through the second of the last one if its clock ticks in seconds, else for
+    /// one average gap after it.
+    pub(super) span: Duration,
 }
 
 /// Reads a log.
@@ -59,17 +62,20 @@ pub(super) fn read(path: &Path, speed: f64) -> Result<(Work, Replay), Failure> {
     for (path, number) in numbers {
         paths[number as usize] = path;
     }
+    let (times, span) = spread(&mut requests, speed);
     let replay = Replay {
-        times: spread(&mut requests, speed),
+        times,
+        span,
         order: requests.iter().map(|&(_, object)| object).collect(),
     };
     Ok((Work::of_paths(paths), replay))
 }
 
-/// Puts requests in order and spreads those of whole seconds evenly; times from the first one.
-fn spread(requests: &mut [(i128, u32)], speed: f64) -> Arc<[Duration]> {
+/// Puts requests in order and spreads those of whole seconds evenly; times from the first one, and how long it takes.
+fn spread(requests: &mut [(i128, u32)], speed: f64) -> (Arc<[Duration]>, Duration) {
     requests.sort_by_key(|&(at, _)| at);
     let whole = requests.iter().all(|&(at, _)| at % SECOND == 0);
+    let last = requests.last().map_or(0, |&(at, _)| at);
     if whole {
         for second in requests.chunk_by_mut(|a, b| a.0 == b.0) {
             let count = second.len() as i128;
@@ -79,8 +85,16 @@ fn spread(requests: &mut [(i128, u32)], speed: f64) -> Arc<[Duration]> {
         }
     }
     let first = requests.first().map_or(0, |&(at, _)| at);
-    let after = |&(at, _): &(i128, u32)| Duration::from_secs_f64((at - first) as f64 / 1e9 / speed);
-    requests.iter().map(after).collect()
+    let at_speed = |ns: i128| Duration::try_from_secs_f64(ns as f64 / 1e9 / speed).unwrap_or(Duration::MAX);
+    let gaps = requests.len() as i128 - 1;
+    let end = match gaps {
+        _ if whole => last + SECOND,
+        // One request says nothing of how far requests lie apart.
+        0 => last + SECOND,
+        _ => last + ((last - first) / gaps).max(1),
+    };
+    let times = requests.iter().map(|&(at, _)| at_speed(at - first)).collect();
+    (times, at_speed(end - first))
 }
 
 #[cfg(test)]
@@ -90,14 +104,25 @@ mod tests {
     #[test]
     fn requests_of_a_second_are_spread_over_it() {
         let mut requests = [(7, 0), (5, 1), (5, 2), (5, 3), (5, 4)].map(|(at, object)| (at * SECOND, object));
-        let times: Vec<u128> = spread(&mut requests, 2.0)
-            .iter()
-            .map(Duration::as_millis)
-            .collect();
+        let (times, span) = spread(&mut requests, 2.0);
+        assert_eq!(span.as_millis(), 1500, "through the second of the last one");
+        let times: Vec<u128> = times.iter().map(Duration::as_millis).collect();
         assert_eq!(times, [0, 125, 250, 375, 1000]);
         assert_eq!(requests.map(|(_, object)| object), [1, 2, 3, 4, 0]);
         let mut fine = [(5 * SECOND + 1_000_000, 0), (5 * SECOND, 1), (5 * SECOND, 2)];
-        let times: Vec<u128> = spread(&mut fine, 1.0).iter().map(Duration::as_millis).collect();
+        let (times, span) = spread(&mut fine, 1.0);
+        assert_eq!(
+            span,
+            Duration::from_micros(1500),
+            "three requests, half a millisecond apart"
+        );
+        let times: Vec<u128> = times.iter().map(Duration::as_millis).collect();
         assert_eq!(times, [0, 0, 1]);
+        assert_eq!(spread(&mut [(7, 0)], 4.0).1, Duration::from_millis(250));
+        // Far from one another, and slow: no time beyond what a clock holds.
+        assert_eq!(
+            spread(&mut [(0, 0), (i128::from(i64::MAX), 1)], 1e-300).1,
+            Duration::MAX
+        );
     }
 }

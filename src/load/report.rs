@@ -3,8 +3,8 @@
 //! The JSON line is a contract: `schemas/load-result.schema.json`. Everything in it but the parts themselves is
 //! worked out from them.
 
-use crate::cli::{Failure, Voice};
-use ::load::record::{Record, Trouble};
+use crate::cli::{Failure, Voice, output};
+use ::load::record::{LeftOut, Record, Trouble};
 use ::load::run::{Parts, Run, Share};
 use ::load::times::Summary;
 use ::load::verdict::Verdict;
@@ -26,15 +26,24 @@ pub(super) struct Report {
     /// Ranks whose parts are not, with what they would have carried; for a merge only.
     pub(super) missing: Vec<Missing>,
     pub(super) duration_s: f64,
-    pub(super) rate_asked: Option<f64>,
+    /// Users, clients or sessions who began, and when the last one did, from the start; none where objects arrive.
+    pub(super) users_begun: Option<u64>,
+    pub(super) last_user_begun_s: Option<f64>,
+    /// Objects a second that arrivals came to, by chance, where `rate_asked` was asked for.
+    pub(super) rate_drawn: Option<f64>,
+    /// What the warm-up did; nothing else here knows of it.
+    pub(super) left_out: LeftOut,
     pub(super) objects_per_s: f64,
     pub(super) files_per_s: f64,
     pub(super) content_bytes_per_s: f64,
     objects_begun: u64,
     pub(super) objects: u64,
     pub(super) files: u64,
+    /// Those complete within `duration_s`, of which `files_per_s` is.
+    pub(super) files_in_time: u64,
     pub(super) files_failed: u64,
     pub(super) content_bytes: u64,
+    pub(super) content_bytes_in_time: u64,
     bytes_received: u64,
     connections: u64,
     closed_by_server: u64,
@@ -130,18 +139,14 @@ impl Report {
         };
         let record = &run.record;
         // What ended after the run, while its last objects were completed, is no part of its rate.
-        let whole = record.seconds.iter().take(duration_s.ceil() as usize);
-        let (files, bytes) = whole.fold((0, 0), |(files, bytes), second| {
-            (files + second.files, bytes + second.bytes)
-        });
+        let (files, bytes) = (record.files_in_time, record.bytes_in_time);
         let counts = Counts {
             connects: record.connections,
             errors: record.errors(),
             bytes: Bytes(record.bytes_received),
             response_time: record.busy,
         };
-        let planned = parts.planned();
-        let arrive = run.schedule.is_some() || run.model == "replay";
+        let come = matches!(run.model.as_str(), "users" | "clients" | "sessions");
         let files_per_s = files as f64 / span;
         let deciles = run.decile_bytes.iter().zip(&record.deciles);
         Report {
@@ -149,18 +154,22 @@ impl Report {
             ranks: parts.runs().map(|run| run.rank).collect(),
             missing,
             duration_s,
-            rate_asked: planned
-                .objects
-                .filter(|_| arrive && run.model != "sessions")
-                .map(|objects| objects as f64 / run.asked_s.max(1e-9)),
+            users_begun: come.then_some(record.users_begun),
+            last_user_begun_s: come.then_some(record.last_begun.as_secs_f64()),
+            rate_drawn: run
+                .arrivals_drawn
+                .map(|drawn| drawn as f64 / run.asked_s.max(1e-9)),
+            left_out: record.left_out,
             objects_per_s: record.objects_begun as f64 / span,
             files_per_s,
             content_bytes_per_s: bytes as f64 / span,
             objects_begun: record.objects_begun,
             objects: record.objects,
             files: record.files,
+            files_in_time: files,
             files_failed: record.files_failed,
             content_bytes: record.bytes,
+            content_bytes_in_time: bytes,
             bytes_received: record.bytes_received,
             connections: record.connections,
             closed_by_server: record.closed_by_server,
@@ -176,7 +185,6 @@ impl Report {
             transfer_ms: record.transfer.summary(),
             lag_ms: record.lag.summary(),
             deciles: deciles
-                .filter(|(_, times)| times.count() > 0)
                 .map(|(&bytes_max, times)| Decile {
                     bytes_max,
                     object_ms: times.summary(),
@@ -196,12 +204,16 @@ impl Report {
     }
 
     /// Says what came of it.
-    pub(super) fn tell(&self, voice: &Voice) {
+    ///
+    /// # Errors
+    /// That it cannot be written.
+    pub(super) fn tell(&self, voice: &Voice) -> Result<(), Failure> {
         if voice.json {
-            println!("{}", self.line());
+            output::line(self.line())?;
         } else if voice.reports() {
-            println!("{}", self.words());
+            output::line(self.words())?;
         }
+        Ok(())
     }
 
     /// The result as one line of JSON.
@@ -222,31 +234,96 @@ impl Report {
         ]
     }
 
-    fn words(&self) -> String {
+    /// The deciles of sizes, each with its times or with why there are none.
+    pub(super) fn by_size(&self) -> impl Iterator<Item = (&Decile, Result<&Summary, &'static str>)> {
+        let before = core::iter::once(None).chain(self.deciles.iter().map(Some));
+        self.deciles.iter().zip(before).map(|(decile, before)| {
+            let why = match before {
+                _ if decile.object_ms.count > 0 => return (decile, Ok(&decile.object_ms)),
+                // An object asked for more often than one time in ten reaches over more than one decile.
+                Some(before) if before.bytes_max == decile.bytes_max => {
+                    "of one size with those above, counted there"
+                }
+                _ => "none was complete",
+            };
+            (decile, Err(why))
+        })
+    }
+
+    /// What was done in which time: in the time that counts, after it, before it.
+    fn amounts(&self) -> String {
         let mut text = format!(
-            "{:.1} s, {}, {}: {} files ({:.1}/s) of {} objects ({:.1}/s begun), {} ({}/s)\n",
+            "{:.1} s, {}, {}: {} files complete in that time ({:.1}/s), {} ({}/s)\n",
             self.duration_s,
             self.run.model,
             self.run.mode,
-            self.files,
+            self.files_in_time,
             self.files_per_s,
-            self.objects,
-            self.objects_per_s,
-            Bytes(self.content_bytes),
+            Bytes(self.content_bytes_in_time),
             Bytes(self.content_bytes_per_s as u64),
         );
+        text += &format!(
+            "  {} objects begun ({:.1}/s), {} of them complete",
+            self.objects_begun, self.objects_per_s, self.objects,
+        );
+        let late = self.files - self.files_in_time.min(self.files);
+        if late > 0 {
+            text += &format!(
+                ", with {late} files that were under way when the time was over: {} in all, which the times below are of",
+                self.files
+            );
+        }
+        text.push('\n');
+        if let (Some(asked), Some(drawn), Some(arrivals)) =
+            (self.run.rate_asked, self.rate_drawn, self.run.arrivals_drawn)
+        {
+            text += &format!(
+                "  asked for {asked:.1} objects/s, which came to {arrivals} arrivals ({drawn:.1}/s)\n"
+            );
+        }
+        if let (Some(begun), Some(last), Some(stagger)) =
+            (self.users_begun, self.last_user_begun_s, self.run.stagger_s)
+        {
+            text += &format!(
+                "  {begun} users began, {:.3} ms apart, the last {last:.2} s after the start\n",
+                stagger * 1e3
+            );
+        }
+        if self.run.warmup_s > 0.0 {
+            let left_out = &self.left_out;
+            text += &format!(
+                "  left out: the warm-up of {:.1} s before, with {} objects begun, {} files ({}), {} errors\n",
+                self.run.warmup_s,
+                left_out.objects_begun,
+                left_out.files,
+                Bytes(left_out.bytes),
+                left_out.errors
+            );
+        }
+        text
+    }
+
+    fn words(&self) -> String {
+        let mut text = self.amounts();
         if self.run.size > 1 {
             let ranks: Vec<String> = self.ranks.iter().map(u32::to_string).collect();
             text += &format!("  rank {} of {}\n", ranks.join(", "), self.run.size);
         }
         text +=
             "  ms               count       mean        p50        p90        p99      p99.9        max\n";
-        let deciles = self.deciles.iter().map(|decile| {
+        let deciles = self.by_size().map(|(decile, times)| {
             let name = format!("to {}", Bytes(decile.bytes_max));
-            (name, &decile.object_ms)
+            (name, times)
         });
-        let times = self.times().map(|(name, times)| (name.to_owned(), times));
+        let times = self.times().map(|(name, times)| (name.to_owned(), Ok(times)));
         for (name, times) in times.into_iter().chain(deciles) {
+            let times = match times {
+                Ok(times) => times,
+                Err(why) => {
+                    text += &format!("  {name:<12}{:>10}   {why}\n", 0);
+                    continue;
+                }
+            };
             text += &format!(
                 "  {name:<12}{:>10} {:>10.3} {:>10.3} {:>10.3} {:>10.3} {:>10.3} {:>10.3}\n",
                 times.count, times.mean, times.p50, times.p90, times.p99, times.p999, times.max

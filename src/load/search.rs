@@ -1,5 +1,7 @@
 //! `weir load --slo`: the highest load that meets an objective. Doubles until it is missed, then halves the
-//! gap until it is within a twentieth. Decides what to try next; every trial is a run like any other.
+//! gap until it is within a twentieth. Decides what to try next, and what of it can be said: every trial is a run like any
+//! other, one that cannot be trusted meets nothing, and a search that ends at a bound of this machine or of this
+//! program has found a load that is good enough and not the highest one.
 //!
 //! ```text
 //!   GROWING ── missed ──▶ NARROWING ── gap small ──▶ found
@@ -10,16 +12,19 @@
 use super::perform;
 use super::place::Place;
 use super::report::Report;
-use super::task::{Task, Who};
+use super::task::{self, Task, Who};
 use crate::cli::load::RunFlags;
-use crate::cli::{Failure, Voice};
+use crate::cli::{Failure, Voice, output};
 use ::load::arrivals::Schedule;
 use ::load::limits::USERS_MAX;
 use ::load::run::Parts;
 use ::load::times::Summary;
+use core::fmt;
 use core::str::FromStr;
 use measure::Duration;
+use runtime::machine;
 use runtime::signal::Signals;
+use serde::Serialize;
 use serde_json::json;
 use server::config::parse_duration;
 
@@ -27,8 +32,10 @@ use server::config::parse_duration;
 const TRIALS_MAX: u32 = 40;
 /// How close the answer is, as a share of it.
 const WITHIN: f64 = 0.05;
-/// The highest rate that is tried.
-const RATE_MAX: f64 = 1e7;
+/// The highest rate that is tried: several times what a processor of a client can ask for.
+const RATE_MAX: f64 = 1e6;
+/// The name of the line that says what a search found, and its version.
+const FORMAT: (&str, u32) = ("weir-load-search", 1);
 
 /// What response times are to be.
 #[derive(Clone, Debug, PartialEq)]
@@ -50,11 +57,40 @@ impl FromStr for Objective {
                 "`{statistic}` is nothing that is measured; there are mean, p50, p90, p99, p999, max"
             ));
         }
-        let below = parse_duration(below.trim())?;
+        let below = bound(&statistic, below.trim())?;
         if below.is_zero() {
             return Err("nothing takes less than no time".to_owned());
         }
         Ok(Objective { statistic, below })
+    }
+}
+
+/// A time with a unit: elsewhere a number alone is of seconds, and of response times it would be taken for milliseconds.
+fn bound(statistic: &str, text: &str) -> Result<Duration, String> {
+    if !text.is_empty() && text.chars().all(|c| c.is_ascii_digit() || c == '.') {
+        return Err(format!(
+            "`{text}` has no unit; write {statistic}<{text}ms for milliseconds, {statistic}<{text}s for seconds"
+        ));
+    }
+    let Some(number) = text.strip_suffix("us").or_else(|| text.strip_suffix("µs")) else {
+        return parse_duration(text).map_err(|why| format!("{why}; or 500us"));
+    };
+    let number: f64 = number
+        .trim()
+        .parse()
+        .map_err(|_| format!("`{text}` is no number of microseconds"))?;
+    Duration::try_from_secs_f64(number / 1e6).map_err(|_| format!("`{text}` is no time span"))
+}
+
+impl fmt::Display for Objective {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let seconds = self.below.as_secs_f64();
+        let (number, unit) = match self.below {
+            below if below < Duration::from_millis(1) => (seconds * 1e6, "us"),
+            below if below < Duration::from_secs(1) => (seconds * 1e3, "ms"),
+            _ => (seconds, "s"),
+        };
+        write!(f, "{} < {} {unit}", self.statistic, (number * 1e3).round() / 1e3)
     }
 }
 
@@ -69,6 +105,10 @@ impl Objective {
             "p999" => times.p999,
             _ => times.max,
         }
+    }
+
+    fn below_ms(&self) -> f64 {
+        self.below.as_secs_f64() * 1e3
     }
 }
 
@@ -137,10 +177,221 @@ impl Search {
     }
 }
 
+/// What is searched: a number of somebody, or a rate.
+#[derive(Clone, Copy, Debug)]
+struct Unit {
+    name: &'static str,
+    /// Loads are whole numbers.
+    whole: bool,
+}
+
+impl Unit {
+    /// So much of it.
+    fn of(self, load: f64) -> String {
+        match (self.whole, self.name) {
+            // One of them is one.
+            (true, name) if load < 1.5 => format!("{load:.0} {}", name.trim_end_matches('s')),
+            (true, name) => format!("{load:.0} {name}"),
+            (false, name) => format!("{load:.1} {name}"),
+        }
+    }
+}
+
+/// The highest load that can be tried, and what allows no more.
+#[derive(Clone, Debug, PartialEq)]
+struct Cap {
+    most: f64,
+    why: String,
+}
+
+impl Cap {
+    fn of(task: &Task, flags: &RunFlags) -> Cap {
+        let mut caps: Vec<(u64, String)> = Vec::new();
+        match task.who {
+            Who::Users(_) | Who::Clients(_) => caps.push((
+                u64::from(USERS_MAX),
+                format!("a run has {USERS_MAX} users or clients at the most"),
+            )),
+            Who::Sessions(..) | Who::Rate(..) | Who::Replay => caps.push((
+                RATE_MAX as u64,
+                format!("a search tries {RATE_MAX} a second at the most"),
+            )),
+        }
+        if task.keeps() {
+            let lanes = u64::from(flags.how.connections_per_user);
+            let descriptors = machine::raise_descriptor_limit();
+            let threads = flags
+                .how
+                .threads
+                .map_or_else(machine::usable_cores, |threads| threads as usize);
+            caps.push((
+                task::room(descriptors, threads) / lanes,
+                format!(
+                    "each keeps a connection and this process may have {descriptors} descriptors (`ulimit -n`)"
+                ),
+            ));
+            if let Some(ports) = ports() {
+                caps.push((
+                    ports / lanes,
+                    format!(
+                        "each keeps a connection and this machine has {ports} ports for those to one address (net.ipv4.ip_local_port_range)"
+                    ),
+                ));
+            }
+        }
+        if let (Who::Users(_), Some(stagger)) = (&task.who, flags.asked.stagger.filter(|gap| !gap.is_zero()))
+        {
+            caps.push((
+                task::begun(stagger, &flags.asked),
+                format!(
+                    "with --stagger {stagger:?} no more begin within the {:?} of a trial",
+                    flags.asked.span()
+                ),
+            ));
+        }
+        let (most, why) = caps
+            .into_iter()
+            .min_by_key(|&(most, _)| most)
+            .expect("there is one for everybody");
+        Cap {
+            most: most.max(1) as f64,
+            why,
+        }
+    }
+}
+
+/// Ports from which connections are made.
+fn ports() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").ok()?;
+    let mut ends = text.split_whitespace().map(|end| end.parse::<u64>().ok());
+    let (low, high) = (ends.next()??, ends.next()??);
+    Some((high + 1).saturating_sub(low))
+}
+
+/// A load that was tried, and what came of it.
+#[derive(Clone, Debug, Serialize)]
+struct Trial {
+    load: f64,
+    /// Of the statistic; none if it was not run.
+    response_ms: Option<f64>,
+    met: bool,
+    valid: bool,
+    /// It is not valid, for nothing but that too much was not answered: it was too high a load, whatever it measured.
+    overloaded: bool,
+    /// Why it is not valid.
+    reasons: Vec<String>,
+    objects_per_s: f64,
+    files_per_s: f64,
+}
+
+/// Why a search ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+enum Stop {
+    /// The highest load that met the objective and the lowest that missed it are close.
+    Within,
+    /// All loads that can be tried meet it.
+    Cap,
+    /// A higher load cannot be measured here: its run cannot be trusted, or begun.
+    Untrusted,
+    /// There were so many trials.
+    Trials,
+    /// Somebody stopped it.
+    Interrupted,
+    /// No load that was tried met it.
+    Missed,
+}
+
+/// What a search found.
+#[derive(Debug)]
+struct Answer {
+    /// The highest load that met the objective in a run that can be trusted.
+    load: Option<f64>,
+    stop: Stop,
+    why: String,
+}
+
+impl Answer {
+    fn of(
+        trials: &[Trial],
+        over: bool,
+        interrupted: bool,
+        objective: &Objective,
+        unit: Unit,
+        cap: &Cap,
+    ) -> Answer {
+        let met = trials.iter().filter(|trial| trial.met).map(|trial| trial.load);
+        let load = met.reduce(f64::max);
+        let above = trials
+            .iter()
+            .filter(|trial| !trial.met && load.is_none_or(|load| trial.load > load))
+            .min_by(|a, b| a.load.total_cmp(&b.load));
+        let untrusted = |trial: &Trial| {
+            format!(
+                "with {} the run cannot be trusted: {}",
+                unit.of(trial.load),
+                trial.reasons.join("; ")
+            )
+        };
+        let missed = |trial: &Trial| {
+            if trial.overloaded {
+                return format!(
+                    "with {} not all is answered: {}",
+                    unit.of(trial.load),
+                    trial.reasons.join("; ")
+                );
+            }
+            let value = trial.response_ms.unwrap_or_default();
+            format!(
+                "with {} {} is {value:.3} ms",
+                unit.of(trial.load),
+                objective.statistic
+            )
+        };
+        let (stop, why) = match (load, above) {
+            _ if interrupted => (Stop::Interrupted, "it was stopped".to_owned()),
+            (None, _) => {
+                let valid = trials.iter().filter(|trial| trial.valid || trial.overloaded);
+                match (valid.min_by(|a, b| a.load.total_cmp(&b.load)), above) {
+                    (Some(trial), _) => (Stop::Missed, missed(trial)),
+                    (None, Some(trial)) => (Stop::Untrusted, untrusted(trial)),
+                    (None, None) => (Stop::Missed, "nothing was tried".to_owned()),
+                }
+            }
+            (Some(_), None) if over => (Stop::Cap, cap.why.clone()),
+            (Some(_), Some(trial)) if !trial.valid && !trial.overloaded => {
+                (Stop::Untrusted, untrusted(trial))
+            }
+            (Some(_), Some(trial)) if over => (Stop::Within, missed(trial)),
+            (Some(_), _) => (Stop::Trials, format!("there were {TRIALS_MAX} trials")),
+        };
+        Answer { load, stop, why }
+    }
+
+    /// A sentence.
+    fn said(&self, objective: &Objective, unit: Unit) -> String {
+        let why = &self.why;
+        let Some(load) = self.load else {
+            return format!(
+                "no number of {} that was tried meets {objective}: {why}",
+                unit.name
+            );
+        };
+        let load = unit.of(load);
+        match self.stop {
+            Stop::Within => format!(
+                "{load} meet {objective}, to within {:.0} %: {why}",
+                WITHIN * 100.0
+            ),
+            _ => format!("{load} meet {objective}, and the limit was not found: {why}"),
+        }
+    }
+}
+
 /// Searches, and says what was found.
 ///
 /// # Errors
-/// `Failed` if nothing meets the objective; otherwise as for a run.
+/// `Failed` if nothing meets the objective, `Invalid` if that cannot be told; otherwise as for a run.
 pub(super) fn run(
     mut task: Task,
     flags: &RunFlags,
@@ -154,17 +405,28 @@ pub(super) fn run(
         told_by: "search",
         start_at: None,
     };
-    let (first, whole, most, unit) = match &task.who {
-        Who::Users(n) => (f64::from(*n), true, f64::from(USERS_MAX), "users"),
-        Who::Clients(n) => (f64::from(*n), true, f64::from(USERS_MAX), "clients"),
-        Who::Rate(schedule, _) => (mean(schedule, flags), false, RATE_MAX, "objects/s"),
-        Who::Sessions(schedule, _) => (mean(schedule, flags), false, RATE_MAX, "sessions/s"),
+    let (first, whole, name) = match &task.who {
+        Who::Users(n) => (f64::from(*n), true, "users"),
+        Who::Clients(n) => (f64::from(*n), true, "clients"),
+        Who::Rate(schedule, _) => (mean(schedule, flags), false, "objects/s"),
+        Who::Sessions(schedule, _) => (mean(schedule, flags), false, "sessions/s"),
         Who::Replay => return Err(Failure::Usage("a replay has the rate of its log".to_owned())),
     };
+    let unit = Unit { name, whole };
+    let cap = Cap::of(&task, flags);
+    if first > cap.most {
+        return Err(Failure::Usage(format!(
+            "{} are more than can be tried: {}",
+            unit.of(first),
+            cap.why
+        )));
+    }
     let mut search = Search::Growing { met: None };
-    let mut last = None;
+    let mut trials: Vec<Trial> = Vec::new();
+    let mut best = None;
+    let mut interrupted = false;
     for _ in 0..TRIALS_MAX {
-        let Some(load) = search.next(first, whole, most) else {
+        let Some(load) = search.next(first, whole, cap.most) else {
             break;
         };
         task.who = match task.who {
@@ -174,83 +436,116 @@ pub(super) fn run(
             Who::Sessions(_, process) => Who::Sessions(Schedule::constant(load), process),
             Who::Replay => Who::Replay,
         };
-        let run = match perform(&task, flags, &place, signals, voice) {
-            // This machine has no room for so many: that is the end of what can be found here.
-            Err(Failure::Usage(why)) if last.is_some() => {
-                tracing::warn!("{load:.1} {unit}: {why}");
-                search = search.step(load, false, whole, most);
-                continue;
+        let (trial, run) = match perform(&task, flags, &place, signals, voice) {
+            // There is no room for so many, here or in a plan: higher loads cannot be tried, lower ones can.
+            Err(Failure::Usage(why)) if !trials.is_empty() => (
+                Trial {
+                    load,
+                    response_ms: None,
+                    met: false,
+                    valid: false,
+                    overloaded: false,
+                    reasons: vec![why],
+                    objects_per_s: 0.0,
+                    files_per_s: 0.0,
+                },
+                None,
+            ),
+            run => {
+                let run = run?;
+                interrupted = run.stopped_after_s.is_some();
+                let overloaded = run.is_overloaded();
+                let parts = Parts::of([run]).map_err(Failure::System)?;
+                let report = Report::of_rank(&parts);
+                // With less load no server that answers nothing would answer more.
+                if trials.is_empty() && (interrupted || report.files == 0) {
+                    return report.judged();
+                }
+                let value = objective.value(&report.response_ms);
+                let trial = Trial {
+                    load,
+                    response_ms: Some(value),
+                    met: report.verdict.valid && value < objective.below_ms(),
+                    valid: report.verdict.valid,
+                    overloaded,
+                    reasons: report.verdict.reasons.clone(),
+                    objects_per_s: report.objects_per_s,
+                    files_per_s: report.files_per_s,
+                };
+                (trial, Some((parts, report)))
             }
-            run => run?,
         };
-        let stopped = run.stopped_after_s.is_some();
-        let parts = Parts::of([run]).map_err(Failure::System)?;
-        let report = Report::of_rank(&parts);
-        // With less load no server that answers nothing would answer more.
-        if stopped || (last.is_none() && report.files == 0) {
-            return report.judged();
+        tell(&trial, objective, unit, voice)?;
+        let met = trial.met;
+        trials.push(trial);
+        if interrupted {
+            break;
         }
-        let value = objective.value(&report.response_ms);
-        let valid = report.verdict.valid;
-        let met = valid && value < objective.below.as_secs_f64() * 1e3;
-        if voice.json {
-            let line = json!({
-                "event": "probe", "load": load, "unit": unit, "statistic": objective.statistic, "response_ms": value,
-                "below_ms": objective.below.as_secs_f64() * 1e3, "met": met, "valid": valid,
-                "reasons": report.verdict.reasons, "files_per_s": report.files_per_s,
-            });
-            println!("{line}");
-        } else if voice.reports() {
-            let word = if met { "met" } else { "missed" };
-            let why = if valid {
-                String::new()
-            } else {
-                format!(" ({})", report.verdict.reasons.join("; "))
-            };
-            println!(
-                "{load:>10.1} {unit}: {} {value:.3} ms, {word}{why}",
-                objective.statistic
-            );
+        if met || best.is_none() {
+            best = run.or(best);
         }
-        if met || last.is_none() {
-            last = Some((parts, report));
-        }
-        search = search.step(load, met, whole, most);
+        search = search.step(load, met, whole, cap.most);
     }
-    let found = match search {
-        Search::Over { met } | Search::Growing { met } => met,
-        Search::Narrowing { met, .. } => Some(met),
-        Search::Shrinking { .. } => None,
-    };
-    if let Some((parts, report)) = &last {
-        super::export::write(parts, report, &flags.output)?;
+    let over = matches!(search, Search::Over { .. });
+    let answer = Answer::of(&trials, over, interrupted, objective, unit, &cap);
+    let line = json!({
+        "event": "search", "format": FORMAT.0, "version": FORMAT.1, "objective": {
+            "said": objective.to_string(), "statistic": objective.statistic, "below_ms": objective.below_ms(),
+        },
+        "unit": unit.name, "first": first, "most": cap.most, "most_because": cap.why, "load": answer.load,
+        "limit_found": answer.stop == Stop::Within, "within": WITHIN, "stop": answer.stop, "why": answer.why,
+        "said": answer.said(objective, unit), "trials": trials,
+    })
+    .to_string();
+    if let Some((parts, report)) = &best {
+        super::export::write_searched(parts, report, &line, &flags.output)?;
     }
-    let said = format!(
-        "{} < {:.1} ms",
-        objective.statistic,
-        objective.below.as_secs_f64() * 1e3
-    );
     if voice.json {
-        println!(
-            "{}",
-            json!({"event": "search", "load": found, "unit": unit, "objective": said, "within": WITHIN})
-        );
+        output::line(&line)?;
     }
-    match found {
-        Some(load) => {
-            if voice.reports() && !voice.json {
-                println!("{load:.1} {unit} meet {said}, to within {:.0} %", WITHIN * 100.0);
-            }
-            Ok(())
+    let said = answer.said(objective, unit);
+    match (answer.load, answer.stop) {
+        (_, Stop::Interrupted) => Err(Failure::Invalid(said)),
+        (None, Stop::Missed) => Err(Failure::Failed(said)),
+        (None, _) => Err(Failure::Invalid(said)),
+        (Some(_), _) if voice.reports() && !voice.json => output::line(said),
+        (Some(_), _) => Ok(()),
+    }
+}
+
+/// Says how a trial went.
+fn tell(trial: &Trial, objective: &Objective, unit: Unit, voice: &Voice) -> Result<(), Failure> {
+    if voice.json {
+        let mut line = json!({
+            "event": "probe", "unit": unit.name, "statistic": objective.statistic, "below_ms": objective.below_ms(),
+        });
+        let trial = serde_json::to_value(trial).expect("numbers and words have a form in JSON");
+        if let (Some(line), Some(trial)) = (line.as_object_mut(), trial.as_object()) {
+            line.extend(trial.clone());
         }
-        None => Err(Failure::Failed(format!(
-            "no number of {unit} that was tried meets {said}"
-        ))),
+        return output::line(line);
+    }
+    if !voice.reports() {
+        return Ok(());
+    }
+    let word = match (trial.valid, trial.met) {
+        (false, _) if trial.overloaded => format!("missed: {}", trial.reasons.join("; ")),
+        (false, _) => format!("does not count: {}", trial.reasons.join("; ")),
+        (true, true) => "met".to_owned(),
+        (true, false) => "missed".to_owned(),
+    };
+    let load = unit.of(trial.load);
+    match trial.response_ms {
+        Some(value) => output::line(format_args!(
+            "{load:>18}: {} {value:.3} ms, {word}",
+            objective.statistic
+        )),
+        None => output::line(format_args!("{load:>18}: {word}")),
     }
 }
 
 fn mean(schedule: &Schedule, flags: &RunFlags) -> f64 {
-    schedule.expected(flags.asked.duration) / flags.asked.duration.as_secs_f64().max(1e-9)
+    schedule.expected(flags.asked.span()) / flags.asked.span().as_secs_f64().max(1e-9)
 }
 
 #[cfg(test)]
@@ -293,8 +588,110 @@ mod tests {
         let objective: Objective = "p99 < 50ms".parse().expect("an objective");
         assert_eq!(objective.below, Duration::from_millis(50));
         assert_eq!("p99.9<1s".parse::<Objective>().expect("one").statistic, "p999");
-        for wrong in ["p99", "p98<1s", "p99<x", "p99<0s"] {
+        for (text, below, said) in [
+            ("p50<500us", Duration::from_micros(500), "p50 < 500 us"),
+            ("mean<2.5ms", Duration::from_micros(2500), "mean < 2.5 ms"),
+            ("max<90s", Duration::from_secs(90), "max < 90 s"),
+        ] {
+            let objective: Objective = text.parse().expect(text);
+            assert_eq!((objective.below, objective.to_string().as_str()), (below, said));
+        }
+        for wrong in ["p99", "p98<1s", "p99<x", "p99<0s", "p99<-1us", "p99<us", "p99<"] {
             assert!(wrong.parse::<Objective>().is_err(), "{wrong}");
         }
+        let why = "p99<5".parse::<Objective>().expect_err("no unit");
+        assert!(
+            why.contains("has no unit; write p99<5ms") && why.contains("p99<5s"),
+            "{why}"
+        );
+    }
+
+    fn trial(load: f64, response_ms: f64, valid: bool) -> Trial {
+        Trial {
+            load,
+            response_ms: Some(response_ms),
+            met: valid && response_ms < 50.0,
+            valid,
+            overloaded: false,
+            reasons: if valid {
+                Vec::new()
+            } else {
+                vec!["too late".to_owned()]
+            },
+            objects_per_s: 1.0,
+            files_per_s: 1.0,
+        }
+    }
+
+    /// What is said of a search tells a limit from an end of what can be tried.
+    #[test]
+    fn an_end_of_the_search_is_no_limit() {
+        let objective: Objective = "p99<50ms".parse().expect("one");
+        let users = Unit {
+            name: "users",
+            whole: true,
+        };
+        let cap = Cap {
+            most: 28_000.0,
+            why: "there are 28000 ports".to_owned(),
+        };
+        let check = |trials: &[Trial], over: bool, stop: Stop, said: &str| {
+            let answer = Answer::of(trials, over, false, &objective, users, &cap);
+            assert_eq!(
+                (answer.stop, answer.said(&objective, users).as_str()),
+                (stop, said)
+            );
+        };
+        let (met, missed) = (trial(40.0, 3.0, true), trial(41.0, 70.0, true));
+        check(
+            &[met.clone(), missed.clone()],
+            true,
+            Stop::Within,
+            "40 users meet p99 < 50 ms, to within 5 %: with 41 users p99 is 70.000 ms",
+        );
+        check(
+            &[met.clone(), trial(28_000.0, 4.0, true)],
+            true,
+            Stop::Cap,
+            "28000 users meet p99 < 50 ms, and the limit was not found: there are 28000 ports",
+        );
+        // A run that cannot be trusted meets nothing, however quick its answers were.
+        check(
+            &[met.clone(), trial(80.0, 1.0, false)],
+            true,
+            Stop::Untrusted,
+            "40 users meet p99 < 50 ms, and the limit was not found: with 80 users the run cannot be trusted: too late",
+        );
+        let overloaded = Trial {
+            overloaded: true,
+            reasons: vec!["9 of 10 files failed".to_owned()],
+            ..trial(42.0, 1.0, false)
+        };
+        check(
+            &[met.clone(), overloaded],
+            true,
+            Stop::Within,
+            "40 users meet p99 < 50 ms, to within 5 %: with 42 users not all is answered: 9 of 10 files failed",
+        );
+        check(
+            &[met, trial(400.0, 70.0, true)],
+            false,
+            Stop::Trials,
+            "40 users meet p99 < 50 ms, and the limit was not found: there were 40 trials",
+        );
+        check(
+            &[trial(2.0, 1.0, false), trial(1.0, 60.0, true)],
+            true,
+            Stop::Missed,
+            "no number of users that was tried meets p99 < 50 ms: with 1 user p99 is 60.000 ms",
+        );
+        check(
+            &[trial(2.0, 1.0, false), trial(1.0, 1.0, false)],
+            true,
+            Stop::Untrusted,
+            "no number of users that was tried meets p99 < 50 ms: with 1 user the run cannot be trusted: too late",
+        );
+        let stopped = Answer::of(&[missed], false, true, &objective, users, &cap);
+        assert_eq!((stopped.stop, stopped.load), (Stop::Interrupted, None));
     }
 }

@@ -36,6 +36,8 @@ const CONNECTIONS: u32 = 1000;
 /// Content that is not verified is not looked at from so many bytes on. A file of 1 MiB then costs the client 110 µs instead of 172, one of
 /// 5 MiB 550 instead of 1,400; but one of 50 KiB cost 13.8 instead of 11.6, as it is found complete less often.
 const UNSEEN_FROM: u64 = 256 << 10;
+/// Between the starts of two users, as in the original (document 000); and at the most, if nothing is said.
+const STAGGER: Duration = Duration::from_millis(50);
 /// What requests say they are from.
 const USER_AGENT: &str = concat!("weir/", env!("CARGO_PKG_VERSION"));
 
@@ -77,6 +79,8 @@ pub(crate) struct Task {
 pub(super) struct Split {
     pub(super) models: Vec<Model>,
     pub(super) shares: Vec<Share>,
+    /// Objects that arrive while it is measured, over all machines, if they do.
+    pub(super) drawn: Option<u64>,
 }
 
 impl Task {
@@ -120,7 +124,7 @@ impl Task {
             ),
             (None, Some(file), _) => (paths(file)?, What::Each),
             (None, None, Some(log)) => {
-                let (work, replay) = replay::read(log, flags.speed)?;
+                let (work, replay) = replay::read(log, flags.speed.unwrap_or(1.0))?;
                 let beyond = replay.times.len() - replay.times.partition_point(|&at| at < flags.duration);
                 if beyond > 0 {
                     tracing::warn!(
@@ -168,6 +172,13 @@ impl Task {
             }
             _ => {}
         }
+        if flags.speed.is_some() && flags.replay.is_none() {
+            return usage(
+                "`--speed` is how many times faster than its log a --replay is; there is none here"
+                    .to_owned(),
+            );
+        }
+        begin(&who, flags)?;
         if how.connections.is_some() && !matches!(who, Who::Rate(..) | Who::Replay) {
             return usage(
                 "`--connections` is for --rate and --replay; --clients says how many ask without pause, --users how many \
@@ -190,11 +201,50 @@ impl Task {
         })
     }
 
+    /// Between the starts of two users, if they start one after another.
+    pub(super) fn stagger(&self, flags: &AskedFlags) -> Option<Duration> {
+        match self.who {
+            Who::Users(n) => Some(flags.stagger.unwrap_or_else(|| stagger(n, flags))),
+            Who::Clients(_) | Who::Sessions(..) | Who::Rate(..) | Who::Replay => None,
+        }
+    }
+
+    /// When what is to be measured ends, from the start: with the log, if there is one and it is shorter.
+    pub(super) fn counted(&self, flags: &AskedFlags) -> Duration {
+        match &self.what {
+            What::Log(replay) => replay.span.min(flags.duration),
+            What::Surge(_) | What::Webstone(_) | What::Each => flags.span(),
+        }
+    }
+
+    /// Objects a second that are asked for by rate while it is measured, on average.
+    pub(super) fn rate_asked(&self, flags: &AskedFlags) -> Option<f64> {
+        let Who::Rate(schedule, _) = &self.who else {
+            return None;
+        };
+        let arrivals = schedule.expected(flags.span()) - schedule.expected(flags.warmup);
+        Some(arrivals / flags.duration.as_secs_f64().max(1e-9))
+    }
+
+    /// Whether there is an object of more than one file.
+    pub(super) fn has_pages(&self) -> bool {
+        self.work.objects.iter().any(|files| files.len() > 1)
+    }
+
     /// Users or clients of a machine that is given `size` parts.
     pub(super) fn lines(&self, size: u32) -> u32 {
         match self.who {
             Who::Users(n) | Who::Clients(n) => n.div_ceil(size),
             Who::Sessions(..) | Who::Rate(..) | Who::Replay => u32::MAX,
+        }
+    }
+
+    /// Whether users or clients have a connection all the time.
+    pub(super) fn keeps(&self) -> bool {
+        match self.who {
+            Who::Users(_) => matches!(self.mode, Mode::Serial | Mode::Pipelined),
+            Who::Clients(_) => true,
+            Who::Sessions(..) | Who::Rate(..) | Who::Replay => false,
         }
     }
 
@@ -206,9 +256,8 @@ impl Task {
         descriptors: u64,
         threads: usize,
     ) -> Result<(), Failure> {
-        let room = descriptors.saturating_sub(OWN_DESCRIPTORS * (threads as u64 + 1));
-        let keeps =
-            matches!(self.mode, Mode::Serial | Mode::Pipelined) || matches!(self.who, Who::Clients(_));
+        let room = room(descriptors, threads);
+        let keeps = self.keeps();
         let lines = self.lines(size).saturating_mul(lanes);
         match self.who {
             Who::Users(n) | Who::Clients(n) if n < size => Err(Failure::Usage(format!(
@@ -239,7 +288,9 @@ impl Task {
             work: Arc::clone(&self.work),
             mode: self.mode,
             ending: Arc::new(Ending::new(version, &self.url.authority, USER_AGENT)),
-            duration: flags.asked.duration,
+            warmup: flags.asked.warmup,
+            duration: flags.asked.span(),
+            counted: self.counted(&flags.asked),
             grace: flags.how.grace,
             timeout: flags.how.timeout,
             verify: flags.how.verify,
@@ -282,10 +333,13 @@ impl Task {
                 self.who,
                 self.seed.0,
                 flags.asked.duration.as_nanos(),
-                flags.asked.stagger.as_nanos(),
+                self.stagger(&flags.asked).unwrap_or(STAGGER).as_nanos(),
                 flags.how.verify,
                 flags.how.connections_per_user
             )?;
+            if !flags.asked.warmup.is_zero() {
+                writeln!(out, "warm-up {}", flags.asked.warmup.as_nanos())?;
+            }
             for file in &self.work.files {
                 writeln!(out, "{} {:?} {:?}", file.path, file.bytes, file.xxh3)?;
             }
@@ -317,7 +371,7 @@ impl Task {
         match &self.who {
             Who::Users(number) => Some(Population::Users {
                 number: *number,
-                stagger: flags.stagger,
+                stagger: self.stagger(flags).unwrap_or(STAGGER),
             }),
             Who::Sessions(schedule, process) => Some(Population::Sessions {
                 schedule: schedule.clone(),
@@ -375,7 +429,7 @@ impl Task {
         if let (Some(who), What::Surge(surge)) = (self.population(flags), &self.what) {
             let layout = Layout {
                 who,
-                duration: flags.duration,
+                duration: flags.span(),
                 nominal: nominal.unwrap_or(Duration::ZERO),
                 size,
                 seed: self.seed,
@@ -388,7 +442,7 @@ impl Task {
         }
         if let Some(arrivals) = self.process(0, 1) {
             let dealt = Dealt::new(self.supply());
-            return Box::new(arriving(&self.work, dealt, arrivals, flags.duration, size));
+            return Box::new(arriving(&self.work, dealt, arrivals, flags.span(), size));
         }
         let number = match self.who {
             Who::Clients(clients) | Who::Users(clients) => clients,
@@ -396,7 +450,7 @@ impl Task {
         };
         let supplies = (0..number).map(self.supplies(number)).collect();
         let nominal = nominal.unwrap_or(CLIENT_NOMINAL);
-        Box::new(clients(&self.work, supplies, flags.duration, nominal, size))
+        Box::new(clients(&self.work, supplies, flags.span(), nominal, size))
     }
 
     /// What each thread of this machine does, and what every machine is to do.
@@ -428,6 +482,7 @@ impl Task {
                 .map(|thread| Model::Closed(of_thread(thread).collect()))
                 .collect(),
             shares: (0..place.size).map(share).collect(),
+            drawn: None,
         }
     }
 
@@ -448,7 +503,9 @@ impl Task {
         let mut shares = vec![Share::NONE; place.size as usize];
         let mut dealt = Dealt::new(self.supply());
         let all = self.process(0, 1).into_iter().flatten();
-        for (number, _) in all.take_while(|&(_, at)| at < flags.asked.duration) {
+        let mut drawn = 0;
+        for (number, at) in all.take_while(|&(_, at)| at < flags.asked.span()) {
+            drawn += u64::from(at >= flags.asked.warmup);
             let object = dealt.object(&self.work, number);
             let files = &self.work.objects[object as usize];
             let bytes = files.iter().map(|&file| self.work.files[file as usize].bytes);
@@ -462,6 +519,7 @@ impl Task {
         Split {
             models: (0..threads as u64).filter_map(model).collect(),
             shares,
+            drawn: Some(drawn),
         }
     }
 
@@ -476,7 +534,7 @@ impl Task {
     ) -> Result<Split, Failure> {
         let layout = Layout {
             who,
-            duration: flags.duration,
+            duration: flags.span(),
             nominal: Duration::ZERO,
             size: place.size,
             seed: self.seed,
@@ -502,7 +560,7 @@ impl Task {
             if steps > STEPS_MAX {
                 return Err(Failure::Usage(format!(
                     "the users of one machine ask for more than {STEPS_MAX} files in {} s; use fewer, a shorter run, or more machines",
-                    flags.duration.as_secs()
+                    flags.span().as_secs()
                 )));
             }
             let start = Duration::from_nanos(request.intended_ns.unwrap_or(0));
@@ -522,8 +580,53 @@ impl Task {
         Ok(Split {
             models: models.into_iter().map(Model::Closed).collect(),
             shares,
+            drawn: None,
         })
     }
+}
+
+/// Between the starts of two of so many users if nothing is said: all have begun when measuring does, or within the first
+/// third of it if nothing goes before it, and none waits longer than in the original.
+fn stagger(users: u32, flags: &AskedFlags) -> Duration {
+    let within = if flags.warmup.is_zero() {
+        flags.duration / 3
+    } else {
+        flags.warmup
+    };
+    (within / users.max(1)).min(STAGGER)
+}
+
+/// Connections that a process with so many descriptors and threads can have.
+pub(super) fn room(descriptors: u64, threads: usize) -> u64 {
+    descriptors.saturating_sub(OWN_DESCRIPTORS * (threads as u64 + 1))
+}
+
+/// How many users begin with so much between their starts.
+pub(super) fn begun(stagger: Duration, flags: &AskedFlags) -> u64 {
+    let starts = flags.span().as_nanos().div_ceil(stagger.as_nanos().max(1));
+    u64::try_from(starts).unwrap_or(u64::MAX)
+}
+
+/// Whether all users begin, and `--stagger` is about somebody.
+fn begin(who: &Who, flags: &AskedFlags) -> Result<(), Failure> {
+    let Some(stagger) = flags.stagger else {
+        return Ok(());
+    };
+    let Who::Users(users) = *who else {
+        return Err(Failure::Usage(
+            "`--stagger` is the time between the starts of two of --users; clients all start at once, sessions and arrivals come when their process says"
+                .to_owned(),
+        ));
+    };
+    let begun = begun(stagger, flags);
+    if stagger.is_zero() || begun >= u64::from(users) {
+        return Ok(());
+    }
+    Err(Failure::Usage(format!(
+        "with --stagger {stagger:?} only {begun} of {users} users begin before the end, after {:?}; leave --stagger out, make it shorter than {:?}, or --duration longer",
+        flags.span(),
+        flags.span() / (users - 1).max(1)
+    )))
 }
 
 impl What {

@@ -187,7 +187,7 @@ impl Sums {
     }
 
     fn print(&self, flags: &PlanFlags, voice: &Voice) -> io::Result<()> {
-        let seconds = flags.asked.duration.as_secs_f64().max(1e-9);
+        let seconds = flags.asked.span().as_secs_f64().max(1e-9);
         let mut out = io::stdout().lock();
         if voice.json {
             let connections: serde_json::Map<String, serde_json::Value> = Mode::ALL

@@ -37,8 +37,6 @@ pub(super) fn run(flags: &Flags, voice: &Voice) -> Result<Profile, Failure> {
         flags.connections.to_string(),
         "--duration".to_owned(),
         format!("{}ms", span.as_millis()),
-        "--stagger".to_owned(),
-        "0ms".to_owned(),
         "--mode".to_owned(),
         "serial".to_owned(),
         "--seed".to_owned(),

@@ -3,7 +3,7 @@
 
 use super::{open, rights};
 use crate::cli::serve::Flags;
-use crate::cli::{Failure, Voice};
+use crate::cli::{Failure, Voice, output};
 use runtime::{clock, privilege};
 use server::Herd;
 use server::config::Config;
@@ -46,16 +46,13 @@ pub(super) fn run(config: Config, flags: &Flags, voice: &Voice) -> Result<(), Fa
         return Err(flags.blame(key, why));
     }
     if voice.json {
-        println!(
-            "{}",
-            serde_json::json!({ "event": "checked", "valid": true, "root": root })
-        );
+        output::line(serde_json::json!({ "event": "checked", "valid": true, "root": root }))?;
         return Ok(());
     }
     let what = root
         .as_deref()
         .map_or("the embedded site".into(), Path::to_string_lossy);
-    println!("the configuration is valid; it serves {what}");
+    output::line(format_args!("the configuration is valid; it serves {what}"))?;
     Ok(())
 }
 

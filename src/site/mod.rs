@@ -7,7 +7,7 @@ mod report;
 mod write;
 
 use crate::cli::site::{Command, SurgeFlags, Target};
-use crate::cli::{Failure, Voice};
+use crate::cli::{Failure, Voice, output};
 use ::load::manifest::Manifest;
 use ::load::parameters::{Choice, Provenance};
 use ::load::site::Site;
@@ -48,7 +48,7 @@ fn surge(flags: &SurgeFlags, voice: &Voice) -> Result<(), Failure> {
     };
     let streams = streams::all(&surge);
     report::write(path, &manifest, &streams)?;
-    tell(&streams, path, voice);
+    tell(&streams, path, voice)?;
     let given = |choice: &Choice| choice.provenance == Provenance::Given;
     judged(&streams, !manifest.choices.iter().any(given))
 }
@@ -64,9 +64,9 @@ fn written(site: &Site, target: &Target, voice: &Voice) -> Result<Manifest, Fail
             "event": "written", "dir": target.dir, "kind": manifest.kind, "set": manifest.set,
             "seed": manifest.seed, "totals": totals,
         });
-        println!("{line}");
+        output::line(&line)?;
     } else if voice.reports() {
-        println!(
+        output::line(format_args!(
             "{} files, {}, in {dir}: mean {}, median {}; {} objects of {}.{:02} files; one pass asks for {} objects",
             totals.files,
             measure::Bytes(totals.bytes),
@@ -76,13 +76,13 @@ fn written(site: &Site, target: &Target, voice: &Voice) -> Result<Manifest, Fail
             totals.files_per_object_hundredths / 100,
             totals.files_per_object_hundredths % 100,
             totals.sequence,
-        );
+        ))?;
     }
     Ok(manifest)
 }
 
 /// Says what was found about each stream.
-fn tell(streams: &[Stream], path: &Path, voice: &Voice) {
+fn tell(streams: &[Stream], path: &Path, voice: &Voice) -> Result<(), Failure> {
     for stream in streams {
         if voice.json {
             let mut line = serde_json::to_value(stream).unwrap_or(Value::Null);
@@ -91,15 +91,20 @@ fn tell(streams: &[Stream], path: &Path, voice: &Voice) {
                 fields.insert("event".to_owned(), json!("stream"));
                 fields.insert("holds".to_owned(), json!(stream.holds(LEVEL)));
             }
-            println!("{line}");
+            output::line(&line)?;
         } else if voice.reports() {
             let word = if stream.holds(LEVEL) { "holds" } else { "FAILS" };
-            println!("  {word}  {:<36} {}", stream.name, sentence(&stream.verdict));
+            output::line(format_args!(
+                "  {word}  {:<36} {}",
+                stream.name,
+                sentence(&stream.verdict)
+            ))?;
         }
     }
     if !voice.json && voice.reports() {
-        println!("report: {}", path.display());
+        output::line(format_args!("report: {}", path.display()))?;
     }
+    Ok(())
 }
 
 /// A verdict in words.

@@ -402,8 +402,6 @@ fn once(flags: &Flags, workload: &Workload, setting: &Setting, span: Duration) -
         flags.mode.name().to_owned(),
         "--duration".to_owned(),
         format!("{}ms", span.as_millis()),
-        "--stagger".to_owned(),
-        "0ms".to_owned(),
         "--grace".to_owned(),
         "1s".to_owned(),
         // The machine is meant to be busy, and settings are compared with each other only.

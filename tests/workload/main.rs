@@ -6,6 +6,7 @@
 //! - `stream`: that what is planned is what is sent
 //! - `run`: what a server sees of a run, and what is said of it
 //! - `results`: files, merges, comparisons, searches
+//! - `asked`: that what was asked is done, and said if it is not
 //!
 //! `schema` holds what is printed against the schemas in `schemas/`.
 
@@ -15,6 +16,7 @@
     reason = "a black-box test is the outside world: it starts programs and reads files"
 )]
 
+mod asked;
 mod plan;
 mod results;
 mod run;

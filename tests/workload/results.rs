@@ -531,3 +531,82 @@ fn a_log_tells_the_habits_of_those_who_wrote_it() {
     fs::write(&log, "").expect("written");
     assert!(refused(&["load", "fit", &log], 2).contains("no GET"));
 }
+
+/// A full disk is the system's fault and said so; whoever reads no more has read enough.
+#[test]
+fn what_nobody_can_read_is_told_from_what_nobody_wants_to() {
+    let dir = folder();
+    let json = file(&dir, "a.json");
+    let served = served(&["webstone"]);
+    let run = [
+        "load",
+        &served.url,
+        "--site",
+        served.path(),
+        "--clients",
+        "1",
+        "--duration",
+        "300ms",
+        "--lag-max",
+        "10s",
+    ];
+    // Of so many seconds that two of it can be compared.
+    let long = run.map(|word| if word == "300ms" { "4s" } else { word });
+    let _ = weir(&[&long[..], &["--out", &json]].concat());
+    let site = file(&dir, "site");
+    let log = file(&dir, "access.log");
+    let lines = "127.0.0.1 - - [21/Nov/2026:10:00:00 +0000] \"GET /a.html HTTP/1.1\" 200 10\n";
+    std::fs::write(&log, lines).expect("written");
+    for arguments in [
+        &run[..],
+        // The first trial misses it, and there is none with fewer.
+        &[
+            "load",
+            &served.url,
+            "--site",
+            served.path(),
+            "--clients",
+            "1",
+            "--duration",
+            "200ms",
+            "--lag-max",
+            "10s",
+            "--slo",
+            "max<1us",
+        ],
+        &["load", "merge", &json],
+        &["load", "fit", &log],
+        &["compare", &json, &json],
+        &["site", "surge", &site, "--files", "20", "--force"],
+    ] {
+        for flags in [&[][..], &["--json"]] {
+            let arguments = [arguments, flags].concat();
+            let full = std::fs::File::create("/dev/full").expect("a device that is full");
+            let (reader, pipe) = std::io::pipe().expect("a pipe");
+            drop(reader);
+            for (output, is_full) in [(std::process::Stdio::from(full), true), (pipe.into(), false)] {
+                let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_weir"));
+                let ended = command
+                    .args(&arguments)
+                    .stdout(output)
+                    .output()
+                    .expect("the binary starts");
+                let errors = String::from_utf8_lossy(&ended.stderr);
+                assert!(!errors.contains("panicked"), "{arguments:?}: {errors}");
+                let code = ended.status.code();
+                if is_full {
+                    assert_eq!(code, Some(4), "{arguments:?}: {errors}");
+                    assert!(
+                        errors.contains("cannot write to standard output"),
+                        "{arguments:?}: {errors}"
+                    );
+                } else {
+                    assert!(
+                        matches!(code, Some(0 | 1 | 3)),
+                        "{arguments:?}: {code:?} {errors}"
+                    );
+                }
+            }
+        }
+    }
+}

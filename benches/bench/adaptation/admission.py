@@ -63,7 +63,7 @@ class Admission(Experiment):
 
     def measure(self, a, load, setting, repetition):
         if self.capacity is None:
-            busy = ["--clients", str(BUSY_CLIENTS), "--stagger", "0ms", "--duration", f"{max(2, a.seconds // 6)}s"]
+            busy = ["--clients", str(BUSY_CLIENTS), "--duration", f"{max(2, a.seconds // 6)}s"]
             self.capacity = self.run(a, self.SETTINGS["off"], [busy])[0]["files_per_s"]
         rate = f"{self.capacity * self.LOADS[load]:.0f}"
         third = max(1, a.seconds // 3)

@@ -43,7 +43,7 @@ class KeepAlive(Experiment):
     }
     MEASURES = (("files_per_s", True),)
     SERVER = ["--concurrency", "processes", "--workers", str(2 * USERS)]
-    USERS = ["--users", str(USERS)]
+    USERS = ["--users", str(USERS), "--stagger", "20ms"]
     HEAD = "Medians, lowest to highest; memory of the control group at the end."
     FIRST = ("memory", "idle connections")
     FIELDS = (("files_per_s", "files/s", 0, True), ("mean_ms", "mean ms", 1, True), ("p99_ms", "p99 ms", 0, True),
@@ -76,7 +76,7 @@ class KeepAlive(Experiment):
                 group.throttle(READS)
                 try:
                     result = put_load(a, server.url, "--site", site, *self.USERS, "--mode", "serial", "--duration",
-                                      f"{a.seconds}s", "--stagger", "20ms", "--timeout", "30s", "--lag-max", "1s")
+                                      f"{a.seconds}s", "--timeout", "30s", "--lag-max", "1s")
                     state = group.state()
                 finally:
                     group.throttle(0)

@@ -180,6 +180,11 @@ impl Arrivals {
             next: 0,
         }
     }
+
+    /// Whether their instants are known, and so their end.
+    pub fn are_given(&self) -> bool {
+        matches!(self.source, Source::Given(_))
+    }
 }
 
 impl Iterator for Arrivals {

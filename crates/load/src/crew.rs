@@ -1,7 +1,8 @@
 //! Users at work: state machines that fetch objects, sleep, and write down how long things took.
 //!
 //! ```text
-//!            alarm                 all files of the object
+//!   COMING (its first alarm: the user begins) ─┐
+//!            alarm        ◀────────────────────┘    all files of the object
 //!   WAITING ───────▶ FETCHING ───────────────────────────────▶ WAITING (OFF time), or at once the next
 //!      ▲               │  ▲ alarm                               │
 //!      │     a pause   ▼  │                                     │ the script, or the run, is over
@@ -23,6 +24,7 @@
 //! Refuses to know of sockets, clocks and what a run is for.
 
 use crate::arrivals::Arrivals;
+use crate::ledger::Ledger;
 use crate::record::{Record, Trouble};
 use crate::supply::{Dealt, Part, Supply, whole};
 use crate::work::Work;
@@ -67,8 +69,12 @@ pub struct Setup {
     pub mode: Mode,
     /// What stands behind the target of each request.
     pub ending: Arc<Ending>,
-    /// No object begins after this.
+    /// What is meant to happen before this is left out of every figure.
+    pub warmup: Duration,
+    /// No object begins after this, which counts from the start, as the others do.
     pub duration: Duration,
+    /// What is complete after this is no part of rates; at most the duration.
+    pub counted: Duration,
     /// How long objects under way may still take then.
     pub grace: Duration,
     /// How long a reply may make no progress.
@@ -158,6 +164,8 @@ struct Group {
 
 #[derive(Debug)]
 enum Phase {
+    /// The alarm begins the user, with its first object.
+    Coming,
     /// The alarm begins the next object; with `leave`, on a new connection.
     Waiting {
         leave: bool,
@@ -194,6 +202,8 @@ struct Open {
     lines_max: usize,
     free: Vec<u32>,
     backlog: VecDeque<(Instant, u32)>,
+    /// Whether the run is over when all that arrived is: a log's end is one, a rate of 0 is none.
+    ends: bool,
 }
 
 /// The users of one thread.
@@ -210,7 +220,7 @@ pub struct Crew {
     #[expect(clippy::vec_box, reason = "the boxes themselves are used again")]
     spare: Vec<Box<Fetch>>,
     live: Arc<Live>,
-    record: Record,
+    ledger: Ledger,
     /// The head of the last reply, whoever asked.
     memory: Memory,
 }
@@ -228,7 +238,7 @@ impl Crew {
         let lanes = setup.lanes.max(1) as usize;
         let user = |supply| {
             let first = User {
-                phase: Phase::Waiting { leave: false },
+                phase: Phase::Coming,
                 supply: Some(supply),
                 ..User::free()
             };
@@ -245,6 +255,7 @@ impl Crew {
                 lines_max,
             } => {
                 let open = Open {
+                    ends: arrivals.are_given(),
                     arrivals,
                     next: (0, Instant::ZERO),
                     dealt: Dealt::new(supply),
@@ -265,7 +276,7 @@ impl Crew {
             active: 0,
             spare: Vec::new(),
             live,
-            record: Record::default(),
+            ledger: Ledger::new(),
             memory: Memory::default(),
         }
     }
@@ -273,10 +284,9 @@ impl Crew {
     /// What it measured until `now`.
     pub fn into_record(mut self, now: Instant) -> Record {
         for user in &mut self.users {
-            parted(&mut user.stands, &mut self.record, now);
+            parted(&mut user.stands, &mut self.ledger, now);
         }
-        self.record.settle();
-        self.record
+        self.ledger.into_record()
     }
 
     fn user(&mut self, line: u32) -> &mut User {
@@ -302,17 +312,24 @@ impl Crew {
         let timeout = self.setup.timeout;
         self.user(line).alarm = NEVER;
         match core::mem::replace(&mut self.user(line).phase, Phase::Done) {
+            Phase::Coming => {
+                if !self.ending {
+                    self.ledger.came(now);
+                }
+                self.ledger.of(at).lag.add(now.since(at));
+                self.begin(line, at, None, port, now);
+            }
             Phase::Waiting { leave } => {
                 if leave {
                     self.leave_all(line, port, now);
                 }
-                self.record.lag.add(now.since(at));
+                self.ledger.of(at).lag.add(now.since(at));
                 self.begin(line, at, None, port, now);
             }
             Phase::Pausing(mut fetch) => {
                 fetch.part_intended = at;
                 fetch.progress = now;
-                self.record.lag.add(now.since(at));
+                self.ledger.of(at).lag.add(now.since(at));
                 self.user(line).phase = Phase::Fetching(fetch);
                 self.wake(line, now + timeout, port);
                 self.ask(line, port, now);
@@ -346,7 +363,7 @@ impl Crew {
     fn leave(&mut self, line: u32, port: &mut Port, now: Instant) {
         let user = &mut self.users[(line - FIRST) as usize];
         if user.session.take().is_some() {
-            parted(&mut user.stands, &mut self.record, now);
+            parted(&mut user.stands, &mut self.ledger, now);
             port.close(line);
         }
     }
@@ -400,8 +417,10 @@ impl Crew {
         user.phase = Phase::Fetching(fetch);
         self.active += 1;
         self.live.active.store(self.active, Ordering::Relaxed);
-        self.record.objects_begun += 1;
-        self.record.second(now, self.began).begun += 1;
+        let from = self.ledger.from();
+        let record = self.ledger.of(intended);
+        record.objects_begun += 1;
+        record.second(now, from).begun += 1;
         self.wake_by(line, now + self.setup.timeout, port);
         self.ask(line, port, now);
     }
@@ -420,7 +439,7 @@ impl Crew {
         let Phase::Fetching(fetch) = phase else { return };
         if !session.as_ref().is_some_and(Session::is_persistent) {
             if session.is_some() {
-                parted(stands, &mut self.record, now);
+                parted(stands, &mut self.ledger, now);
                 port.close(line);
             }
             *session = None;
@@ -429,7 +448,7 @@ impl Crew {
         let session = session.get_or_insert_with(Session::new);
         if !connected {
             port.connect(line);
-            self.record.connections += 1;
+            self.ledger.of(now).connections += 1;
             fetch.asked = fetch.got;
             fetch.opening = Some(now);
         }
@@ -465,7 +484,7 @@ impl Crew {
         let Some(session) = session else { return };
         let Phase::Fetching(fetch) = phase else {
             // Nothing is owed: the server closes a connection it has no patience with, or talks unasked.
-            self.record.closed_by_server += u64::from(ends);
+            self.ledger.of(now).closed_by_server += u64::from(ends);
             self.leave(line, port, now);
             return;
         };
@@ -473,14 +492,13 @@ impl Crew {
         let mut hearing = Hearing {
             fetch,
             setup: &self.setup,
-            record: &mut self.record,
+            ledger: &mut self.ledger,
             live: &self.live,
-            began: self.began,
             now,
         };
         let outcome = match came {
             Came::Bytes(bytes) => {
-                hearing.record.bytes_received += bytes.len() as u64;
+                hearing.ledger.of(now).bytes_received += bytes.len() as u64;
                 hearing.fetch.progress = now;
                 let outcome = session.receive(bytes, &mut self.memory, |heard| hearing.hear(heard));
                 let ahead = session.content_ahead();
@@ -490,7 +508,7 @@ impl Crew {
                 outcome.map(|()| None).map_err(drop)
             }
             Came::Skipped(bytes) => {
-                hearing.record.bytes_received += bytes;
+                hearing.ledger.of(now).bytes_received += bytes;
                 hearing.fetch.progress = now;
                 hearing.fetch.bytes += bytes;
                 let passed = session.pass(bytes);
@@ -523,11 +541,12 @@ impl Crew {
         let Phase::Fetching(fetch) = phase else { return };
         if let Some(left) = left {
             *session = None;
-            parted(stands, &mut self.record, now);
+            parted(stands, &mut self.ledger, now);
             port.close(line);
             if let Left::Unanswered(count) = left {
-                self.record.closed_by_server += 1;
-                self.record.resent += u64::from(count);
+                let record = self.ledger.of(now);
+                record.closed_by_server += 1;
+                record.resent += u64::from(count);
                 fetch.tries += 1;
                 if fetch.tries > TRIES_MAX {
                     self.lost(line, Trouble::Lost, port, now);
@@ -556,11 +575,12 @@ impl Crew {
         }
         // Nothing more comes here: HTTP/1.0, or a server's last reply.
         if session.as_ref().is_some_and(|session| !session.is_persistent()) {
-            self.record.closed_by_server += u64::from(mode != Mode::Http10);
-            self.record.resent += unanswered as u64;
+            let record = self.ledger.of(now);
+            record.closed_by_server += u64::from(mode != Mode::Http10);
+            record.resent += unanswered as u64;
             fetch.asked = fetch.got;
             *session = None;
-            parted(stands, &mut self.record, now);
+            parted(stands, &mut self.ledger, now);
             port.close(line);
         }
         let off = match fetch.got.checked_sub(1) {
@@ -584,14 +604,15 @@ impl Crew {
     /// The connection is of no more use and the object is not complete.
     fn lost(&mut self, line: u32, trouble: Trouble, port: &mut Port, now: Instant) {
         port.close(line);
-        let began = self.began;
+        let from = self.ledger.from();
         let user = &mut self.users[(line - FIRST) as usize];
         user.session = None;
-        parted(&mut user.stands, &mut self.record, now);
+        parted(&mut user.stands, &mut self.ledger, now);
         let Phase::Fetching(fetch) = &mut user.phase else {
             return;
         };
-        self.record.trouble(trouble, now, began);
+        let record = self.ledger.of(fetch.part_intended);
+        record.trouble(trouble, now, from);
         self.live.errors.fetch_add(1, Ordering::Relaxed);
         fetch.tries += 1;
         fetch.first = None;
@@ -601,7 +622,7 @@ impl Crew {
             Trouble::Here | Trouble::Connect | Trouble::Timeout | Trouble::Protocol
         );
         if hopeless || fetch.tries > TRIES_MAX {
-            self.record.files_failed += (fetch.parts.len() - fetch.got) as u64;
+            record.files_failed += (fetch.parts.len() - fetch.got) as u64;
             self.finish(line, RETRY_PAUSE, port, now);
         } else {
             fetch.progress = now;
@@ -621,11 +642,17 @@ impl Crew {
         let Some(mut group) = self.user(head).group.take() else {
             let (last, intended) = (fetch.last, fetch.intended);
             let off = fetch.parts.last().map_or(Duration::ZERO, |part| part.off);
-            let time = complete.then(|| now.since(intended));
             let files = fetch.parts.iter().map(|part| part.file);
             let decile = self.setup.work.decile(files);
             self.spare.push(fetch);
-            self.over(line, time, decile, off.max(least), last, port, now);
+            let over = Over {
+                intended,
+                complete,
+                decile,
+                off: off.max(least),
+                leave: last,
+            };
+            self.over(line, &over, port, now);
             return;
         };
         self.spare.push(fetch);
@@ -642,14 +669,19 @@ impl Crew {
             return;
         }
         // A page that never came names no files.
-        self.record.files_failed += rest.len() as u64;
+        self.ledger.of(group.intended).files_failed += rest.len() as u64;
         if group.left > 0 {
             self.user(head).group = Some(group);
             return;
         }
-        let time = group.whole.then(|| now.since(group.intended));
-        let decile = self.setup.work.decile(group.files.iter().copied());
-        self.over(head, time, decile, group.off, group.last, port, now);
+        let over = Over {
+            intended: group.intended,
+            complete: group.whole,
+            decile: self.setup.work.decile(group.files.iter().copied()),
+            off: group.off,
+            leave: group.last,
+        };
+        self.over(head, &over, port, now);
     }
 
     /// Deals the files of a page out to the connections of its user, in turn.
@@ -671,25 +703,18 @@ impl Crew {
         }
     }
 
-    /// An object is complete, after `time`, or given up.
-    #[expect(clippy::too_many_arguments, reason = "what an object was, and where to go on")]
-    fn over(
-        &mut self,
-        line: u32,
-        time: Option<Duration>,
-        decile: Option<usize>,
-        off: Duration,
-        leave: bool,
-        port: &mut Port,
-        now: Instant,
-    ) {
+    /// An object is complete or given up.
+    fn over(&mut self, line: u32, over: &Over, port: &mut Port, now: Instant) {
+        let &Over { off, leave, .. } = over;
         self.active -= 1;
         self.live.active.store(self.active, Ordering::Relaxed);
-        if let Some(time) = time {
-            self.record.objects += 1;
-            self.record.object.add(time);
-            if let Some(decile) = decile {
-                self.record.decile(decile, time);
+        if over.complete {
+            let time = now.since(over.intended);
+            let record = self.ledger.of(over.intended);
+            record.objects += 1;
+            record.object.add(time);
+            if let Some(decile) = over.decile {
+                record.decile(decile, time);
             }
         }
         self.user(line).phase = Phase::Done;
@@ -709,6 +734,7 @@ impl Crew {
                 Some((at, object)) => self.begin(line, at, Some(object), port, now),
                 None => open.free.push(line),
             }
+            self.end_with_log(port);
             return;
         }
         if off.is_zero() {
@@ -730,6 +756,7 @@ impl Crew {
             let (number, at) = open.next;
             if at > now {
                 port.wake(CLOCK, at);
+                self.end_with_log(port);
                 return;
             }
             if self.ending || at >= until {
@@ -737,7 +764,7 @@ impl Crew {
             }
             let object = open.dealt.object(&self.setup.work, number);
             open.advance(self.began);
-            self.record.lag.add(now.since(at));
+            self.ledger.of(at).lag.add(now.since(at));
             let line = match open.free.pop() {
                 Some(line) => line,
                 None if self.users.len() < open.lines_max => {
@@ -748,7 +775,7 @@ impl Crew {
                     if open.backlog.len() < BACKLOG_MAX {
                         open.backlog.push_back((at, object));
                     } else {
-                        self.record.dropped += 1;
+                        self.ledger.of(at).dropped += 1;
                     }
                     continue;
                 }
@@ -757,16 +784,33 @@ impl Crew {
         }
     }
 
+    /// Ends the run when all that a log asks for was asked and answered.
+    fn end_with_log(&mut self, port: &mut Port) {
+        let through = self
+            .open
+            .as_ref()
+            .is_some_and(|open| open.ends && open.next.1 == NEVER && open.backlog.is_empty());
+        if through && self.active == 0 {
+            self.ending = true;
+            port.end();
+        }
+    }
+
     /// Begins nothing more; what is under way has until the bell rings again.
     fn end(&mut self, port: &mut Port, now: Instant) {
         if self.ending {
-            self.record.unfinished += self.active;
+            self.ledger.of(now).unfinished += self.active;
             port.end();
             return;
         }
+        // What was due before the bell is not lost to it if both are late.
+        self.arrive(port, now);
         self.ending = true;
+        self.ledger.close(now);
         if let Some(open) = &self.open {
-            self.record.dropped += open.backlog.len() as u64;
+            for &(at, _) in &open.backlog {
+                self.ledger.of(at).dropped += 1;
+            }
         }
         if self.active == 0 {
             port.end();
@@ -824,10 +868,23 @@ impl Open {
 }
 
 /// A connection that stood stands no more.
-fn parted(stands: &mut Option<Instant>, record: &mut Record, now: Instant) {
+fn parted(stands: &mut Option<Instant>, ledger: &mut Ledger, now: Instant) {
     if let Some(since) = stands.take() {
-        record.standing += now.since(since);
+        ledger.parted(since, now);
     }
+}
+
+/// An object that is complete or given up, and how its user goes on.
+struct Over {
+    intended: Instant,
+    /// Whether all of it came.
+    complete: bool,
+    /// Of its size, if that is known.
+    decile: Option<usize>,
+    /// How long the user is OFF after it.
+    off: Duration,
+    /// Whether the session ends with it.
+    leave: bool,
 }
 
 /// What came of a reply.
@@ -843,22 +900,22 @@ enum Came<'a> {
 struct Hearing<'a> {
     fetch: &'a mut Fetch,
     setup: &'a Setup,
-    record: &'a mut Record,
+    ledger: &'a mut Ledger,
     live: &'a Live,
-    began: Instant,
     now: Instant,
 }
 
 impl Hearing<'_> {
     fn hear(&mut self, heard: Heard<'_>) {
         let Hearing {
-            fetch, record, now, ..
+            fetch, ledger, now, ..
         } = self;
         match heard {
             Heard::Head(status) => {
                 fetch.first = Some(*now);
                 fetch.status = status;
                 fetch.bytes = 0;
+                let record = ledger.of(fetch.part_intended);
                 record.first_byte.add(now.since(fetch.sent));
                 if self.setup.verify {
                     fetch.digest = Some(Box::default());
@@ -876,8 +933,10 @@ impl Hearing<'_> {
 
     fn complete(&mut self) {
         let Hearing {
-            fetch, record, now, ..
+            fetch, ledger, now, ..
         } = self;
+        let (from, in_time) = (ledger.from(), ledger.is_in_time(*now));
+        let record = ledger.of(fetch.part_intended);
         let Some(part) = fetch.parts.get(fetch.got) else {
             return;
         };
@@ -899,23 +958,28 @@ impl Hearing<'_> {
         match trouble {
             Some(trouble) => {
                 record.files_failed += 1;
-                record.trouble(trouble, *now, self.began);
+                record.trouble(trouble, *now, from);
                 self.live.errors.fetch_add(1, Ordering::Relaxed);
             }
             None => {
                 let service = now.since(fetch.mark);
                 record.service.add(service);
-                record.respond(now.since(fetch.part_intended), *now, self.began);
+                record.respond(now.since(fetch.part_intended), *now, from);
                 record.transfer.add(now.since(fetch.first.unwrap_or(*now)));
                 record.busy += service;
                 record.files += 1;
                 record.bytes += fetch.bytes;
-                let second = record.second(*now, self.began);
+                if in_time {
+                    record.files_in_time += 1;
+                    record.bytes_in_time += fetch.bytes;
+                }
+                let second = record.second(*now, from);
                 second.files += 1;
                 second.bytes += fetch.bytes;
                 // Nobody else writes them, so that no bus is locked.
-                self.live.files.store(record.files, Ordering::Relaxed);
-                self.live.bytes.store(record.bytes, Ordering::Relaxed);
+                let (files, bytes) = ledger.seen();
+                self.live.files.store(files, Ordering::Relaxed);
+                self.live.bytes.store(bytes, Ordering::Relaxed);
             }
         }
         fetch.got += 1;
@@ -929,6 +993,7 @@ impl Hearing<'_> {
 impl dial::Crew for Crew {
     fn start(&mut self, port: &mut Port, now: Instant) {
         self.began = now;
+        self.ledger.begin(now, self.setup.warmup, self.setup.counted);
         port.wake(BELL, now + self.setup.duration);
         for (number, start) in core::mem::take(&mut self.starts).into_iter().enumerate() {
             self.wake(FIRST + number as u32 * self.setup.lanes.max(1), now + start, port);
@@ -947,13 +1012,13 @@ impl dial::Crew for Crew {
             (_, Happened::Inspected(_)) => {}
             (line, Happened::Woken(at)) => self.woken(line, at, port, now),
             (line, Happened::Connected) => {
-                self.record.established += 1;
+                self.ledger.of(now).established += 1;
                 self.user(line).stands = Some(now);
                 if let Phase::Fetching(fetch) = &mut self.users[(line - FIRST) as usize].phase
                     && let Some(opened) = fetch.opening.take()
                 {
                     fetch.sent = now;
-                    self.record.connect.add(now.since(opened));
+                    self.ledger.of(opened).connect.add(now.since(opened));
                 }
             }
             (line, Happened::Bytes(bytes)) => self.heard(line, Came::Bytes(bytes), port, now),
@@ -962,7 +1027,7 @@ impl dial::Crew for Crew {
             (line, Happened::Lost(failing)) => {
                 let trouble = match failing {
                     Failing::Here(errno) => {
-                        self.record.refusal = Some(errno);
+                        self.ledger.of(now).refusal = Some(errno);
                         Trouble::Here
                     }
                     Failing::Opening(_) => Trouble::Connect,
@@ -974,8 +1039,8 @@ impl dial::Crew for Crew {
                 } else {
                     // Nothing was owed on it.
                     user.session = None;
-                    parted(&mut user.stands, &mut self.record, now);
-                    self.record.closed_by_server += 1;
+                    parted(&mut user.stands, &mut self.ledger, now);
+                    self.ledger.of(now).closed_by_server += 1;
                 }
             }
         }

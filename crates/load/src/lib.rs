@@ -21,6 +21,7 @@ pub mod crew;
 pub mod estimate;
 pub mod files;
 pub mod fit;
+mod ledger;
 pub mod limits;
 pub mod manifest;
 pub mod matching;

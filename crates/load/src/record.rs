@@ -55,6 +55,35 @@ pub struct Second {
     pub response: Sparse,
 }
 
+/// What a warm-up did, which no figure of the run knows of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LeftOut {
+    /// Objects begun.
+    pub objects_begun: u64,
+    /// Objects complete.
+    pub objects: u64,
+    /// Files complete.
+    pub files: u64,
+    /// Files given up.
+    pub files_failed: u64,
+    /// Content received.
+    pub bytes: u64,
+    /// Troubles.
+    pub errors: u64,
+}
+
+impl LeftOut {
+    /// Adds another.
+    fn add(&mut self, other: &LeftOut) {
+        self.objects_begun += other.objects_begun;
+        self.objects += other.objects;
+        self.files += other.files;
+        self.files_failed += other.files_failed;
+        self.bytes += other.bytes;
+        self.errors += other.errors;
+    }
+}
+
 /// Everything that was measured.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Record {
@@ -89,16 +118,27 @@ pub struct Record {
     pub closed_by_server: u64,
     /// Requests sent again on another connection because the server had closed theirs unanswered.
     pub resent: u64,
+    /// Users who began, of those who come by themselves (not with arrivals).
+    pub users_begun: u64,
+    /// When the last of them did, from the start of the run.
+    #[serde(rename = "last_begun_ns", with = "nanoseconds")]
+    pub last_begun: Duration,
+    /// What a warm-up did; nothing else here knows of it.
+    pub left_out: LeftOut,
     /// Objects begun.
     pub objects_begun: u64,
     /// Objects complete.
     pub objects: u64,
     /// Files complete.
     pub files: u64,
+    /// Those of them that were complete before the time they are counted over ended.
+    pub files_in_time: u64,
     /// Files given up.
     pub files_failed: u64,
     /// Content received.
     pub bytes: u64,
+    /// That of the files that were complete in time.
+    pub bytes_in_time: u64,
     /// Everything received, heads among it.
     pub bytes_received: u64,
     /// Sum over files of their service time.
@@ -228,6 +268,9 @@ impl Record {
             (&mut self.established, other.established),
             (&mut self.closed_by_server, other.closed_by_server),
             (&mut self.resent, other.resent),
+            (&mut self.users_begun, other.users_begun),
+            (&mut self.files_in_time, other.files_in_time),
+            (&mut self.bytes_in_time, other.bytes_in_time),
             (&mut self.objects_begun, other.objects_begun),
             (&mut self.objects, other.objects),
             (&mut self.files, other.files),
@@ -239,6 +282,8 @@ impl Record {
         ] {
             *sum += part;
         }
+        self.left_out.add(&other.left_out);
+        self.last_begun = self.last_begun.max(other.last_begun);
         self.busy += other.busy;
         self.standing += other.standing;
         // Not the first that is met: sums must not depend on the order.
@@ -273,7 +318,16 @@ mod tests {
     fn records_add_up() {
         let (mut a, b) = (record(&[1, 20, 3000]), record(&[5, 4500]));
         let whole = record(&[1, 20, 3000, 5, 4500]);
+        (a.users_begun, a.last_begun, a.files_in_time) = (3, Duration::from_millis(100), 2);
+        let mut b = b;
+        (b.users_begun, b.last_begun, b.files_in_time) = (2, Duration::from_millis(70), 1);
+        (a.left_out.files, b.left_out.files, b.left_out.errors) = (5, 2, 1);
         a.merge(&b);
+        assert_eq!(
+            (a.users_begun, a.last_begun, a.files_in_time),
+            (5, Duration::from_millis(100), 3)
+        );
+        assert_eq!((a.left_out.files, a.left_out.errors), (7, 1));
         assert_eq!(a.service.summary(), whole.service.summary());
         assert_eq!(a.seconds, whole.seconds);
         assert_eq!((a.files, a.errors(), a.count(Trouble::Lost)), (5, 5, 5));
@@ -286,6 +340,8 @@ mod tests {
         a.decile(3, Duration::from_millis(7));
         a.busy = Duration::from_nanos(17);
         a.refusal = Some(24);
+        (a.users_begun, a.last_begun) = (3, Duration::from_millis(100));
+        a.left_out.files = 9;
         let text = serde_json::to_string(&a).expect("JSON");
         let b: Record = serde_json::from_str(&text).expect("a record");
         assert_eq!(a, b);

@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 /// The name of the form.
 pub const FORMAT: &str = "weir-load";
 /// Its version: raised when a reader of the old form could misunderstand the new one.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 /// How far apart the ranks of one run may begin, in seconds.
 const SPREAD_MAX: f64 = 1.0;
 
@@ -87,9 +87,18 @@ pub struct Run {
     pub users: Option<u32>,
     /// Arrivals a second over all machines, from when on.
     pub schedule: Option<String>,
-    /// How long it was to be, in seconds.
+    /// Over how many seconds it was to be measured: all rates are over these. The end of a log may come before that of the
+    /// duration asked for.
     pub asked_s: f64,
-    /// After how long it was stopped, if it was.
+    /// How many seconds before them were left out.
+    pub warmup_s: f64,
+    /// Between the starts of two users, in seconds, if users start one after another.
+    pub stagger_s: Option<f64>,
+    /// Objects a second that were asked for on average, by rate or by a log.
+    pub rate_asked: Option<f64>,
+    /// Objects that arrivals came to over all machines, the warm-up's not among them.
+    pub arrivals_drawn: Option<u64>,
+    /// After how many seconds of measuring it was stopped, if it was; 0 if in the warm-up.
     pub stopped_after_s: Option<f64>,
     /// Which machine, from 0.
     pub rank: u32,
@@ -112,21 +121,46 @@ pub struct Run {
 }
 
 impl Run {
-    /// What the whole run was asked to be, with so many arrivals.
-    fn asked(&self, arrivals: Option<u64>) -> Asked {
+    /// What this process was asked to do.
+    fn asked(&self) -> Asked {
+        let share = self.shares.get(self.rank as usize);
+        let users = share
+            .map(|share| share.users)
+            .filter(|_| matches!(self.model.as_str(), "users" | "clients" | "sessions"));
         Asked {
             duration: seconds(self.asked_s),
-            arrivals: arrivals.filter(|_| matches!(self.model.as_str(), "poisson" | "constant" | "replay")),
+            arrivals: share
+                .and_then(|share| share.objects)
+                .filter(|_| matches!(self.model.as_str(), "poisson" | "constant" | "replay")),
+            users,
+            // Those who come as a process may be due so late that the end is first.
+            users_missing_max: match self.model.as_str() {
+                "sessions" => (users.unwrap_or(0) as f64 * self.bounds.shortfall_max).ceil() as u64,
+                _ => 0,
+            },
             paced: self.model != "clients",
         }
     }
 
     /// Whether it can be trusted, for what this process was to do.
     pub fn verdict(&self) -> Verdict {
-        let share = self.shares.get(self.rank as usize);
-        let asked = self.asked(share.and_then(|share| share.objects));
+        let asked = self.asked();
         let stopped = self.stopped_after_s.map(seconds);
         judge(&self.record, &asked, &self.cpu, stopped, &self.bounds)
+    }
+
+    /// Whether nothing but what was not answered makes it invalid: files failed, or arrivals found every connection busy. Such
+    /// a run says nothing of response times, and that the load was too high.
+    pub fn is_overloaded(&self) -> bool {
+        if self.verdict().valid {
+            return false;
+        }
+        let mut answered = self.clone();
+        answered.record.files_failed = 0;
+        answered.record.dropped = 0;
+        let share = self.shares.get(self.rank as usize);
+        answered.record.objects_begun = share.and_then(|share| share.objects).unwrap_or(0);
+        answered.verdict().valid
     }
 }
 
@@ -258,8 +292,14 @@ fn belongs(first: &Run, run: &Run) -> Result<(), String> {
     if first.plan != run.plan {
         return not("their plans are", &first.plan, &run.plan);
     }
-    if first.size != run.size || first.shares != run.shares {
-        return not("they are of so many:", &first.size, &run.size);
+    if first.size != run.size {
+        return not("their numbers of machines are", &first.size, &run.size);
+    }
+    if first.shares != run.shares {
+        return Err(format!(
+            "ranks {} and {} are not of one run: what each of the {} machines was to do differs between them",
+            first.rank, run.rank, run.size
+        ));
     }
     if let (Some(a), Some(b)) = (first.start_at, run.start_at)
         && a != b
@@ -301,6 +341,7 @@ mod tests {
         let record = Record {
             files,
             objects_begun: files,
+            users_begun: 2,
             ..Record::default()
         };
         let share = Share {
@@ -327,6 +368,10 @@ mod tests {
             users: Some(6),
             schedule: None,
             asked_s: 10.0,
+            warmup_s: 0.0,
+            stagger_s: Some(0.05),
+            rate_asked: None,
+            arrivals_drawn: None,
             stopped_after_s: None,
             rank,
             size,
@@ -385,7 +430,10 @@ mod tests {
             },
             "their plans",
         );
-        check(run(1, 4, 1), "so many");
+        check(run(1, 4, 1), "their numbers of machines are 3 and 4");
+        let mut other = run(1, 3, 1);
+        other.shares[2].users = 9;
+        check(other, "what each of the 3 machines was to do differs");
         check(
             Run {
                 start_at: Some(7.0),
@@ -409,6 +457,40 @@ mod tests {
             "no part",
         );
         assert!(Parts::of([]).is_err());
+    }
+
+    #[test]
+    fn users_who_never_began_make_a_run_invalid() {
+        let mut short = run(1, 2, 5);
+        short.record.users_begun = 1;
+        let verdict = Parts::of([run(0, 2, 5), short.clone()])
+            .expect("one run")
+            .verdict();
+        assert_eq!(verdict.reasons.len(), 1, "{verdict:?}");
+        assert!(
+            verdict.reasons[0].contains("rank 1: only 1 of 2 users ever began"),
+            "{verdict:?}"
+        );
+        // Of sessions, which are a process, some may be due when the end is; of arrivals there are no users.
+        for model in ["sessions", "poisson"] {
+            short.model = model.to_owned();
+            short.shares[1].objects = Some(5);
+            assert!(short.verdict().valid, "{model}: {:?}", short.verdict());
+        }
+    }
+
+    #[test]
+    fn what_was_not_answered_is_told_from_what_was_not_asked() {
+        let mut open = run(0, 1, 50);
+        open.model = "poisson".to_owned();
+        assert!(open.verdict().valid && !open.is_overloaded());
+        open.record.files_failed = 9;
+        assert!(!open.verdict().valid && open.is_overloaded());
+        open.record.objects_begun = 20;
+        open.record.dropped = 30;
+        assert!(open.is_overloaded());
+        open.cpu = vec![1.0];
+        assert!(!open.is_overloaded(), "this client was busy");
     }
 
     #[test]

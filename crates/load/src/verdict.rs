@@ -12,8 +12,12 @@ use serde::{Deserialize, Serialize};
 pub struct Asked {
     /// How long.
     pub duration: Duration,
-    /// Objects that were to begin, in an open run.
+    /// Objects that were to begin, in an open run, its warm-up among it.
     pub arrivals: Option<u64>,
+    /// Users who were to begin, if they do not come with arrivals.
+    pub users: Option<u64>,
+    /// How many of them need not.
+    pub users_missing_max: u64,
     /// Whether users sleep, so that a busy client is a late one.
     pub paced: bool,
 }
@@ -109,11 +113,18 @@ pub fn judge(
         ),
     );
     if let (Some(arrivals), None) = (asked.arrivals, stopped) {
+        let begun = record.objects_begun + record.left_out.objects_begun;
         because(
-            (record.objects_begun as f64) < arrivals as f64 * (1.0 - bounds.shortfall_max),
+            (begun as f64) < arrivals as f64 * (1.0 - bounds.shortfall_max),
+            format!("{arrivals} objects were to begin when they arrived, {begun} did"),
+        );
+    }
+    if let (Some(users), None) = (asked.users, stopped) {
+        let begun = record.users_begun;
+        because(
+            begun.saturating_add(asked.users_missing_max) < users,
             format!(
-                "{arrivals} objects were to begin when they arrived, {} did",
-                record.objects_begun
+                "only {begun} of {users} users ever began; use a shorter --stagger or a longer --duration"
             ),
         );
     }
@@ -165,6 +176,8 @@ mod tests {
     const ASKED: Asked = Asked {
         duration: Duration::from_secs(10),
         arrivals: None,
+        users: None,
+        users_missing_max: 0,
         paced: true,
     };
 
@@ -212,6 +225,40 @@ mod tests {
             None,
             "1200 objects were to begin",
         );
+        let users = |begun, missing| {
+            let record = Record {
+                users_begun: begun,
+                ..good()
+            };
+            let asked = Asked {
+                users: Some(1000),
+                users_missing_max: missing,
+                ..ASKED
+            };
+            (record, asked)
+        };
+        for (begun, missing, fragment) in [
+            (1000, 0, ""),
+            (60, 0, "only 60 of 1000 users ever began"),
+            (999, 0, "only 999 of 1000"),
+            (990, 10, ""),
+            (989, 10, "only 989 of 1000"),
+        ] {
+            let (record, asked) = users(begun, missing);
+            check(&record, asked, 0.5, None, fragment);
+        }
+        let warm = Record {
+            left_out: crate::record::LeftOut {
+                objects_begun: 200,
+                ..crate::record::LeftOut::default()
+            },
+            ..good()
+        };
+        let asked = Asked {
+            arrivals: Some(1200),
+            ..ASKED
+        };
+        check(&warm, asked, 0.5, None, "");
         check(&good(), ASKED, 0.97, None, "97 % of a processor");
         check(
             &good(),

@@ -52,6 +52,10 @@ fn run(users: u32, throughput: f64, response: f64) -> Run {
         users: Some(users),
         schedule: None,
         asked_s: f64::from(SECONDS),
+        warmup_s: 0.0,
+        stagger_s: None,
+        rate_asked: None,
+        arrivals_drawn: None,
         stopped_after_s: None,
         rank: 0,
         size: 1,
@@ -229,7 +233,7 @@ fn what_is_no_measurement_is_named_by_file_and_line() {
         ),
         (
             broken("old.json", |value| value["version"] = json!(1)),
-            ["old.json` line 3", "this program reads weir-load 2"],
+            ["old.json` line 3", "this program reads weir-load 3"],
         ),
         (
             ("cut.json".to_owned(), format!("{good}{{\"event\":")),

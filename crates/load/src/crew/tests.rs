@@ -3,6 +3,7 @@
 use super::*;
 use crate::arrivals::{Process, Schedule};
 use crate::connections::of_session;
+use crate::record::LeftOut;
 use crate::supply::Step;
 use client::session::Version;
 use measure::Seed;
@@ -69,6 +70,11 @@ impl Rehearsal {
     fn at(&mut self, at: Instant, later: Later) {
         self.order += 1;
         self.later.push(core::cmp::Reverse((at, self.order, later)));
+    }
+
+    /// What was measured by its end.
+    fn recorded(self) -> Record {
+        self.crew.into_record(self.now)
     }
 
     fn obey(&mut self) {
@@ -221,22 +227,37 @@ fn rehearse_with(lanes: u32, mode: Mode, model: Model, server: Server) -> Rehear
 
 /// With content not looked at from so many bytes on.
 fn rehearse_unseen(unseen_from: u64, lanes: u32, mode: Mode, model: Model, server: Server) -> Rehearsal {
+    let setup = Setup {
+        unseen_from,
+        lanes,
+        ..setup(mode)
+    };
+    rehearse_as(setup, model, server)
+}
+
+/// Two seconds, one connection for each user.
+fn setup(mode: Mode) -> Setup {
     let version = if mode == Mode::Http10 {
         Version::Http10
     } else {
         Version::Http11
     };
-    let setup = Setup {
+    Setup {
         work: Arc::new(Work::of_paths((0..100).map(|n| format!("/{n}")))),
         mode,
         ending: Arc::new(Ending::new(version, "h", "weir")),
+        warmup: Duration::ZERO,
         duration: Duration::from_secs(2),
+        counted: Duration::from_secs(2),
         grace: Duration::from_secs(1),
         timeout: Duration::from_millis(500),
         verify: false,
-        unseen_from,
-        lanes,
-    };
+        unseen_from: u64::MAX,
+        lanes: 1,
+    }
+}
+
+fn rehearse_as(setup: Setup, model: Model, server: Server) -> Rehearsal {
     Rehearsal {
         crew: Crew::new(setup, model, Arc::default()),
         server,
@@ -266,7 +287,7 @@ fn content_that_is_not_looked_at_is_counted() {
         assert_eq!(unseen.sent, seen.sent, "{mode:?}");
         assert_eq!(unseen.closed, seen.closed, "{mode:?}");
         let counted = |played: &Rehearsal| {
-            let record = &played.crew.record;
+            let record = played.crew.ledger.measured();
             (
                 record.files,
                 record.bytes,
@@ -275,7 +296,7 @@ fn content_that_is_not_looked_at_is_counted() {
             )
         };
         assert_eq!(counted(&unseen), counted(&seen), "{mode:?}");
-        assert!(seen.crew.record.files > 10);
+        assert!(seen.crew.ledger.measured().files > 10);
     }
 }
 
@@ -364,7 +385,7 @@ fn modes_send_what_the_document_says() {
         };
         let played = rehearse(mode, script(&[3, 3, 1], 2), server);
         assert_eq!(pieces(&played), wanted(expected), "{mode:?}");
-        let record = &played.crew.record;
+        let record = played.crew.ledger.measured();
         assert_eq!(
             (record.objects, record.files, record.errors()),
             (3, 7, 0),
@@ -426,7 +447,7 @@ fn several_connections_share_what_a_page_embeds() {
     ] {
         let played = rehearse_with(2, mode, script(&[5, 3, 1], 2), GOOD);
         assert_eq!(pieces(&played), wanted(expected), "{mode:?}");
-        let record = &played.crew.record;
+        let record = played.crew.ledger.measured();
         assert_eq!(
             (record.objects, record.files, record.errors()),
             (3, 9, 0),
@@ -437,11 +458,17 @@ fn several_connections_share_what_a_page_embeds() {
     }
     let server = Server { answers: 1, ..GOOD };
     let played = rehearse_with(2, Mode::Http10, script(&[5], 1), server);
-    assert_eq!((played.crew.record.connections, played.crew.record.files), (5, 5));
+    assert_eq!(
+        (
+            played.crew.ledger.measured().connections,
+            played.crew.ledger.measured().files
+        ),
+        (5, 5)
+    );
     // One connection is as it always was; two are quicker.
     let time = |lanes| {
         let played = rehearse_with(lanes, Mode::Serial, script(&[9], 1), GOOD);
-        played.crew.record.object.summary().max
+        played.crew.ledger.measured().object.summary().max
     };
     assert!(time(2) < 0.7 * time(1), "{} {}", time(2), time(1));
 }
@@ -465,7 +492,7 @@ fn several_connections_survive_a_bad_server() {
         for mode in [Mode::Serial, Mode::Pipelined, Mode::EarlyClose] {
             for lanes in 1..5 {
                 let played = rehearse_with(lanes, mode, script(&[5, 1, 4], 2), server);
-                let record = &played.crew.record;
+                let record = played.crew.ledger.measured();
                 let all = record.files + record.files_failed;
                 assert!(all <= 10, "{mode:?} {lanes}: {all}");
                 assert_eq!(record.objects_begun, 3, "{mode:?} {lanes}");
@@ -491,7 +518,7 @@ fn connections_close_before_or_after_the_off_time() {
 
 #[test]
 fn times_begin_where_the_original_looks_at_its_clock() {
-    let record = rehearse(Mode::Pipelined, script(&[3], 1), GOOD).crew.record;
+    let record = rehearse(Mode::Pipelined, script(&[3], 1), GOOD).recorded();
     // The base from before connect, the others from the end of the file before them: 2 ms each.
     let ms = |times: &crate::times::Times| (times.summary().max * 10.0).round() / 10.0;
     assert_eq!((ms(&record.service), record.service.count()), (2.0, 3));
@@ -511,7 +538,7 @@ fn what_a_closing_server_left_is_asked_for_again() {
         let played = rehearse(Mode::Pipelined, script(&[6], 1), server);
         let expected = [(1, "/0"), (1, "/1 /2 /3 /4 /5"), (2, "/3 /4 /5")];
         assert_eq!(pieces(&played), wanted(&expected), "says: {says}");
-        let record = &played.crew.record;
+        let record = played.crew.ledger.measured();
         assert_eq!(
             (record.files, record.files_failed, record.resent, record.errors()),
             (6, 0, 3, 0)
@@ -528,7 +555,7 @@ fn what_a_closing_server_left_is_asked_for_again() {
 #[test]
 fn a_batch_beyond_the_bound_is_topped_up() {
     let played = rehearse(Mode::Pipelined, script(&[90], 1), GOOD);
-    assert_eq!(played.crew.record.files, 90);
+    assert_eq!(played.crew.ledger.measured().files, 90);
     assert_eq!(played.sent[1].3.len(), OUTSTANDING_MAX);
     let all: usize = played.sent.iter().map(|sent| sent.3.len()).sum();
     assert_eq!(all, 90);
@@ -544,17 +571,17 @@ fn a_server_that_answers_nothing_costs_a_bounded_number_of_tries() {
             ..GOOD
         },
     );
-    let record = &refused.crew.record;
+    let record = refused.crew.ledger.measured();
     assert_eq!(
         (record.count(Trouble::Connect), record.files_failed, record.files),
         (2, 4, 0)
     );
     let silent = rehearse(Mode::Serial, script(&[2, 2], 1), Server { hangs: 0, ..GOOD });
-    let record = &silent.crew.record;
+    let record = silent.crew.ledger.measured();
     assert_eq!((record.count(Trouble::Timeout), record.files_failed), (2, 4));
     let closing = rehearse(Mode::Serial, script(&[1], 1), Server { answers: 0, ..GOOD });
     // It neither answers nor closes, which this one took for silence.
-    assert_eq!(closing.crew.record.count(Trouble::Timeout), 1);
+    assert_eq!(closing.crew.ledger.measured().count(Trouble::Timeout), 1);
 }
 
 #[test]
@@ -565,7 +592,7 @@ fn clients_never_sleep() {
         stride: 1,
     };
     let played = rehearse(Mode::Serial, Model::Closed(vec![(Duration::ZERO, turn)]), GOOD);
-    let record = &played.crew.record;
+    let record = played.crew.ledger.measured();
     // 2 s at 2 ms a file.
     assert_eq!((record.files, record.connections), (1000, 1));
     assert_eq!(played.sent[0].3, ["/1"]);
@@ -592,7 +619,7 @@ fn a_connection_that_falls_silent_is_given_up_in_time() {
         .map(|sent| sent.0)
         .collect();
     assert_eq!(second[0], 5_000 + 200 + 500 + 100, "patience, then a pause");
-    assert_eq!(played.crew.record.count(Trouble::Timeout), 3);
+    assert_eq!(played.crew.ledger.measured().count(Trouble::Timeout), 3);
 }
 
 #[test]
@@ -606,7 +633,7 @@ fn arrivals_do_not_wait_for_answers() {
         },
         lines_max,
     };
-    let enough = rehearse(Mode::Serial, open(10), GOOD).crew.record;
+    let enough = rehearse(Mode::Serial, open(10), GOOD).recorded();
     assert_eq!((enough.objects, enough.dropped), (2000, 0));
     assert!(enough.connections <= 4, "{}", enough.connections);
     assert!(
@@ -615,7 +642,7 @@ fn arrivals_do_not_wait_for_answers() {
         enough.response.summary()
     );
     // One connection answers 500 a second: the rest waits, which the response times tell and no service time does.
-    let few = rehearse(Mode::Serial, open(1), GOOD).crew.record;
+    let few = rehearse(Mode::Serial, open(1), GOOD).recorded();
     assert!(few.service.summary().max < 3.1);
     assert!(few.response.summary().max > 900.0, "{:?}", few.response.summary());
     assert!(
@@ -624,6 +651,132 @@ fn arrivals_do_not_wait_for_answers() {
         few.objects,
         few.dropped
     );
+}
+
+/// Object 0 again and again.
+fn one_object() -> Supply {
+    Supply::Turn {
+        order: [0].into(),
+        next: 0,
+        stride: 1,
+    }
+}
+
+/// What is due in the warm-up is left out wherever it ends, and what is left out is counted.
+#[test]
+fn a_warm_up_is_left_out_of_every_figure() {
+    let warm = |ms| Setup {
+        warmup: Duration::from_millis(ms),
+        ..setup(Mode::Serial)
+    };
+    let open = || Model::Open {
+        arrivals: Arrivals::new(Process::Constant, &Schedule::constant(1000.0), Seed(1), 0, 1),
+        supply: one_object(),
+        lines_max: 10,
+    };
+    let whole = rehearse_as(warm(0), open(), GOOD).recorded();
+    let later = rehearse_as(warm(500), open(), GOOD).recorded();
+    assert_eq!((whole.files, whole.left_out), (2000, LeftOut::default()));
+    assert_eq!((later.files, later.left_out.files), (1500, 500));
+    assert_eq!((later.objects_begun, later.left_out.objects_begun), (1500, 500));
+    assert_eq!((later.objects, later.left_out.objects), (1500, 500));
+    for times in [
+        &later.response,
+        &later.service,
+        &later.object,
+        &later.lag,
+        &later.transfer,
+    ] {
+        assert_eq!(times.count(), 1500);
+    }
+    // The connections were opened before, and stand through the rest of the run.
+    assert_eq!((later.connect.count(), later.connections), (0, 0));
+    assert!(later.established > 0 && later.established <= whole.connections);
+    assert_eq!(
+        later.seconds[0].begun, 1000,
+        "the series begins where measuring does"
+    );
+    assert_eq!(later.seconds[1].begun, 500);
+    // One that answers 500 a second: what was due in the warm-up is asked long after it, and still left out.
+    let few = Model::Open {
+        arrivals: Arrivals::new(Process::Constant, &Schedule::constant(1000.0), Seed(1), 0, 1),
+        supply: one_object(),
+        lines_max: 1,
+    };
+    let few = rehearse_as(warm(500), few, GOOD).recorded();
+    assert_eq!(few.left_out.files, 500);
+    assert!(
+        few.response.quantile(0.0) >= Duration::from_millis(500),
+        "{:?}",
+        few.response.summary()
+    );
+}
+
+/// Users are counted when they begin, and when the last one did is known.
+#[test]
+fn users_who_never_begin_are_not_counted() {
+    let users = |gap: u64| {
+        let user = |n| (Duration::from_millis(gap * n), one_object());
+        let played = rehearse(Mode::Serial, Model::Closed((0..5).map(user).collect()), GOOD);
+        let record = played.recorded();
+        (record.users_begun, record.last_begun.as_millis())
+    };
+    assert_eq!(users(100), (5, 400));
+    assert_eq!(users(900), (3, 1800));
+}
+
+/// A log that is through ends the run; one that is not ends with it; a rate of 0 is an answer and no end.
+#[test]
+fn a_log_ends_the_run_when_it_is_answered() {
+    let model = |arrivals: Arrivals| Model::Open {
+        arrivals,
+        supply: one_object(),
+        lines_max: 1,
+    };
+    let log = |ms: &[u64]| {
+        let times = ms.iter().copied().map(Duration::from_millis).collect::<Vec<_>>();
+        model(Arrivals::given(times.into(), 0, 1))
+    };
+    let ended = |model, server| {
+        let played = rehearse(Mode::Serial, model, server);
+        let at = played.now.as_nanos() / 1_000_000 - 5_000;
+        (at, played.crew.ledger.measured().files)
+    };
+    // Answers come after the millisecond of connecting, 2 ms each, one after the other.
+    let (at, files) = ended(log(&[0, 100, 100, 101]), GOOD);
+    assert!((104..=110).contains(&at), "{at}");
+    assert_eq!(files, 4);
+    assert_eq!(ended(log(&[0, 100, 2500]), GOOD).0, 2_000, "the bell ends it");
+    let silent = Server { hangs: 0, ..GOOD };
+    assert_eq!(
+        ended(log(&[0]), silent),
+        (500, 0),
+        "patience ends what is not answered"
+    );
+    let stops: Schedule = "100,0@1s".parse().expect("a schedule");
+    let stops = Arrivals::new(Process::Constant, &stops, Seed(1), 0, 1);
+    assert_eq!(ended(model(stops), GOOD).0, 2_000);
+    // A part of a log may be empty.
+    assert_eq!(ended(log(&[]), GOOD), (0, 0));
+}
+
+/// Rates are of what was complete in time.
+#[test]
+fn what_ends_after_the_time_that_counts_is_no_part_of_rates() {
+    let slow = Server {
+        needs: Duration::from_millis(300),
+        ..GOOD
+    };
+    let client = || Model::Closed(vec![(Duration::ZERO, one_object())]);
+    let record = rehearse(Mode::Serial, client(), slow).recorded();
+    // 300 ms each: the seventh is under way when the two seconds end.
+    assert_eq!((record.files, record.files_in_time), (7, 6));
+    let counted = Setup {
+        counted: Duration::from_millis(700),
+        ..setup(Mode::Serial)
+    };
+    let record = rehearse_as(counted, client(), slow).recorded();
+    assert_eq!((record.files, record.files_in_time), (7, 2));
 }
 
 #[test]

@@ -1,0 +1,149 @@
+//! Which figures something belongs to: those of the run, or those of the warm-up before it, which are left out.
+//!
+//! ```text
+//!   start ── warm-up ──▶ from ── measured ──▶ until ── what is under way ──▶ end
+//! ```
+//! What decides is when something was *meant* to happen, not when it did: a request that was due in the warm-up and
+//! answered long after it shows the warm-up's queue, and one that was due later and waited shows the server. What has no
+//! intent (a connection opened, bytes) belongs to the moment it happens. Knows no clock and nobody who asks.
+
+use crate::record::Record;
+use measure::{Duration, Instant};
+
+/// The two records of a run, and where one ends.
+#[derive(Debug)]
+pub(crate) struct Ledger {
+    began: Instant,
+    from: Instant,
+    until: Instant,
+    warm: Record,
+    measured: Record,
+}
+
+impl Ledger {
+    /// Of a run that has not begun.
+    pub(crate) fn new() -> Ledger {
+        Ledger {
+            began: Instant::ZERO,
+            from: Instant::ZERO,
+            until: Instant::ZERO,
+            warm: Record::default(),
+            measured: Record::default(),
+        }
+    }
+
+    /// The run begins now; what is meant to happen before `warmup` is over is left out, and what is complete after `until`
+    /// is no part of its rates. Both count from now.
+    pub(crate) fn begin(&mut self, now: Instant, warmup: Duration, until: Duration) {
+        (self.began, self.from, self.until) = (now, now + warmup, now + until);
+    }
+
+    /// Nothing begins any more: what is complete from now on is no part of the run's rates.
+    pub(crate) fn close(&mut self, now: Instant) {
+        self.until = self.until.min(now);
+    }
+
+    /// Where the series by second begins.
+    pub(crate) fn from(&self) -> Instant {
+        self.from
+    }
+
+    /// Whether what is complete now is a part of the run's rates.
+    pub(crate) fn is_in_time(&self, now: Instant) -> bool {
+        now < self.until
+    }
+
+    /// The record of what was meant to happen then.
+    pub(crate) fn of(&mut self, intended: Instant) -> &mut Record {
+        if intended < self.from {
+            &mut self.warm
+        } else {
+            &mut self.measured
+        }
+    }
+
+    /// Files complete and content received so far, the warm-up's among them.
+    pub(crate) fn seen(&self) -> (u64, u64) {
+        let (warm, measured) = (&self.warm, &self.measured);
+        (warm.files + measured.files, warm.bytes + measured.bytes)
+    }
+
+    /// A user began.
+    pub(crate) fn came(&mut self, now: Instant) {
+        self.measured.users_begun += 1;
+        self.measured.last_begun = self.measured.last_begun.max(now.since(self.began));
+    }
+
+    /// A connection that stood since then stands no more; what lies before and after the time that counts is left out.
+    pub(crate) fn parted(&mut self, since: Instant, now: Instant) {
+        if now <= self.from {
+            return;
+        }
+        // How many stood on average is of the time that counts.
+        self.measured.standing += now.min(self.until).since(since.max(self.from));
+        // It was opened in the warm-up, and stood when measuring began.
+        self.measured.established += u64::from(since < self.from);
+    }
+
+    /// What was measured, with the number of what was not.
+    pub(crate) fn into_record(self) -> Record {
+        let Ledger {
+            warm, mut measured, ..
+        } = self;
+        measured.left_out.objects_begun += warm.objects_begun;
+        measured.left_out.objects += warm.objects;
+        measured.left_out.files += warm.files;
+        measured.left_out.files_failed += warm.files_failed;
+        measured.left_out.bytes += warm.bytes;
+        measured.left_out.errors += warm.errors();
+        measured.settle();
+        measured
+    }
+
+    /// What was measured so far.
+    #[cfg(test)]
+    pub(crate) fn measured(&self) -> &Record {
+        &self.measured
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::Trouble;
+
+    #[test]
+    fn what_was_meant_to_be_in_the_warm_up_is_left_out_and_counted() {
+        let at = |ms| Instant::from_nanos(7_000_000_000) + Duration::from_millis(ms);
+        let mut ledger = Ledger::new();
+        ledger.begin(at(0), Duration::from_millis(100), Duration::from_millis(300));
+        for (intended, bytes) in [(0, 1), (99, 10), (100, 100), (299, 1000)] {
+            let record = ledger.of(at(intended));
+            record.files += 1;
+            record.bytes += bytes;
+            record.trouble(Trouble::Lost, at(350), at(100));
+        }
+        ledger.came(at(0));
+        ledger.came(at(120));
+        // Closed in the warm-up; open through its end; opened after it.
+        for (since, until) in [(10, 90), (40, 130), (150, 400)] {
+            ledger.of(at(since)).established += 1;
+            ledger.parted(at(since), at(until));
+        }
+        assert!(ledger.is_in_time(at(299)) && !ledger.is_in_time(at(300)));
+        ledger.close(at(250));
+        assert!(!ledger.is_in_time(at(260)));
+        let record = ledger.into_record();
+        assert_eq!((record.files, record.bytes, record.errors()), (2, 1100, 2));
+        let left_out = record.left_out;
+        assert_eq!((left_out.files, left_out.bytes, left_out.errors), (2, 11, 2));
+        assert_eq!(
+            (record.users_begun, record.last_begun),
+            (2, Duration::from_millis(120))
+        );
+        assert_eq!(
+            (record.established, record.standing),
+            (2, Duration::from_millis(30 + 150))
+        );
+    }
+}
