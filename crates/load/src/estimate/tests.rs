@@ -211,9 +211,9 @@ fn stream<'a>(found: &'a Estimates, flag: &str) -> &'a Estimate {
 }
 
 /// Every flag that is printed is in the unit and of the population of the parameter that it sets: a log of a whole pass
-/// of Table 8 gives Table 8 back. Tolerances are differences of distribution functions: for what is drawn as often
-/// as there are files of the class (600 to 760), for what is drawn by the hundred thousand, and for what matching and
-/// the stack make, as far as these are from their models (`weir site surge --report`).
+/// of Table 8 gives Table 8 back. Tolerances are differences of distribution functions: 0.05 where there is a value for
+/// each file of a class (600 to 760), less where there are more; what matching and the stack make is itself not exactly
+/// its model (`weir site surge --report`).
 #[test]
 fn a_log_of_table_8_gives_table_8_back() {
     for tick_ns in [1, SECOND_NS] {
@@ -235,16 +235,16 @@ fn a_log_of_table_8_gives_table_8_back() {
             found.objects
         );
         for (flag, truth, tolerance) in [
-            ("base-size", &parameters.base_size, 0.08),
-            ("embedded-size", &parameters.embedded_size, 0.08),
-            ("single-size", &parameters.single_size, 0.08),
-            ("request-size", &parameters.request_size, 0.15),
-            ("files-per-object", &parameters.files_per_object, 0.05),
-            ("stack-distance", &parameters.stack_distance, 0.06),
+            ("base-size", &parameters.base_size, 0.05),
+            ("embedded-size", &parameters.embedded_size, 0.05),
+            ("single-size", &parameters.single_size, 0.05),
+            ("request-size", &parameters.request_size, 0.05),
+            ("files-per-object", &parameters.files_per_object, 0.03),
+            ("stack-distance", &parameters.stack_distance, 0.04),
             (
                 "off-time",
                 &parameters.off_time,
-                if tick_ns > 1 { 0.05 } else { 0.02 },
+                if tick_ns > 1 { 0.02 } else { 0.01 },
             ),
         ] {
             let estimate = stream(&found, flag);
