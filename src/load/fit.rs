@@ -81,16 +81,16 @@ fn is_embedded(path: &str) -> bool {
 fn words(found: &Estimates, passed_over: u64, session_gap: Duration) -> String {
     let classes = &found.classes;
     let mut text = format!(
-        "{} requests for {} objects by {} clients; {passed_over} lines passed over\n\
-         files asked for: --files {} --shares {}/{}/{} (base/embedded/single)\n",
-        found.requests,
-        found.objects,
-        found.clients,
-        found.files,
-        classes.base,
-        classes.embedded,
-        classes.single
+        "{} requests for {} objects by {} clients; {passed_over} lines passed over\nfiles asked for: --files {}",
+        found.requests, found.objects, found.clients, found.files
     );
+    if !found.mixed {
+        text += &format!(
+            " --shares {}/{}/{} (base/embedded/single)",
+            classes.base, classes.embedded, classes.single
+        );
+    }
+    text.push('\n');
     match found.zipf_exponent {
         Some(exponent) => text += &format!("popularity of files: --zipf-exponent {exponent:.3}\n"),
         None => text += "popularity of files: too few to say anything\n",

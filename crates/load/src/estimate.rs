@@ -38,6 +38,8 @@ pub const DISTANCE_MAX: f64 = 0.05;
 pub const LEVEL: f64 = 0.01;
 /// How much the mean length of a session may change if the bound is halved or doubled.
 const SESSIONS_VARY: f64 = 0.25;
+/// Why nothing is told of clients that are several users.
+const MIXED: &str = "most objects are of clients that begin more than one a second: several users behind one address, or a robot";
 /// The least file of each class that a site can have, in bytes.
 const BASE_LOW: f64 = 32.0;
 const EMBEDDED_LOW: f64 = crate::site::gif::LEAST as f64;
@@ -113,6 +115,9 @@ pub struct Estimates {
     pub classes: Classes,
     /// Clients.
     pub clients: u64,
+    /// Whether most objects are of clients that begin more of them than one user does: what is counted by client, as
+    /// which file was asked for because of which, is then not told.
+    pub mixed: bool,
     /// Whether all times are whole seconds.
     #[serde(skip)]
     pub whole_seconds: bool,
@@ -127,6 +132,8 @@ pub fn estimate(mut visits: Vec<Visit>, session_ns: i64) -> Estimates {
     visits.sort_by_key(|visit| visit.at_ns);
     let whole_seconds = visits.iter().all(|visit| visit.at_ns % SECOND_NS == 0);
     let log = Log::read(&visits);
+    let mixed = log.is_mixed(&visits);
+    let by_client = |found: Estimate| if mixed { found.mixed() } else { found };
     let files = log.files(&visits);
     let mut classes = Classes::default();
     let mut sizes: [Vec<f64>; 3] = Default::default();
@@ -179,25 +186,26 @@ pub fn estimate(mut visits: Vec<Visit>, session_ns: i64) -> Estimates {
         files: files.len() as u64,
         classes,
         clients: log.clients.len() as u64,
+        mixed,
         whole_seconds,
         zipf_exponent: zipf(files.values().map(|file| file.references).collect()),
         streams: vec![
-            size("sizes of base files, bytes", "base-size", base, BASE_LOW),
+            by_client(size("sizes of base files, bytes", "base-size", base, BASE_LOW)),
             size(
                 "sizes of embedded files, bytes",
                 "embedded-size",
                 embedded,
                 EMBEDDED_LOW,
             ),
-            size("sizes of single files, bytes", "single-size", single, 1.0),
+            by_client(size("sizes of single files, bytes", "single-size", single, 1.0)),
             size("sizes of requests, bytes", "request-size", sent, 0.0),
-            described(
+            by_client(described(
                 "files per base object",
                 "files-per-object",
                 log.embedding(),
                 &positive,
                 Seen::Down,
-            ),
+            )),
             described(
                 "stack distances of objects",
                 "stack-distance",
@@ -205,15 +213,15 @@ pub fn estimate(mut visits: Vec<Visit>, session_ns: i64) -> Estimates {
                 &positive,
                 Seen::Nearest,
             ),
-            described(
+            by_client(described(
                 "OFF times, s",
                 "off-time",
                 log.off_times(&visits),
                 &positive,
                 pauses,
-            ),
-            gaps,
-            sessions(&log, &visits, session_ns),
+            )),
+            by_client(gaps),
+            by_client(sessions(&log, &visits, session_ns)),
         ],
     }
 }
@@ -332,6 +340,18 @@ impl Log {
                 .windows(2)
                 .map(|pair| self.first(&pair[1], visits).at_ns - self.last(&pair[0], visits).at_ns)
         })
+    }
+
+    /// Whether most objects are of clients that begin more than one a second.
+    fn is_mixed(&self, visits: &[Visit]) -> bool {
+        let at = |object: &Object| self.first(object, visits).at_ns;
+        let of_crowds = self.clients.iter().filter(|objects| {
+            let objects = &self.objects[objects.start..objects.end];
+            let ends = objects.first().zip(objects.last());
+            let span_ns = ends.map_or(0, |(first, last)| at(last) - at(first));
+            objects.len() >= VALUES_MIN && (objects.len() as f64 - 1.0) * SECOND_NS as f64 > span_ns as f64
+        });
+        of_crowds.map(|objects| objects.len()).sum::<usize>() * 2 > self.objects.len()
     }
 
     fn off_times(&self, visits: &[Visit]) -> Vec<f64> {
@@ -500,6 +520,14 @@ fn zipf(mut references: Vec<u64>) -> Option<f64> {
 }
 
 impl Estimate {
+    /// Of clients that are several users.
+    fn mixed(mut self) -> Estimate {
+        self.candidates.clear();
+        self.fits = false;
+        self.untell(MIXED.to_owned());
+        self
+    }
+
     /// Takes the flag away and says why.
     fn untell(&mut self, why: String) {
         self.flag = None;

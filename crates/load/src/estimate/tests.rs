@@ -275,6 +275,32 @@ fn a_log_of_table_8_gives_table_8_back() {
     }
 }
 
+/// Behind one address users are one client: what needs them told apart is not told, what does not is.
+#[test]
+fn a_crowd_behind_one_address_is_not_taken_for_one_user() {
+    let visits = |clients: u32| -> Vec<Visit> {
+        (0..4000u32)
+            .map(|n| Visit {
+                client: n % clients,
+                at_ns: i64::from(n) * SECOND_NS / 10,
+                file: n * n % 61,
+                bytes: u64::from(n * n % 61) * 100 + 50,
+                embedded: n * n % 61 > 30,
+            })
+            .collect()
+    };
+    let crowd = estimate(visits(2), SECOND_NS * 1800);
+    assert!(crowd.mixed);
+    let told: Vec<&str> = crowd.streams.iter().filter_map(|stream| stream.flag).collect();
+    assert_eq!(told, ["request-size", "stack-distance"]);
+    let off = crowd
+        .streams
+        .iter()
+        .find(|stream| stream.stream.starts_with("OFF"));
+    assert_eq!(off.and_then(|off| off.untold.as_deref()), Some(MIXED));
+    assert!(!estimate(visits(100), SECOND_NS * 1800).mixed);
+}
+
 /// The users of 1998 pause between files: what those gaps are is found, and that the log cannot say so.
 #[test]
 fn active_off_times_are_found_and_not_taken_for_granted() {
