@@ -22,7 +22,7 @@ A model is written name(numbers)@smallest..largest, mixtures as 0.9*a(...) + 0.1
 lognormal(mu,sigma), pareto(k,alpha), inverse-gaussian(mean,lambda), weibull(scale,shape),
 exponential(mean) and constant(value). docs/site.md says where each default comes from.
 
-Exit codes: 0 written; 1 a stream does not fit its model (--report); 2 usage; 4 the system refused.";
+Exit codes: 0 written; 1 a stream does not fit its model, or a figure is not as published (--report); 2 usage; 4 the system refused.";
 
 /// What `weir site` can write.
 #[derive(Debug, Subcommand)]
@@ -31,10 +31,14 @@ pub(crate) enum Command {
     #[command(after_help = EXAMPLES)]
     Surge(Box<SurgeFlags>),
     /// The files of a WebStone list, with their weights in the manifest
-    #[command(after_help = "Example: weir site webstone ./site --list standard")]
+    #[command(
+        after_help = "Examples:\n  weir site webstone ./site --list standard\n  weir site webstone ./site --report list.html"
+    )]
     Webstone(WebstoneFlags),
     /// The Microscape page: 42 KB of HTML and 42 GIF pictures
-    #[command(after_help = "Example: weir site microscape ./site && weir serve ./site")]
+    #[command(
+        after_help = "Examples:\n  weir site microscape ./site && weir serve ./site\n  weir site microscape ./site --report page.html"
+    )]
     Microscape(MicroscapeFlags),
 }
 
@@ -77,6 +81,10 @@ pub(crate) struct WebstoneFlags {
     /// All chance in the content [default: 1]
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
+
+    /// Writes a self-contained HTML page: every file against the list, and the choices of clients against its weights
+    #[arg(long, value_name = "FILE")]
+    pub(crate) report: Option<PathBuf>,
 }
 
 impl WebstoneFlags {
@@ -102,6 +110,10 @@ pub(crate) struct MicroscapeFlags {
     /// All chance in the content [default: 1]
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
+
+    /// Writes a self-contained HTML page: every count and sum that the document prints against what was made
+    #[arg(long, value_name = "FILE")]
+    pub(crate) report: Option<PathBuf>,
 }
 
 impl MicroscapeFlags {

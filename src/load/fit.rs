@@ -4,7 +4,8 @@
 use super::log;
 use crate::cli::load::FitFlags;
 use crate::cli::{Failure, Voice, output};
-use ::load::estimate::{Estimates, Visit, estimate};
+use ::load::estimate::{DISTANCE_MAX, Estimate, Estimates, LEVEL, Visit, estimate};
+use measure::Duration;
 use serde_json::json;
 use std::collections::HashMap;
 
@@ -40,7 +41,7 @@ pub(crate) fn run(flags: &FitFlags, voice: &Voice) -> Result<(), Failure> {
             at_ns: i64::try_from(get.at_ns).unwrap_or(i64::MAX),
             file: *files.entry(path.to_owned()).or_insert(file),
             bytes: get.bytes.unwrap_or(0),
-            page: is_page(path),
+            embedded: is_embedded(path),
         });
         Ok(())
     })?;
@@ -50,63 +51,96 @@ pub(crate) fn run(flags: &FitFlags, voice: &Voice) -> Result<(), Failure> {
         )));
     }
     let session_ns = i64::try_from(flags.session_gap.as_nanos()).unwrap_or(i64::MAX);
-    let whole_seconds = visits.iter().all(|visit| visit.at_ns % 1_000_000_000 == 0);
     let found = estimate(visits, session_ns);
     let passed_over = passed_over + others;
     if voice.json {
         let line = json!({
-            "event": "fit", "format": "weir-fit", "version": 1, "log": flags.log, "passed_over": passed_over,
-            "session_gap_s": flags.session_gap.as_secs_f64(), "whole_seconds": whole_seconds, "estimates": found,
+            "event": "fit", "format": "weir-fit", "version": 2, "log": flags.log, "passed_over": passed_over,
+            "session_gap_s": flags.session_gap.as_secs_f64(), "whole_seconds": found.whole_seconds, "estimates": found,
         });
         output::line(&line)?;
     } else {
-        output::print(&words(&found, passed_over, whole_seconds))?;
+        output::print(&words(&found, passed_over, flags.session_gap))?;
     }
     Ok(())
 }
 
-/// Whether an object begins with it, as far as a path can say.
-fn is_page(path: &str) -> bool {
+/// Kinds of files that pages embed.
+const EMBEDDED: [&str; 17] = [
+    "gif", "png", "jpg", "jpeg", "webp", "avif", "svg", "ico", "bmp", "css", "js", "mjs", "woff", "woff2",
+    "ttf", "otf", "eot",
+];
+
+/// Whether it is embedded in something, as far as a path can say.
+fn is_embedded(path: &str) -> bool {
     let name = path.rsplit('/').next().unwrap_or(path);
-    match name.rsplit_once('.') {
-        Some((_, extension)) => ["html", "htm", "xhtml", "php"].contains(&extension.to_lowercase().as_str()),
-        None => true,
-    }
+    name.rsplit_once('.')
+        .is_some_and(|(_, extension)| EMBEDDED.contains(&extension.to_lowercase().as_str()))
 }
 
-fn words(found: &Estimates, passed_over: u64, whole_seconds: bool) -> String {
+fn words(found: &Estimates, passed_over: u64, session_gap: Duration) -> String {
+    let classes = &found.classes;
     let mut text = format!(
-        "{} requests of {} files by {} clients; {passed_over} lines passed over\n",
-        found.requests, found.files, found.clients
+        "{} requests for {} objects by {} clients; {passed_over} lines passed over\nfiles asked for: --files {}",
+        found.requests, found.objects, found.clients, found.files
     );
-    if let Some(exponent) = found.zipf_exponent {
-        text += &format!("popularity: --zipf-exponent {exponent:.3}\n");
+    if !found.mixed {
+        text += &format!(
+            " --shares {}/{}/{} (base/embedded/single)",
+            classes.base, classes.embedded, classes.single
+        );
+    }
+    text.push('\n');
+    match found.zipf_exponent {
+        Some(exponent) => text += &format!("popularity of files: --zipf-exponent {exponent:.3}\n"),
+        None => text += "popularity of files: too few to say anything\n",
     }
     for stream in &found.streams {
-        text += &format!(
-            "{}: {} values, mean {:.4}, median {:.4}\n",
-            stream.stream, stream.values, stream.mean, stream.median
-        );
-        for (place, candidate) in stream.candidates.iter().enumerate() {
-            let flag = match (place, stream.flag) {
-                (0, Some(flag)) => format!("--{flag} "),
-                _ => String::new(),
-            };
-            text += &format!(
-                "  {} D = {:.4}, p = {:.3}  {flag}'{}'\n",
-                if place == 0 { "best" } else { "    " },
-                candidate.distance,
-                candidate.p_value,
-                candidate.model
-            );
-        }
-        if stream.candidates.is_empty() {
-            text += "  too few values to say anything\n";
-        }
+        text += &described(stream);
     }
-    text += "D is the largest difference of the distribution functions; p is too kind, as the parameters come from the same log\n";
-    if whole_seconds {
-        text += "this log knows whole seconds only: pauses of about a second, and what an object is, are blurred\n";
+    text += &format!(
+        "D is the largest difference of the distribution functions; a model fits with at most {DISTANCE_MAX}, or p above {LEVEL}, which \
+         is too kind, as the parameters come from the same log\n\
+         an object is all but pictures, styles, scripts and fonts, with what the same client asks for of those; what caches answered \
+         is not in a log, so what is asked for again and again looks rarer than it is\n\
+         a session ends with a pause of more than --session-gap, {} s here: a convention\n",
+        session_gap.as_secs_f64()
+    );
+    if found.whole_seconds {
+        text += "this log knows whole seconds only: OFF times are fitted as differences of these; shorter pauses, and the order of \
+                 what came in the same second, it cannot tell\n";
+    }
+    text
+}
+
+fn described(stream: &Estimate) -> String {
+    let mut text = match stream.values {
+        0 => format!("{}: none\n", stream.stream),
+        values => format!(
+            "{}: {values} values, mean {:.4}, median {:.4}\n",
+            stream.stream, stream.mean, stream.median
+        ),
+    };
+    if !stream.fits && !stream.candidates.is_empty() {
+        text += "  none fits; the nearest is the first\n";
+    }
+    for (place, candidate) in stream.candidates.iter().enumerate() {
+        let (word, flag) = match (place, stream.flag) {
+            (0, flag) => (
+                if stream.fits { "fits   " } else { "nearest" },
+                flag.map_or(String::new(), |flag| format!("--{flag} ")),
+            ),
+            _ => ("       ", String::new()),
+        };
+        text += &format!(
+            "  {word} D = {:.4}, p = {:.3}  {flag}'{}'\n",
+            candidate.distance, candidate.p_value, candidate.model
+        );
+    }
+    if let Some(why) = &stream.untold {
+        text += &format!("  cannot be told from this log: {why}\n");
+    } else if stream.candidates.is_empty() {
+        text += "  too few values to say anything\n";
     }
     text
 }
@@ -116,17 +150,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pages_are_told_from_what_they_embed() {
-        for (path, page) in [
-            ("/", true),
-            ("/a/b.html", true),
-            ("/a/b.HTM", true),
-            ("/news", true),
-            ("/v1.2/", true),
-            ("/a.png", false),
-            ("/style.css", false),
+    fn what_is_embedded_is_told_from_what_embeds() {
+        for (path, embedded) in [
+            ("/", false),
+            ("/a/b.html", false),
+            ("/a/b.HTM", false),
+            ("/news", false),
+            ("/v1.2/", false),
+            ("/paper.pdf", false),
+            ("/s/12.txt", false),
+            ("/a.png", true),
+            ("/a.GIF", true),
+            ("/style.css", true),
         ] {
-            assert_eq!(is_page(path), page, "{path}");
+            assert_eq!(is_embedded(path), embedded, "{path}");
         }
     }
 }

@@ -357,6 +357,21 @@ impl Task {
         out.finish().1
     }
 
+    /// How often each object comes in a whole pass, if a run takes a part of one.
+    pub(crate) fn pass(&self) -> Option<Vec<u64>> {
+        match &self.what {
+            What::Surge(surge) => Some(surge.objects.iter().map(|object| object.references).collect()),
+            What::Webstone(list) => Some(list.files().iter().map(|file| file.weight).collect()),
+            What::Each | What::Log(_) => None,
+        }
+    }
+
+    /// Bytes of an object, if all lengths are known.
+    pub(crate) fn object_bytes(&self, object: u32) -> Option<u64> {
+        let files = self.work.objects.get(object as usize)?.iter();
+        files.map(|&file| self.work.files[file as usize].bytes).sum()
+    }
+
     /// The order in which objects are taken in turn: one pass.
     fn order(&self) -> Arc<[u32]> {
         match &self.what {

@@ -4,6 +4,7 @@ use crate::cli::load::PlanFlags;
 use crate::cli::{Failure, Voice};
 use crate::load::task::{Task, Who};
 use ::load::connections::of_session;
+use ::load::fit::distance;
 use ::load::limits::RANKS_MAX;
 use ::load::manifest::{FORMAT, Kind, Manifest, VERSION};
 use ::load::parameters::{Parameters, Provenance, Set};
@@ -11,6 +12,7 @@ use ::load::plan::Request;
 use ::load::site::{MANIFEST, sequence_digest};
 use ::load::surge::Surge;
 use client::plan::Mode;
+use serde::Serialize;
 use serde_json::json;
 use std::collections::HashMap;
 use std::io::{self, BufWriter, Write};
@@ -27,7 +29,7 @@ pub(crate) fn run(flags: &PlanFlags, voice: &Voice) -> Result<(), Failure> {
     let requests = requests.filter(|request| flags.rank.is_none_or(|rank| request.rank == rank));
     let printed = if flags.summary {
         let sums = Sums::of(requests);
-        sums.print(flags, voice)
+        sums.print(&sums.taken(&task), flags, voice)
     } else {
         print(requests)
     };
@@ -145,6 +147,45 @@ struct Sums {
     /// None as soon as one length is not known.
     bytes: Option<u64>,
     connections: [u64; 4],
+    /// How often each object is asked for.
+    of_object: HashMap<u32, u64>,
+}
+
+/// What a stream takes of a whole pass: a run is a part of one, and need not be like it.
+#[derive(Debug, Serialize)]
+struct Taken {
+    /// Different objects.
+    distinct_objects: u64,
+    /// Mean bytes of an object, as often as it is asked for; none if one length is not known.
+    object_mean_bytes: Option<f64>,
+    /// The pass it is a part of, if there is one.
+    pass: Option<Pass>,
+}
+
+/// A whole pass.
+#[derive(Debug, Serialize)]
+struct Pass {
+    objects: u64,
+    distinct_objects: u64,
+    object_mean_bytes: f64,
+    /// The largest distance between the distribution functions of the objects' sizes in the stream and in the pass.
+    distance: f64,
+}
+
+/// Sizes with their counts, if all are known.
+fn sizes(counts: impl Iterator<Item = (u32, u64)>, task: &Task) -> Option<Vec<(u64, u64)>> {
+    counts
+        .filter(|&(_, count)| count > 0)
+        .map(|(object, count)| Some((task.object_bytes(object)?, count)))
+        .collect()
+}
+
+fn mean(sizes: &[(u64, u64)]) -> f64 {
+    let sum: u128 = sizes
+        .iter()
+        .map(|&(bytes, count)| u128::from(bytes) * u128::from(count))
+        .sum();
+    sum as f64 / sizes.iter().map(|&(_, count)| count).sum::<u64>().max(1) as f64
 }
 
 impl Sums {
@@ -161,6 +202,7 @@ impl Sums {
                 (None, Some(files)) => *files += 1,
                 _ => {
                     sums.objects += 1;
+                    *sums.of_object.entry(request.object).or_default() += 1;
                     session.push(1);
                 }
             }
@@ -186,7 +228,28 @@ impl Sums {
         }
     }
 
-    fn print(&self, flags: &PlanFlags, voice: &Voice) -> io::Result<()> {
+    fn taken(&self, task: &Task) -> Taken {
+        let own = sizes(
+            self.of_object.iter().map(|(&object, &count)| (object, count)),
+            task,
+        );
+        let pass = own.as_ref().zip(task.pass()).and_then(|(own, references)| {
+            let whole = sizes((0..).zip(references), task)?;
+            Some(Pass {
+                objects: whole.iter().map(|&(_, count)| count).sum(),
+                distinct_objects: whole.len() as u64,
+                object_mean_bytes: mean(&whole),
+                distance: distance(own.clone(), whole),
+            })
+        });
+        Taken {
+            distinct_objects: self.of_object.len() as u64,
+            object_mean_bytes: own.map(|own| mean(&own)),
+            pass,
+        }
+    }
+
+    fn print(&self, taken: &Taken, flags: &PlanFlags, voice: &Voice) -> io::Result<()> {
         let seconds = flags.asked.span().as_secs_f64().max(1e-9);
         let mut out = io::stdout().lock();
         if voice.json {
@@ -198,7 +261,7 @@ impl Sums {
             let line = json!({
                 "event": "plan", "users": self.users.len(), "size": flags.size, "rank": flags.rank,
                 "sessions": self.sessions, "objects": self.objects, "requests": self.requests, "bytes": self.bytes,
-                "objects_per_second": self.objects as f64 / seconds, "connections": connections,
+                "objects_per_second": self.objects as f64 / seconds, "connections": connections, "taken": taken,
             });
             return writeln!(out, "{line}");
         }
@@ -214,9 +277,29 @@ impl Sums {
                 .map_or("bytes not known".to_owned(), |bytes| measure::Bytes(bytes)
                     .to_string())
         )?;
+        writeln!(out, "{}", taken.words())?;
         for (mode, count) in Mode::ALL.into_iter().zip(self.connections) {
             writeln!(out, "  {count:>10} connections {}", mode.name())?;
         }
         Ok(())
+    }
+}
+
+impl Taken {
+    fn words(&self) -> String {
+        let mut words = format!("  {} different objects", self.distinct_objects);
+        if let Some(mean) = self.object_mean_bytes {
+            words += &format!(", {} on average", measure::Bytes(mean.round() as u64));
+        }
+        if let Some(pass) = &self.pass {
+            words += &format!(
+                "; a whole pass: {} objects, {} different, {} on average; sizes differ by D = {:.3}",
+                pass.objects,
+                pass.distinct_objects,
+                measure::Bytes(pass.object_mean_bytes.round() as u64),
+                pass.distance
+            );
+        }
+        words
     }
 }

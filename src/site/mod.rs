@@ -6,10 +6,11 @@ mod plot;
 mod report;
 mod write;
 
-use crate::cli::site::{Command, SurgeFlags, Target};
+use crate::cli::site::{Command, MicroscapeFlags, SurgeFlags, Target, WebstoneFlags};
 use crate::cli::{Failure, Voice, output};
 use ::load::manifest::Manifest;
 use ::load::parameters::{Choice, Provenance};
+use ::load::published::{self, Figure};
 use ::load::site::Site;
 use ::load::streams::{self, LEVEL, Stream, Verdict};
 use ::load::surge::Surge;
@@ -24,15 +25,40 @@ use std::path::Path;
 pub(crate) fn run(command: &Command, voice: &Voice) -> Result<(), Failure> {
     match command {
         Command::Surge(flags) => surge(flags, voice),
-        Command::Webstone(flags) => {
-            let (list, seed) = (flags.list(), flags.seed());
-            written(&Site::Webstone { list, seed }, &flags.target, voice).map(drop)
-        }
-        Command::Microscape(flags) => {
-            let (tags, seed) = (flags.tags(), flags.seed());
-            written(&Site::Microscape { tags, seed }, &flags.target, voice).map(drop)
-        }
+        Command::Webstone(flags) => webstone(flags, voice),
+        Command::Microscape(flags) => microscape(flags, voice),
     }
+}
+
+fn webstone(flags: &WebstoneFlags, voice: &Voice) -> Result<(), Failure> {
+    let (list, seed) = (flags.list(), flags.seed());
+    let manifest = written(&Site::Webstone { list, seed }, &flags.target, voice)?;
+    let Some(path) = &flags.report else {
+        return Ok(());
+    };
+    let (figures, streams) = (
+        published::webstone(list, &manifest),
+        streams::webstone(list, seed),
+    );
+    report::write(path, &manifest, &figures, &streams)?;
+    tell(&figures, &streams, path, voice)?;
+    judged(&figures, &streams, true)
+}
+
+fn microscape(flags: &MicroscapeFlags, voice: &Voice) -> Result<(), Failure> {
+    let (tags, seed) = (flags.tags(), flags.seed());
+    let site = Site::Microscape { tags, seed };
+    let manifest = written(&site, &flags.target, voice)?;
+    let Some(path) = &flags.report else {
+        return Ok(());
+    };
+    let mut page = Vec::new();
+    let made = site.contents().write(0, &mut page);
+    made.map_err(|error| Failure::System(format!("cannot make the page again: {error}")))?;
+    let figures = published::microscape(tags, &manifest, period::page::deflated(&page).len() as u64);
+    report::write(path, &manifest, &figures, &[])?;
+    tell(&figures, &[], path, voice)?;
+    judged(&figures, &[], true)
 }
 
 fn surge(flags: &SurgeFlags, voice: &Voice) -> Result<(), Failure> {
@@ -47,10 +73,10 @@ fn surge(flags: &SurgeFlags, voice: &Voice) -> Result<(), Failure> {
         return Ok(());
     };
     let streams = streams::all(&surge);
-    report::write(path, &manifest, &streams)?;
-    tell(&streams, path, voice)?;
+    report::write(path, &manifest, &[], &streams)?;
+    tell(&[], &streams, path, voice)?;
     let given = |choice: &Choice| choice.provenance == Provenance::Given;
-    judged(&streams, !manifest.choices.iter().any(given))
+    judged(&[], &streams, !manifest.choices.iter().any(given))
 }
 
 /// Writes a site and says so.
@@ -81,8 +107,26 @@ fn written(site: &Site, target: &Target, voice: &Voice) -> Result<Manifest, Fail
     Ok(manifest)
 }
 
-/// Says what was found about each stream.
-fn tell(streams: &[Stream], path: &Path, voice: &Voice) -> Result<(), Failure> {
+/// Says what was found about each figure and stream.
+fn tell(figures: &[Figure], streams: &[Stream], path: &Path, voice: &Voice) -> Result<(), Failure> {
+    let word = |holds| if holds { "holds" } else { "FAILS" };
+    for figure in figures {
+        if voice.json {
+            let mut line = serde_json::to_value(figure).unwrap_or(Value::Null);
+            if let Some(fields) = line.as_object_mut() {
+                fields.insert("event".to_owned(), json!("figure"));
+            }
+            output::line(&line)?;
+        } else if voice.reports() {
+            output::line(format_args!(
+                "  {}  {:<38} {} (published {})",
+                word(figure.holds),
+                figure.name,
+                figure.made,
+                figure.published
+            ))?;
+        }
+    }
     for stream in streams {
         if voice.json {
             let mut line = serde_json::to_value(stream).unwrap_or(Value::Null);
@@ -93,9 +137,9 @@ fn tell(streams: &[Stream], path: &Path, voice: &Voice) -> Result<(), Failure> {
             }
             output::line(&line)?;
         } else if voice.reports() {
-            let word = if stream.holds(LEVEL) { "holds" } else { "FAILS" };
+            let word = word(stream.holds(LEVEL));
             output::line(format_args!(
-                "  {word}  {:<36} {}",
+                "  {word}  {:<38} {}",
                 stream.name,
                 sentence(&stream.verdict)
             ))?;
@@ -132,9 +176,15 @@ fn sentence(verdict: &Verdict) -> String {
     }
 }
 
-/// Every stream must fit or keep its tolerance. Tolerances of streams out of an algorithm are those of the
+/// Every figure must be as published, every stream must fit or keep its tolerance. Tolerances of streams out of an algorithm are those of the
 /// published parameters: with others they are stated and do not decide.
-fn judged(streams: &[Stream], published: bool) -> Result<(), Failure> {
+fn judged(figures: &[Figure], streams: &[Stream], published: bool) -> Result<(), Failure> {
+    if let Some(figure) = figures.iter().find(|figure| !figure.holds) {
+        return Err(Failure::Failed(format!(
+            "{} is {}, published as {}; the site is written, and is not the document's",
+            figure.name, figure.made, figure.published
+        )));
+    }
     let failed: Vec<String> = streams
         .iter()
         .filter(|stream| (published || stream.drawn()) && !stream.holds(LEVEL))
@@ -172,7 +222,7 @@ mod tests {
                 },
                 points: Vec::new(),
             };
-            let outcome = judged(&[stream], published);
+            let outcome = judged(&[], &[stream], published);
             assert_eq!(matches!(outcome, Err(Failure::Failed(_))), fails, "{outcome:?}");
         };
         check(0.09, true, false);

@@ -5,8 +5,9 @@ use super::plot::{Curve, draw};
 use super::sentence;
 use super::write::{create, refused};
 use crate::cli::Failure;
-use ::load::manifest::Manifest;
+use ::load::manifest::{Kind, Manifest};
 use ::load::parameters::Provenance;
+use ::load::published::Figure;
 use ::load::streams::{LEVEL, Stream, Unit, Verdict};
 use std::io::Write;
 use std::path::Path;
@@ -29,34 +30,50 @@ svg{width:100%;height:auto;display:block}.grid{stroke:var(--rule)}.mark{fill:var
 ///
 /// # Errors
 /// `System`, naming the file.
-pub(super) fn write(path: &Path, manifest: &Manifest, streams: &[Stream]) -> Result<(), Failure> {
-    let html = page(manifest, streams);
+pub(super) fn write(
+    path: &Path,
+    manifest: &Manifest,
+    figures: &[Figure],
+    streams: &[Stream],
+) -> Result<(), Failure> {
+    let html = page(manifest, figures, streams);
     create(path, true)
         .and_then(|mut file| file.write_all(html.as_bytes()))
         .map_err(|error| refused("write the report", path, &error))
 }
 
-fn page(manifest: &Manifest, streams: &[Stream]) -> String {
+fn page(manifest: &Manifest, figures: &[Figure], streams: &[Stream]) -> String {
     let totals = &manifest.totals;
-    let failing = streams.iter().filter(|stream| !stream.holds(LEVEL)).count();
+    let kind = match manifest.kind {
+        Kind::Surge => "Surge",
+        Kind::Webstone => "WebStone",
+        Kind::Microscape => "Microscape",
+    };
+    let failing = streams.iter().filter(|stream| !stream.holds(LEVEL)).count()
+        + figures.iter().filter(|figure| !figure.holds).count();
+    let what = match (figures.is_empty(), streams.is_empty()) {
+        (true, _) => "stream",
+        (false, true) => "figure",
+        (false, false) => "figure and stream",
+    };
     let verdict = match failing {
-        0 => "<span class=\"holds\">Every stream holds.</span>".to_owned(),
+        0 => format!("<span class=\"holds\">Every {what} holds.</span>"),
         n => format!(
-            "<span class=\"fails\">{n} of {} streams do not hold.</span>",
-            streams.len()
+            "<span class=\"fails\">{n} of {} do not hold.</span>",
+            streams.len() + figures.len()
         ),
     };
     let mut html = format!(
-        "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n<title>Surge site, seed {seed}</title>\n\
+        "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n<title>{kind} site, seed {seed}</title>\n\
          <meta name=\"viewport\" content=\"width=device-width\">\n<style>{STYLE}</style>\n\
-         <h1>Surge site, seed {seed}</h1>\n<p class=\"soft\">Parameters {set}, made by {by}. {verdict}</p>\n\
+         <h1>{kind} site, seed {seed}</h1>\n<p class=\"soft\">Parameters {set}, made by {by}. {verdict}</p>\n\
          <div class=\"facts\">",
         seed = manifest.seed.0,
         set = escaped(&manifest.set),
         by = escaped(&manifest.generator),
     );
     let per_object = totals.files_per_object_hundredths as f64 / 100.0;
-    for (value, what) in [
+    let facts = [
         (grouped(totals.files), "files"),
         (measure::Bytes(totals.bytes).to_string(), "in all"),
         (measure::Bytes(totals.mean_bytes).to_string(), "mean size"),
@@ -68,12 +85,25 @@ fn page(manifest: &Manifest, streams: &[Stream]) -> String {
             format!("{:.2}", totals.requests as f64 / totals.sequence.max(1) as f64),
             "files per requested object",
         ),
-    ] {
+    ];
+    // What is said of objects would say nothing of a list of files or of a single page.
+    let shown = if manifest.kind == Kind::Surge {
+        facts.len()
+    } else {
+        4
+    };
+    for (value, what) in facts.into_iter().take(shown) {
         html += &format!("<div><b>{value}</b><span>{what}</span></div>");
     }
     html += "</div>\n";
-    html += &table(streams);
-    html += "<h2>Plots</h2>\n<p class=\"key soft\"><i></i>sample<i class=\"line\"></i>model</p>\n";
+    if !figures.is_empty() {
+        html += &compared(figures);
+        html += &listed(manifest);
+    }
+    if !streams.is_empty() {
+        html += &table(streams);
+        html += "<h2>Plots</h2>\n<p class=\"key soft\"><i></i>sample<i class=\"line\"></i>model</p>\n";
+    }
     for stream in streams.iter().filter(|stream| !stream.points.is_empty()) {
         html += &section(stream);
     }
@@ -89,6 +119,40 @@ fn page(manifest: &Manifest, streams: &[Stream]) -> String {
     }
     html += "</table></div>\n";
     html
+}
+
+/// Figures beside those of the document.
+fn compared(figures: &[Figure]) -> String {
+    let mut html = "<h2>Published and made</h2>\n<div class=\"wide\"><table><tr><th>figure<th>published<th>made<th>where<th></tr>\n"
+        .to_owned();
+    for figure in figures {
+        let word = if figure.holds { "holds" } else { "fails" };
+        html += &format!(
+            "<tr><td>{}<td class=\"n\">{}<td class=\"n\">{}<td>{}<td class=\"{word}\">{word}</tr>\n",
+            escaped(&figure.name),
+            escaped(&figure.published),
+            escaped(&figure.made),
+            escaped(figure.source)
+        );
+    }
+    html + "</table></div>\n"
+}
+
+/// All files of a site that has few.
+fn listed(manifest: &Manifest) -> String {
+    let mut html = "<h2>Files</h2>\n<div class=\"wide\"><table><tr><th>file<th>type<th>bytes<th>asked for, relative to others<th>length</tr>\n"
+        .to_owned();
+    for file in &manifest.files {
+        html += &format!(
+            "<tr><td><code>{}</code><td>{}<td class=\"n\">{}<td class=\"n\">{}<td>{}</tr>\n",
+            escaped(&file.path),
+            escaped(&file.media_type),
+            grouped(file.bytes),
+            grouped(file.references),
+            escaped(file.provenance.as_deref().unwrap_or("as the list has it"))
+        );
+    }
+    html + "</table></div>\n"
 }
 
 fn table(streams: &[Stream]) -> String {

@@ -179,6 +179,71 @@ fn a_summary_counts_connections_by_mode() {
     assert!(printed(&[&SMALL[..], &["--summary"]].concat()).contains("12 users"));
 }
 
+/// Before a run one sees how much of a pass it takes, and how unlike the pass that is.
+#[test]
+fn a_summary_says_what_a_run_takes_of_a_pass() {
+    let requests = lines(&printed(&SMALL));
+    let sums = &lines(&printed(&[&SMALL[..], &["--summary", "--json"]].concat()))[0];
+    let mut objects: Vec<u64> = Vec::new();
+    let mut bytes = 0;
+    for request in &requests {
+        bytes += request["size"].as_u64().expect("a size");
+        if !request["intended_ns"].is_null() {
+            objects.push(request["object"].as_u64().expect("an object"));
+        }
+    }
+    let taken = &sums["taken"];
+    let mean = taken["object_mean_bytes"].as_f64().expect("sizes are known");
+    assert!(
+        (mean - f64::from(bytes as u32) / objects.len() as f64).abs() < 1e-6,
+        "{taken}"
+    );
+    objects.sort_unstable();
+    objects.dedup();
+    assert_eq!(taken["distinct_objects"], objects.len());
+    let pass = &taken["pass"];
+    assert!(pass["distinct_objects"].as_u64() > taken["distinct_objects"].as_u64());
+    let distance = pass["distance"].as_f64().expect("a distance");
+    assert!((0.001..0.4).contains(&distance), "{distance}");
+    // So many objects that it is a pass, again and again.
+    let whole = [
+        "load",
+        "plan",
+        "--files",
+        "60",
+        "--references",
+        "300",
+        "--rate",
+        "2000",
+        "--arrivals",
+        "constant",
+        "--summary",
+        "--json",
+    ];
+    let taken = &lines(&printed(&whole))[0]["taken"];
+    assert_eq!(taken["distinct_objects"], taken["pass"]["distinct_objects"]);
+    assert!(
+        taken["pass"]["distance"].as_f64().expect("a distance") < 0.02,
+        "{taken}"
+    );
+    assert!(printed(&[&SMALL[..], &["--summary"]].concat()).contains("a whole pass"));
+    // Of a path nothing is known before it is asked for.
+    let path = [
+        "load",
+        "plan",
+        "http://localhost/one.html",
+        "--rate",
+        "10",
+        "--summary",
+        "--json",
+    ];
+    let taken = &lines(&printed(&path))[0]["taken"];
+    assert!(
+        taken["object_mean_bytes"].is_null() && taken["pass"].is_null(),
+        "{taken}"
+    );
+}
+
 #[test]
 fn what_cannot_be_planned_is_named() {
     for (arguments, fragment) in [

@@ -503,31 +503,31 @@ fn a_log_tells_the_habits_of_those_who_wrote_it() {
     let words = printed(&["load", "fit", &log]);
     for fragment in [
         "--zipf-exponent",
+        "--shares",
         "--off-time '",
         "--request-size '",
         "whole seconds only",
+        "cannot be told from this log: its times are whole seconds",
+        "cannot be told from this log: 0 of ",
     ] {
         assert!(words.contains(fragment), "{fragment}: {words}");
     }
-    // What is printed is what `weir site surge` takes.
-    let best = |stream: &str| {
-        let streams = found["estimates"]["streams"].as_array().expect("a list");
-        let found = streams.iter().find(|estimate| estimate["flag"] == stream);
-        found
-            .and_then(|estimate| estimate["candidates"][0]["model"].as_str())
-            .expect(stream)
-            .to_owned()
-    };
-    printed(&[
-        "load",
-        "plan",
-        "--duration",
-        "5s",
-        "--off-time",
-        &best("off-time"),
-        "--stack-distance",
-        &best("stack-distance"),
-    ]);
+    assert!(
+        !words.contains("-0.0") && !words.contains("--session-length"),
+        "{words}"
+    );
+    // What is printed is what `weir site surge` takes, all of it together.
+    let streams = found["estimates"]["streams"].as_array().expect("a list");
+    let mut arguments: Vec<String> = ["load", "plan", "--duration", "5s", "--summary"]
+        .map(str::to_owned)
+        .into();
+    for stream in streams.iter().filter(|stream| stream["flag"].is_string()) {
+        let flag = stream["flag"].as_str().expect("a name");
+        let model = stream["candidates"][0]["model"].as_str().expect("a model");
+        arguments.extend([format!("--{flag}"), model.to_owned()]);
+    }
+    assert!(arguments.len() >= 5 + 2 * 6, "{arguments:?}");
+    printed(&arguments.iter().map(String::as_str).collect::<Vec<_>>());
     fs::write(&log, "").expect("written");
     assert!(refused(&["load", "fit", &log], 2).contains("no GET"));
 }

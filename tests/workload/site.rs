@@ -158,6 +158,64 @@ fn a_report_shows_every_stream_and_needs_no_network() {
     }
 }
 
+/// The sites of the other documents are held against what these print.
+#[test]
+fn reports_of_lists_and_pages_hold_every_published_figure() {
+    for (kind, more, figures, streams, shown) in [
+        (
+            "webstone",
+            &[][..],
+            5,
+            1,
+            &["WebStone site", "50 Kbytes, 14 %", "file5m.html"][..],
+        ),
+        (
+            "webstone",
+            &["--list", "standard"],
+            6,
+            1,
+            &["350 of 1000", "5,248,000"],
+        ),
+        (
+            "microscape",
+            &[],
+            14,
+            0,
+            &["Microscape site", "103299", "0.27", "11K", "keep14.gif"],
+        ),
+        ("microscape", &["--tags", "mixed"], 13, 0, &["0.35"]),
+    ] {
+        let dir = TempDir::new().expect("a folder");
+        let (site, report) = (dir.path().join("site"), dir.path().join("report.html"));
+        let (site, report) = (site.to_str().expect("text"), report.to_str().expect("text"));
+        let said = crate::lines(&printed(
+            &[&["site", kind, site, "--report", report, "--json"], more].concat(),
+        ));
+        let of_event =
+            |event: &str| -> Vec<&Value> { said.iter().filter(|line| line["event"] == event).collect() };
+        let held = of_event("figure");
+        assert_eq!(held.len(), figures, "{said:?}");
+        assert!(held.iter().all(|figure| figure["holds"] == true), "{held:?}");
+        let fitted = of_event("stream");
+        assert_eq!(fitted.len(), streams);
+        for stream in fitted {
+            assert_eq!(
+                (&stream["values"], &stream["holds"]),
+                (&100_000.into(), &true.into()),
+                "{stream}"
+            );
+            assert_eq!(stream["verdict"]["fit"]["test"], "chi-square");
+        }
+        let html = fs::read_to_string(report).expect("a report");
+        for fragment in shown {
+            assert!(html.contains(fragment), "{kind} {fragment}");
+        }
+        for outside in ["http://", "https://", "<script", "@import", "url("] {
+            assert!(!html.contains(outside), "{outside}");
+        }
+    }
+}
+
 #[test]
 fn nothing_is_overwritten_unasked() {
     let dir = TempDir::new().expect("a folder");

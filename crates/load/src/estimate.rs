@@ -1,30 +1,48 @@
 //! From a log of requests to the parameters of Surge: what each of its streams looks like in this log, which
 //! family fits it best, and how badly.
 //!
-//! Streams are recovered as Barford and Crovella 1998 validated theirs: a client's pause of more than a second
-//! is an OFF time, a shorter one an active OFF time; an object is a page and what the same client asks for before
-//! its next pause or page; a session ends with a pause longer than a bound that the caller chooses. A log knows no
-//! users, only addresses, so everything that counts by client mixes those who share one.
+//! Every stream is taken in the unit and from the population that the parameter of the same name has, so that
+//! what is found can be given to Surge:
 //!
-//! Parameters are those of maximum likelihood in closed form where there is one, else by Newton's method; the
-//! family with the least Kolmogorov-Smirnov distance is named best. Its p-value is too kind, as the parameters were
-//! taken from the same values, so the distance is what counts. Refuses to know what a log looks like.
+//! - an *object* is a request for anything but a picture, style, script or font, with what the same client asks for of
+//!   those until its next object; a page and what it embeds, or a file that stands alone;
+//! - *sizes* are of the different files, by class: base files begin an object of several files, embedded ones come
+//!   later in one, single ones are always alone. *Sizes of requests* are of all answers;
+//! - *files per object* counts each different page that embeds something once, with the most it was asked for with:
+//!   what a browser had in its cache is not asked for again;
+//! - *stack distances* are of objects: how many different ones were asked for since this one was, over all clients;
+//! - an *OFF time* is a client's pause of more than a second between objects (Barford and Crovella 1998);
+//! - a *session* is over with a pause longer than a bound that the caller chooses. That is a convention, and only
+//!   sessions that the log holds whole count, if the bound hardly matters: users as Surge's never pause long, and their
+//!   sessions are the lives of connections, of which a log knows nothing.
+//!
+//! What a log cannot tell has a sentence that says why instead of a flag. A log knows no users, only addresses, so
+//! everything that counts by client mixes those who share one. Refuses to know what a log looks like.
 
-use crate::fit::kolmogorov_smirnov;
-use crate::model::{Model, Shape};
+mod family;
+
+use family::{Bounds, Family, Seen, candidates};
 use serde::Serialize;
 use std::collections::HashMap;
 
 /// Values below which nothing is estimated.
 const VALUES_MIN: usize = 20;
-/// Values of a stream that are looked at: evenly spaced ones if there are more.
-const VALUES_MAX: usize = 200_000;
-/// Where a tail may begin, as shares of the values.
-const CUTS: [f64; 9] = [0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.93, 0.95, 0.97];
 /// A pause longer than this is an OFF time, in nanoseconds.
-const OFF_NS: i64 = 1_000_000_000;
-/// Depths of the stack that are searched; what lies deeper was not asked for lately.
-const DEPTH_MAX: usize = 10_000;
+const OFF_NS: i64 = SECOND_NS;
+/// After a pause longer than this even a picture is an object of its own.
+const APART_NS: i64 = 60 * SECOND_NS;
+const SECOND_NS: i64 = 1_000_000_000;
+/// A model with at most this distance fits, whatever its p-value: of many values every model is refuted.
+pub const DISTANCE_MAX: f64 = 0.05;
+/// A model with a p-value above this fits, whatever its distance.
+pub const LEVEL: f64 = 0.01;
+/// How much the mean length of a session may change if the bound is halved or doubled.
+const SESSIONS_VARY: f64 = 0.25;
+/// Why nothing is told of clients that are several users.
+const MIXED: &str = "most objects are of clients that begin more than one a second: several users behind one address, or a robot";
+/// The least file of each class that a site can have, in bytes.
+const BASE_LOW: f64 = 32.0;
+const EMBEDDED_LOW: f64 = crate::site::gif::LEAST as f64;
 
 /// One request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,10 +53,10 @@ pub struct Visit {
     pub at_ns: i64,
     /// Which file, by number.
     pub file: u32,
-    /// How long it was.
+    /// How long it was; 0 if nothing was sent.
     pub bytes: u64,
-    /// Whether it is a page, which an object begins with.
-    pub page: bool,
+    /// Whether it is of a kind that pages embed: a picture, style, script or font.
+    pub embedded: bool,
 }
 
 /// A family fitted to a stream.
@@ -48,7 +66,7 @@ pub struct Candidate {
     pub model: String,
     /// The largest difference of the distribution functions.
     pub distance: f64,
-    /// Of the Kolmogorov-Smirnov test; too kind.
+    /// Of the Kolmogorov-Smirnov test; too kind, as the parameters come from the same values.
     pub p_value: f64,
 }
 
@@ -57,7 +75,7 @@ pub struct Candidate {
 pub struct Estimate {
     /// What it is.
     pub stream: &'static str,
-    /// The flag of `weir site surge` that takes it, if one does.
+    /// The flag of `weir site surge` that takes it, if one does and the log can tell it.
     pub flag: Option<&'static str>,
     /// Values there were.
     pub values: u64,
@@ -65,8 +83,23 @@ pub struct Estimate {
     pub mean: f64,
     /// Their median.
     pub median: f64,
+    /// Why the log cannot tell this stream, if it cannot.
+    pub untold: Option<String>,
+    /// Whether the best family fits: by its distance, or by its p-value.
+    pub fits: bool,
     /// Families, best first; empty if there are too few values.
     pub candidates: Vec<Candidate>,
+}
+
+/// Different files by what they are to objects.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Classes {
+    /// Files that begin an object of several.
+    pub base: u64,
+    /// Files that come later in one.
+    pub embedded: u64,
+    /// Files that are always alone.
+    pub single: u64,
 }
 
 /// What a log says.
@@ -74,11 +107,21 @@ pub struct Estimate {
 pub struct Estimates {
     /// Requests.
     pub requests: u64,
+    /// Objects they were for.
+    pub objects: u64,
     /// Different files.
     pub files: u64,
+    /// The same by class.
+    pub classes: Classes,
     /// Clients.
     pub clients: u64,
-    /// `s` in references proportional to `1 / rank^s`; none with too few files.
+    /// Whether most objects are of clients that begin more of them than one user does: what is counted by client, as
+    /// which file was asked for because of which, is then not told.
+    pub mixed: bool,
+    /// Whether all times are whole seconds.
+    #[serde(skip)]
+    pub whole_seconds: bool,
+    /// `s` in references to files proportional to `1 / rank^s`; none with too few files.
     pub zipf_exponent: Option<f64>,
     /// Each stream.
     pub streams: Vec<Estimate>,
@@ -87,125 +130,354 @@ pub struct Estimates {
 /// Estimates everything; a client that pauses for longer than `session_ns` begins another session.
 pub fn estimate(mut visits: Vec<Visit>, session_ns: i64) -> Estimates {
     visits.sort_by_key(|visit| visit.at_ns);
-    let mut sizes: HashMap<u32, u64> = HashMap::new();
-    let mut references: HashMap<u32, u64> = HashMap::new();
-    for visit in &visits {
-        let size = sizes.entry(visit.file).or_default();
-        *size = (*size).max(visit.bytes);
-        *references.entry(visit.file).or_default() += 1;
+    let whole_seconds = visits.iter().all(|visit| visit.at_ns % SECOND_NS == 0);
+    let log = Log::read(&visits);
+    let mixed = log.is_mixed(&visits);
+    let by_client = |found: Estimate| if mixed { found.mixed() } else { found };
+    let files = log.files(&visits);
+    let mut classes = Classes::default();
+    let mut sizes: [Vec<f64>; 3] = Default::default();
+    for file in files.values() {
+        let (count, sizes) = match (file.leads, file.follows) {
+            (true, _) => (&mut classes.base, &mut sizes[0]),
+            (false, true) => (&mut classes.embedded, &mut sizes[1]),
+            (false, false) => (&mut classes.single, &mut sizes[2]),
+        };
+        *count += 1;
+        sizes.extend((file.bytes > 0).then_some(file.bytes as f64));
     }
-    let files: Vec<f64> = sizes
-        .values()
-        .filter(|&&bytes| bytes > 0)
-        .map(|&bytes| bytes as f64)
-        .collect();
+    let [base, embedded, single] = sizes;
     let sent = visits.iter().filter(|visit| visit.bytes > 0);
     let sent: Vec<f64> = sent.map(|visit| visit.bytes as f64).collect();
-    let depths = depths(&visits);
-    let mut by_client: HashMap<u32, Vec<&Visit>> = HashMap::new();
-    for visit in &visits {
-        by_client.entry(visit.client).or_default().push(visit);
-    }
-    let mut habits = Habits::default();
-    by_client
-        .values()
-        .for_each(|visits| habits.read(visits, session_ns));
-    let positive = [lognormal, pareto, weibull, exponential];
+    let positive = [
+        Family::Lognormal,
+        Family::Pareto,
+        Family::Weibull,
+        Family::Exponential,
+    ];
+    let size = |stream, flag, values, low| {
+        let seen = Seen::Exactly(Bounds::OfSizes { low });
+        described(stream, flag, values, &positive, seen)
+    };
+    let pauses = if whole_seconds {
+        Seen::Seconds
+    } else {
+        Seen::Exactly(Bounds::None)
+    };
+    let mut gaps = described(
+        "gaps within an object, s",
+        "active-off-time",
+        if whole_seconds {
+            Vec::new()
+        } else {
+            log.gaps(&visits)
+        },
+        &positive,
+        Seen::Exactly(Bounds::None),
+    );
+    gaps.untell(if whole_seconds {
+        "its times are whole seconds".to_owned()
+    } else {
+        "a gap is what the answer took and what the user paused; were it all pause, --active-off-time takes this".to_owned()
+    });
     Estimates {
         requests: visits.len() as u64,
-        files: sizes.len() as u64,
-        clients: by_client.len() as u64,
-        zipf_exponent: zipf(references.into_values().collect()),
+        objects: log.objects.len() as u64,
+        files: files.len() as u64,
+        classes,
+        clients: log.clients.len() as u64,
+        mixed,
+        whole_seconds,
+        zipf_exponent: zipf(files.values().map(|file| file.references).collect()),
         streams: vec![
-            described("sizes of files", None, files, &positive, true),
-            described("sizes of requests", Some("request-size"), sent, &positive, true),
-            described("stack distance", Some("stack-distance"), depths, &positive, false),
-            described("OFF times, s", Some("off-time"), habits.off, &positive, false),
-            described(
-                "active OFF times, s",
-                Some("active-off-time"),
-                habits.active,
+            by_client(size("sizes of base files, bytes", "base-size", base, BASE_LOW)),
+            size(
+                "sizes of embedded files, bytes",
+                "embedded-size",
+                embedded,
+                EMBEDDED_LOW,
+            ),
+            by_client(size("sizes of single files, bytes", "single-size", single, 1.0)),
+            size("sizes of requests, bytes", "request-size", sent, 0.0),
+            by_client(described(
+                "files per base object",
+                "files-per-object",
+                log.embedding(),
                 &positive,
-                false,
-            ),
+                Seen::Down,
+            )),
             described(
-                "files per object",
-                Some("files-per-object"),
-                habits.files,
+                "stack distances of objects",
+                "stack-distance",
+                depths(log.in_order(&visits)),
                 &positive,
-                false,
+                Seen::Nearest,
             ),
-            described(
-                "session lengths, objects",
-                Some("session-length"),
-                habits.sessions,
-                &[inverse_gaussian, lognormal, exponential, pareto],
-                false,
-            ),
+            by_client(described(
+                "OFF times, s",
+                "off-time",
+                log.off_times(&visits),
+                &positive,
+                pauses,
+            )),
+            by_client(gaps),
+            by_client(sessions(&log, &visits, session_ns)),
         ],
     }
 }
 
-/// What clients do between requests.
-#[derive(Debug, Default)]
-struct Habits {
-    off: Vec<f64>,
-    active: Vec<f64>,
-    files: Vec<f64>,
-    sessions: Vec<f64>,
+/// An object somebody asked for: a run of the client's requests.
+#[derive(Clone, Copy, Debug)]
+struct Object {
+    /// The client's requests from this on, as a place in [`Log::order`].
+    from: usize,
+    files: u32,
 }
 
-impl Habits {
-    /// The requests of one client, in order.
-    fn read(&mut self, visits: &[&Visit], session_ns: i64) {
-        let (mut files, mut objects) = (0u32, 0u32);
-        let mut before: Option<i64> = None;
-        for visit in visits {
-            let pause = before.map_or(0, |before| visit.at_ns - before);
-            let begins = files == 0 || pause > OFF_NS || visit.page;
-            if begins && files > 0 {
-                self.files.push(f64::from(files));
-                files = 0;
+/// A file of the log.
+#[derive(Clone, Copy, Debug, Default)]
+struct File {
+    bytes: u64,
+    references: u64,
+    /// It began an object of several files.
+    leads: bool,
+    /// It came later in an object.
+    follows: bool,
+}
+
+/// Requests put together into objects.
+#[derive(Debug, Default)]
+struct Log {
+    /// Numbers of visits, client by client.
+    order: Vec<u32>,
+    /// Objects, client by client.
+    objects: Vec<Object>,
+    /// The objects of each client, as a range.
+    clients: Vec<core::ops::Range<usize>>,
+    /// By first file: the most files it was asked for with.
+    most: HashMap<u32, u32>,
+}
+
+impl Log {
+    /// Of visits in the order of their times.
+    fn read(visits: &[Visit]) -> Log {
+        let mut order: Vec<u32> = (0..visits.len() as u32).collect();
+        order.sort_by_key(|&number| (visits[number as usize].client, number));
+        let mut log = Log::default();
+        for of_client in order.chunk_by(|&a, &b| visits[a as usize].client == visits[b as usize].client) {
+            let first = log.objects.len();
+            let mut before = i64::MIN;
+            for (place, &number) in of_client.iter().enumerate() {
+                let visit = &visits[number as usize];
+                let apart = visit.at_ns.saturating_sub(before) > APART_NS;
+                match log.objects[first..].last_mut() {
+                    Some(object) if visit.embedded && !apart => object.files += 1,
+                    _ => log.objects.push(Object {
+                        from: log.order.len() + place,
+                        files: 1,
+                    }),
+                }
+                before = visit.at_ns;
             }
-            if pause > session_ns {
-                self.sessions.push(f64::from(objects));
-                objects = 0;
-            } else if pause > OFF_NS {
-                self.off.push(pause as f64 / 1e9);
-            } else if pause > 0 && !begins {
-                self.active.push(pause as f64 / 1e9);
+            log.clients.push(first..log.objects.len());
+            log.order.extend_from_slice(of_client);
+        }
+        for object in &log.objects {
+            let file = visits[log.order[object.from] as usize].file;
+            let most = log.most.entry(file).or_default();
+            *most = object.files.max(*most);
+        }
+        log
+    }
+
+    fn first<'a>(&self, object: &Object, visits: &'a [Visit]) -> &'a Visit {
+        &visits[self.order[object.from] as usize]
+    }
+
+    fn last<'a>(&self, object: &Object, visits: &'a [Visit]) -> &'a Visit {
+        &visits[self.order[object.from + object.files as usize - 1] as usize]
+    }
+
+    fn files(&self, visits: &[Visit]) -> HashMap<u32, File> {
+        let mut files: HashMap<u32, File> = HashMap::new();
+        for object in &self.objects {
+            for place in 0..object.files {
+                let visit = &visits[self.order[object.from + place as usize] as usize];
+                let file = files.entry(visit.file).or_default();
+                file.bytes = file.bytes.max(visit.bytes);
+                file.references += 1;
+                file.leads |= place == 0 && object.files > 1;
+                file.follows |= place > 0;
             }
-            objects += u32::from(begins);
-            files += 1;
-            before = Some(visit.at_ns);
         }
-        // The last object and session may go on after the end of the log, but most end with it.
-        if files > 0 {
-            self.files.push(f64::from(files));
-            self.sessions.push(f64::from(objects));
+        files
+    }
+
+    /// The files of each different page that embeds something.
+    fn embedding(&self) -> Vec<f64> {
+        let several = self.most.values().filter(|&&files| files > 1);
+        several.map(|&files| f64::from(files)).collect()
+    }
+
+    /// The first files of all objects, in the order these began.
+    fn in_order(&self, visits: &[Visit]) -> Vec<u32> {
+        let mut begun: Vec<u32> = self
+            .objects
+            .iter()
+            .map(|object| self.order[object.from])
+            .collect();
+        begun.sort_unstable();
+        begun
+            .into_iter()
+            .map(|number| visits[number as usize].file)
+            .collect()
+    }
+
+    /// Pauses between the objects of a client, in nanoseconds.
+    fn pauses(&self, visits: &[Visit]) -> impl Iterator<Item = i64> {
+        self.clients.iter().flat_map(move |objects| {
+            self.objects[objects.clone()]
+                .windows(2)
+                .map(|pair| self.first(&pair[1], visits).at_ns - self.last(&pair[0], visits).at_ns)
+        })
+    }
+
+    /// Whether most objects are of clients that begin more than one a second.
+    fn is_mixed(&self, visits: &[Visit]) -> bool {
+        let at = |object: &Object| self.first(object, visits).at_ns;
+        let of_crowds = self.clients.iter().filter(|objects| {
+            let objects = &self.objects[objects.start..objects.end];
+            let ends = objects.first().zip(objects.last());
+            let span_ns = ends.map_or(0, |(first, last)| at(last) - at(first));
+            objects.len() >= VALUES_MIN && (objects.len() as f64 - 1.0) * SECOND_NS as f64 > span_ns as f64
+        });
+        of_crowds.map(|objects| objects.len()).sum::<usize>() * 2 > self.objects.len()
+    }
+
+    fn off_times(&self, visits: &[Visit]) -> Vec<f64> {
+        let whole = visits.iter().all(|visit| visit.at_ns % SECOND_NS == 0);
+        // Of whole seconds one that is a second may have been less.
+        let off = |pause: &i64| if whole { *pause >= OFF_NS } else { *pause > OFF_NS };
+        self.pauses(visits).filter(off).map(seconds).collect()
+    }
+
+    fn gaps(&self, visits: &[Visit]) -> Vec<f64> {
+        let objects = self.objects.iter();
+        let at = |place: usize| visits[self.order[place] as usize].at_ns;
+        objects
+            .flat_map(|object| object.from + 1..object.from + object.files as usize)
+            .map(|place| at(place) - at(place - 1))
+            .filter(|&gap| gap > 0)
+            .map(seconds)
+            .collect()
+    }
+
+    /// Objects of each session that the log holds whole: a pause before it and after it, if only to its ends.
+    fn sessions(&self, visits: &[Visit], bound_ns: i64) -> Vec<f64> {
+        let ends = visits.first().zip(visits.last());
+        let Some((begin, end)) = ends.map(|(first, last)| (first.at_ns, last.at_ns)) else {
+            return Vec::new();
+        };
+        let mut lengths = Vec::new();
+        for objects in &self.clients {
+            let (mut length, mut before, mut whole) = (0u64, begin, false);
+            for object in &self.objects[objects.clone()] {
+                if self.first(object, visits).at_ns - before > bound_ns {
+                    if whole && length > 0 {
+                        lengths.push(length as f64);
+                    }
+                    (length, whole) = (0, true);
+                }
+                length += 1;
+                before = self.last(object, visits).at_ns;
+            }
+            if whole && end - before > bound_ns {
+                lengths.push(length as f64);
+            }
         }
+        lengths
     }
 }
 
-/// How many different files were asked for since a file was asked for last.
-fn depths(visits: &[Visit]) -> Vec<f64> {
-    let mut stack: Vec<u32> = Vec::new();
+/// The sum of values; that of none would be -0 in floating point.
+fn sum(values: &[f64]) -> f64 {
+    values.iter().fold(0.0, |sum, value| sum + value)
+}
+
+fn seconds(ns: i64) -> f64 {
+    ns as f64 / SECOND_NS as f64
+}
+
+/// Session lengths, if the log can tell them.
+fn sessions(log: &Log, visits: &[Visit], bound_ns: i64) -> Estimate {
+    let lengths = log.sessions(visits, bound_ns);
+    let families = [
+        Family::InverseGaussian,
+        Family::Lognormal,
+        Family::Exponential,
+        Family::Pareto,
+    ];
+    let whole = sum(&lengths);
+    let mean = |lengths: &[f64]| sum(lengths) / lengths.len().max(1) as f64;
+    let own = mean(&lengths);
+    let others = [bound_ns / 2, bound_ns.saturating_mul(2)].map(|bound| mean(&log.sessions(visits, bound)));
+    let untold = if lengths.len() < VALUES_MIN || whole * 2.0 < log.objects.len() as f64 {
+        Some(format!(
+            "{whole} of {} objects are in sessions that begin and end within it with a pause longer than the bound",
+            log.objects.len()
+        ))
+    } else if others
+        .iter()
+        .any(|other| (other / own - 1.0).abs() > SESSIONS_VARY)
+    {
+        Some(format!(
+            "their mean hangs on the bound: {own:.1} objects with this one, {:.1} with half of it, {:.1} with twice",
+            others[0], others[1]
+        ))
+    } else {
+        None
+    };
+    let mut found = described(
+        "session lengths, objects",
+        "session-length",
+        lengths,
+        &families,
+        Seen::Nearest,
+    );
+    if let Some(why) = untold {
+        found.candidates.clear();
+        found.untell(why);
+    }
+    found
+}
+
+/// How many different objects were asked for since an object was asked for last, itself among them. A tree of sums
+/// (Fenwick 1994) over the last place of each makes it as fast for deep ones.
+fn depths(objects: Vec<u32>) -> Vec<f64> {
+    let mut tree = vec![0i64; objects.len() + 1];
+    let add = |tree: &mut Vec<i64>, mut place: usize, what: i64| {
+        while place < tree.len() {
+            tree[place] += what;
+            place += place & place.wrapping_neg();
+        }
+    };
+    let sum = |tree: &[i64], mut place: usize| {
+        let mut sum = 0;
+        while place > 0 {
+            sum += tree[place];
+            place &= place - 1;
+        }
+        sum
+    };
+    let mut lasts: HashMap<u32, usize> = HashMap::new();
     let mut depths = Vec::new();
-    // Moving a file to the top costs its depth; a part of a long log says as much.
-    for visit in visits.iter().take(VALUES_MAX) {
-        let found = stack
-            .iter()
-            .rev()
-            .take(DEPTH_MAX)
-            .position(|&file| file == visit.file);
-        if let Some(depth) = found {
-            depths.push(depth as f64 + 1.0);
-            stack.remove(stack.len() - 1 - depth);
+    for (place, object) in (1..).zip(objects) {
+        if let Some(last) = lasts.insert(object, place) {
+            // The object itself is one of those with a place from its last one on.
+            depths.push((lasts.len() as i64 - sum(&tree, last - 1)) as f64);
+            add(&mut tree, last, -1);
         }
-        stack.push(visit.file);
-        if stack.len() > 2 * DEPTH_MAX {
-            stack.drain(..DEPTH_MAX);
-        }
+        add(&mut tree, place, 1);
     }
     depths
 }
@@ -247,329 +519,43 @@ fn zipf(mut references: Vec<u64>) -> Option<f64> {
     Some((low + high) / 2.0)
 }
 
-type Family = fn(&[f64]) -> Option<Shape>;
+impl Estimate {
+    /// Of clients that are several users.
+    fn mixed(mut self) -> Estimate {
+        self.candidates.clear();
+        self.fits = false;
+        self.untell(MIXED.to_owned());
+        self
+    }
+
+    /// Takes the flag away and says why.
+    fn untell(&mut self, why: String) {
+        self.flag = None;
+        self.untold = Some(why);
+    }
+}
 
 fn described(
     stream: &'static str,
-    flag: Option<&'static str>,
+    flag: &'static str,
     mut values: Vec<f64>,
     families: &[Family],
-    hybrid: bool,
+    seen: Seen,
 ) -> Estimate {
     values.sort_unstable_by(f64::total_cmp);
-    let count = values.len();
-    let mean = values.iter().sum::<f64>() / count.max(1) as f64;
-    let median = values.get(count / 2).copied().unwrap_or(0.0);
-    if count > VALUES_MAX {
-        values = (0..VALUES_MAX).map(|n| values[n * count / VALUES_MAX]).collect();
-    }
-    let mut candidates = Vec::new();
-    if values.len() >= VALUES_MIN {
-        let models = families
-            .iter()
-            .filter_map(|family| Model::single(family(&values)?, 0.0, f64::INFINITY).ok());
-        let hybrids = CUTS
-            .iter()
-            .filter(|_| hybrid)
-            .filter_map(|&cut| body_and_tail(&values, cut));
-        candidates.extend(models.map(|model| held_against(&values, &model)));
-        candidates.extend(
-            hybrids
-                .map(|model| held_against(&values, &model))
-                .min_by(|a, b| a.distance.total_cmp(&b.distance)),
-        );
-        candidates.sort_by(|a, b| a.distance.total_cmp(&b.distance));
-    }
+    let candidates = candidates(&values, families, seen);
+    let fits = |best: &Candidate| best.distance <= DISTANCE_MAX || best.p_value > LEVEL;
     Estimate {
         stream,
-        flag,
-        values: count as u64,
-        mean,
-        median,
+        flag: (!candidates.is_empty()).then_some(flag),
+        values: values.len() as u64,
+        mean: sum(&values) / values.len().max(1) as f64,
+        median: values.get(values.len() / 2).copied().unwrap_or(0.0),
+        untold: None,
+        fits: candidates.first().is_some_and(fits),
         candidates,
     }
 }
 
-fn held_against(values: &[f64], model: &Model) -> Candidate {
-    let mut sample = values.to_vec();
-    let fit = kolmogorov_smirnov(&mut sample, |x| model.cdf(x));
-    Candidate {
-        model: model.to_string(),
-        distance: fit.statistic,
-        p_value: fit.p_value,
-    }
-}
-
-/// A number as it is worth writing.
-fn rounded(value: f64) -> f64 {
-    if value == 0.0 || !value.is_finite() {
-        return value;
-    }
-    let scale = libm::pow(10.0, 4.0 - libm::floor(libm::log10(value.abs())));
-    libm::round(value * scale) / scale
-}
-
-fn log_moments(values: &[f64]) -> (f64, f64) {
-    let n = values.len() as f64;
-    let mean = values.iter().map(|&x| libm::log(x)).sum::<f64>() / n;
-    let square = values
-        .iter()
-        .map(|&x| libm::pow(libm::log(x) - mean, 2.0))
-        .sum::<f64>()
-        / n;
-    (mean, square.sqrt())
-}
-
-fn lognormal(values: &[f64]) -> Option<Shape> {
-    let (mu, sigma) = log_moments(values);
-    (sigma > 0.0).then(|| Shape::Lognormal {
-        mu: rounded(mu),
-        sigma: rounded(sigma),
-    })
-}
-
-fn pareto(values: &[f64]) -> Option<Shape> {
-    let k = values.first().copied().filter(|&k| k > 0.0)?;
-    let sum: f64 = values.iter().map(|&x| libm::log(x / k)).sum();
-    (sum > 0.0).then(|| Shape::Pareto {
-        k,
-        alpha: rounded(values.len() as f64 / sum),
-    })
-}
-
-fn exponential(values: &[f64]) -> Option<Shape> {
-    let mean = values.iter().sum::<f64>() / values.len() as f64;
-    (mean > 0.0).then(|| Shape::Exponential { mean: rounded(mean) })
-}
-
-fn inverse_gaussian(values: &[f64]) -> Option<Shape> {
-    let n = values.len() as f64;
-    let mean = values.iter().sum::<f64>() / n;
-    let spread: f64 = values.iter().map(|x| 1.0 / x - 1.0 / mean).sum();
-    (mean > 0.0 && spread > 0.0).then(|| Shape::InverseGaussian {
-        mean: rounded(mean),
-        lambda: rounded(n / spread),
-    })
-}
-
-/// The shape solves `S1(k)/S0(k) - 1/k = mean of logarithms`, by Newton's method.
-fn weibull(values: &[f64]) -> Option<Shape> {
-    let (log_mean, log_deviation) = log_moments(values);
-    if log_deviation <= 0.0 {
-        return None;
-    }
-    let mut shape = 1.2 / log_deviation;
-    // Values are taken in units of their geometric mean, so that no power overflows.
-    let logs: Vec<f64> = values.iter().map(|&x| libm::log(x) - log_mean).collect();
-    for _ in 0..100 {
-        let (mut s0, mut s1, mut s2) = (0.0, 0.0, 0.0);
-        for &log in &logs {
-            let power = libm::exp(shape * log);
-            s0 += power;
-            s1 += power * log;
-            s2 += power * log * log;
-        }
-        let off = s1 / s0 - 1.0 / shape;
-        let slope = s2 / s0 - libm::pow(s1 / s0, 2.0) + 1.0 / (shape * shape);
-        let next = (shape - off / slope).clamp(shape / 2.0, shape * 2.0);
-        let done = (next - shape).abs() < 1e-9 * shape;
-        shape = next;
-        if done || !shape.is_finite() {
-            break;
-        }
-    }
-    let mean_power = logs.iter().map(|log| libm::exp(shape * log)).sum::<f64>() / logs.len() as f64;
-    let scale = libm::exp(log_mean + libm::log(mean_power) / shape);
-    (shape.is_finite() && scale.is_finite()).then(|| Shape::Weibull {
-        scale: rounded(scale),
-        shape: rounded(shape),
-    })
-}
-
-/// A lognormal body and a Pareto tail, meeting at this share of the values.
-fn body_and_tail(values: &[f64], cut: f64) -> Option<Model> {
-    let at = (values.len() as f64 * cut) as usize;
-    let (body, tail) = values.split_at(at);
-    if body.len() < VALUES_MIN || tail.len() < VALUES_MIN {
-        return None;
-    }
-    let k = rounded(tail[0]);
-    let sum: f64 = tail.iter().map(|&x| libm::log((x / k).max(1.0))).sum();
-    if sum <= 0.0 {
-        return None;
-    }
-    // The body's parameters from two quantiles of all values: its mean would be that of a body cut off.
-    let quantile = |share: f64| libm::log(values[((values.len() - 1) as f64 * share) as usize]);
-    let (low, high) = (cut * 0.25, cut * 0.75);
-    let (z_low, z_high) = (normal_quantile(low), normal_quantile(high));
-    let sigma = (quantile(high) - quantile(low)) / (z_high - z_low);
-    let body = Shape::Lognormal {
-        mu: rounded(quantile(low) - sigma * z_low),
-        sigma: rounded(sigma),
-    };
-    let tail = Shape::Pareto {
-        k,
-        alpha: rounded(tail.len() as f64 / sum),
-    };
-    Model::hybrid(body, tail, 0.0, k, f64::INFINITY).ok()
-}
-
-/// The value that a standard normal variable is not above with this chance, by bisection.
-fn normal_quantile(share: f64) -> f64 {
-    let cdf = |z: f64| 0.5 * libm::erfc(-z / core::f64::consts::SQRT_2);
-    let (mut low, mut high) = (-10.0, 10.0);
-    for _ in 0..60 {
-        let middle = (low + high) / 2.0;
-        if cdf(middle) < share {
-            low = middle
-        } else {
-            high = middle
-        }
-    }
-    (low + high) / 2.0
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::files::Class;
-    use crate::parameters::{Parameters, Set};
-    use crate::plan::{Layout, Population, plan};
-    use crate::surge::Surge;
-    use measure::{Duration, Seed};
-
-    fn sample(model: &str, count: usize) -> Vec<f64> {
-        let model: Model = model.parse().expect("a model");
-        let mut rng = Seed(1).rng();
-        let mut values: Vec<f64> = (0..count).map(|_| model.draw(&mut rng)).collect();
-        values.sort_unstable_by(f64::total_cmp);
-        values
-    }
-
-    /// Each family finds its own parameters again.
-    #[test]
-    fn parameters_are_recovered() {
-        for (model, family, wanted) in [
-            ("lognormal(7.63,1.001)", lognormal as Family, [7.63, 1.001]),
-            ("pareto(1,1.4)", pareto, [1.0, 1.4]),
-            ("weibull(1.46,0.382)", weibull, [1.46, 0.382]),
-            ("exponential(3.5)", exponential, [3.5, 3.5]),
-            ("inverse-gaussian(3.86,6.08)", inverse_gaussian, [3.86, 6.08]),
-        ] {
-            let values = sample(model, 50_000);
-            let numbers = match family(&values).expect(model) {
-                Shape::Lognormal { mu, sigma } => [mu, sigma],
-                Shape::Pareto { k, alpha } => [k, alpha],
-                Shape::Weibull { scale, shape } => [scale, shape],
-                Shape::InverseGaussian { mean, lambda } => [mean, lambda],
-                Shape::Exponential { mean } => [mean, mean],
-                Shape::Constant(_) => panic!("{model}"),
-            };
-            for (found, wanted) in numbers.iter().zip(wanted) {
-                assert!(
-                    (found / wanted - 1.0).abs() < 0.03,
-                    "{model}: {found}, not {wanted}"
-                );
-            }
-        }
-    }
-
-    #[test]
-    fn the_best_family_is_the_one_it_was_drawn_from() {
-        let positive = [lognormal as Family, pareto, weibull, exponential];
-        for (model, hybrid) in [
-            ("lognormal(7.63,1.001)", false),
-            ("pareto(1,1.4)", false),
-            ("weibull(1.46,0.382)", false),
-            (
-                "0.93*lognormal(7.881,1.339)@1..34102 + 0.07*pareto(34102,1.177)@34102..1e12",
-                true,
-            ),
-        ] {
-            let found = described("", None, sample(model, 20_000), &positive, hybrid);
-            let best = &found.candidates[0];
-            let family = model.split('(').next().expect("a name");
-            let family = family.rsplit('*').next().expect("a name");
-            assert!(best.model.contains(family), "{model}: {best:?}");
-            assert_eq!(best.model.contains('+'), hybrid, "{model}: {best:?}");
-            assert!(best.distance < 0.02, "{model}: {best:?}");
-        }
-    }
-
-    #[test]
-    fn popularity_has_its_exponent() {
-        for s in [0.6, 1.0, 1.3] {
-            let references = (1..=2000)
-                .map(|rank| (1e6 / f64::powf(f64::from(rank), s)) as u64)
-                .collect();
-            let found = zipf(references).expect("enough files");
-            assert!((found - s).abs() < 0.02, "{found}, not {s}");
-        }
-        assert_eq!(zipf(vec![1; 3]), None);
-    }
-
-    #[test]
-    fn depths_count_different_files() {
-        let visits = [1, 2, 3, 1, 1, 2].map(|file| Visit {
-            client: 0,
-            at_ns: 0,
-            file,
-            bytes: 1,
-            page: true,
-        });
-        assert_eq!(depths(&visits), [3.0, 1.0, 3.0]);
-    }
-
-    /// What Surge's users do in a plan is found in a log of it.
-    #[test]
-    fn the_habits_of_a_plan_are_found_in_its_log() {
-        let surge = Surge::new(Parameters::published(Set::Table8), Seed(1)).expect("the published set");
-        let layout = Layout {
-            who: Population::Users {
-                number: 200,
-                stagger: Duration::from_millis(50),
-            },
-            duration: Duration::from_secs(1000),
-            nominal: Duration::from_millis(1),
-            size: 1,
-            seed: surge.seed,
-        };
-        let mut at = 0;
-        let visits: Vec<Visit> = plan(&surge, layout)
-            .map(|request| {
-                at = request.intended_ns.unwrap_or(at + 1_000_000);
-                Visit {
-                    client: request.user,
-                    at_ns: at as i64,
-                    file: request.file,
-                    bytes: request.size.unwrap_or(0),
-                    page: request.class != Some(Class::Embedded),
-                }
-            })
-            .collect();
-        let found = estimate(visits, i64::MAX);
-        assert_eq!(found.clients, 200);
-        let best = |stream: &str| {
-            let found = found.streams.iter().find(|estimate| estimate.stream == stream);
-            found.expect(stream).candidates[0].model.clone()
-        };
-        let off = best("OFF times, s");
-        let alpha = off
-            .strip_prefix("pareto(")
-            .and_then(|rest| rest.split([',', ')']).nth(1));
-        let alpha: f64 = alpha
-            .and_then(|alpha| alpha.parse().ok())
-            .unwrap_or_else(|| panic!("{off}"));
-        // The end of the run cuts off the longest.
-        assert!((alpha - 1.4).abs() < 0.1, "{off}");
-        let exponent = found.zipf_exponent.expect("enough files");
-        assert!((0.7..1.3).contains(&exponent), "{exponent}");
-    }
-
-    #[test]
-    fn too_few_values_say_nothing() {
-        let found = estimate(Vec::new(), 1);
-        assert_eq!((found.requests, found.zipf_exponent), (0, None));
-        assert!(found.streams.iter().all(|stream| stream.candidates.is_empty()));
-    }
-}
+mod tests;

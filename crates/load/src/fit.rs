@@ -127,6 +127,31 @@ pub fn chi_square(sample: &[u64], cdf: impl Fn(u64) -> f64) -> Fit {
     }
 }
 
+/// The largest distance between the distribution functions of two samples of values with their counts; none of
+/// either is no distance.
+pub fn distance(mut a: Vec<(u64, u64)>, mut b: Vec<(u64, u64)>) -> f64 {
+    let all = |sample: &[(u64, u64)]| sample.iter().map(|&(_, count)| count).sum::<u64>() as f64;
+    let sums = [all(&a), all(&b)];
+    if sums.contains(&0.0) {
+        return 0.0;
+    }
+    a.sort_unstable();
+    b.sort_unstable();
+    let (mut a, mut b) = (a.into_iter().peekable(), b.into_iter().peekable());
+    let (mut seen, mut farthest) = ([0u64; 2], 0.0f64);
+    while let (Some(&(first, _)), Some(&(second, _))) = (a.peek(), b.peek()) {
+        let value = first.min(second);
+        while let Some((_, count)) = a.next_if(|&(other, _)| other == value) {
+            seen[0] += count;
+        }
+        while let Some((_, count)) = b.next_if(|&(other, _)| other == value) {
+            seen[1] += count;
+        }
+        farthest = farthest.max((seen[0] as f64 / sums[0] - seen[1] as f64 / sums[1]).abs());
+    }
+    farthest
+}
+
 /// `P(K > x)` of the Kolmogorov distribution.
 fn kolmogorov(x: f64) -> f64 {
     if x < 0.2 {
@@ -209,6 +234,19 @@ mod tests {
             .collect();
         let fit = kolmogorov_smirnov_whole(&mut sample, |v| (v as f64 / 6.0).min(1.0));
         assert!(fit.statistic < 0.005 && fit.p_value > 0.01, "{fit:?}");
+    }
+
+    #[test]
+    fn samples_are_compared_by_their_counts() {
+        let near = |found: f64, wanted: f64| assert!((found - wanted).abs() < 1e-12, "{found}, not {wanted}");
+        near(
+            distance(vec![(1, 3), (5, 1)], vec![(5, 10), (1, 15), (1, 15)]),
+            0.0,
+        );
+        near(distance(vec![(1, 1), (2, 1)], vec![(2, 1), (3, 1)]), 0.5);
+        near(distance(vec![(1, 4)], vec![(2, 1)]), 1.0);
+        near(distance(vec![(9, 1), (1, 3)], vec![(4, 1), (1, 1)]), 0.25);
+        near(distance(Vec::new(), vec![(2, 1)]), 0.0);
     }
 
     #[test]

@@ -30,6 +30,7 @@ pub mod objects;
 pub mod parameters;
 pub mod plan;
 pub mod popularity;
+pub mod published;
 pub mod record;
 pub mod requests;
 pub mod run;

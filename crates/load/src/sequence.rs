@@ -4,58 +4,147 @@
 //! window around it, the one furthest behind is asked for next and moves to the top; one that has given
 //! all its references leaves. Each object is asked for exactly as often as its count says (step 5 of Surge).
 //!
-//! Two things are not printed and chosen here. *Behind* is the number of references an object has left
-//! over what an even pace through the sequence would have left it; comparing left shares instead makes
-//! popular objects crowd into one part of the sequence. The *first order* is the one that moving to the
-//! top reaches by itself: each object's age is exponential, with its references as the rate.
+//! Three things are not printed and chosen here. *Behind* is the number of references an object has left
+//! over what an even pace through its stay would have left it; comparing left shares instead makes popular
+//! objects crowd into one part of the sequence. *Who lies on the stack*: with all objects on it from the
+//! beginning, those beyond the reach of the depths drawn come up only when the others are used up, so a pass
+//! begins with a few dozen of the most popular (which are small) and keeps most of the others for its end; no
+//! part of it is like the whole. Here each object has a *stay*, a stretch of the pass in proportion to its
+//! count, at a place drawn from the seed; the most popular stay for all of it. Stays are as long as it takes
+//! to have about as many objects on the stack at any time as the depths reach. A stay over the end of the pass goes
+//! on at its beginning, as passes follow each other. The *first order* is the one that moving to the top reaches by
+//! itself: each object's age is exponential, with the pace of its stay as the rate.
+//!
+//! ```text
+//!   coming ──its place in the pass is reached──▶ on the stack ──last reference──▶ gone
+//! ```
 
 use crate::chance::{Purpose, stream, uniform};
 use crate::model::Model;
 use measure::{Rng, Seed};
+
+/// The share of depths that the stack should be high enough for.
+const REACHED: f64 = 0.999;
+
+/// A stretch of the pass in which an object is asked for.
+#[derive(Clone, Copy, Debug)]
+struct Stay {
+    object: u32,
+    /// Position in the pass that it begins at.
+    from: f64,
+    /// Position by which an even pace gives the last reference.
+    until: f64,
+    /// References of the stay, and those still to give.
+    references: u64,
+    left: u64,
+}
+
+impl Stay {
+    /// References left over what an even pace would have left.
+    fn behind(&self, now: f64) -> f64 {
+        let ahead = ((self.until - now) / (self.until - self.from)).clamp(0.0, 1.0);
+        self.left as f64 - ahead * self.references as f64
+    }
+}
 
 /// One pass: every object as often as its count says, as an iterator over object numbers.
 #[derive(Debug)]
 pub struct Sequence<'a> {
     model: &'a Model,
     window: u32,
-    references: &'a [u64],
-    left: Vec<u64>,
-    /// References of the pass, and those still to give.
-    total: u64,
-    remaining: u64,
+    /// References given so far.
+    position: u64,
+    /// Stays that have not begun, the next one last.
+    coming: Vec<Stay>,
     /// The top of the stack is the last element.
-    stack: Vec<u32>,
+    stack: Vec<Stay>,
     rng: Rng,
 }
 
 /// The sequence of one pass over objects with these counts.
 pub fn sequence<'a>(references: &'a [u64], model: &'a Model, window: u32, seed: Seed) -> Sequence<'a> {
-    let mut stack: Vec<u32> = (0..references.len() as u32)
-        .filter(|&object| references[object as usize] > 0)
-        .collect();
-    let mut rng = stream(seed, Purpose::StackOrder, 0);
-    let ages: Vec<f64> = references
-        .iter()
-        .map(|&count| -libm::log(uniform(&mut rng)) / count.max(1) as f64)
-        .collect();
-    // The top, asked for most recently, comes last.
-    stack.sort_by(|&a, &b| ages[b as usize].total_cmp(&ages[a as usize]).then(a.cmp(&b)));
+    let (mut stack, mut coming) = (Vec::new(), Vec::new());
+    let total = references.iter().sum::<u64>() as f64;
+    let pace = pace(references, total, model.quantile(REACHED) + f64::from(window / 2));
+    let mut ages = stream(seed, Purpose::StackOrder, 0);
+    let mut places = stream(seed, Purpose::StackOrder, 1);
+    for (object, &count) in (0..).zip(references) {
+        let (age, place) = (-libm::log(uniform(&mut ages)), uniform(&mut places) * total);
+        let length = (pace * count as f64).min(total);
+        let stay = |from, until, references| Stay {
+            object,
+            from,
+            until,
+            references,
+            left: references,
+        };
+        // What reaches over the end of the pass is at its beginning.
+        let over = place + length - total;
+        let first = if length >= total {
+            count
+        } else {
+            libm::round((count as f64 * over / length).max(0.0)) as u64
+        };
+        if first > 0 {
+            let until = if length >= total { total } else { over };
+            stack.push((age * until / first as f64, stay(0.0, until, first)));
+        }
+        if count > first {
+            coming.push(stay(place, (place + length).min(total), count - first));
+        }
+    }
+    // The top, asked for most recently, comes last; so does the stay that begins first.
+    stack.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.object.cmp(&b.1.object)));
+    coming.sort_by(|a, b| b.from.total_cmp(&a.from).then(b.object.cmp(&a.object)));
     Sequence {
         model,
         window,
-        references,
-        left: references.to_vec(),
-        total: references.iter().sum(),
-        remaining: references.iter().sum(),
-        stack,
+        position: 0,
+        coming,
+        stack: stack.into_iter().map(|(_, stay)| stay).collect(),
         rng: stream(seed, Purpose::StackDistances, 0),
     }
 }
 
-impl Iterator for Sequence<'_> {
-    type Item = u32;
+/// Positions of the pass for each reference of a stay, such that `height` objects stay at a time, by bisection; all
+/// of them if there are no more.
+fn pace(references: &[u64], total: f64, height: f64) -> f64 {
+    let objects = references.iter().filter(|&&count| count > 0).count() as f64;
+    if objects <= height {
+        return total;
+    }
+    let staying = |pace: f64| {
+        let lengths = references.iter().map(|&count| (pace * count as f64).min(total));
+        lengths.sum::<f64>() / total
+    };
+    let (mut low, mut high) = (0.0, total);
+    for _ in 0..50 {
+        let middle = (low + high) / 2.0;
+        if staying(middle) < height {
+            low = middle
+        } else {
+            high = middle
+        }
+    }
+    high
+}
 
-    fn next(&mut self) -> Option<u32> {
+impl Sequence<'_> {
+    /// The stay that begins now, asked for at once: as a first request it lies below everything else.
+    fn coming(&mut self, now: f64) -> Option<Stay> {
+        let empty = self.stack.is_empty();
+        let mut stay = self.coming.pop_if(|stay| stay.from <= now || empty)?;
+        // Its stay at the beginning of the pass may not be over.
+        if let Some(at) = self.stack.iter().position(|other| other.object == stay.object) {
+            let before = self.stack.remove(at);
+            stay.references += before.left;
+            stay.left = stay.references;
+        }
+        Some(stay)
+    }
+
+    /// The stay at the depth drawn or, close to it, furthest behind.
+    fn lying(&mut self, now: f64) -> Option<Stay> {
         let height = self.stack.len();
         if height == 0 {
             return None;
@@ -64,27 +153,35 @@ impl Iterator for Sequence<'_> {
         let depth = (libm::round(self.model.draw(&mut self.rng)).max(1.0) as usize).min(height);
         let reach = self.window as usize / 2;
         let (from, to) = (depth.saturating_sub(reach).max(1), (depth + reach).min(height));
-        let remaining = self.remaining as f64 / self.total as f64;
-        let behind = |depth: usize| {
-            let object = self.stack[height - depth] as usize;
-            self.left[object] as f64 - remaining * self.references[object] as f64
-        };
-        let mut best = depth;
+        let behind = |depth: usize| self.stack[height - depth].behind(now);
+        let mut best = (depth, behind(depth));
         for candidate in from..=to {
             // Of equals the one closest to the depth drawn.
-            let better = behind(candidate) > behind(best)
-                || (behind(candidate) == behind(best) && candidate.abs_diff(depth) < best.abs_diff(depth));
-            if better {
-                best = candidate;
+            let how = behind(candidate);
+            let closer = candidate.abs_diff(depth) < best.0.abs_diff(depth);
+            if how > best.1 || (how == best.1 && closer) {
+                best = (candidate, how);
             }
         }
-        let object = self.stack.remove(height - best);
-        self.left[object as usize] -= 1;
-        self.remaining -= 1;
-        if self.left[object as usize] > 0 {
-            self.stack.push(object);
+        Some(self.stack.remove(height - best.0))
+    }
+}
+
+impl Iterator for Sequence<'_> {
+    type Item = u32;
+
+    fn next(&mut self) -> Option<u32> {
+        let now = self.position as f64;
+        let mut stay = match self.coming(now) {
+            Some(stay) => stay,
+            None => self.lying(now)?,
+        };
+        self.position += 1;
+        stay.left -= 1;
+        if stay.left > 0 {
+            self.stack.push(stay);
         }
-        Some(object)
+        Some(stay.object)
     }
 }
 
@@ -118,19 +215,57 @@ mod tests {
 
     #[test]
     fn every_object_gets_its_exact_count() {
-        let model: Model = "lognormal(1.5,0.8)".parse().unwrap();
-        for (seed, window) in [(1, 1), (2, 5), (3, 101)] {
+        for (text, seed, window) in [
+            ("lognormal(1.5,0.8)", 1, 1),
+            ("lognormal(1.5,0.8)", 2, 5),
+            ("lognormal(1.5,0.8)", 3, 101),
+            ("constant(1)", 4, 1),
+            ("constant(7)", 5, 3),
+            ("pareto(1,0.5)", 6, 3),
+        ] {
+            let model: Model = text.parse().unwrap();
             let mut references = zipf(500, 20_000, 1.0);
             references.push(0);
             let mut got = vec![0; references.len()];
             for object in sequence(&references, &model, window, Seed(seed)) {
                 got[object as usize] += 1;
             }
-            assert_eq!(got, references, "seed {seed}");
+            assert_eq!(got, references, "{text}, seed {seed}");
         }
+        let model: Model = "lognormal(1.5,0.8)".parse().unwrap();
         assert_eq!(sequence(&[], &model, 5, Seed(1)).next(), None);
         assert_eq!(sequence(&[0, 0], &model, 5, Seed(1)).next(), None);
         assert_eq!(sequence(&[3], &model, 5, Seed(1)).collect::<Vec<_>>(), [0, 0, 0]);
+    }
+
+    /// Every tenth of a pass brings about as many objects that were not asked for before (the first also those that
+    /// stay all the time), and the most popular has its share of it.
+    #[test]
+    fn every_part_is_like_the_whole() {
+        let model: Model = "lognormal(1.5,0.8)".parse().unwrap();
+        let references = zipf(1240, 94_000, 1.0);
+        let popular = references[0] as f64 / references.iter().sum::<u64>() as f64;
+        for seed in 1..=3 {
+            let pass: Vec<u32> = sequence(&references, &model, 3, Seed(seed)).collect();
+            let mut seen = vec![false; references.len()];
+            for (number, tenth) in pass.chunks(pass.len().div_ceil(10)).enumerate() {
+                let mut new = 0;
+                for &object in tenth {
+                    new += u32::from(!core::mem::replace(&mut seen[object as usize], true));
+                }
+                let most = if number == 0 { 225 } else { 175 };
+                assert!(
+                    (75..=most).contains(&new),
+                    "seed {seed}, tenth {number}: {new} new objects"
+                );
+                let asked = tenth.iter().filter(|&&object| object == 0).count();
+                let share = asked as f64 / tenth.len() as f64 / popular;
+                assert!(
+                    (0.8..1.2).contains(&share),
+                    "seed {seed}, tenth {number}: {share}"
+                );
+            }
+        }
     }
 
     #[test]

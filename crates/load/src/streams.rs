@@ -10,6 +10,7 @@ use crate::model::Model;
 use crate::objects::{counted_cdf, file_counts};
 use crate::surge::Surge;
 use crate::users::{Habits, session_cdf};
+use crate::webstone::List;
 use crate::{matching, popularity, sequence};
 use measure::Seed;
 use serde::Serialize;
@@ -178,6 +179,36 @@ pub fn all(surge: &Surge) -> Vec<Stream> {
     }
     streams.extend(made(surge));
     streams
+}
+
+/// Which files the clients of a WebStone choose: the only thing that chance decides there. Values are the files'
+/// places in the list, 1 first.
+pub fn webstone(list: List, seed: Seed) -> Vec<Stream> {
+    let files = list.files();
+    let weights: u64 = files.iter().map(|file| file.weight).sum();
+    let draw = |seed| -> Vec<u64> {
+        (0..USERS as u32)
+            .flat_map(|client| list.choices(seed, client).take(DRAWS / USERS))
+            .map(|index| index as u64 + 1)
+            .collect()
+    };
+    let cdf = |place: u64| {
+        let below = files.iter().take(place as usize);
+        below.map(|file| file.weight).sum::<u64>() as f64 / weights as f64
+    };
+    let shown: Vec<String> = files
+        .iter()
+        .map(|file| format!("{} {}", file.path, file.weight))
+        .collect();
+    vec![whole(
+        "choices of files",
+        format!("weights {}", shown.join(", ")),
+        Unit::Rank,
+        seed,
+        draw,
+        cdf,
+        |sample| fit::chi_square(sample, cdf),
+    )]
 }
 
 /// Draws of many users, put together.

@@ -1,0 +1,516 @@
+//! Families of distributions, each with its likeliest parameters for given values, and how far it is from them.
+//!
+//! Parameters are those of maximum likelihood, in closed form or by Newton's method where values are seen as they
+//! are. Where they are seen rounded (counts, times in whole seconds) a closed form is off by up to a unit, which is
+//! much of a value of 2: there the likelihood of what is *seen* is climbed in steps that get smaller. The family
+//! with the least Kolmogorov-Smirnov distance is the best.
+
+use super::{Candidate, VALUES_MIN};
+use crate::fit::{Fit, kolmogorov_smirnov, kolmogorov_smirnov_whole};
+use crate::limits::FILE_BYTES_MAX;
+use crate::model::{Model, Part, Shape};
+
+/// Values of a stream that are looked at one by one: evenly spaced ones of their order if there are more.
+const VALUES_MAX: usize = 200_000;
+/// The same for a mixture, which is looked for again and again.
+const MIXED_MAX: usize = 5000;
+/// Where a tail may begin, as shares of the values.
+const CUTS: [f64; 9] = [0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.93, 0.95, 0.97];
+/// Whole values up to this have a bin each; above it a bin is wider by this part of its value.
+const BINS_SINGLE: f64 = 64.0;
+const BINS_WIDER: f64 = 0.03;
+
+/// Where a model is cut.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Bounds {
+    /// Nowhere.
+    None,
+    /// Above what a site can have, below at the least that one can; there are hybrids and mixtures.
+    OfSizes {
+        /// The least.
+        low: f64,
+    },
+}
+
+/// How a value that was drawn comes to be seen.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Seen {
+    /// As it is.
+    Exactly(Bounds),
+    /// Rounded down.
+    Down,
+    /// Rounded to the nearest whole number of at least 1.
+    Nearest,
+    /// As the difference of two instants, both rounded down to whole seconds.
+    Seconds,
+}
+
+/// A family.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Family {
+    Lognormal,
+    Pareto,
+    Weibull,
+    Exponential,
+    InverseGaussian,
+}
+
+/// All families fitted to sorted values, best first; none if there are too few.
+pub(super) fn candidates(values: &[f64], families: &[Family], seen: Seen) -> Vec<Candidate> {
+    let (Some(&least), Some(&most)) = (values.first(), values.last()) else {
+        return Vec::new();
+    };
+    if values.len() < VALUES_MIN {
+        return Vec::new();
+    }
+    let constant = (least == most).then(|| Model::single(Shape::Constant(least), 0.0, f64::INFINITY));
+    if let Some(Ok(model)) = constant {
+        return vec![Candidate {
+            model: model.to_string(),
+            distance: 0.0,
+            p_value: 1.0,
+        }];
+    }
+    let mut found: Vec<Candidate> = match seen {
+        Seen::Exactly(bounds) => exactly(&spaced(values, VALUES_MAX), families, bounds),
+        _ => {
+            let rounded = Rounded::new(values, seen);
+            let models = families.iter().filter_map(|family| rounded.likeliest(*family));
+            models.map(|shape| rounded.held_against(shape)).collect()
+        }
+    };
+    found.sort_by(|a, b| a.distance.total_cmp(&b.distance));
+    found
+}
+
+/// At most so many of sorted values, evenly spaced.
+fn spaced(values: &[f64], most: usize) -> Vec<f64> {
+    let count = values.len();
+    if count <= most {
+        return values.to_vec();
+    }
+    (0..most).map(|n| values[n * count / most]).collect()
+}
+
+fn exactly(values: &[f64], families: &[Family], bounds: Bounds) -> Vec<Candidate> {
+    let (low, high) = match bounds {
+        Bounds::None => (0.0, f64::INFINITY),
+        Bounds::OfSizes { low } => {
+            let ends = values.first().zip(values.last());
+            let (least, most) = ends.map_or((0.0, 0.0), |(&least, &most)| (least, most));
+            let low = if low > 0.0 { least.max(low) } else { 0.0 };
+            (low, most.min(FILE_BYTES_MAX as f64))
+        }
+    };
+    let single = families
+        .iter()
+        .filter_map(|family| Model::single(family.likeliest(values)?, low, high).ok());
+    let mut found: Vec<Candidate> = single.map(|model| held_against(values, &model)).collect();
+    if bounds != Bounds::None {
+        let hybrids = CUTS
+            .iter()
+            .filter_map(|&cut| body_and_tail(values, cut, (low, high)));
+        found.extend(
+            hybrids
+                .map(|model| held_against(values, &model))
+                .min_by(|a, b| a.distance.total_cmp(&b.distance)),
+        );
+        found.extend(two_lognormals(values, (low, high)).map(|model| held_against(values, &model)));
+    }
+    found
+}
+
+fn held_against(values: &[f64], model: &Model) -> Candidate {
+    candidate(model, &kolmogorov_smirnov(&mut values.to_vec(), |x| model.cdf(x)))
+}
+
+fn candidate(model: &Model, fit: &Fit) -> Candidate {
+    Candidate {
+        model: model.to_string(),
+        distance: fit.statistic,
+        p_value: fit.p_value,
+    }
+}
+
+/// Whole values that are close together.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Bin {
+    /// The largest whole number below it.
+    below: f64,
+    /// Its largest.
+    upto: f64,
+    count: f64,
+}
+
+/// Values that are not what was drawn.
+#[derive(Debug)]
+struct Rounded<'a> {
+    values: &'a [f64],
+    seen: Seen,
+    bins: Vec<Bin>,
+}
+
+impl Rounded<'_> {
+    fn new(values: &[f64], seen: Seen) -> Rounded<'_> {
+        let mut bins: Vec<Bin> = Vec::new();
+        for run in values.chunk_by(|a, b| a == b) {
+            let (value, count) = (run[0], run.len() as f64);
+            match bins.last_mut() {
+                Some(bin) if value > BINS_SINGLE && value <= bin.below * (1.0 + BINS_WIDER) => {
+                    bin.upto = value;
+                    bin.count += count;
+                }
+                _ => bins.push(Bin {
+                    below: value - 1.0,
+                    upto: value,
+                    count,
+                }),
+            }
+        }
+        Rounded { values, seen, bins }
+    }
+
+    /// The share of values seen that are not above a whole number.
+    fn cdf(&self, shape: &Shape, value: f64) -> f64 {
+        match self.seen {
+            Seen::Exactly(_) => shape.cdf(value),
+            Seen::Down => shape.cdf((value + 1.0).next_down()),
+            Seen::Nearest if value < 1.0 => 0.0,
+            Seen::Nearest => shape.cdf((value + 0.5).next_down()),
+            // The first instant lies anywhere in its second.
+            Seen::Seconds => {
+                let within = [0.125, 0.375, 0.625, 0.875];
+                within
+                    .iter()
+                    .map(|into| shape.cdf(value + 1.0 - into))
+                    .sum::<f64>()
+                    / 4.0
+            }
+        }
+    }
+
+    fn likelihood(&self, shape: &Shape) -> f64 {
+        let of = |bin: &Bin| {
+            let share = self.cdf(shape, bin.upto) - self.cdf(shape, bin.below);
+            bin.count * libm::log(share.max(1e-300))
+        };
+        self.bins.iter().map(of).sum()
+    }
+
+    fn likeliest(&self, family: Family) -> Option<Shape> {
+        let half = if self.seen == Seen::Down { 0.5 } else { 0.0 };
+        let drawn: Vec<f64> = spaced(self.values, VALUES_MAX)
+            .iter()
+            .map(|value| value + half)
+            .collect();
+        // What is rounded down from k on is seen from k on.
+        let least = (self.seen == Seen::Down)
+            .then(|| self.values.first().copied())
+            .flatten();
+        let start = match (family.likeliest(&drawn)?, least) {
+            (Shape::Pareto { alpha, .. }, Some(k)) => Shape::Pareto { k, alpha },
+            (shape, _) => shape,
+        };
+        let mut best = (self.likelihood(&start), start);
+        let mut step = 0.25;
+        while step > 1e-4 {
+            let before = best.0;
+            for (place, sign) in [(0, 1.0), (0, -1.0), (1, 1.0), (1, -1.0)] {
+                let Some(shape) = moved(best.1, place, sign * step, least.is_some()) else {
+                    continue;
+                };
+                let likelihood = self.likelihood(&shape);
+                if likelihood > best.0 {
+                    best = (likelihood, shape);
+                }
+            }
+            if best.0 <= before {
+                step /= 2.0;
+            }
+        }
+        Some(best.1.rounded())
+    }
+
+    fn held_against(&self, shape: Shape) -> Candidate {
+        let mut values: Vec<u64> = self.values.iter().map(|&value| value as u64).collect();
+        let fit = kolmogorov_smirnov_whole(&mut values, |value| self.cdf(&shape, value as f64));
+        let model = Model::single(shape, 0.0, f64::INFINITY);
+        match model {
+            Ok(model) => candidate(&model, &fit),
+            Err(_) => Candidate {
+                model: String::new(),
+                distance: 1.0,
+                p_value: 0.0,
+            },
+        }
+    }
+}
+
+/// A shape with one of its numbers changed by a part of it, a location by as much; none if it has no such number.
+fn moved(shape: Shape, place: usize, step: f64, fixed: bool) -> Option<Shape> {
+    let factor = libm::exp(step);
+    Some(match (shape, place) {
+        (Shape::Lognormal { mu, sigma }, 0) => Shape::Lognormal { mu: mu + step, sigma },
+        (Shape::Lognormal { mu, sigma }, _) => Shape::Lognormal {
+            mu,
+            sigma: sigma * factor,
+        },
+        (Shape::Pareto { k, alpha }, 0) if !fixed => Shape::Pareto { k: k * factor, alpha },
+        (Shape::Pareto { k, alpha }, 1) => Shape::Pareto {
+            k,
+            alpha: alpha * factor,
+        },
+        (Shape::Weibull { scale, shape }, 0) => Shape::Weibull {
+            scale: scale * factor,
+            shape,
+        },
+        (Shape::Weibull { scale, shape }, _) => Shape::Weibull {
+            scale,
+            shape: shape * factor,
+        },
+        (Shape::Exponential { mean }, 0) => Shape::Exponential { mean: mean * factor },
+        (Shape::InverseGaussian { mean, lambda }, 0) => Shape::InverseGaussian {
+            mean: mean * factor,
+            lambda,
+        },
+        (Shape::InverseGaussian { mean, lambda }, _) => Shape::InverseGaussian {
+            mean,
+            lambda: lambda * factor,
+        },
+        _ => return None,
+    })
+}
+
+impl Shape {
+    /// With numbers as they are worth writing.
+    fn rounded(self) -> Shape {
+        match self {
+            Shape::Lognormal { mu, sigma } => Shape::Lognormal {
+                mu: rounded(mu),
+                sigma: rounded(sigma),
+            },
+            Shape::Pareto { k, alpha } => Shape::Pareto {
+                k: rounded(k),
+                alpha: rounded(alpha),
+            },
+            Shape::Weibull { scale, shape } => Shape::Weibull {
+                scale: rounded(scale),
+                shape: rounded(shape),
+            },
+            Shape::Exponential { mean } => Shape::Exponential { mean: rounded(mean) },
+            Shape::InverseGaussian { mean, lambda } => Shape::InverseGaussian {
+                mean: rounded(mean),
+                lambda: rounded(lambda),
+            },
+            Shape::Constant(value) => Shape::Constant(value),
+        }
+    }
+}
+
+impl Family {
+    /// Its likeliest parameters for sorted values that are seen as they are.
+    pub(super) fn likeliest(self, values: &[f64]) -> Option<Shape> {
+        match self {
+            Family::Lognormal => lognormal(values),
+            Family::Pareto => pareto(values),
+            Family::Weibull => weibull(values),
+            Family::Exponential => exponential(values),
+            Family::InverseGaussian => inverse_gaussian(values),
+        }
+    }
+}
+
+/// A number as it is worth writing.
+fn rounded(value: f64) -> f64 {
+    if value == 0.0 || !value.is_finite() {
+        return value;
+    }
+    let scale = libm::pow(10.0, 4.0 - libm::floor(libm::log10(value.abs())));
+    libm::round(value * scale) / scale
+}
+
+fn log_moments(values: &[f64]) -> (f64, f64) {
+    let n = values.len() as f64;
+    let mean = values.iter().map(|&x| libm::log(x)).sum::<f64>() / n;
+    let square = values
+        .iter()
+        .map(|&x| libm::pow(libm::log(x) - mean, 2.0))
+        .sum::<f64>()
+        / n;
+    (mean, square.sqrt())
+}
+
+fn lognormal(values: &[f64]) -> Option<Shape> {
+    let (mu, sigma) = log_moments(values);
+    (sigma > 0.0).then(|| Shape::Lognormal {
+        mu: rounded(mu),
+        sigma: rounded(sigma),
+    })
+}
+
+fn pareto(values: &[f64]) -> Option<Shape> {
+    let k = values.first().copied().filter(|&k| k > 0.0)?;
+    let sum: f64 = values.iter().map(|&x| libm::log(x / k)).sum();
+    (sum > 0.0).then(|| Shape::Pareto {
+        k,
+        alpha: rounded(values.len() as f64 / sum),
+    })
+}
+
+fn exponential(values: &[f64]) -> Option<Shape> {
+    let mean = values.iter().sum::<f64>() / values.len() as f64;
+    (mean > 0.0).then(|| Shape::Exponential { mean: rounded(mean) })
+}
+
+fn inverse_gaussian(values: &[f64]) -> Option<Shape> {
+    let n = values.len() as f64;
+    let mean = values.iter().sum::<f64>() / n;
+    let spread: f64 = values.iter().map(|x| 1.0 / x - 1.0 / mean).sum();
+    (mean > 0.0 && spread > 0.0).then(|| Shape::InverseGaussian {
+        mean: rounded(mean),
+        lambda: rounded(n / spread),
+    })
+}
+
+/// The shape solves `S1(k)/S0(k) - 1/k = mean of logarithms`, by Newton's method.
+fn weibull(values: &[f64]) -> Option<Shape> {
+    let (log_mean, log_deviation) = log_moments(values);
+    if log_deviation <= 0.0 {
+        return None;
+    }
+    let mut shape = 1.2 / log_deviation;
+    // Values are taken in units of their geometric mean, so that no power overflows.
+    let logs: Vec<f64> = values.iter().map(|&x| libm::log(x) - log_mean).collect();
+    for _ in 0..100 {
+        let (mut s0, mut s1, mut s2) = (0.0, 0.0, 0.0);
+        for &log in &logs {
+            let power = libm::exp(shape * log);
+            s0 += power;
+            s1 += power * log;
+            s2 += power * log * log;
+        }
+        let off = s1 / s0 - 1.0 / shape;
+        let slope = s2 / s0 - libm::pow(s1 / s0, 2.0) + 1.0 / (shape * shape);
+        let next = (shape - off / slope).clamp(shape / 2.0, shape * 2.0);
+        let done = (next - shape).abs() < 1e-9 * shape;
+        shape = next;
+        if done || !shape.is_finite() {
+            break;
+        }
+    }
+    let mean_power = logs.iter().map(|log| libm::exp(shape * log)).sum::<f64>() / logs.len() as f64;
+    let scale = libm::exp(log_mean + libm::log(mean_power) / shape);
+    (shape.is_finite() && scale.is_finite()).then(|| Shape::Weibull {
+        scale: rounded(scale),
+        shape: rounded(shape),
+    })
+}
+
+/// A lognormal body and a Pareto tail, meeting at this share of the values.
+fn body_and_tail(values: &[f64], cut: f64, (low, high): (f64, f64)) -> Option<Model> {
+    let at = (values.len() as f64 * cut) as usize;
+    let (body, tail) = values.split_at(at);
+    if body.len() < VALUES_MIN || tail.len() < VALUES_MIN {
+        return None;
+    }
+    let k = rounded(tail[0]);
+    let sum: f64 = tail.iter().map(|&x| libm::log((x / k).max(1.0))).sum();
+    if sum <= 0.0 {
+        return None;
+    }
+    // The body's parameters from two quantiles of all values: its mean would be that of a body cut off.
+    let quantile = |share: f64| libm::log(values[((values.len() - 1) as f64 * share) as usize]);
+    let (near, far) = (cut * 0.25, cut * 0.75);
+    let (z_near, z_far) = (normal_quantile(near), normal_quantile(far));
+    let sigma = (quantile(far) - quantile(near)) / (z_far - z_near);
+    if sigma <= 0.0 {
+        return None;
+    }
+    let body = Shape::Lognormal {
+        mu: rounded(quantile(near) - sigma * z_near),
+        sigma: rounded(sigma),
+    };
+    let tail = Shape::Pareto {
+        k,
+        alpha: rounded(tail.len() as f64 / sum),
+    };
+    Model::hybrid(body, tail, low, k, high).ok()
+}
+
+/// Two lognormals by expectation and maximization (Dempster, Laird and Rubin 1977), from the two halves of the values.
+fn two_lognormals(values: &[f64], (low, high): (f64, f64)) -> Option<Model> {
+    let logs: Vec<f64> = spaced(values, MIXED_MAX).iter().map(|&x| libm::log(x)).collect();
+    if logs.len() < 4 * VALUES_MIN {
+        return None;
+    }
+    let moments = |weights: &dyn Fn(usize) -> f64| {
+        let (mut sum, mut first, mut second) = (0.0, 0.0, 0.0);
+        for (place, log) in logs.iter().enumerate() {
+            let weight = weights(place);
+            sum += weight;
+            first += weight * log;
+            second += weight * log * log;
+        }
+        let mean = first / sum;
+        (
+            sum / logs.len() as f64,
+            mean,
+            (second / sum - mean * mean).max(1e-6).sqrt(),
+        )
+    };
+    let half = logs.len() / 2;
+    let mut parts = [
+        moments(&|place| f64::from(u8::from(place < half))),
+        moments(&|place| f64::from(u8::from(place >= half))),
+    ];
+    for _ in 0..200 {
+        let density = |(share, mean, deviation): (f64, f64, f64), log: f64| {
+            let z = (log - mean) / deviation;
+            share / deviation * libm::exp(-0.5 * z * z)
+        };
+        let of_first: Vec<f64> = logs
+            .iter()
+            .map(|&log| {
+                let (one, other) = (density(parts[0], log), density(parts[1], log));
+                if one + other > 0.0 {
+                    one / (one + other)
+                } else {
+                    0.5
+                }
+            })
+            .collect();
+        parts = [
+            moments(&|place| of_first[place]),
+            moments(&|place| 1.0 - of_first[place]),
+        ];
+        if parts.iter().any(|part| !(part.0 > 0.01 && part.2 > 0.01)) {
+            return None;
+        }
+    }
+    let first = libm::round(parts[0].0 * 1e4) / 1e4;
+    let part = |weight, (_, mu, sigma): (f64, f64, f64)| Part {
+        weight,
+        shape: Shape::Lognormal {
+            mu: rounded(mu),
+            sigma: rounded(sigma),
+        },
+        low,
+        high,
+    };
+    Model::new(vec![part(first, parts[0]), part(1.0 - first, parts[1])]).ok()
+}
+
+/// The value that a standard normal variable is not above with this chance, by bisection.
+fn normal_quantile(share: f64) -> f64 {
+    let cdf = |z: f64| 0.5 * libm::erfc(-z / core::f64::consts::SQRT_2);
+    let (mut low, mut high) = (-10.0, 10.0);
+    for _ in 0..60 {
+        let middle = (low + high) / 2.0;
+        if cdf(middle) < share {
+            low = middle
+        } else {
+            high = middle
+        }
+    }
+    (low + high) / 2.0
+}
