@@ -116,8 +116,8 @@ pub(super) fn waiting(flags: &WaitingFlags, measured: Measured<'_>) -> Result<Re
     Ok(report)
 }
 
-/// Waiting and turnaround while the first users alone, then more and more of them in the order they are served, ask at
-/// once. Each name of a group stands where its last user has come.
+/// Waiting and turnaround of the first users alone, then of more and more of them in the order they are served, among the
+/// counts those at which a group is whole.
 fn groups_chart(groups: &[Group], packets: u64, sum: InnerSum) -> Result<Chart, DomainError> {
     let all = groups
         .iter()
@@ -148,19 +148,8 @@ fn groups_chart(groups: &[Group], packets: u64, sum: InnerSum) -> Result<Chart, 
             one.points.push((users as f64, value.0));
         }
     }
-    let sizes: Vec<String> = groups
-        .iter()
-        .map(|group| format!("{} of {}", group.users, group.packet_time))
-        .collect();
-    // More are in the table.
-    let shown = match &sizes[..] {
-        [] => String::new(),
-        [a] => a.clone(),
-        [a, b] => format!("{a}, {b}"),
-        [a, b, rest @ ..] => format!("{a}, {b}, {} more", rest.len()),
-    };
     Ok(Chart {
-        title: format!("Waiting and turnaround as users join in turn, {packets} packets each: {shown}"),
+        title: format!("Waiting and turnaround as users join in turn, {packets} packets each"),
         x: Axis::linear("users who ask at once, in the order they are served"),
         y: Axis::linear("seconds"),
         series: series.into(),

@@ -140,8 +140,10 @@ impl Fetcher<'_> {
         let up = Rate::seconds_for(self.access.up, Bytes(request));
         let whole = Bytes(size.0 + self.page.response_header.0 * requests);
         let sent = self.path.send(sender, whole, window);
+        // A kept window counts as far as the exchange fills it: a loss among few segments ends in a timeout, however many
+        // there might have been.
         let begun = Sender {
-            initial_window: window,
+            initial_window: window.min(sent.segments.max(sender.initial_window)),
             ..*sender
         };
         let lost = loss::added(&self.path, &begun, Setup::Open, whole, *p)?;
@@ -711,5 +713,33 @@ mod tests {
             Fetch::Pipelined,
         );
         assert!(refused.unwrap_err().to_string().starts_with("loss is 0.5"));
+    }
+
+    #[test]
+    fn a_kept_window_does_not_hide_the_losses_of_small_objects() {
+        let page = Page {
+            base: Bytes(100_000),
+            embedded: vec![Bytes(3_000); 40],
+            ..Page::microscape()
+        };
+        let of = |initial_window| {
+            let a = access(Rate::mbit(100), 0.09);
+            let sender = Sender {
+                initial_window,
+                ..a.sender
+            };
+            let a = Access {
+                sender,
+                loss: 0.001,
+                ..a
+            };
+            page_time(&page, &a, Fetch::Persistent { connections: 1 })
+                .unwrap()
+                .answer
+                .losses
+                .0
+        };
+        // 2.2 segments each, one loss in a thousand: a timeout of at least a second for each.
+        assert!(of(2.0) > 0.08, "{}", of(2.0));
     }
 }
