@@ -127,9 +127,9 @@ fn every_mode_fetches_microscape_over_the_connections_the_note_says() {
             .sum();
         let seconds = run["seconds"].as_f64().expect("a number");
         assert!((sum - seconds).abs() < 1e-6, "{mode}: {sum} of {seconds}");
-        // The handshake alone is three packets and closing another three, and every request and answer needs more.
+        // Three packets of the handshake, a request, an answer with the server's FIN, this end's, an acknowledgment.
         assert_eq!(number(run, "closings_uncounted"), 0, "{mode}");
-        assert!(number(run, "packets") >= 6 * connections + 2 * 43, "{mode}");
+        assert!(number(run, "packets") >= 7 * connections, "{mode}");
         bytes.insert(mode, number(run, "bytes_in"));
     }
     for coded in ["deflate", "gzip", "br", "zstd"] {
