@@ -127,8 +127,9 @@ fn every_mode_fetches_microscape_over_the_connections_the_note_says() {
             .sum();
         let seconds = run["seconds"].as_f64().expect("a number");
         assert!((sum - seconds).abs() < 1e-6, "{mode}: {sum} of {seconds}");
-        // The handshake alone is three packets, and every request and answer needs more.
-        assert!(number(run, "packets") >= 3 * connections, "{mode}");
+        // Three packets of the handshake, a request, an answer with the server's FIN, this end's, an acknowledgment.
+        assert_eq!(number(run, "closings_uncounted"), 0, "{mode}");
+        assert!(number(run, "packets") >= 7 * connections, "{mode}");
         bytes.insert(mode, number(run, "bytes_in"));
     }
     for coded in ["deflate", "gzip", "br", "zstd"] {
@@ -275,6 +276,27 @@ fn redirections_end() {
     });
     let (_, errors) = fetched(&[&url], 1);
     assert!(errors.contains("circle"), "{errors}");
+}
+
+#[test]
+fn a_server_that_does_not_close_is_told_of() {
+    let (url, _heard) = scripted(|_, talk| {
+        let _ = talk.next();
+        talk.ok("text");
+        // It has read that the other end has closed, and holds on until that is gone.
+        assert!(talk.next().is_none());
+        let _ = talk.stream.get_mut().set_nonblocking(true);
+        while talk.stream.get_mut().write(b"x").is_ok() {
+            std::thread::yield_now();
+        }
+    });
+    let output = weir(&["fetch", &url]);
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{text}");
+    assert!(
+        text.contains("packets are without the closing of 1 of 1 connections"),
+        "{text}"
+    );
 }
 
 #[test]

@@ -7,29 +7,16 @@
     reason = "a black-box test is the outside world: it speaks over sockets and reads files"
 )]
 
+mod asked;
 #[path = "workload/schema.rs"]
 mod schema;
 
+use asked::{WEIR, text, weir};
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
-
-const WEIR: &str = env!("CARGO_BIN_EXE_weir");
-
-fn weir(args: &[&str]) -> Output {
-    Command::new(WEIR)
-        .args(args)
-        .env("NO_COLOR", "1")
-        .stdin(Stdio::null())
-        .output()
-        .expect("the binary cargo just built")
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
 
 /// The means that work here.
 fn means() -> Vec<&'static str> {

@@ -6,25 +6,13 @@
     reason = "a black-box test is the outside world: it starts programs and reads files"
 )]
 
+mod asked;
+
+use asked::{WEIR, text, weir};
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
-
-const WEIR: &str = env!("CARGO_BIN_EXE_weir");
-
-fn weir(args: &[&str]) -> Output {
-    Command::new(WEIR)
-        .args(args)
-        .env("NO_COLOR", "1")
-        .stdin(Stdio::null())
-        .output()
-        .expect("the binary cargo just built")
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
+use std::process::{Command, Stdio};
 
 /// A folder that is gone after the test.
 struct Folder(PathBuf);

@@ -125,9 +125,13 @@ pub(crate) struct Flags {
     #[arg(long, value_name = "N", help_heading = "Bounds")]
     pub(crate) objects_max: Option<usize>,
 
-    /// Bytes received [default: 256MiB]
+    /// Bytes received, and bytes decoded, of all together [default: 256MiB]
     #[arg(long, value_name = "SIZE", help_heading = "Bounds")]
     pub(crate) bytes_max: Option<Bytes>,
+
+    /// Decoded bytes of one answer for each coded one, beyond the first mebibyte [default: 200]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), help_heading = "Bounds")]
+    pub(crate) ratio_max: Option<u64>,
 
     /// Redirections in a row [default: 10]
     #[arg(long, value_name = "N", help_heading = "Bounds")]
@@ -183,6 +187,7 @@ impl Flags {
         let of_today = [
             ("--objects-max", self.objects_max.is_some()),
             ("--bytes-max", self.bytes_max.is_some()),
+            ("--ratio-max", self.ratio_max.is_some()),
             ("--redirects-max", self.redirects_max.is_some()),
             ("--repeats-max", self.repeats_max.is_some()),
             ("--connect-timeout", self.connect_timeout.is_some()),

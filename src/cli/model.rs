@@ -113,7 +113,8 @@ pub(crate) enum Question {
     /// The least bandwidth for a number of users and a turnaround, and what binds
     #[command(
         after_help = "Examples:\n  weir model dimension --users 200 --page 125KB --turnaround 2s --rtt 90ms\n  \
-                      weir model dimension --users 200 --page 125KB --turnaround 2s --rtt 90ms --think 10s --setup tls1.3"
+                      weir model dimension --users 200 --page 125KB --turnaround 2s --rtt 90ms --think 10s --setup tls1.3\n  \
+                      weir model dimension --users 200 --page 125KB --turnaround 2s --rtt 90ms --loss 0.1%"
     )]
     Dimension(DimensionFlags),
     /// How many lines, and how many users on each, for the least mean turnaround
@@ -128,7 +129,7 @@ pub(crate) enum Question {
     Servers(ServersFlags),
     /// A page with its objects: serial, parallel, pipelined
     #[command(after_help = "Examples:\n  weir model page --rate 28.8k --rtt 150ms\n  \
-                      weir model page --base 40KB --object 20KB --object 8KB --rate 50M --rtt 30ms --setup tls1.3 --connections 6")]
+                      weir model page --base 40KB --object 20KB --object 8KB --rate 50M --rtt 30ms --setup tls1.3 --connections 6 --loss 1%")]
     Page(PageFlags),
     /// One queue under every discipline: M/M/c, M/G/1, processor sharing, GI/G/c
     #[command(after_help = "Example: weir model queue --arrivals 80 --service 10ms --service-scv 4")]
@@ -358,6 +359,10 @@ pub(crate) struct DimensionFlags {
     #[arg(long, value_name = "TIME", value_parser = seconds)]
     pub(crate) rtt: Seconds,
 
+    /// Share of the packets that are lost, in each direction
+    #[arg(long, value_name = "SHARE", default_value = "0", value_parser = share, conflicts_with = "document")]
+    pub(crate) loss: f64,
+
     #[command(flatten)]
     pub(crate) basis: BasisFlags,
 
@@ -470,6 +475,10 @@ pub(crate) struct PageFlags {
     /// Connections side by side in the parallel modes
     #[arg(long, value_name = "N", default_value = "4")]
     pub(crate) connections: u32,
+
+    /// Share of the packets that are lost, in each direction
+    #[arg(long, value_name = "SHARE", default_value = "0", value_parser = share)]
+    pub(crate) loss: f64,
 
     #[command(flatten)]
     pub(crate) sender: SenderFlags,

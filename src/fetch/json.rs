@@ -58,7 +58,7 @@ pub(super) fn of(page: &Url, manner: Manner, timeline: &Timeline, with_causes: b
                     "rtt": tcp.rtt.as_secs_f64(), "rtt_min": tcp.rtt_min.map(|rtt| rtt.as_secs_f64()),
                     "delayed_ack": tcp.delayed_ack.as_secs_f64(), "mss": tcp.mss, "packets_in": tcp.segments_in,
                     "packets_out": tcp.segments_out, "retransmitted": tcp.retransmitted,
-                    "out_of_order": tcp.out_of_order,
+                    "out_of_order": tcp.out_of_order, "closing_counted": tcp.is_over,
                 })
             });
             json!({
@@ -78,7 +78,8 @@ pub(super) fn of(page: &Url, manner: Manner, timeline: &Timeline, with_causes: b
         "event": "fetch", "url": page.as_str(), "mode": manner.to_string(),
         "seconds": at(timeline.ended), "connections": totals.connections, "requests": totals.requests,
         "repeated": totals.repeated, "bytes_in": totals.bytes_in, "bytes_out": totals.bytes_out,
-        "bytes_again": totals.bytes_again, "packets": totals.packets, "tcp_bytes": tcp_bytes(timeline), "failed": totals.failed,
+        "bytes_again": totals.bytes_again, "packets": totals.packets, "closings_uncounted": totals.unclosed,
+        "tcp_bytes": tcp_bytes(timeline), "failed": totals.failed,
         "from_cache": totals.from_cache, "objects": objects, "opened": connections, "skipped": skipped,
         "skipped_more": timeline.skipped_more,
     });
@@ -128,6 +129,7 @@ pub(super) fn spread(page: &Url, manner: Manner, runs: &[Run]) -> Value {
         "bytes_in": value(&|one| Some(one.sums().bytes_in as f64)),
         "bytes_out": value(&|one| Some(one.sums().bytes_out as f64)),
         "packets": value(&|one| one.sums().packets.map(|packets| packets as f64)),
+        "closings_uncounted": of_mode().map(|one| one.sums().unclosed).sum::<u64>(),
         "tcp_bytes": value(&|one| tcp_bytes(one).map(|bytes| bytes as f64)),
     })
 }

@@ -168,6 +168,7 @@ fn plan(flags: &Flags, manner: Manner) -> Plan {
         limits: Limits {
             objects_max: flags.objects_max.unwrap_or(fallback.objects_max),
             bytes_max: flags.bytes_max.map_or(fallback.bytes_max, |bytes| bytes.0),
+            ratio_max: flags.ratio_max.unwrap_or(fallback.ratio_max),
             redirects_max: flags.redirects_max.unwrap_or(fallback.redirects_max),
             repeats_max: flags.repeats_max.unwrap_or(fallback.repeats_max),
             connect_timeout: flags.connect_timeout.unwrap_or(fallback.connect_timeout),

@@ -98,6 +98,13 @@ pub(super) fn waterfall(page: &Url, run: &Run) -> String {
             .packets
             .map_or(String::new(), |packets| format!(", {packets} packets")),
     );
+    if totals.packets.is_some() && totals.unclosed > 0 {
+        let _ = writeln!(
+            text,
+            "packets are without the closing of {} of {} connections",
+            totals.unclosed, totals.connections
+        );
+    }
     if totals.repeated > 0 {
         let _ = writeln!(
             text,
@@ -288,6 +295,15 @@ fn missing(manners: &[Manner], runs: &[Run]) -> String {
             let _ = writeln!(
                 text,
                 "{manner}: {objects} objects are missing in what was measured, such as {why}"
+            );
+        }
+        let sums = || here.iter().map(|one| one.sums());
+        let unclosed: u64 = sums().map(|one| one.unclosed).sum();
+        if unclosed > 0 && sums().all(|one| one.packets.is_some()) {
+            let connections: u64 = sums().map(|one| one.connections).sum();
+            let _ = writeln!(
+                text,
+                "{manner}: packets are without the closing of {unclosed} of {connections} connections"
             );
         }
     }

@@ -225,6 +225,7 @@ pub(super) fn modeled(
         sender,
         setup: Setup::Tcp,
         basis,
+        loss: 0.0,
     };
     let parts = question.turnaround_at(flags.rate)?;
     // The document's equations know round trips only; served in windows, a cell is held beside packets.

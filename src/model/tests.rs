@@ -111,15 +111,109 @@ fn questions_with_curves_have_pictures() {
         "srpt --sizes exponential(10ms)",
         "page --rate 2M --rtt 90ms",
         "transfer --size 1MB --rate 20M --rtt 90ms",
+        "waiting --group 5:6ms --group 10:4.333ms --packets 3",
+        "distribute --users 50 --page 6000 --rtt 100ms --line T1 --line E1 --line T3",
+        "distribute --users 3 --page 6000 --rtt 100ms --line T1 --line E1 --think 5s",
+        "distribute --users 50 --page 6000 --rtt 100ms --line T1 --line T1 --line E1 --document",
+        "distribute --users 50 --page 6000 --rtt 100ms --line T1 --line E1 --packets-in-turn",
     ] {
         let svg = ask(&format!("weir model {question}"), Format::Svg).expect(question);
         assert!(svg.matches("<path class=\"line").count() >= 2, "{question}");
+        let parsed = roxmltree::Document::parse(&svg);
+        assert!(parsed.is_ok(), "{question}: {parsed:?}");
     }
     let refused = ask(
         "weir model servers --arrivals 1 --service 1ms --response 1s",
         Format::Svg,
     );
     assert!(refused.expect_err("no picture").contains("table, json, csv"));
+}
+
+/// The names of the series in the legend of a picture, in their order.
+fn series(question: &str) -> Vec<String> {
+    let flags = flags(&split(&format!("weir model {question}"))).expect(question);
+    let report = answer(&flags.question, &flags.output.measured, &silent()).expect(question);
+    let [chart] = &report.charts[..] else {
+        panic!("{question}: one picture")
+    };
+    let svg = report.render(Format::Svg, false, "").expect(question);
+    let document = roxmltree::Document::parse(&svg).expect("sound XML");
+    let words: Vec<&str> = document.descendants().filter_map(|node| node.text()).collect();
+    let names = chart.series.iter().map(|series| {
+        assert!(
+            words.contains(&series.name.as_str()),
+            "{question}: {} in {words:?}",
+            series.name
+        );
+        let is_drawn = series.points.len() > 1 || series.stroke == crate::chart::Stroke::Dots;
+        assert!(
+            is_drawn && series.points.iter().all(|(x, y)| x.is_finite() && *y >= 0.0),
+            "{series:?}"
+        );
+        series.name.clone()
+    });
+    names.collect()
+}
+
+#[test]
+fn pictures_of_splits_and_groups_hold_what_was_asked_for() {
+    let line = "--users 50 --page 6000 --rtt 100ms";
+    assert_eq!(
+        series(&format!(
+            "distribute {line} --line T1:15 --line E1:15 --line T3:20"
+        )),
+        [
+            "split for the least",
+            "all on T1",
+            "all on E1",
+            "all on T3",
+            "as given"
+        ]
+    );
+    // Lines alike are one curve, and a split is at least as good as any line alone.
+    assert_eq!(
+        series(&format!(
+            "distribute {line} --line T1 --line T1 --line E1 --document"
+        )),
+        ["split for the least", "all on T1", "all on E1"]
+    );
+    for basis in ["", "--packets-in-turn", "--document", "--think 5s"] {
+        let question = format!("weir model distribute {line} --line T1 --line E1 {basis}");
+        let flags = flags(&split(&question)).expect(&question);
+        let report = answer(&flags.question, &flags.output.measured, &silent()).expect(&question);
+        let [split, alone @ ..] = &report.charts[0].series[..] else {
+            panic!("{question}: series")
+        };
+        for one in alone {
+            for ((users, least), (same, time)) in split.points.iter().zip(&one.points) {
+                assert!(
+                    users == same && *least <= time * (1.0 + 1e-9),
+                    "{question}: {users} {least} {time}"
+                );
+            }
+        }
+        // Where the curve has the users that were asked for, it has the answer.
+        let json = ask(&question, Format::Json).expect(&question);
+        let json: serde_json::Value = serde_json::from_str(&json).expect("JSON");
+        let want = json["answers"][0]["answer"]["turnaround"]
+            .as_f64()
+            .expect("a time");
+        let last = split.points.last().expect("points");
+        assert!(
+            last.0 == 50.0 && (last.1 / want - 1.0).abs() < 1e-9,
+            "{question}: {last:?} {want}"
+        );
+    }
+    let groups = "waiting --group 5:6ms --group 10:4.333ms --packets 3";
+    assert_eq!(
+        series(groups),
+        [
+            "turnaround",
+            "waiting",
+            "everyone finishes last",
+            "one after the other"
+        ]
+    );
 }
 
 #[test]

@@ -99,6 +99,7 @@ pub(super) fn page(flags: &PageFlags, measured: Measured<'_>) -> Result<Report, 
         sender: flags.sender.sender(),
         setup: flags.sender.setup,
         think: flags.server_time,
+        loss: flags.loss,
     };
     let connections = flags.connections;
     let modes = [
@@ -116,6 +117,7 @@ pub(super) fn page(flags: &PageFlags, measured: Measured<'_>) -> Result<Report, 
         ("connections", ""),
         ("packets", ""),
         ("bytes down", ""),
+        ("of it losses", "s"),
     ];
     let mut grid = Grid::new("modes", &columns);
     let mut report = Report {
@@ -145,6 +147,7 @@ pub(super) fn page(flags: &PageFlags, measured: Measured<'_>) -> Result<Report, 
             time.connections.into(),
             time.packets.into(),
             time.bytes_down.into(),
+            time.losses.into(),
         ]);
     }
     report.grids.push(grid);

@@ -11,12 +11,13 @@ use crate::cli::model::{
 };
 use ::model::dimension::{Basis, Question};
 use ::model::distribute::{
-    Offer, SteadyLine, WindowLine, given, lines_for, pool_for, split, split_steady, split_windows,
+    Curves, Offer, SteadyLine, WindowLine, curves_steady, curves_windows, given, lines_for, pool_for, split,
+    split_steady, split_windows,
 };
 use ::model::tcp::Sender;
 use ::model::tcp::ramp::Path;
 use ::model::transaction::Transfer;
-use ::model::waiting::{Line, Mixed};
+use ::model::waiting::{Group, InnerSum, Line, Mixed};
 use ::model::{DomainError, Seconds};
 use measure::Rate;
 
@@ -29,6 +30,9 @@ pub(super) fn waiting(flags: &WaitingFlags, measured: Measured<'_>) -> Result<Re
             Mixed::new(&flags.group, packets)?.explain(flags.inner_sum.into()),
             measured,
         );
+        report
+            .charts
+            .push(groups_chart(&flags.group, packets, flags.inner_sum.into())?);
         return Ok(report);
     }
     let (packets, time) = match (
@@ -112,6 +116,60 @@ pub(super) fn waiting(flags: &WaitingFlags, measured: Measured<'_>) -> Result<Re
     Ok(report)
 }
 
+/// Waiting and turnaround of the first users alone, then of more and more of them in the order they are served, among the
+/// counts those at which a group is whole.
+fn groups_chart(groups: &[Group], packets: u64, sum: InnerSum) -> Result<Chart, DomainError> {
+    let all = groups
+        .iter()
+        .fold(0u64, |all, group| all.saturating_add(group.users));
+    let ends = groups.iter().scan(0u64, |end, group| {
+        *end = end.saturating_add(group.users);
+        Some(*end)
+    });
+    let mut at: Vec<u64> = counts(all.max(1)).into_iter().chain(ends).collect();
+    at.sort_unstable();
+    at.dedup();
+    let mut series = [
+        ("turnaround", Stroke::Solid),
+        ("waiting", Stroke::Solid),
+        ("everyone finishes last", Stroke::Dashed),
+        ("one after the other", Stroke::Dashed),
+    ]
+    .map(|(name, stroke)| Series {
+        name: name.to_owned(),
+        stroke,
+        points: Vec::new(),
+    });
+    for users in at.into_iter().filter(|&users| users <= all) {
+        let mixed = Mixed::new(&first(groups, users), packets)?;
+        let (least, most) = mixed.turnaround_bounds();
+        let values = [mixed.turnaround(sum), mixed.waiting(sum), most, least];
+        for (one, value) in series.iter_mut().zip(values) {
+            one.points.push((users as f64, value.0));
+        }
+    }
+    Ok(Chart {
+        title: format!("Waiting and turnaround as users join in turn, {packets} packets each"),
+        x: Axis::linear("users who ask at once, in the order they are served"),
+        y: Axis::linear("seconds"),
+        series: series.into(),
+    })
+}
+
+/// The first `users` of the groups.
+fn first(groups: &[Group], users: u64) -> Vec<Group> {
+    let mut left = users;
+    groups
+        .iter()
+        .map(|group| {
+            let users = group.users.min(left);
+            left -= users;
+            Group { users, ..*group }
+        })
+        .filter(|group| group.users > 0)
+        .collect()
+}
+
 /// Up to 20 counts from 1 to `most`.
 fn counts(most: u64) -> Vec<u64> {
     let step = most.div_ceil(20).max(1);
@@ -150,6 +208,7 @@ pub(super) fn dimension(flags: &DimensionFlags, measured: Measured<'_>) -> Resul
         sender: sender(&flags.sender, basis(&flags.basis)),
         setup: flags.sender.setup,
         basis: basis(&flags.basis),
+        loss: flags.loss,
     };
     let mut report = Report::default();
     report.answer(question.answer()?, measured);
@@ -283,7 +342,70 @@ pub(super) fn distribute(flags: &DistributeFlags, measured: Measured<'_>) -> Res
         report.answer(split(flags.users, packets, &offers)?, measured);
     }
     packets_note(flags, &mut report);
+    let found = |users| Ok(split(users, packets, &offers)?.answer.turnaround);
+    let alone = |line: usize, users| {
+        let one = std::slice::from_ref(&offers[line]);
+        Ok(split(users, packets, one)?.answer.turnaround)
+    };
+    let given = match given_users.as_slice() {
+        [] => None,
+        users => Some(given(packets, &offers, users)?.answer.turnaround),
+    };
+    report.charts.push(split_chart(flags, given, found, alone)?);
     Ok(report)
+}
+
+/// A chart shows at least so many users.
+const CHART_MIN: u64 = 10;
+
+/// [`split_chart`] of what a dynamic program finds for every number of users.
+fn curves_chart(
+    flags: &DistributeFlags,
+    given: Option<Seconds>,
+    curves: &Curves,
+) -> Result<Chart, DomainError> {
+    let at = |users: u64| usize::try_from(users).unwrap_or(usize::MAX).saturating_sub(1);
+    let found = |users| Ok(curves.split[at(users)]);
+    let alone = |line: usize, users| Ok(curves.alone[line][at(users)]);
+    split_chart(flags, given, found, alone)
+}
+
+/// Mean turnaround against users: split for the least, all on each line alone, and the split that was given.
+fn split_chart(
+    flags: &DistributeFlags,
+    given: Option<Seconds>,
+    found: impl Fn(u64) -> Result<Seconds, DomainError>,
+    alone: impl Fn(usize, u64) -> Result<Seconds, DomainError>,
+) -> Result<Chart, DomainError> {
+    let at = counts(flags.users.max(CHART_MIN));
+    let curve = |name: String, stroke, of: &dyn Fn(u64) -> Result<Seconds, DomainError>| {
+        let points = at.iter().map(|&users| Ok((users as f64, of(users)?.0)));
+        Ok::<_, DomainError>(Series {
+            name,
+            stroke,
+            points: points.collect::<Result<_, DomainError>>()?,
+        })
+    };
+    let mut series = vec![curve("split for the least".to_owned(), Stroke::Solid, &found)?];
+    for (place, line) in flags.line.iter().enumerate() {
+        let twin = flags.line[..place].iter().any(|other| other.name == line.name);
+        // Lines alike are one curve.
+        if !twin {
+            let name = format!("all on {}", line.name);
+            series.push(curve(name, Stroke::Dashed, &|users| alone(place, users))?);
+        }
+    }
+    series.extend(given.map(|turnaround| Series {
+        name: "as given".to_owned(),
+        stroke: Stroke::Dots,
+        points: vec![(flags.users as f64, turnaround.0)],
+    }));
+    Ok(Chart {
+        title: format!("Mean turnaround against users, pages of {}", flags.page),
+        x: Axis::linear("users"),
+        y: Axis::logarithmic("mean turnaround, seconds"),
+        series,
+    })
 }
 
 fn packets_note(flags: &DistributeFlags, report: &mut Report) {
@@ -320,6 +442,7 @@ fn windows(flags: &DistributeFlags, given_users: &[u64], measured: Measured<'_>)
         sender: flags.sender.sender(),
         setup: flags.sender.setup,
         basis: Basis::Windows,
+        loss: 0.0,
     };
     let line = |line: &LineOffer| WindowLine {
         name: line.name.clone(),
@@ -328,11 +451,20 @@ fn windows(flags: &DistributeFlags, given_users: &[u64], measured: Measured<'_>)
     };
     let lines: Vec<WindowLine> = flags.line.iter().map(line).collect();
     let mut report = Report::default();
+    let mut given = None;
     if !given_users.is_empty() {
         check_sum(flags, given_users)?;
-        report.answer(split_windows(&question, &lines, Some(given_users))?, measured);
+        let explained = split_windows(&question, &lines, Some(given_users))?;
+        given = Some(explained.answer.turnaround);
+        report.answer(explained, measured);
     }
     report.answer(split_windows(&question, &lines, None)?, measured);
+    let most = Question {
+        users: flags.users.max(CHART_MIN),
+        ..question
+    };
+    let curves = curves_windows(&most, &lines)?;
+    report.charts.push(curves_chart(flags, given, &curves)?);
     Ok(report)
 }
 
@@ -400,11 +532,16 @@ fn steady(
     let lines: Vec<SteadyLine> = flags.line.iter().map(line).collect::<Result<_, _>>()?;
     let users = usize::try_from(flags.users).unwrap_or(usize::MAX);
     let mut report = Report::default();
+    let mut given = None;
     if !given_users.is_empty() {
         check_sum(flags, given_users)?;
-        report.answer(split_steady(users, think, &lines, Some(given_users))?, measured);
+        let explained = split_steady(users, think, &lines, Some(given_users))?;
+        given = Some(explained.answer.turnaround);
+        report.answer(explained, measured);
     }
     report.answer(split_steady(users, think, &lines, None)?, measured);
+    let curves = curves_steady(flags.users.max(CHART_MIN), think, &lines)?;
+    report.charts.push(curves_chart(flags, given, &curves)?);
     Ok(report)
 }
 

@@ -7,28 +7,20 @@
     reason = "a black-box test is the outside world: it listens, times and reads files"
 )]
 
+#[path = "../asked/mod.rs"]
+mod asked;
 mod capture;
 mod keys;
 mod proxy;
 mod visits;
 
+use asked::{WEIR, text, weir};
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
-
-const WEIR: &str = env!("CARGO_BIN_EXE_weir");
-
-fn weir(args: &[&str]) -> Output {
-    Command::new(WEIR)
-        .args(args)
-        .env("NO_COLOR", "1")
-        .stdin(Stdio::null())
-        .output()
-        .expect("the binary cargo just built")
-}
 
 /// Whether links can be made here; says so if not.
 fn no_links() -> bool {
@@ -39,10 +31,6 @@ fn no_links() -> bool {
     }
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     false
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
 }
 
 /// A server on the loopback that answers each connection with what it was sent first, and ends with the test.

@@ -6,24 +6,17 @@
     reason = "a black-box test is the outside world: it starts programs and reads files"
 )]
 
+#[path = "../asked/mod.rs"]
+mod asked;
+
+use asked::{WEIR, text, weir};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Stdio};
 use tempfile::TempDir;
-
-fn weir(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_weir"))
-        .args(arguments)
-        .output()
-        .expect("the binary starts")
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
 
 /// A plan with model arms, and one that needs what no machine has.
 const PLAN: &str = r#"
@@ -135,7 +128,7 @@ fn a_small_plan_is_run_judged_and_reported() {
 #[test]
 fn a_run_that_is_killed_goes_on_where_it_was() {
     let (_folder, file, out) = plan(PLAN);
-    let mut child = Command::new(env!("CARGO_BIN_EXE_weir"))
+    let mut child = Command::new(WEIR)
         .args(["study", "--plan", &file, "--out", &out])
         .stdout(Stdio::null())
         .stderr(Stdio::null())
@@ -291,7 +284,7 @@ fn the_plans_can_be_shown_and_read_again() {
 
 #[test]
 fn the_demo_decides_something_under_its_squeeze_or_fails() {
-    let mut child = Command::new(env!("CARGO_BIN_EXE_weir"))
+    let mut child = Command::new(WEIR)
         .args([
             "demo",
             "--users",
@@ -357,7 +350,7 @@ fn a_squeeze_that_nobody_could_notice_is_refused() {
         (&["--listen", "foo"], "ADDR:PORT"),
         (&["--users", "5"], "32"),
     ] {
-        let output = Command::new(env!("CARGO_BIN_EXE_weir"))
+        let output = Command::new(WEIR)
             .arg("demo")
             .args(args)
             .output()

@@ -1,19 +1,40 @@
-//! Content codings undone while the content arrives (RFC 9110 section 8.4.1, RFC 8878, RFC 7932).
+//! Content codings undone while the content arrives (RFC 9110 section 8.4.1, RFC 8878, RFC 7932, RFC 9659).
 //!
 //! Decoding is the crates' work. `deflate` is the zlib format; servers that send the bare one are understood,
-//! as browsers understand them. Refuses to hold more than it was allowed: what a short body grows to is bounded.
+//! as browsers understand them. Refuses to hold more than it was allowed: what a short body grows to is bounded, in
+//! bytes and by how often it is longer than what came. Every coding is undone a buffer at a time, and the first
+//! buffer beyond a bound is the last: it is thrown away, and no more is decoded.
 
 use brotli::DecompressorWriter;
 use flate2::write::MultiGzDecoder;
 use flate2::{Decompress, FlushDecompress, Status};
 use http1::coding::Coding;
 use std::io::{self, Write};
-use zstd::stream::raw::{self, InBuffer, Operation, OutBuffer};
+use zstd::stream::raw::{self, DParameter, InBuffer, Operation, OutBuffer};
 
 /// Bytes of the buffer in which brotli decodes.
 const BROTLI_BUFFER: usize = 4096;
 /// And the others.
 const BUFFER: usize = 16 << 10;
+/// Two to this power is the largest window of zstd that is decoded: RFC 9659 section 3.
+const ZSTD_WINDOW_LOG_MAX: u32 = 23;
+
+/// How far content may grow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Growth {
+    /// Decoded bytes.
+    pub bytes_max: u64,
+    /// Decoded bytes for each coded one, beyond the first [`Growth::FREE`].
+    pub ratio_max: u64,
+}
+
+impl Growth {
+    /// Decoded bytes that no ratio is asked of: a short page of blanks is no bomb.
+    pub const FREE: u64 = 1 << 20;
+
+    /// What text never comes near: the ratio at which Apache stops inflating (`DeflateInflateRatioLimit`).
+    pub const RATIO_MAX: u64 = 200;
+}
 
 /// Undoes one coding.
 pub struct Decoder {
@@ -35,18 +56,63 @@ enum Kind {
     Broken,
 }
 
-/// Output up to a bound.
+impl Kind {
+    /// Where what it decodes goes.
+    fn out(&mut self) -> Option<&mut Bounded> {
+        match self {
+            Kind::Identity(out) | Kind::Undecided(out) => Some(out),
+            Kind::Gzip(decoder) => Some(decoder.get_mut()),
+            Kind::Deflate(inflate) => Some(&mut inflate.out),
+            Kind::Brotli(decoder) => Some(decoder.get_mut()),
+            Kind::Zstd(frames) => Some(&mut frames.out),
+            Kind::Broken => None,
+        }
+    }
+}
+
+/// Output up to both bounds.
 #[derive(Default)]
 struct Bounded {
     bytes: Vec<u8>,
+    /// How much may still come whatever is sent.
     left: u64,
+    /// How much may still come for what was sent.
+    credit: u64,
+    ratio: u64,
+}
+
+impl Bounded {
+    fn new(growth: Growth) -> Bounded {
+        Bounded {
+            bytes: Vec::new(),
+            left: growth.bytes_max,
+            credit: Growth::FREE,
+            ratio: growth.ratio_max,
+        }
+    }
+
+    /// So many coded bytes more have come.
+    fn earn(&mut self, coded: usize) {
+        let more = (coded as u64).saturating_mul(self.ratio);
+        self.credit = self.credit.saturating_add(more);
+    }
 }
 
 impl Write for Bounded {
     fn write(&mut self, data: &[u8]) -> io::Result<usize> {
-        self.left = (self.left)
-            .checked_sub(data.len() as u64)
-            .ok_or_else(|| io::Error::other("the content is larger than allowed"))?;
+        let size = data.len() as u64;
+        let is_allowed = size <= self.left;
+        if !is_allowed || size > self.credit {
+            // Nothing that is smaller passes behind it.
+            (self.left, self.credit) = (0, 0);
+            return Err(io::Error::other(if is_allowed {
+                format!("it grows to more than {} times of what was sent", self.ratio)
+            } else {
+                "the content is larger than allowed".to_owned()
+            }));
+        }
+        self.left -= size;
+        self.credit -= size;
         self.bytes.extend_from_slice(data);
         Ok(data.len())
     }
@@ -131,29 +197,30 @@ impl Write for Frames {
 }
 
 impl Decoder {
-    /// For content that may grow to `most` bytes.
+    /// For content that may grow so far.
     ///
     /// # Errors
     /// If the decoder cannot be made.
-    pub fn new(coding: Coding, most: u64) -> io::Result<Decoder> {
-        let out = Bounded {
-            bytes: Vec::new(),
-            left: most,
-        };
+    pub fn new(coding: Coding, growth: Growth) -> io::Result<Decoder> {
+        let out = Bounded::new(growth);
         let kind = match coding {
             Coding::Identity => Kind::Identity(out),
             Coding::Gzip => Kind::Gzip(Box::new(MultiGzDecoder::new(out))),
             Coding::Deflate => Kind::Undecided(out),
             Coding::Brotli => Kind::Brotli(Box::new(DecompressorWriter::new(out, BROTLI_BUFFER))),
-            Coding::Zstd => Kind::Zstd(Box::new(Frames {
-                engine: raw::Decoder::new()?,
-                out,
-                is_whole: false,
-            })),
+            Coding::Zstd => {
+                let mut engine = raw::Decoder::new()?;
+                engine.set_parameter(DParameter::WindowLogMax(ZSTD_WINDOW_LOG_MAX))?;
+                Kind::Zstd(Box::new(Frames {
+                    engine,
+                    out,
+                    is_whole: false,
+                }))
+            }
         };
         Ok(Decoder {
             kind,
-            left: most,
+            left: growth.bytes_max,
             is_begun: false,
         })
     }
@@ -194,26 +261,20 @@ impl Decoder {
             return Ok(Vec::new());
         }
         let short = || io::Error::new(io::ErrorKind::UnexpectedEof, "it ends too early");
-        let out = match &mut self.kind {
-            Kind::Identity(out) => out,
-            Kind::Gzip(decoder) => {
-                decoder
-                    .try_finish()
-                    .map_err(|_| io::Error::other("it ends too early, or its checksum is wrong"))?;
-                decoder.get_mut()
-            }
-            Kind::Deflate(inflate) if inflate.is_whole => &mut inflate.out,
-            Kind::Brotli(decoder) => {
-                decoder.close().map_err(|_| short())?;
-                decoder.get_mut()
-            }
-            Kind::Zstd(frames) if frames.is_whole => &mut frames.out,
-            Kind::Deflate(_) | Kind::Zstd(_) => return Err(short()),
+        match &mut self.kind {
+            Kind::Gzip(decoder) => decoder
+                .try_finish()
+                .map_err(|_| io::Error::other("it ends too early, or its checksum is wrong"))?,
+            Kind::Brotli(decoder) => decoder.close().map_err(|_| short())?,
+            Kind::Deflate(inflate) if !inflate.is_whole => return Err(short()),
+            Kind::Zstd(frames) if !frames.is_whole => return Err(short()),
             Kind::Undecided(_) | Kind::Broken => {
                 return Err(io::Error::other("the content could not be decoded"));
             }
-        };
-        let bytes = std::mem::take(&mut out.bytes);
+            Kind::Identity(_) | Kind::Deflate(_) | Kind::Zstd(_) => {}
+        }
+        let bytes = self.kind.out().map(|out| std::mem::take(&mut out.bytes));
+        let bytes = bytes.unwrap_or_default();
         self.left = self.left.saturating_sub(bytes.len() as u64);
         Ok(bytes)
     }
@@ -224,23 +285,23 @@ impl Decoder {
     }
 
     fn write(&mut self, data: &[u8]) -> io::Result<Vec<u8>> {
-        fn through<W: Write>(
-            decoder: &mut W,
-            data: &[u8],
-            out: impl FnOnce(&mut W) -> &mut Bounded,
-        ) -> io::Result<Vec<u8>> {
-            decoder.write_all(data)?;
-            decoder.flush()?;
-            Ok(std::mem::take(&mut out(decoder).bytes))
-        }
-        match &mut self.kind {
-            Kind::Identity(out) => through(out, data, |out| out),
-            Kind::Gzip(decoder) => through(decoder.as_mut(), data, |decoder| decoder.get_mut()),
-            Kind::Deflate(inflate) => through(inflate.as_mut(), data, |inflate| &mut inflate.out),
-            Kind::Brotli(decoder) => through(decoder.as_mut(), data, |decoder| decoder.get_mut()),
-            Kind::Zstd(frames) => through(frames.as_mut(), data, |frames| &mut frames.out),
-            Kind::Undecided(_) | Kind::Broken => Err(io::Error::other("the content could not be decoded")),
-        }
+        let broken = || io::Error::other("the content could not be decoded");
+        self.kind.out().ok_or_else(broken)?.earn(data.len());
+        let decoder: &mut dyn Write = match &mut self.kind {
+            Kind::Identity(out) => out,
+            Kind::Gzip(decoder) => decoder.as_mut(),
+            Kind::Deflate(inflate) => inflate.as_mut(),
+            Kind::Brotli(decoder) => decoder.as_mut(),
+            Kind::Zstd(frames) => frames.as_mut(),
+            Kind::Undecided(_) | Kind::Broken => return Err(broken()),
+        };
+        decoder.write_all(data)?;
+        decoder.flush()?;
+        Ok(self
+            .kind
+            .out()
+            .map(|out| std::mem::take(&mut out.bytes))
+            .unwrap_or_default())
     }
 }
 
@@ -266,6 +327,25 @@ mod tests {
     use super::*;
     use flate2::Compression;
     use flate2::write::{DeflateEncoder, GzEncoder, ZlibEncoder};
+
+    /// Every coding, and `deflate` both ways.
+    const CODINGS: [(Coding, bool); 5] = [
+        (Coding::Gzip, false),
+        (Coding::Deflate, false),
+        (Coding::Deflate, true),
+        (Coding::Brotli, false),
+        (Coding::Zstd, false),
+    ];
+
+    /// For content of a megabyte at most.
+    fn decoder(coding: Coding) -> Decoder {
+        within(coding, 1 << 20, Growth::RATIO_MAX)
+    }
+
+    fn within(coding: Coding, bytes_max: u64, ratio_max: u64) -> Decoder {
+        let growth = Growth { bytes_max, ratio_max };
+        Decoder::new(coding, growth).expect("a decoder")
+    }
 
     fn encoded(coding: Coding, bare: bool, text: &[u8]) -> Vec<u8> {
         let best = Compression::best();
@@ -302,17 +382,10 @@ mod tests {
         let text: Vec<u8> = (0..20_000_u32)
             .flat_map(|n| (n / 7).to_string().into_bytes())
             .collect();
-        for (coding, bare) in [
-            (Coding::Identity, false),
-            (Coding::Gzip, false),
-            (Coding::Deflate, false),
-            (Coding::Deflate, true),
-            (Coding::Brotli, false),
-            (Coding::Zstd, false),
-        ] {
+        for (coding, bare) in [(Coding::Identity, false)].into_iter().chain(CODINGS) {
             let sent = encoded(coding, bare, &text);
             for size in [1, 7, 1460, sent.len()] {
-                let mut decoder = Decoder::new(coding, 1 << 20).expect("a decoder");
+                let mut decoder = decoder(coding);
                 let mut got = Vec::new();
                 for piece in sent.chunks(size) {
                     got.extend(decoder.push(piece).expect("sound"));
@@ -324,7 +397,7 @@ mod tests {
                     got.len()
                 );
             }
-            let mut decoder = Decoder::new(coding, 100).expect("a decoder");
+            let mut decoder = within(coding, 100, Growth::RATIO_MAX);
             assert!(
                 sent.chunks(64).any(|piece| decoder.push(piece).is_err()),
                 "{coding:?} grows no further than allowed"
@@ -335,16 +408,10 @@ mod tests {
     #[test]
     fn what_is_cut_short_is_not_whole() {
         let text: Vec<u8> = (0..3_000_u32).flat_map(|n| n.to_string().into_bytes()).collect();
-        for (coding, bare) in [
-            (Coding::Gzip, false),
-            (Coding::Deflate, false),
-            (Coding::Deflate, true),
-            (Coding::Brotli, false),
-            (Coding::Zstd, false),
-        ] {
+        for (coding, bare) in CODINGS {
             let sent = encoded(coding, bare, &text);
             let whole = |sent: &[u8]| {
-                let mut decoder = Decoder::new(coding, 1 << 20).expect("a decoder");
+                let mut decoder = decoder(coding);
                 decoder.push(sent).and_then(|_| decoder.finish())
             };
             for length in [1, 5, 7, 9, sent.len() / 2, sent.len() - 5, sent.len() - 1] {
@@ -365,11 +432,11 @@ mod tests {
             let mut sent = encoded(coding, false, text);
             let place = sent.len() - from_end;
             sent[place] ^= 1;
-            let mut decoder = Decoder::new(coding, 1 << 20).expect("a decoder");
+            let mut decoder = decoder(coding);
             let all = decoder.push(&sent).and_then(|_| decoder.finish());
             assert!(all.is_err(), "{coding:?}, byte {from_end} from the end");
         }
-        let mut decoder = Decoder::new(Coding::Gzip, 1 << 20).expect("a decoder");
+        let mut decoder = decoder(Coding::Gzip);
         let short = decoder.push(b"notgzip").and_then(|_| decoder.finish());
         assert!(short.is_err(), "shorter than a header");
     }
@@ -377,9 +444,80 @@ mod tests {
     #[test]
     fn what_is_not_of_the_coding_fails_once_and_for_all() {
         for coding in [Coding::Gzip, Coding::Zstd, Coding::Deflate] {
-            let mut decoder = Decoder::new(coding, 1 << 20).expect("a decoder");
+            let mut decoder = decoder(coding);
             assert!(decoder.push(&[0xff; 64]).is_err(), "{coding:?}");
             assert!(decoder.push(b"more").is_err());
+        }
+    }
+
+    /// What came out before it was refused, why, and after how many bytes of the coded ones.
+    fn refused(mut decoder: Decoder, sent: &[u8], size: usize) -> (u64, String, usize) {
+        let mut out = 0;
+        for (place, piece) in sent.chunks(size).enumerate() {
+            match decoder.push(piece) {
+                Ok(bytes) => out += bytes.len() as u64,
+                Err(error) => {
+                    // Nothing is left to come, and dropping it decodes no more.
+                    assert!(decoder.push(b"x").is_err() && decoder.finish().is_err());
+                    return (out, error.to_string(), place * size);
+                }
+            }
+        }
+        panic!("never refused: {out} bytes of {}", sent.len())
+    }
+
+    #[test]
+    fn a_bomb_is_refused_when_it_passes_the_bound() {
+        let blanks = vec![b' '; 4 << 20];
+        for (coding, bare) in CODINGS {
+            let sent = encoded(coding, bare, &blanks);
+            assert!(
+                sent.len() < blanks.len() / 900,
+                "{coding:?} {bare}: {}",
+                sent.len()
+            );
+            for size in [1, 100, sent.len()] {
+                // By ratio: what is free, what was earned, and not a byte more.
+                let (out, why, used) = refused(within(coding, u64::MAX, 200), &sent, size);
+                assert!(why.contains("200 times"), "{coding:?} {bare} {size}: {why}");
+                assert!(
+                    out <= Growth::FREE + 200 * used as u64,
+                    "{coding:?} {bare} {size}: {out}"
+                );
+                // By size, whatever the ratio.
+                let (out, why, _) = refused(within(coding, 2 << 20, u64::MAX), &sent, size);
+                assert!(
+                    why.contains("larger than allowed"),
+                    "{coding:?} {bare} {size}: {why}"
+                );
+                assert!(out <= 2 << 20, "{coding:?} {bare} {size}: {out}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_short_may_grow_whatever_the_ratio() {
+        for (coding, bare) in CODINGS {
+            // A megabyte of blanks in a kilobyte.
+            let blanks = vec![b' '; Growth::FREE as usize];
+            let sent = encoded(coding, bare, &blanks);
+            let mut decoder = within(coding, u64::MAX, 1);
+            let mut got = decoder.push(&sent).expect("it is free");
+            got.extend(decoder.finish().expect("whole"));
+            assert_eq!(got.len(), blanks.len(), "{coding:?} {bare}");
+        }
+    }
+
+    #[test]
+    fn a_window_that_a_client_need_not_have_is_refused() {
+        for (log, is_fine) in [(ZSTD_WINDOW_LOG_MAX, true), (ZSTD_WINDOW_LOG_MAX + 1, false)] {
+            let mut encoder = zstd::stream::Encoder::new(Vec::new(), 1).expect("memory");
+            encoder.window_log(log).expect("a window");
+            encoder.write_all(b"a short text").expect("memory");
+            // So that the size is not known when the head of the frame is written.
+            encoder.flush().expect("memory");
+            let sent = encoder.finish().expect("memory");
+            assert_eq!(decoder(Coding::Zstd).push(&sent).is_ok(), is_fine, "{log}");
         }
     }
 }

@@ -3,6 +3,7 @@
 //! The modes are the robot's of W3C NOTE-pipelining-970624; the defaults of its output buffer are those of all
 //! its tables but the third.
 
+use crate::decode::Growth;
 use core::fmt;
 use core::str::FromStr;
 use http1::coding::Coding;
@@ -126,6 +127,9 @@ pub struct Limits {
     pub objects_max: usize,
     /// Bytes received, and bytes decoded, of the whole page.
     pub bytes_max: u64,
+    /// Decoded bytes of one answer for each coded one, beyond the first mebibyte
+    /// ([`Growth::FREE`](crate::decode::Growth::FREE)).
+    pub ratio_max: u64,
     /// Redirections in a row.
     pub redirects_max: u32,
     /// How often one request may be sent again after a connection ended before its answer.
@@ -143,6 +147,7 @@ impl Limits {
     pub const DEFAULT: Limits = Limits {
         objects_max: 500,
         bytes_max: 256 << 20,
+        ratio_max: Growth::RATIO_MAX,
         redirects_max: 10,
         repeats_max: 3,
         connect_timeout: Duration::from_secs(10),

@@ -199,7 +199,7 @@ pub struct Connection {
     pub shaken_again: u32,
     /// Every receipt.
     pub arrivals: Vec<Arrival>,
-    /// What the kernel counted, as it was when last asked.
+    /// What the kernel counted, as it was when last asked: once both ends had closed, or when this one gave it up.
     pub tcp: Option<Tcp>,
     /// Bytes sent; none if it never stood.
     pub bytes_out: u64,
@@ -257,6 +257,8 @@ pub struct Sums {
     pub bytes_again: u64,
     /// Segments in both directions; none if the kernel does not say.
     pub packets: Option<u64>,
+    /// Connections whose closing is not, or not all, among the packets.
+    pub unclosed: u64,
     /// Objects that are not here.
     pub failed: u64,
     /// Objects whose copy in the cache is still true, asked about or not.
@@ -280,6 +282,7 @@ impl Timeline {
         };
         for connection in &self.connections {
             sums.requests += u64::from(connection.requests);
+            sums.unclosed += u64::from(connection.tcp.is_some_and(|tcp| !tcp.is_over));
             sums.bytes_out += connection.bytes_out;
             sums.bytes_again += connection.bytes_again;
             sums.bytes_in += connection

@@ -3,8 +3,11 @@
 //!
 //! Tokenizing is `html5gum`'s work (WHATWG HTML section 13.2.5); no tree is built. What follows a
 //! start tag `script`, `style`, `noscript`, `textarea` and the like is text, as it is for a browser
-//! that runs scripts. Counted as embedded: images with all their sources, style sheets, scripts, icons,
-//! preloads, posters, embedded documents that are no pages. Not seen: what a script asks for.
+//! that runs scripts. What stands in a `template` is inert (WHATWG HTML section 4.12.3): nothing in it is fetched
+//! until a script clones it, unless it is a shadow root said in the page (`shadowrootmode`), which is shown.
+//! Counted as embedded: images with all their sources, style sheets, scripts, icons, preloads, posters, embedded
+//! documents that are no pages. Not seen: what a script asks for, and that elements of SVG and MathML may bear names
+//! of HTML.
 //!
 //! The tokenizer pulls; a network pushes. [`Scan`] joins them: after every tag it remembers where the tag
 //! ended and in which state, and begins there again when more has come. So only what follows the last
@@ -125,6 +128,8 @@ struct Place {
     state: Option<State>,
     last_start_tag: Text,
     is_based: bool,
+    /// How many elements `template` are open, the outermost inert one and all within it.
+    templates: u32,
 }
 
 /// A slice of which it is known how far it was read.
@@ -233,6 +238,7 @@ struct Attributes {
     /// What a preload is for.
     purpose: Text,
     style: Text,
+    shadow: Text,
 }
 
 struct Collector<'p, S> {
@@ -280,6 +286,7 @@ impl<'p, S: Sink> Collector<'p, S> {
             &mut all.kind,
             &mut all.purpose,
             &mut all.style,
+            &mut all.shadow,
         ] {
             text.clear();
         }
@@ -297,6 +304,7 @@ impl<'p, S: Sink> Collector<'p, S> {
             b"type" => &mut all.kind,
             b"as" => &mut all.purpose,
             b"style" => &mut all.style,
+            b"shadowrootmode" => &mut all.shadow,
             _ => return,
         };
         if place.bytes.is_empty() {
@@ -304,8 +312,24 @@ impl<'p, S: Sink> Collector<'p, S> {
         }
     }
 
-    fn end_tag(&mut self) {
+    /// A start tag is whole.
+    fn end_start_tag(&mut self) {
         let all = std::mem::take(&mut self.attributes);
+        if self.tag.is(b"template") {
+            let is_shown = all.shadow.is(b"open") || all.shadow.is(b"closed");
+            // Within an inert one a shadow root is inert, too; outside of one, its end tag finds nothing to close.
+            if self.place.templates > 0 || !is_shown {
+                self.place.templates = self.place.templates.saturating_add(1);
+            }
+        }
+        if self.place.templates == 0 {
+            self.embedded_by(&all);
+        }
+        self.attributes = all;
+    }
+
+    /// Says what an element with these attributes embeds.
+    fn embedded_by(&mut self, all: &Attributes) {
         match self.tag.get() {
             b"base" if !self.place.is_based && !all.href.get().is_empty() => {
                 self.place.is_based = true;
@@ -338,7 +362,6 @@ impl<'p, S: Sink> Collector<'p, S> {
         if !all.style.get().is_empty() && self.sink.wants_styles() && !self.sink.is_full() {
             self.sink.style(all.style.get());
         }
-        self.attributes = all;
     }
 
     fn add(&mut self, kind: Kind, reference: &[u8]) {
@@ -440,15 +463,22 @@ impl<S: Sink> Emitter for Collector<'_, S> {
     fn emit_current_tag(&mut self) -> Option<State> {
         self.end_attribute();
         let state = if self.is_end {
-            if self.tag.is(b"style") && !self.sheet.get().is_empty() && !self.sink.is_full() {
+            let is_heard = self.place.templates == 0 && !self.sink.is_full();
+            if self.tag.is(b"style") && !self.sheet.get().is_empty() && is_heard {
                 self.sink.style(self.sheet.get());
+            } else if self.tag.is(b"template") {
+                self.place.templates = self.place.templates.saturating_sub(1);
             }
             None
         } else {
-            self.end_tag();
+            self.end_start_tag();
             self.place.last_start_tag.clear();
             self.place.last_start_tag.push(self.tag.get(), NAME_MAX);
-            naive_next_state(self.tag.get())
+            match self.tag.get() {
+                // The crate's list has it without its last letter.
+                b"noframes" => Some(State::RawText),
+                name => naive_next_state(name),
+            }
         };
         self.sheet.clear();
         self.place.end = self.at.get();
@@ -545,6 +575,42 @@ mod tests {
     }
 
     #[test]
+    fn templates_are_inert_and_shadow_roots_are_not() {
+        check(
+            "<img src=a.png><template><img src=no.png><base href=/no/><link rel=stylesheet href=no.css>\
+             <script src=no.js></script><style>b { background: url(no.png) }</style><p style='background: url(no.png)'>\
+             <TEMPLATE shadowrootmode=open><img src=no.png></TEMPLATE><img src=no.png></template><img src=b.png>",
+            &[(Kind::Image, "a.png"), (Kind::Image, "b.png")],
+        );
+        check(
+            "<p><template shadowrootmode=OPEN><img src=a.png><template><img src=no.png></template><img src=b.png>\
+             </template><template shadowrootmode=ajar><img src=no.png></template></template><img src=c.png>",
+            &[
+                (Kind::Image, "a.png"),
+                (Kind::Image, "b.png"),
+                (Kind::Image, "c.png"),
+            ],
+        );
+        // One that is text, is a comment or never ends.
+        check(
+            "<title><template></title><!-- <template> --><img src=a.png><template/><img src=no.png>",
+            &[(Kind::Image, "a.png")],
+        );
+    }
+
+    #[test]
+    fn what_is_shown_only_without_scripts_or_frames_is_not_fetched() {
+        for name in ["noscript", "noframes", "noembed", "iframe", "xmp", "textarea"] {
+            check(
+                &format!(
+                    "<{name}><img src=no.png><p style='background: url(no.png)'></{name}><img src=a.png>"
+                ),
+                &[(Kind::Image, "a.png")],
+            );
+        }
+    }
+
+    #[test]
     fn a_reference_is_known_when_its_tag_is_whole() {
         let (mut heard, mut scan) = (Heard::default(), Scan::new(Bounds::DEFAULT));
         scan.push(b"<p>text <img src=a.png", &mut heard);
@@ -581,7 +647,8 @@ mod tests {
                     Just("</script>"), Just("<!--"), Just("-->"), Just("a.png"), Just("../b"), Just(" srcset=\""),
                     Just("x 1x, y"), Just("\""), Just("&amp;"), Just("<base href=/q/>"), Just("\r\n"), Just("<"),
                     Just("\u{e9}"), Just("<![CDATA["), Just("</"), Just("<style>"), Just("</style>"), Just("url("),
-                    Just(")"), Just("<title>"), Just("</title>"), Just("\r"), Just("@import '")
+                    Just(")"), Just("<title>"), Just("</title>"), Just("\r"), Just("@import '"), Just("<template>"),
+                    Just("</template>"), Just("<template shadowrootmode=open>"), Just("<noscript>"), Just("</noscript>")
                 ],
                 0..40,
             ),

@@ -2,14 +2,18 @@
 //!
 //! Four readings of "users", from the document's upper bound to steady use; each is a function of the
 //! rate, and the answer is the least whole bit per second that meets the objective.
+//!
+//! Loss adds to every user's time what `tcp::loss` says a transfer alone on the line loses (Cardwell 2000), and others'
+//! bytes take `1/(1-p)` of their time, as what is lost is sent again. The losses are the path's: what a queue too short
+//! for all users drops is not in it.
 
 use crate::Seconds;
 use crate::closed::{Network, Station};
 use crate::domain::{DomainError, non_negative, positive};
 use crate::explain::{Bound, Explained, Quantity, Region, counted, significant};
-use crate::tcp::Sender;
 use crate::tcp::ramp::Path;
 use crate::tcp::setup::Setup;
+use crate::tcp::{Sender, loss};
 use crate::transaction::{Mode, Transfer};
 use crate::waiting::{ASSUMPTIONS, Line, same_size_region};
 use measure::{Bytes, Rate};
@@ -56,6 +60,8 @@ pub struct Question {
     pub setup: Setup,
     /// What the users do.
     pub basis: Basis,
+    /// Share of the packets that are lost, in each direction; below 0.5, and 0 under [`Basis::Document`], which knows none.
+    pub loss: f64,
 }
 
 /// The part of the turnaround that is largest, so what to change first.
@@ -69,6 +75,8 @@ pub enum Binds {
     RoundTrips,
     /// Waiting for acknowledgements: a larger initial window or window cap, or a nearer server.
     Window,
+    /// What is lost and sent again: a path that loses less, or fewer bytes.
+    Loss,
 }
 
 impl Binds {
@@ -79,6 +87,7 @@ impl Binds {
             Binds::Wire => "the page's own bytes",
             Binds::RoundTrips => "round trips of setup and request",
             Binds::Window => "waiting for the TCP window",
+            Binds::Loss => "recovering from losses",
         }
     }
 }
@@ -94,12 +103,14 @@ pub struct Parts {
     pub wire: Seconds,
     /// Other users' bytes.
     pub sharing: Seconds,
+    /// Timeouts, set-up sent again, and the slower rate after a loss.
+    pub loss: Seconds,
 }
 
 impl Parts {
     /// All of it.
     pub fn total(&self) -> Seconds {
-        self.round_trips + self.window + self.wire + self.sharing
+        self.round_trips + self.window + self.wire + self.sharing + self.loss
     }
 
     fn binds(&self) -> Binds {
@@ -108,6 +119,7 @@ impl Parts {
             (self.wire, Binds::Wire),
             (self.round_trips, Binds::RoundTrips),
             (self.window, Binds::Window),
+            (self.loss, Binds::Loss),
         ];
         let largest = parts.into_iter().max_by(|a, b| a.0.0.total_cmp(&b.0.0));
         largest.map_or(Binds::Sharing, |(_, binds)| binds)
@@ -140,6 +152,11 @@ impl Question {
         positive("page", self.page.0 as f64, "1 B or more")?;
         positive("turnaround", self.turnaround.0, "above 0 s")?;
         positive("RTT", self.rtt.0, "above 0 s")?;
+        loss::check(self.loss)?;
+        if let Basis::Document(_) = self.basis {
+            let allowed = "0 for the document's reading, which knows none";
+            crate::domain::within("loss", self.loss, self.loss == 0.0, allowed)?;
+        }
         if let Basis::Steady { think } = self.basis {
             non_negative("think time", think.0, "0 s or more")?;
             crate::domain::within(
@@ -178,31 +195,32 @@ impl Question {
                 window,
                 wire: one.tf,
                 sharing: line.turnaround() - t,
+                loss: Seconds::ZERO,
             });
         }
         let sent = path.send(&self.sender, self.page, self.sender.initial_window);
+        let loss = loss::added(&path, &self.sender, self.setup, self.page, self.loss)?;
+        let again = self.carried_again();
         let sharing = match self.basis {
             Basis::Steady { think } => {
-                let stations = vec![
-                    Station::queue("link", sent.wire),
-                    Station::delay("latency", trips + sent.stalled),
-                ];
-                let network = Network::new(stations, think)?;
-                network.exact(m)?.response - trips - sent.stalled - sent.wire
+                let latency = trips + sent.stalled + loss;
+                let network = thinking(sent.wire * again, latency, think)?;
+                network.exact(m)?.response - latency - sent.wire * again
             }
             Basis::Windows => {
                 let alone = (sent.wire + sent.stalled).0;
                 let sharing = self.in_turn(&path) - alone;
                 // Both sums are of the same parts in another order: what one user's rounding leaves is nothing.
-                Seconds(if sharing.abs() < 1e-12 * alone {
+                let sharing = if sharing.abs() < 1e-12 * alone {
                     0.0
                 } else {
                     sharing
-                })
+                };
+                Seconds(sharing) * again
             }
             Basis::Burst | Basis::Document(_) => {
                 let packets = sent.segments.max(1.0) as u64;
-                Line::new(m, packets, sent.wire / packets as f64)?.waiting()
+                Line::new(m, packets, sent.wire / packets as f64)?.waiting() * again
             }
         };
         Ok(Parts {
@@ -210,7 +228,13 @@ impl Question {
             window: sent.stalled,
             wire: sent.wire,
             sharing,
+            loss,
         })
+    }
+
+    /// How often a byte is carried on average, where each is sent until it comes.
+    fn carried_again(&self) -> f64 {
+        1.0 / (1.0 - self.loss)
     }
 
     /// From the first byte sent to a user's last on average, when windows of all users are served in turn.
@@ -325,9 +349,14 @@ impl Question {
                     "round trips of all users in turn, which bandwidth cannot shorten".to_owned()
                 }
                 Basis::Burst | Basis::Windows | Basis::Steady { .. } => {
-                    if floor.round_trips + floor.window >= floor.wire + floor.sharing {
+                    if floor.round_trips + floor.window + floor.loss >= floor.wire + floor.sharing {
+                        let losses = if self.loss > 0.0 {
+                            format!(", {} of losses", floor.loss)
+                        } else {
+                            String::new()
+                        };
                         format!(
-                            "{} of round trips and {} of window growth, which bandwidth cannot shorten",
+                            "{} of round trips{losses} and {} of window growth, which bandwidth cannot shorten",
                             floor.round_trips, floor.window
                         )
                     } else {
@@ -344,7 +373,9 @@ impl Question {
     fn explain(&self, rate: Rate, parts: Parts) -> Explained<Dimension> {
         let (m, total) = (self.users, parts.total());
         let utilization = match self.basis {
-            Basis::Steady { think } => (m as f64 * parts.wire.0 / (think + total).0).min(1.0),
+            Basis::Steady { think } => {
+                (m as f64 * parts.wire.0 * self.carried_again() / (think + total).0).min(1.0)
+            }
             Basis::Burst | Basis::Windows | Basis::Document(_) => 1.0,
         };
         let binds = parts.binds();
@@ -424,6 +455,18 @@ impl Question {
             ),
             Basis::Burst | Basis::Document(_) => ("(m-1)(n-1/2) t".to_owned(), format!("m = {m}")),
         };
+        let (formula, numbers) = match self.basis {
+            _ if self.loss == 0.0 => (formula, numbers),
+            // There it is in the demand.
+            Basis::Steady { .. } => (
+                formula.replace('D', "D/(1-p)"),
+                format!("{numbers}, p = {}", significant(self.loss)),
+            ),
+            Basis::Windows | Basis::Burst | Basis::Document(_) => (
+                format!("({formula})/(1-p)"),
+                format!("{numbers}, p = {}", significant(self.loss)),
+            ),
+        };
         e.step(
             "sharing",
             "other users' bytes",
@@ -433,6 +476,17 @@ impl Question {
             "s",
             source,
         );
+        if self.loss > 0.0 {
+            e.step(
+                "losses",
+                "what losses add to a transfer alone",
+                "T(p) - T(0)",
+                format!("p = {}", significant(self.loss)),
+                parts.loss.0,
+                "s",
+                "Cardwell et al. 2000, see tcp::loss",
+            );
+        }
         e.step(
             "t_T",
             "mean turnaround",
@@ -445,36 +499,38 @@ impl Question {
         let wire = parts.wire.0;
         match self.basis {
             Basis::Steady { think } => {
-                let latency = parts.round_trips + parts.window;
-                let stations = vec![
-                    Station::queue("link", parts.wire),
-                    Station::delay("latency", latency),
-                ];
-                if let Ok(network) = Network::new(stations, think) {
-                    e.bounds.extend(
-                        network
-                            .brackets(m)
-                            .to_bounds()
-                            .into_iter()
-                            .filter(|b| b.quantity == "response"),
-                    );
+                let latency = parts.round_trips + parts.window + parts.loss;
+                let demand = parts.wire * self.carried_again();
+                if let Ok(network) = thinking(demand, latency, think) {
+                    let bounds = network.brackets(m).to_bounds().into_iter();
+                    // One's own bytes that are sent again are among the losses, not on the link.
+                    let own = (demand - parts.wire).0;
+                    e.bounds
+                        .extend(bounds.filter(|b| b.quantity == "response").map(|b| Bound {
+                            low: b.low - own,
+                            high: b.high.map(|high| high - own),
+                            ..b
+                        }));
                 }
             }
             Basis::Burst => e.bounds.push(Bound {
                 quantity: "mean turnaround",
                 // Either everything overlaps with the link being busy, or nothing does.
-                low: (parts.round_trips + parts.window)
-                    .0
-                    .max(parts.round_trips.0 + parts.sharing.0)
-                    + wire,
+                low: parts.round_trips.0 + (parts.window + parts.loss).0.max(parts.sharing.0) + wire,
                 high: Some(total.0),
                 unit: "s",
                 source: "stalls hidden behind other users' packets, or not at all",
             }),
             Basis::Windows => e.bounds.push(Bound {
                 quantity: "mean turnaround",
-                low: parts.round_trips.0 + (parts.window.0 + wire).max((m as f64 + 1.0) / 2.0 * wire),
-                high: Some(parts.round_trips.0 + parts.window.0 + m as f64 * wire),
+                low: parts.round_trips.0
+                    + ((parts.window + parts.loss).0 + wire).max((m as f64 + 1.0) / 2.0 * wire),
+                high: Some(
+                    parts.round_trips.0
+                        + (parts.window + parts.loss).0
+                        + wire
+                        + (m as f64 - 1.0) * wire * self.carried_again(),
+                ),
                 unit: "s",
                 source: "any order of service: one after the other, (m+1)/2 n t; all finish last, m n t",
             }),
@@ -486,7 +542,23 @@ impl Question {
                 source: "one transaction alone; the document's upper bound",
             }),
         }
-        e.assumptions.push("no loss; the link is the only bottleneck");
+        if self.loss == 0.0 {
+            e.assumptions.push("no loss; the link is the only bottleneck");
+            e.region.push(Region {
+                quantity: Quantity::Loss,
+                low: 0.0,
+                high: 0.001,
+                outside: "losses add latency that bandwidth does not remove: say --loss",
+            });
+        } else {
+            e.assumptions.extend([
+                "the link is the only bottleneck, and the path loses as much whatever its load",
+                "Reno; losses are independent between rounds, and within a round everything after the first is lost",
+                "a user recovers as if alone: sharing makes neither round trips longer nor windows smaller",
+            ]);
+            e.region.extend(loss::region(self.loss));
+            e.warnings.extend(loss::caveat(self.loss));
+        }
         match self.basis {
             Basis::Steady { .. } => {
                 e.assumptions.push("transfers share the link equally");
@@ -510,12 +582,6 @@ impl Question {
                 e.region.push(same_size_region());
             }
         }
-        e.region.push(Region {
-            quantity: Quantity::Loss,
-            low: 0.0,
-            high: 0.001,
-            outside: "losses add latency that bandwidth does not remove",
-        });
         if utilization > 0.9 && matches!(self.basis, Basis::Steady { .. }) {
             e.warnings.push(format!(
                 "the link is {} % busy: a few more users raise the turnaround steeply",
@@ -527,6 +593,12 @@ impl Question {
         }
         e
     }
+}
+
+/// A link that users share, a latency they do not, and their thoughts.
+fn thinking(demand: Seconds, latency: Seconds, think: Seconds) -> Result<Network, DomainError> {
+    let stations = vec![Station::queue("link", demand), Station::delay("latency", latency)];
+    Network::new(stations, think)
 }
 
 #[cfg(test)]
@@ -542,18 +614,25 @@ mod tests {
             sender: Sender::modern(Bytes(1460)),
             setup: Setup::Tcp,
             basis,
+            loss: 0.0,
         }
     }
 
+    const BASES: [Basis; 4] = [
+        Basis::Burst,
+        Basis::Windows,
+        Basis::Steady { think: Seconds(10.0) },
+        Basis::Steady { think: Seconds::ZERO },
+    ];
+
     #[test]
     fn the_least_rate_meets_the_objective_and_one_bit_less_does_not() {
-        for basis in [
-            Basis::Burst,
-            Basis::Windows,
-            Basis::Steady { think: Seconds(10.0) },
-            Basis::Steady { think: Seconds::ZERO },
-        ] {
-            let q = question(basis);
+        for (basis, loss) in BASES.into_iter().flat_map(|basis| [(basis, 0.0), (basis, 0.01)]) {
+            let q = Question {
+                loss,
+                turnaround: Seconds(3.0),
+                ..question(basis)
+            };
             let e = q.answer().unwrap();
             assert!(e.answer.turnaround <= q.turnaround);
             assert!(!q.meets(e.answer.rate.0 - 1).unwrap(), "{basis:?}");
@@ -661,6 +740,7 @@ mod tests {
             sender: Sender::document(Bytes(512)),
             setup: Setup::Tcp,
             basis: Basis::Document(Mode::Paper),
+            loss: 0.0,
         };
         let rate = q.answer().unwrap().answer.rate.0;
         assert!((1_500_000..=1_544_000).contains(&rate), "{rate}");
@@ -721,5 +801,161 @@ mod tests {
             ..alone
         };
         assert!(matches!(hopeless.answer(), Err(DomainError::Unattainable { .. })));
+    }
+
+    #[test]
+    fn one_user_with_loss_is_the_transfer_with_loss() {
+        for basis in BASES {
+            for (rate, rtt) in [
+                (Rate(28_800), 0.15),
+                (Rate::mbit(2), 0.09),
+                (Rate::mbit(1000), 0.001),
+            ] {
+                for (page, loss) in [
+                    (1_000, 0.02),
+                    (125_000, 0.001),
+                    (125_000, 0.05),
+                    (5_000_000, 0.01),
+                ] {
+                    let q = Question {
+                        users: 1,
+                        page: Bytes(page),
+                        rtt: Seconds(rtt),
+                        setup: Setup::Tls13,
+                        loss,
+                        ..question(basis)
+                    };
+                    let path = Path::new(rate, q.rtt).unwrap();
+                    let of = |p| {
+                        loss::latency(&path, &q.sender, q.setup, q.page, p)
+                            .unwrap()
+                            .answer
+                            .total
+                            .0
+                    };
+                    let parts = q.turnaround_at(rate).unwrap();
+                    // In turn, the first packet of a page is waited for by nobody: Eq. 2 of one user is nothing.
+                    let total = parts.total().0;
+                    assert!(
+                        (total / of(loss) - 1.0).abs() < 1e-9,
+                        "{basis:?} {rate} {page}: {parts:?}"
+                    );
+                    assert!(
+                        (parts.loss.0 - (of(loss) - of(0.0))).abs() < 1e-9 * total,
+                        "{parts:?}"
+                    );
+                }
+            }
+        }
+    }
+
+    /// The search halves, which is right only where the turnaround falls with the rate: held against every rate of a
+    /// fine ladder.
+    #[test]
+    fn with_loss_the_least_rate_is_what_brute_force_finds() {
+        let ladder: Vec<u64> = (0..=210)
+            .map(|step| 10f64.powf(3.0 + f64::from(step) / 21.0) as u64)
+            .collect();
+        let senders = [
+            Sender::bsd(Bytes(1460)),
+            Sender::modern(Bytes(1460)).with_window_max(Bytes(16 * 1460)),
+        ];
+        for (place, basis) in BASES.into_iter().enumerate() {
+            for (users, page, loss) in [
+                (1, 20_000, 0.02),
+                (10, 125_000, 0.001),
+                (200, 125_000, 0.05),
+                (40, 3_000, 0.2),
+            ] {
+                for sender in senders {
+                    let q = Question {
+                        users,
+                        page: Bytes(page),
+                        sender,
+                        loss,
+                        ..question(basis)
+                    };
+                    let times: Vec<f64> = ladder
+                        .iter()
+                        .map(|&rate| q.turnaround_at(Rate(rate)).unwrap().total().0)
+                        .collect();
+                    for (step, pair) in times.windows(2).enumerate() {
+                        assert!(
+                            pair[1] <= pair[0] * (1.0 + 1e-9),
+                            "{place} {q:?} at {}: {pair:?}",
+                            ladder[step]
+                        );
+                    }
+                    let clean = Question { loss: 0.0, ..q };
+                    let last = times[times.len() - 1];
+                    for factor in [1.01, 1.5, 4.0] {
+                        let q = Question {
+                            turnaround: Seconds(last * factor),
+                            ..q
+                        };
+                        let Some(met) = times.iter().position(|&time| time <= q.turnaround.0) else {
+                            panic!("the last rate meets it: {q:?}")
+                        };
+                        let found = q.answer().unwrap().answer.rate.0;
+                        assert!(found <= ladder[met], "{q:?}: {found} and {}", ladder[met]);
+                        assert!(
+                            met == 0 || found > ladder[met - 1],
+                            "{q:?}: {found} and {}",
+                            ladder[met - 1]
+                        );
+                        assert!(!q.meets(found - 1).unwrap_or(false), "{q:?}: {found}");
+                        let without = Question {
+                            turnaround: q.turnaround,
+                            ..clean
+                        };
+                        assert!(without.answer().unwrap().answer.rate.0 <= found, "{q:?}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn loss_can_bind_and_says_where_it_holds() {
+        let q = Question {
+            users: 1,
+            page: Bytes(1_000_000),
+            loss: 0.03,
+            ..question(Basis::Windows)
+        };
+        let floor = q.turnaround_at(Rate::mbit(10_000)).unwrap().total();
+        let q = Question {
+            turnaround: floor * 1.1,
+            ..q
+        };
+        let e = q.answer().unwrap();
+        assert_eq!(e.answer.binds, Binds::Loss, "{e}");
+        let loss = e
+            .region
+            .iter()
+            .find(|region| region.quantity == Quantity::Loss)
+            .unwrap();
+        assert!(loss.low < 0.03 && 0.03 < loss.high, "{e}");
+        assert!(e.warnings.is_empty(), "{e}");
+        let hopeless = Question {
+            turnaround: Seconds(1.0),
+            ..q
+        };
+        let error = hopeless.answer().unwrap_err().to_string();
+        assert!(error.contains("of losses"), "{error}");
+        let wild = Question {
+            loss: 0.2,
+            turnaround: Seconds(1e6),
+            ..q
+        };
+        assert!(wild.answer().unwrap().warnings.iter().any(|w| w.contains("PFTK")));
+        for (loss, basis) in [
+            (0.5, Basis::Windows),
+            (-0.1, Basis::Burst),
+            (0.01, Basis::Document(Mode::Exact)),
+        ] {
+            let error = Question { loss, basis, ..q }.answer().unwrap_err().to_string();
+            assert!(error.starts_with("loss is"), "{error}");
+        }
     }
 }

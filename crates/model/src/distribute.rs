@@ -7,7 +7,10 @@
 mod cost;
 mod count;
 
-pub use cost::{CostSplit, SteadyLine, WindowLine, split_by_cost, split_steady, split_windows};
+pub use cost::{
+    CostSplit, Curves, SteadyLine, WindowLine, curves_steady, curves_windows, split_by_cost, split_steady,
+    split_windows,
+};
 pub use count::{Lines, Pool, lines_for, pool_for};
 
 use crate::Seconds;

@@ -3,13 +3,18 @@
 //! The base object is fetched first and whole; then its embedded objects, in connections side by side,
 //! one after another on one connection, or all requested at once. Where connections share the link the exact
 //! time depends on how packets interleave, so the answer comes with both ends: everything overlaps, nothing does.
+//!
+//! Loss adds to every transfer what `tcp::loss` says it adds (Cardwell 2000), from the window it begins with. A kept
+//! connection goes on with the window it is expected to have: the one without loss if none was lost, else at most the one
+//! a loss finds in the long run (PFTK).
 
 use crate::Seconds;
 use crate::domain::{DomainError, non_negative, positive};
 use crate::explain::{Bound, Explained, Quantity, Region, significant};
-use crate::tcp::Sender;
 use crate::tcp::ramp::Path;
 use crate::tcp::setup::Setup;
+use crate::tcp::steady::window_at_loss;
+use crate::tcp::{Sender, loss};
 use measure::{Bytes, Rate};
 use serde::Serialize;
 
@@ -93,6 +98,8 @@ pub struct Access {
     pub setup: Setup,
     /// Server time per request.
     pub think: Seconds,
+    /// Share of the packets that are lost, in each direction; below 0.5.
+    pub loss: f64,
 }
 
 /// The time a page takes.
@@ -104,11 +111,13 @@ pub struct PageTime {
     pub total: Seconds,
     /// Nothing overlaps on the link.
     pub total_max: Seconds,
+    /// What losses add to `total`.
+    pub losses: Seconds,
     /// Setup and transfer of the base object.
     pub base: Seconds,
     /// Connections opened.
     pub connections: u64,
-    /// Packets both ways: data, one ACK per `b` segments, requests, seven per connection to open and close.
+    /// Packets both ways, none of them sent again: data, one ACK per `b` segments, requests, seven per connection to open and close.
     pub packets: u64,
     /// Bytes towards the client, all headers included.
     pub bytes_down: u64,
@@ -125,23 +134,55 @@ struct Fetcher<'a> {
 
 impl Fetcher<'_> {
     /// One exchange on a connection whose window is `window`: time, time on the wire, window afterwards.
-    fn exchange(&self, size: Bytes, requests: u64, window: f64) -> (f64, f64, f64) {
-        let request = self.page.request.0 * requests + self.access.sender.header.0;
+    fn exchange(&self, size: Bytes, requests: u64, window: f64) -> Result<(f64, f64, f64), DomainError> {
+        let Access { sender, loss: p, .. } = self.access;
+        let request = self.page.request.0 * requests + sender.header.0;
         let up = Rate::seconds_for(self.access.up, Bytes(request));
         let whole = Bytes(size.0 + self.page.response_header.0 * requests);
-        let sent = self.path.send(&self.access.sender, whole, window);
-        let time = up + self.access.rtt.0 + self.access.think.0 * requests as f64 + sent.sending().0;
-        (time, sent.wire.0, sent.window)
+        let sent = self.path.send(sender, whole, window);
+        // A kept window counts as far as the exchange fills it: a loss among few segments ends in a timeout, however many
+        // there might have been.
+        let begun = Sender {
+            initial_window: window.min(sent.segments.max(sender.initial_window)),
+            ..*sender
+        };
+        let lost = loss::added(&self.path, &begun, Setup::Open, whole, *p)?;
+        let time = up + self.access.rtt.0 + self.access.think.0 * requests as f64 + sent.sending().0 + lost.0;
+        let window = if *p == 0.0 {
+            sent.window
+        } else {
+            let survives = f64::exp(sent.segments * f64::ln_1p(-p));
+            let hit = sent.window.min(window_at_loss(*p, sender.rounds_per_increase));
+            (survives * sent.window + (1.0 - survives) * hit).max(1.0)
+        };
+        Ok((time, sent.wire.0, window))
     }
 
     fn setup(&self) -> f64 {
-        self.access.rtt.0 * f64::from(self.access.setup.round_trips())
+        let Access {
+            setup,
+            sender,
+            loss: p,
+            ..
+        } = self.access;
+        loss::setup_time(&self.path, sender, *setup, *p).0
     }
 }
 
 /// Time of `page` over `access`, fetched as `fetch`.
 pub fn page_time(page: &Page, access: &Access, fetch: Fetch) -> Result<Explained<PageTime>, DomainError> {
+    let (mut answer, rest) = timed(page, access, fetch)?;
+    if access.loss > 0.0 {
+        let clean = Access { loss: 0.0, ..*access };
+        answer.losses = answer.total - timed(page, &clean, fetch)?.0.total;
+    }
+    Ok(explain(page, access, answer, rest))
+}
+
+/// Its time, and that of the embedded objects.
+fn timed(page: &Page, access: &Access, fetch: Fetch) -> Result<(PageTime, f64), DomainError> {
     access.sender.check()?;
+    loss::check(access.loss)?;
     positive("rate down", access.down.bits_per_second(), "1 bit/s or more")?;
     positive("rate up", access.up.bits_per_second(), "1 bit/s or more")?;
     positive("RTT", access.rtt.0, "above 0 s")?;
@@ -162,15 +203,15 @@ pub fn page_time(page: &Page, access: &Access, fetch: Fetch) -> Result<Explained
         access,
         path: Path::new(access.down, access.rtt)?,
     };
-    let (first, _, window) = f.exchange(page.base, 1, access.sender.initial_window);
+    let (first, _, window) = f.exchange(page.base, 1, access.sender.initial_window)?;
     let base = f.setup() + first;
     let (rest, rest_max, opened) = match fetch {
-        Fetch::PerObject { connections } => side_by_side(&f, connections, None),
-        Fetch::Persistent { connections } => side_by_side(&f, connections, Some(window)),
+        Fetch::PerObject { connections } => side_by_side(&f, connections, None)?,
+        Fetch::Persistent { connections } => side_by_side(&f, connections, Some(window))?,
         Fetch::Pipelined if objects == 0 => (0.0, 0.0, 0),
         Fetch::Pipelined => {
             let bytes = page.embedded.iter().map(|size| size.0).sum();
-            let (time, ..) = f.exchange(Bytes(bytes), objects as u64, window);
+            let (time, ..) = f.exchange(Bytes(bytes), objects as u64, window)?;
             (time, time, 0)
         }
     };
@@ -180,17 +221,22 @@ pub fn page_time(page: &Page, access: &Access, fetch: Fetch) -> Result<Explained
         fetch,
         total: Seconds(base + rest),
         total_max: Seconds(base + rest_max),
+        losses: Seconds::ZERO,
         base: Seconds(base),
         connections,
         packets,
         bytes_down,
     };
-    Ok(explain(page, access, answer, rest))
+    Ok((answer, rest))
 }
 
 /// Embedded objects over `connections` connections, in order to whichever is free first. `kept` is the window of
 /// the base object's connection when connections persist. Answers least time, most time, connections opened.
-fn side_by_side(f: &Fetcher<'_>, connections: u32, kept: Option<f64>) -> (f64, f64, u64) {
+fn side_by_side(
+    f: &Fetcher<'_>,
+    connections: u32,
+    kept: Option<f64>,
+) -> Result<(f64, f64, u64), DomainError> {
     let slots = (connections as usize).min(f.page.embedded.len());
     let initial = f.access.sender.initial_window;
     let (mut opened, mut wire) = (0, 0.0);
@@ -203,7 +249,7 @@ fn side_by_side(f: &Fetcher<'_>, connections: u32, kept: Option<f64>) -> (f64, f
         };
         let setup = if lane.2.is_none() { f.setup() } else { 0.0 };
         opened += u64::from(lane.2.is_none());
-        let (time, own, window) = f.exchange(size, 1, lane.2.unwrap_or(initial));
+        let (time, own, window) = f.exchange(size, 1, lane.2.unwrap_or(initial))?;
         lane.0 += setup + time;
         lane.1 += setup + time - own;
         lane.2 = kept.map(|_| window);
@@ -215,7 +261,7 @@ fn side_by_side(f: &Fetcher<'_>, connections: u32, kept: Option<f64>) -> (f64, f
     let request = f.access.rtt.0 + Rate::seconds_for(f.access.up, f.page.request);
     let link = if slots == 0 { 0.0 } else { wire + request };
     let least = longest.max(link);
-    (least, (waiting + wire).max(least), opened)
+    Ok((least, (waiting + wire).max(least), opened))
 }
 
 fn count(page: &Page, access: &Access, fetch: Fetch, connections: u64) -> (u64, u64) {
@@ -318,6 +364,17 @@ fn explain(page: &Page, access: &Access, answer: PageTime, rest: f64) -> Explain
     let bytes: u64 = page.embedded.iter().map(|size| size.0).sum();
     let numbers = format!("{} objects, {bytes} B", page.embedded.len());
     e.step("rest", "embedded objects", formula, numbers, rest, "s", source);
+    if access.loss > 0.0 {
+        e.step(
+            "losses",
+            "what losses add, in base and rest",
+            "page - page at p = 0",
+            format!("p = {}", significant(access.loss)),
+            answer.losses.0,
+            "s",
+            "Cardwell et al. 2000, see tcp::loss",
+        );
+    }
     e.step(
         "page",
         "whole page",
@@ -330,10 +387,15 @@ fn explain(page: &Page, access: &Access, answer: PageTime, rest: f64) -> Explain
     e.bounds.push(Bound {
         quantity: "page time",
         low: floor(page, access),
-        high: Some(alone(page, access)),
+        // Losses can make a page take as long as one likes.
+        high: (access.loss == 0.0).then(|| alone(page, access)),
         unit: "s",
-        source: "round trips of setup, document and objects and the bytes; every object on a connection of its own after \
-                 the other, a stall after every segment",
+        source: if access.loss == 0.0 {
+            "round trips of setup, document and objects and the bytes; every object on a connection of its own after \
+             the other, a stall after every segment"
+        } else {
+            "round trips of setup, document and objects and the bytes"
+        },
     });
     if answer.total_max > answer.total {
         e.bounds.push(Bound {
@@ -346,14 +408,34 @@ fn explain(page: &Page, access: &Access, answer: PageTime, rest: f64) -> Explain
     }
     e.assumptions.extend([
         "the client asks for embedded objects once the base object is complete",
-        "no loss, no Nagle or delayed-ACK stalls inside an exchange",
+        "no Nagle or delayed-ACK stalls inside an exchange",
     ]);
-    e.region.push(Region {
-        quantity: Quantity::Loss,
-        low: 0.0,
-        high: 0.001,
-        outside: "losses stall one connection or all; simulate instead",
-    });
+    if access.loss == 0.0 {
+        e.assumptions.push("no loss");
+        e.region.push(Region {
+            quantity: Quantity::Loss,
+            low: 0.0,
+            high: 0.001,
+            outside: "losses stall one connection or all: say --loss, or simulate",
+        });
+    } else {
+        e.assumptions.extend([
+            "Reno; losses are independent between rounds, and within a round everything after the first is lost",
+            "of requests none is lost, and what is sent again takes no time of other connections",
+        ]);
+        e.region.extend(loss::region(access.loss));
+        e.warnings.extend(loss::caveat(access.loss));
+        if matches!(
+            answer.fetch,
+            Fetch::PerObject { connections: 2.. } | Fetch::Persistent { connections: 2.. }
+        ) {
+            e.warnings.push(
+                "side by side the slowest connection counts, which losses make slower on average than the average one: a \
+                 lower estimate"
+                    .to_owned(),
+            );
+        }
+    }
     e.warnings.extend(access.setup.caveat().map(str::to_owned));
     e
 }
@@ -374,6 +456,7 @@ mod tests {
             sender,
             setup: Setup::Tcp,
             think: Seconds::ZERO,
+            loss: 0.0,
         }
     }
 
@@ -486,5 +569,177 @@ mod tests {
             )
             .is_err()
         );
+    }
+
+    #[test]
+    fn one_object_with_loss_is_the_transfer_with_loss() {
+        for (rate, rtt) in [
+            (Rate::mbit(10), 0.0007),
+            (Rate::mbit(2), 0.09),
+            (Rate(28_800), 0.15),
+        ] {
+            for (size, p) in [(1_000, 0.01), (40_000, 0.001), (40_000, 0.05), (2_000_000, 0.02)] {
+                for setup in [Setup::Open, Setup::Tcp, Setup::Tls13] {
+                    let page = Page {
+                        base: Bytes(size),
+                        embedded: vec![],
+                        request: Bytes(0),
+                        response_header: Bytes(0),
+                    };
+                    let a = Access {
+                        setup,
+                        loss: p,
+                        ..access(rate, rtt)
+                    };
+                    let path = Path::new(rate, a.rtt).unwrap();
+                    let of = |p| {
+                        loss::latency(&path, &a.sender, setup, Bytes(size), p)
+                            .unwrap()
+                            .answer
+                            .total
+                    };
+                    // The page counts the headers of the request's segment as well.
+                    let want = of(p).0 + rate.seconds_for(a.sender.header);
+                    for fetch in Fetch::DOCUMENT {
+                        let t = page_time(&page, &a, fetch).unwrap().answer;
+                        assert!(
+                            (t.total.0 / want - 1.0).abs() < 1e-9,
+                            "{rate} {size} {p} {setup:?}: {t:?} {want}"
+                        );
+                        assert!((t.losses.0 - (of(p) - of(0.0)).0).abs() < 1e-9 * want, "{t:?}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn pipelined_is_one_transfer_from_the_window_the_page_left() {
+        let (page, a) = (
+            Page::microscape(),
+            Access {
+                loss: 0.02,
+                ..access(Rate::mbit(2), 0.09)
+            },
+        );
+        let f = Fetcher {
+            page: &page,
+            access: &a,
+            path: Path::new(a.down, a.rtt).unwrap(),
+        };
+        let (first, _, window) = f.exchange(page.base, 1, a.sender.initial_window).unwrap();
+        let sent = f
+            .path
+            .send(&a.sender, Bytes(page.base.0 + 226), a.sender.initial_window);
+        assert!(window < sent.window && window >= 1.0, "{window} {sent:?}");
+        let bytes = Bytes(128_287 + 42 * 226);
+        let begun = Sender {
+            initial_window: window,
+            ..a.sender
+        };
+        let lost = loss::added(&f.path, &begun, Setup::Open, bytes, 0.02).unwrap();
+        let batch = a.up.seconds_for(Bytes(190 * 42 + a.sender.header.0));
+        let want = a.rtt.0
+            + first
+            + batch
+            + a.rtt.0
+            + f.path.send(&a.sender, bytes, window).sending().0
+            + lost.0
+            + loss::added(&f.path, &a.sender, Setup::Tcp, Bytes(0), 0.02)
+                .unwrap()
+                .0;
+        let setup = f.setup() - a.rtt.0;
+        let t = page_time(&page, &a, Fetch::Pipelined).unwrap().answer;
+        assert!((t.total.0 - want - setup).abs() < 1e-9, "{t:?} {want} {setup}");
+        assert!(setup > 0.0, "a SYN may be lost, too");
+    }
+
+    #[test]
+    fn loss_makes_no_mode_faster_and_says_where_it_holds() {
+        let modes = Fetch::DOCUMENT.into_iter().chain([
+            Fetch::Persistent { connections: 6 },
+            Fetch::PerObject { connections: 1 },
+        ]);
+        for fetch in modes {
+            for (rate, rtt) in [
+                (Rate(28_800), 0.15),
+                (Rate::mbit(2), 0.09),
+                (Rate::mbit(1000), 0.001),
+            ] {
+                let of = |loss| {
+                    page_time(
+                        &Page::microscape(),
+                        &Access {
+                            loss,
+                            ..access(rate, rtt)
+                        },
+                        fetch,
+                    )
+                    .unwrap()
+                };
+                let clean = of(0.0);
+                assert_eq!(clean.answer.losses, Seconds::ZERO);
+                assert!(
+                    clean.bounds[0].high.is_some() && clean.warnings.is_empty(),
+                    "{clean}"
+                );
+                // Vanishing loss adds nothing that can be seen.
+                let total = clean.answer.total.0;
+                assert!(
+                    (of(1e-9).answer.total.0 / total - 1.0).abs() < 1e-4,
+                    "{fetch:?} {rate}"
+                );
+                for p in [1e-4, 0.01, 0.1, 0.3] {
+                    let e = of(p);
+                    assert!(e.answer.losses.0 > 0.0 && e.answer.total.0 > total, "{e}");
+                    assert!(e.answer.total <= e.answer.total_max, "{e}");
+                    assert!(
+                        e.bounds.iter().all(|bound| bound.contains(e.answer.total.0)),
+                        "{e}"
+                    );
+                    assert_eq!(e.warnings.iter().any(|w| w.contains("PFTK")), p > 0.1, "{e}");
+                    let loss = e.region.iter().find(|region| region.quantity == Quantity::Loss);
+                    let loss = loss.expect("a region");
+                    assert!(loss.low < p && p < loss.high, "{e}");
+                }
+            }
+        }
+        let refused = page_time(
+            &Page::microscape(),
+            &Access {
+                loss: 0.5,
+                ..access(Rate::mbit(2), 0.09)
+            },
+            Fetch::Pipelined,
+        );
+        assert!(refused.unwrap_err().to_string().starts_with("loss is 0.5"));
+    }
+
+    #[test]
+    fn a_kept_window_does_not_hide_the_losses_of_small_objects() {
+        let page = Page {
+            base: Bytes(100_000),
+            embedded: vec![Bytes(3_000); 40],
+            ..Page::microscape()
+        };
+        let of = |initial_window| {
+            let a = access(Rate::mbit(100), 0.09);
+            let sender = Sender {
+                initial_window,
+                ..a.sender
+            };
+            let a = Access {
+                sender,
+                loss: 0.001,
+                ..a
+            };
+            page_time(&page, &a, Fetch::Persistent { connections: 1 })
+                .unwrap()
+                .answer
+                .losses
+                .0
+        };
+        // 2.2 segments each, one loss in a thousand: a timeout of at least a second for each.
+        assert!(of(2.0) > 0.08, "{}", of(2.0));
     }
 }

@@ -130,6 +130,7 @@ proptest! {
             sender: Sender::bsd(Bytes(1460)),
             setup: Setup::Tcp,
             basis: Basis::Windows,
+            loss: 0.0,
         };
         let line = |&(rate, rtt): &(u64, f64)| WindowLine {
             name: "line".to_owned(),
@@ -186,6 +187,7 @@ proptest! {
         objective in 0.05f64..60.0,
         window in 1u32..12,
         kind in 0usize..5,
+        loss in prop_oneof![Just(0.0), 0.0001f64..0.1],
     ) {
         let basis = [
             Basis::Burst,
@@ -202,6 +204,7 @@ proptest! {
             sender: Sender::modern(Bytes(1460)).with_initial_window(f64::from(window)),
             setup: Setup::Tcp,
             basis,
+            loss: if matches!(basis, Basis::Document(_)) { 0.0 } else { loss },
         };
         // A scan in steps of 1 % from 100 bit/s to 1 Pbit/s, sure to see every step of slow start.
         let meets = |rate: u64| question.turnaround_at(Rate(rate)).unwrap().total() <= question.turnaround;
@@ -235,6 +238,7 @@ fn a_planners_question_in_one_line() {
         sender: Sender::modern(Bytes(1460)),
         setup: Setup::Tcp,
         basis: Basis::Burst,
+        loss: 0.0,
     };
     let answer = question.answer().unwrap();
     // 200 users x 125 KB in 1.6 s or so: a little over 100 Mbit/s.

@@ -42,6 +42,7 @@ fn error(rate: Rate, rtt: Seconds, page: Bytes, users: u64, theirs: f64) -> f64 
         sender: Sender::modern(Bytes(1460)),
         setup: Setup::Tcp,
         basis: Basis::Windows,
+        loss: 0.0,
     };
     let ours = question.turnaround_at(rate).expect("an answer").total().0;
     100.0 * (ours / theirs - 1.0)

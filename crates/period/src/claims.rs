@@ -468,7 +468,7 @@ mod tests {
             println!("{} {} {}", verdict.id, verdict.holds, verdict.because);
         }
         // A verdict that changes is news, good or bad. Plain HTTP takes 32 ms here against 43 (deviation 40) published,
-        // so both ratios to it are off by a third; and serial first visits from Apache over the LAN beat HTTP/1.0.
+        // so both ratios to it are off by a third; and serial revalidations from Apache over the LAN beat HTTP/1.0.
         let against: Vec<&str> = verdicts
             .iter()
             .filter(|one| !one.holds)

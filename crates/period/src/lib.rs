@@ -144,6 +144,12 @@ pub const ASSUMPTIONS: &[Assumption] = &[
         "seconds of LAN visits",
     ),
     assumption(
+        "persistent cache of the HTTP/1.1 client",
+        "3 ms an object that is kept; the client of HTTP/1.0 was an older one without a cache",
+        Basis::Fitted,
+        "seconds of HTTP/1.1 first visits over the LAN; that the cache was a bottleneck is the document's",
+    ),
+    assumption(
         "output of the server",
         "4,096 B, written when full or when no request waits",
         Basis::Assumed,

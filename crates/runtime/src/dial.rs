@@ -42,6 +42,10 @@ const SHARE_MIN: usize = 256;
 /// Boxes for output kept for reuse.
 const SPARE_MAX: usize = 64;
 const NEVER: Instant = Instant::from_nanos(u64::MAX);
+/// How often connections that are being left are looked at. Nothing says it when the last acknowledgment has come.
+const GLANCE: Duration = Duration::from_millis(2);
+/// How long the peer may take to close, beyond four round trips.
+const PARTING: Duration = Duration::from_millis(500);
 
 /// What happened to a line.
 #[derive(Debug)]
@@ -58,12 +62,13 @@ pub enum Happened<'a> {
     Lost(Failing),
     /// Its alarm rang. The instant it was set to is handed over, so that lateness can be measured.
     Woken(Instant),
-    /// What was asked for with [`Port::inspect`]; told only where there is a kernel that counts.
+    /// What was asked for with [`Port::inspect`], or counted at the end of [`Port::leave`]; told only where there is a
+    /// kernel that counts.
     Inspected(Tcp),
 }
 
-/// What the kernel has counted on a connection since it began (`TCP_INFO`, tcp(7)). Segments that follow its
-/// closing are not among them.
+/// What the kernel has counted on a connection since it began (`TCP_INFO`, tcp(7)). What follows the closing of its
+/// descriptor is not among it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tcp {
     /// Smoothed round-trip time (RFC 6298), of the handshake and of what this end sent.
@@ -90,6 +95,9 @@ pub struct Tcp {
     pub bytes_retransmitted: u64,
     /// Segments that came before an earlier one had (Linux 5.4; zero where it is not counted).
     pub out_of_order: u32,
+    /// Whether both ends had closed by then, so that the segments of closing are counted, too: all but those an end sends
+    /// again that waits lest its last acknowledgment was lost (TIME-WAIT, RFC 9293 section 3.3.2).
+    pub is_over: bool,
 }
 
 /// Why a connection is gone.
@@ -133,6 +141,8 @@ pub enum Wish {
     Skip(u32, u64),
     /// Close its connection.
     Close(u32),
+    /// Close its connection, and say what was counted when that is done.
+    Leave(u32),
     /// Set its alarm.
     Wake(u32, Instant),
     /// Say what was counted on its connection.
@@ -165,6 +175,13 @@ impl Port {
         self.wishes.push(Wish::Close(line));
     }
 
+    /// Closes a line's connection as [`Port::close`] does, and has told what the kernel has counted once both ends
+    /// have closed, or too much time has gone by ([`Happened::Inspected`]); nothing else is told of it. What the peer still
+    /// sends is dropped. The line may be connected anew meanwhile. The driver does not end before.
+    pub fn leave(&mut self, line: u32) {
+        self.wishes.push(Wish::Leave(line));
+    }
+
     /// Sets a line's alarm; an earlier one is forgotten.
     pub fn wake(&mut self, line: u32, at: Instant) {
         self.wishes.push(Wish::Wake(line, at));
@@ -175,7 +192,7 @@ impl Port {
         self.wishes.push(Wish::Inspect(line));
     }
 
-    /// Closes everything and ends the run of this crew.
+    /// Closes everything and ends the run of this crew; what is being left is told of first.
     pub fn end(&mut self) {
         self.ended = true;
     }
@@ -304,6 +321,7 @@ impl Line {
 ///
 /// ```text
 ///   None ──connect──▶ Opening ──room, or an answer──▶ Open ──close, failure──▶ None
+///                                                       └────leave──▶ None, and Leaving until the peer has closed
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Link {
@@ -345,6 +363,17 @@ struct Driver<C> {
     failed: Vec<(u32, Failing)>,
     /// Lines whose counters were asked for, told likewise.
     inspected: Vec<(u32, Tcp)>,
+    /// Connections that are closing and still counted.
+    leaving: Vec<Leaving>,
+}
+
+/// A connection this end has closed; its descriptor is kept for the counters until the peer has closed, too.
+#[derive(Clone, Copy, Debug)]
+struct Leaving {
+    id: Id,
+    line: u32,
+    /// Longer is not waited.
+    until: Instant,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -389,6 +418,7 @@ impl<C: Crew> Driver<C> {
             ready: VecDeque::new(),
             failed: Vec::new(),
             inspected: Vec::new(),
+            leaving: Vec::new(),
         })
     }
 
@@ -410,12 +440,21 @@ impl<C: Crew> Driver<C> {
                 self.take(done);
             }
             self.ring(&mut due);
+            if !self.leaving.is_empty() {
+                self.see_off(clock::now());
+            }
             if !told && asked.load(Ordering::Acquire) {
                 told = true;
                 let now = clock::now();
                 self.crew.stop(&mut self.port, now);
                 self.obey(now);
             }
+        }
+        while !self.leaving.is_empty() {
+            self.backend.wait(Some(clock::now() + GLANCE), &mut done)?;
+            // Of the others nothing is told any more.
+            done.clear();
+            self.see_off(clock::now());
         }
         let usage = Usage {
             wall: clock::now() - began,
@@ -429,10 +468,8 @@ impl<C: Crew> Driver<C> {
             return Some(Instant::ZERO);
         }
         let near = self.near.peek().map(|Reverse((at, _))| *at);
-        match (near, self.wheel.next()) {
-            (Some(near), Some(far)) => Some(near.min(far)),
-            (near, far) => near.or(far),
-        }
+        let glance = (!self.leaving.is_empty()).then(|| clock::now() + GLANCE);
+        [near, self.wheel.next(), glance].into_iter().flatten().min()
     }
 
     /// Moves alarms from the wheel to the heap, and rings those that are due.
@@ -497,6 +534,7 @@ impl<C: Crew> Driver<C> {
                         }
                     }
                     Wish::Close(line) => self.close(line),
+                    Wish::Leave(line) => self.leave(line, now),
                     Wish::Wake(line, at) => {
                         self.line(line).alarm = at;
                         self.wheel.disarm(line);
@@ -599,6 +637,43 @@ impl<C: Crew> Driver<C> {
                 self.queued.remove(&id.index);
             }
             self.backend.submit(Op::Close { id });
+        }
+    }
+
+    /// Closes this end of a line's connection and keeps an eye on the other. One with output on its way is closed at once:
+    /// what it would still send is nobody's.
+    fn leave(&mut self, line: u32, now: Instant) {
+        let Link::Open(id) = self.line(line).link else {
+            return self.close(line);
+        };
+        let patience = self.backend.tcp(id).map(|tcp| PARTING + tcp.rtt * 4);
+        let Some(patience) = patience.filter(|_| self.doing(id) != Doing::Sending) else {
+            return self.close(line);
+        };
+        self.line(line).link = Link::None;
+        self.backend.submit(Op::ShutdownWrite { id });
+        self.leaving.push(Leaving {
+            id,
+            line,
+            until: now + patience,
+        });
+    }
+
+    /// Tells of connections that both ends have closed, and of those that were waited for long enough.
+    fn see_off(&mut self, now: Instant) {
+        let mut leaving = std::mem::take(&mut self.leaving);
+        leaving.retain(|one| {
+            let tcp = self.backend.tcp(one.id);
+            if tcp.is_some_and(|tcp| !tcp.is_over) && now < one.until {
+                return true;
+            }
+            self.backend.submit(Op::Close { id: one.id });
+            self.inspected.extend(tcp.map(|tcp| (one.line, tcp)));
+            false
+        });
+        self.leaving.extend(leaving);
+        for (line, tcp) in std::mem::take(&mut self.inspected) {
+            self.tell(line, Happened::Inspected(tcp), now);
         }
     }
 

@@ -566,9 +566,15 @@ impl Fetch {
         let line = &mut self.lines[number];
         if line.phase != Phase::Closed {
             line.phase = Phase::Closed;
-            port.inspect(number as u32 + 1);
-            port.close(number as u32 + 1);
+            let owes = !line.waiting.is_empty();
             let record = &mut self.timeline.connections[number];
+            port.inspect(number as u32 + 1);
+            if owes || record.is_cut {
+                port.close(number as u32 + 1);
+            } else {
+                // Nothing is on its way but the closing, which is counted.
+                port.leave(number as u32 + 1);
+            }
             record.closed = Some(now);
             if record.connected.is_none() {
                 // What was to be said was never sent.

@@ -5,7 +5,7 @@
 use super::request::strong_validator;
 use super::{Fetch, Job};
 use crate::cache::{self, Entry};
-use crate::decode::{self, Decoder};
+use crate::decode::{self, Decoder, Growth};
 use crate::session::Said;
 use crate::timeline::{Fate, Part, Role, Source};
 use http1::coding::Coding;
@@ -170,6 +170,7 @@ impl Fetch {
         let Some(&(number, one, part)) = self.lines[line].waiting.front() else {
             return;
         };
+        let growth = self.growth();
         let object = &mut self.timeline.objects[number];
         let media = head.fields.get(Name::ContentType).unwrap_or_default();
         object.media = String::from_utf8_lossy(media).to_ascii_lowercase();
@@ -185,8 +186,7 @@ impl Fetch {
         one.head_bytes = bytes;
         let is_content = head.status == 200;
         let coding = decode::coding_of(head.fields.get(Name::ContentEncoding));
-        let left = self.plan.limits.bytes_max.saturating_sub(self.decoded);
-        let decoder = coding.and_then(|coding| Decoder::new(coding, left).ok());
+        let decoder = coding.and_then(|coding| Decoder::new(coding, growth).ok());
         let text = if is_content && self.plan.embedded {
             Text::of(object.role, &object.media, &self.items[number].url)
         } else {
@@ -202,6 +202,14 @@ impl Fetch {
             body: Vec::new(),
             is_kept: is_content || head.status == 206,
         });
+    }
+
+    /// How far the content of one more answer may grow.
+    fn growth(&self) -> Growth {
+        Growth {
+            bytes_max: self.plan.limits.bytes_max.saturating_sub(self.decoded),
+            ratio_max: self.plan.limits.ratio_max,
+        }
     }
 
     fn body(&mut self, line: usize, data: &[u8], bytes: u64, now: Instant) {
@@ -227,9 +235,11 @@ impl Fetch {
                     &decoded[..]
                 }
                 Err(error) => {
-                    reply.decoder = None;
+                    // What still comes is read, as answers behind it are of use, and the decoder refuses all of it.
                     reply.text = Text::None;
-                    reply.broken = Some(format!("its content cannot be decoded: {error}"));
+                    (reply.is_kept, reply.body) = (false, Vec::new());
+                    let why = || format!("its content cannot be decoded: {error}");
+                    reply.broken.get_or_insert_with(why);
                     return;
                 }
             },
@@ -294,7 +304,8 @@ impl Fetch {
                 self.follow(found, number, now);
             }
             Some(Err(error)) => {
-                reply.broken = Some(format!("its content cannot be decoded: {error}"));
+                let why = || format!("its content cannot be decoded: {error}");
+                reply.broken.get_or_insert_with(why);
             }
             None => {}
         }
@@ -372,6 +383,7 @@ impl Fetch {
 
     /// The object is what the cache has.
     pub(super) fn take_from_cache(&mut self, number: usize, source: Source, now: Instant) {
+        let growth = self.growth();
         let object = &mut self.timeline.objects[number];
         let Some(entry) = self.entries.get(&object.url) else {
             object.fate = Fate::Failed("it is no longer in the cache".to_owned());
@@ -394,9 +406,8 @@ impl Fetch {
             return;
         }
         let coding = decode::coding_of(entry.kept.field("content-encoding").map(str::as_bytes));
-        let left = self.plan.limits.bytes_max.saturating_sub(self.decoded);
         let decoder = coding.filter(|coding| *coding != Coding::Identity);
-        let content = match decoder.map(|coding| Decoder::new(coding, left)) {
+        let content = match decoder.map(|coding| Decoder::new(coding, growth)) {
             None => entry.body.clone(),
             Some(decoder) => match decoder.and_then(|decoder| decoded(decoder, &entry.body)) {
                 Ok(content) => content,

@@ -8,6 +8,7 @@ use measure::Duration;
 use proptest::prelude::*;
 use runtime::dial::Wish;
 use std::collections::BTreeMap;
+use std::io::Write as _;
 
 /// From one end to the other.
 const ONE_WAY: Duration = Duration::from_millis(5);
@@ -120,7 +121,7 @@ impl<S: FnMut(&str, u32) -> Option<Answer>> World<S> {
                     self.served(line, &bytes[from..from + len]);
                     from += len;
                 }
-                Wish::Close(line) => {
+                Wish::Close(line) | Wish::Leave(line) => {
                     self.server.remove(&line);
                 }
                 Wish::Wake(line, at) => {
@@ -473,6 +474,40 @@ fn bounds_hold() {
             .iter()
             .any(|fate| matches!(fate, Fate::Failed(why) if why.contains("more than 600")))
     );
+}
+
+#[test]
+fn a_bomb_is_refused_and_what_is_behind_it_comes() {
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+    encoder.write_all(&[b' '; 4 << 20]).expect("memory");
+    let bomb = encoder.finish().expect("memory");
+    for manner in ["serial+gzip", "pipelined+gzip"] {
+        let (outcome, asked) = fetched(plan(manner), Entries::new(), |head, _| {
+            Some(match head.split(' ').nth(1).unwrap_or_default() {
+                "/" => ok("text/html", "<link rel=stylesheet href=s.css><img src=a.gif>"),
+                "/s.css" => {
+                    let length = bomb.len();
+                    let head = format!(
+                        "200 OK\r\nContent-Type: text/css\r\nContent-Encoding: gzip\r\nContent-Length: {length}"
+                    );
+                    let mut answer = answer(&head, "");
+                    answer.bytes.extend_from_slice(&bomb);
+                    answer
+                }
+                _ => ok("image/gif", "GIF"),
+            })
+        });
+        let fates = fates(&outcome);
+        assert!(
+            matches!(fates[1], Fate::Failed(why) if why.contains("200 times")),
+            "{manner}: {fates:?}"
+        );
+        assert_eq!((fates[0], fates[2]), (&NET, &NET), "{manner}: {asked:?}");
+        assert_eq!(outcome.timeline.connections.len(), 1, "{manner}");
+        let bytes = outcome.timeline.objects[1].content_bytes;
+        assert!(bytes <= (1 << 20) + 200 * bomb.len() as u64, "{manner}: {bytes}");
+        assert!(!outcome.entries.contains_key("http://example.org/s.css"));
+    }
 }
 
 /// A server of one page and pictures with tags, which knows conditions, HEAD and ranges.

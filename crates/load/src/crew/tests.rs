@@ -102,7 +102,7 @@ impl Rehearsal {
                         bytes = rest;
                         self.send(line, piece);
                     }
-                    Wish::Close(line) => {
+                    Wish::Close(line) | Wish::Leave(line) => {
                         if let Some((number, _)) = self.open.remove(&line) {
                             self.closed.push((self.now.as_nanos() / 1_000_000, number));
                         }

@@ -5,7 +5,7 @@
 use super::than_one_line;
 use crate::Seconds;
 use crate::closed::{Network, Station};
-use crate::dimension::{Basis, Question};
+use crate::dimension::{Basis, Parts, Question};
 use crate::domain::{DomainError, within};
 use crate::explain::{Bound, Explained, Quantity, Region, counted, significant};
 use crate::waiting::{same_size_region, savings_percent};
@@ -24,6 +24,19 @@ pub fn split_by_cost(users: usize, costs: &[Vec<f64>]) -> Result<(Vec<u64>, f64)
             need: users + 1,
         });
     }
+    let (best, choices) = least(users, costs);
+    let mut left = users;
+    let mut given = vec![0; costs.len()];
+    for (line, choice) in choices.iter().enumerate().rev() {
+        given[line] = choice[left] as u64;
+        left -= choice[left];
+    }
+    Ok((given, best[users]))
+}
+
+/// The least total for every number of users up to `users`, and how many of these each line takes, lines after it having
+/// taken theirs.
+fn least(users: usize, costs: &[Vec<f64>]) -> (Vec<f64>, Vec<Vec<usize>>) {
     let mut best = vec![f64::INFINITY; users + 1];
     best[0] = 0.0;
     let mut choices = Vec::with_capacity(costs.len());
@@ -41,13 +54,46 @@ pub fn split_by_cost(users: usize, costs: &[Vec<f64>]) -> Result<(Vec<u64>, f64)
         choices.push(choice);
         best = next;
     }
-    let mut left = users;
-    let mut given = vec![0; costs.len()];
-    for (line, choice) in choices.iter().enumerate().rev() {
-        given[line] = choice[left] as u64;
-        left -= choice[left];
+    (best, choices)
+}
+
+/// What every number of users would turn around in: entry m is for m + 1 users.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Curves {
+    /// Split for the least mean.
+    pub split: Vec<Seconds>,
+    /// All on one line, for each line.
+    pub alone: Vec<Vec<Seconds>>,
+}
+
+impl Curves {
+    fn of(users: usize, costs: &[Vec<f64>]) -> Curves {
+        let means = |totals: &[f64]| {
+            let each = totals.iter().enumerate().take(users + 1).skip(1);
+            each.map(|(m, total)| Seconds(total / m as f64)).collect()
+        };
+        Curves {
+            split: means(&least(users, costs).0),
+            alone: costs.iter().map(|cost| means(cost)).collect(),
+        }
     }
-    Ok((given, best[users]))
+}
+
+/// As [`split_windows`] for every number of users up to those of `question`.
+pub fn curves_windows(question: &Question, lines: &[WindowLine]) -> Result<Curves, DomainError> {
+    let users = few(question.users)?;
+    Ok(Curves::of(users, &window_costs(question, lines)?))
+}
+
+/// As [`split_steady`] for every number of users up to `users`.
+pub fn curves_steady(users: u64, think: Seconds, lines: &[SteadyLine]) -> Result<Curves, DomainError> {
+    let users = few(users)?;
+    Ok(Curves::of(users, &steady_costs(users, think, lines)?))
+}
+
+/// As many users as a table of lines times users squared is made for.
+fn few(users: u64) -> Result<usize, DomainError> {
+    within("users", users as f64, (1..=5_000).contains(&users), "1 to 5,000").map(|users| users as usize)
 }
 
 /// The users of each line: those `given`, if they are all of the `users`, or the least split.
@@ -135,34 +181,45 @@ pub struct WindowLine {
     pub rtt: Seconds,
 }
 
+impl WindowLine {
+    fn turnaround(&self, question: &Question, users: u64) -> Result<Parts, DomainError> {
+        let own = Question {
+            users,
+            rtt: self.rtt,
+            basis: Basis::Windows,
+            loss: 0.0,
+            ..*question
+        };
+        own.turnaround_at(self.rate)
+    }
+}
+
+/// Total times of every number of users on each line.
+fn window_costs(question: &Question, lines: &[WindowLine]) -> Result<Vec<Vec<f64>>, DomainError> {
+    let total = |line: &WindowLine, users: u64| {
+        let parts = line.turnaround(question, users)?;
+        Ok(users as f64 * parts.total().0)
+    };
+    let cost = |line: &WindowLine| {
+        let totals = (1..=question.users).map(|users| total(line, users));
+        core::iter::once(Ok(0.0)).chain(totals).collect()
+    };
+    lines.iter().map(cost).collect()
+}
+
 /// The split of the users of `question`, who ask at once and whose windows are served in turn
 /// ([`Basis::Windows`]), with the least mean turnaround; or, if `given` holds users for every line, what that
-/// split makes of it. Up to 5,000 users; the question's own rate, round trip and objective do not count.
+/// split makes of it. Up to 5,000 users; the question's own rate, round trip, objective and loss do not count.
 pub fn split_windows(
     question: &Question,
     lines: &[WindowLine],
     given: Option<&[u64]>,
 ) -> Result<Explained<CostSplit>, DomainError> {
     let all = question.users;
-    within("users", all as f64, (1..=5_000).contains(&all), "1 to 5,000")?;
-    let at = |line: &WindowLine, users: u64| {
-        let own = Question {
-            users,
-            rtt: line.rtt,
-            basis: Basis::Windows,
-            ..*question
-        };
-        own.turnaround_at(line.rate)
-    };
-    let mut costs = Vec::with_capacity(lines.len());
-    for line in lines {
-        let mut cost = vec![0.0];
-        for users in 1..=all {
-            cost.push(users as f64 * at(line, users)?.total().0);
-        }
-        costs.push(cost);
-    }
-    let chosen = chosen(all as usize, &costs, given)?;
+    let users = few(all)?;
+    let at = |line: &WindowLine, users: u64| line.turnaround(question, users);
+    let costs = window_costs(question, lines)?;
+    let chosen = chosen(users, &costs, given)?;
     let names: Vec<&str> = lines.iter().map(|line| line.name.as_str()).collect();
     let mut e = by_cost(&names, &costs, chosen);
     for (place, line) in lines.iter().enumerate() {
@@ -241,6 +298,16 @@ pub fn split_windows(
     Ok(e)
 }
 
+/// Total times of every number of users on each line.
+fn steady_costs(users: usize, think: Seconds, lines: &[SteadyLine]) -> Result<Vec<Vec<f64>>, DomainError> {
+    let cost = |line: &SteadyLine| {
+        let points = line.network(think)?.sweep(users as u64)?;
+        let totals = points.iter().map(|(n, _, response)| *n as f64 * response.0);
+        Ok(core::iter::once(0.0).chain(totals).collect())
+    };
+    lines.iter().map(cost).collect()
+}
+
 /// The split of thinking users over lines with the least mean response; or, if `given` holds users for every
 /// line, what that split makes of it.
 pub fn split_steady(
@@ -249,13 +316,8 @@ pub fn split_steady(
     lines: &[SteadyLine],
     given: Option<&[u64]>,
 ) -> Result<Explained<CostSplit>, DomainError> {
-    within("users", users as f64, (1..=5_000).contains(&users), "1 to 5,000")?;
-    let mut costs = Vec::with_capacity(lines.len());
-    for line in lines {
-        let points = line.network(think)?.sweep(users as u64)?;
-        let totals = points.iter().map(|(n, _, response)| *n as f64 * response.0);
-        costs.push(core::iter::once(0.0).chain(totals).collect::<Vec<f64>>());
-    }
+    few(users as u64)?;
+    let costs = steady_costs(users, think, lines)?;
     let chosen = chosen(users, &costs, given)?;
     let names: Vec<&str> = lines.iter().map(|line| line.name.as_str()).collect();
     let mut e = by_cost(&names, &costs, chosen);
@@ -343,5 +405,66 @@ mod tests {
     #[test]
     fn costs_of_fewer_users_than_there_are_is_refused() {
         assert!(split_by_cost(3, &[vec![0.0, 1.0]]).is_err());
+    }
+
+    #[test]
+    fn curves_are_the_splits_of_every_number_of_users() {
+        let line = |rate, rtt| WindowLine {
+            name: format!("{rate}"),
+            rate: Rate(rate),
+            rtt: Seconds(rtt),
+        };
+        let lines = [line(1_544_000, 0.1), line(2_048_000, 0.05), line(300_000, 0.01)];
+        let question = |users| Question {
+            users,
+            page: measure::Bytes(12_000),
+            turnaround: Seconds(1.0),
+            rtt: Seconds(0.1),
+            sender: crate::tcp::Sender::modern(measure::Bytes(1460)),
+            setup: crate::tcp::setup::Setup::Tcp,
+            basis: Basis::Windows,
+            loss: 0.0,
+        };
+        let thinking: Vec<SteadyLine> = [(0.1, 0.2), (0.05, 0.3)]
+            .iter()
+            .map(|&(demand, latency)| SteadyLine {
+                name: String::new(),
+                demand: Seconds(demand),
+                latency: Seconds(latency),
+            })
+            .collect();
+        let windows = curves_windows(&question(20), &lines).unwrap();
+        let steady = curves_steady(20, Seconds(1.0), &thinking).unwrap();
+        assert_eq!(
+            (windows.split.len(), windows.alone.len(), windows.alone[2].len()),
+            (20, 3, 20)
+        );
+        for users in [1_u64, 2, 7, 20] {
+            let at = users as usize - 1;
+            let near = |a: Seconds, b: Seconds| assert!((a.0 / b.0 - 1.0).abs() < 1e-12, "{users}: {a} {b}");
+            near(
+                windows.split[at],
+                split_windows(&question(users), &lines, None)
+                    .unwrap()
+                    .answer
+                    .response,
+            );
+            near(
+                windows.alone[1][at],
+                split_windows(&question(users), &lines[1..2], None)
+                    .unwrap()
+                    .answer
+                    .response,
+            );
+            let of = |lines| {
+                split_steady(users as usize, Seconds(1.0), lines, None)
+                    .unwrap()
+                    .answer
+                    .response
+            };
+            near(steady.split[at], of(&thinking));
+            near(steady.alone[0][at], of(&thinking[..1]));
+        }
+        assert!(curves_windows(&question(5_001), &lines).is_err());
     }
 }

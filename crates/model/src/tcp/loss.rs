@@ -81,12 +81,7 @@ pub fn latency(
     sender.check()?;
     positive("size", size.0 as f64, "1 B or more")?;
     positive("RTT", path.rtt.0, "above 0 s")?;
-    within(
-        "loss",
-        p,
-        (0.0..0.5).contains(&p),
-        "0 or more, below 0.5 per packet",
-    )?;
+    check(p)?;
     let clean = without_loss(path, sender, setup, size);
     let (parts, lossy) = if p == 0.0 {
         (clean, None)
@@ -97,7 +92,62 @@ pub fn latency(
     Ok(explain(path, sender, setup, size, p, parts, clean, lossy))
 }
 
-fn setup_time(path: &Path, sender: &Sender, setup: Setup, p: f64) -> Seconds {
+/// The loss rates for which there is an answer.
+pub(crate) fn check(p: f64) -> Result<(), DomainError> {
+    let allowed = "0 or more, below 0.5 per packet";
+    within("loss", p, (0.0..0.5).contains(&p), allowed).map(|_| ())
+}
+
+/// What loss adds to the expected latency of `size`, set-up included: [`latency`] with it less [`latency`] without.
+/// Nothing for no bytes, and never less than nothing.
+pub fn added(
+    path: &Path,
+    sender: &Sender,
+    setup: Setup,
+    size: Bytes,
+    p: f64,
+) -> Result<Seconds, DomainError> {
+    sender.check()?;
+    positive("RTT", path.rtt.0, "above 0 s")?;
+    check(p)?;
+    if p == 0.0 || size.0 == 0 {
+        return Ok(Seconds::ZERO);
+    }
+    let clean = without_loss(path, sender, setup, size);
+    let (lossy, _) = with_loss(path, sender, setup, clean, p)?;
+    Ok(Seconds((lossy.total - clean.total).0.max(0.0)))
+}
+
+/// Where an answer that was computed for loss `p` holds.
+pub(crate) fn region(p: f64) -> [Region; 2] {
+    [
+        Region {
+            quantity: Quantity::Loss,
+            low: p / 2.0,
+            high: if p == 0.0 { 0.001 } else { (p * 2.0).min(0.5) },
+            outside: "latency was computed for another loss rate",
+        },
+        Region {
+            quantity: Quantity::RttVariability,
+            low: 0.0,
+            high: 0.25,
+            outside: "one RTT no longer describes the path",
+        },
+    ]
+}
+
+/// What must be said of a loss of `p`.
+pub(crate) fn caveat(p: f64) -> Option<String> {
+    (p > 0.1).then(|| {
+        format!(
+            "loss {} is beyond the 10 % up to which PFTK was validated",
+            significant(p)
+        )
+    })
+}
+
+/// Set-up round trips with lost SYNs sent again, Eq. 4.
+pub(crate) fn setup_time(path: &Path, sender: &Sender, setup: Setup, p: f64) -> Seconds {
     let odds = (1.0 - p) / (1.0 - 2.0 * p);
     let trips = f64::from(setup.round_trips());
     // Each setup round trip is a message each way; only the SYN's timeout is that long, so the rest is bounded by it.
@@ -303,27 +353,11 @@ fn explain(
         "Reno with slow start and congestion avoidance; the link is not shared",
         "losses are independent between rounds; within a round everything after the first loss is lost",
     ]);
-    e.region.push(Region {
-        quantity: Quantity::Loss,
-        low: p / 2.0,
-        high: if p == 0.0 { 0.001 } else { (p * 2.0).min(0.5) },
-        outside: "latency was computed for another loss rate",
-    });
-    e.region.push(Region {
-        quantity: Quantity::RttVariability,
-        low: 0.0,
-        high: 0.25,
-        outside: "one RTT no longer describes the path",
-    });
+    e.region.extend(region(p));
     if let Some(caveat) = setup.caveat() {
         e.warnings.push(caveat.to_owned());
     }
-    if p > 0.1 {
-        e.warnings.push(format!(
-            "loss {} is beyond the 10 % up to which PFTK was validated",
-            significant(p)
-        ));
-    }
+    e.warnings.extend(self::caveat(p));
     e
 }
 

@@ -377,3 +377,84 @@ fn of_several_addresses_the_first_that_answers_is_used() {
     assert_eq!(answering(&[open]), Some(open));
     assert!(listener.accept().is_err(), "the only one is not tried");
 }
+
+/// Says hello on one line, asks what was counted when the answer is here, and leaves.
+#[derive(Default)]
+struct Guest {
+    /// Leaves when the peer has closed, not when it has answered.
+    waits: bool,
+    told: Vec<Tcp>,
+}
+
+impl Crew for Guest {
+    fn start(&mut self, port: &mut Port, _: Instant) {
+        port.connect(0);
+        port.send(0, |out| out.extend_from_slice(b"hello"));
+    }
+
+    fn handle(&mut self, _: u32, happened: Happened<'_>, port: &mut Port, _: Instant) {
+        match happened {
+            Happened::Bytes(_) if self.waits => return,
+            Happened::Bytes(_) | Happened::Eof => {}
+            Happened::Inspected(tcp) => return self.told.push(tcp),
+            _ => return,
+        }
+        port.inspect(0);
+        port.leave(0);
+        // Nothing more is heard of that one, and the line is free again.
+        port.connect(0);
+        port.end();
+    }
+
+    fn stop(&mut self, port: &mut Port, _: Instant) {
+        port.end();
+    }
+}
+
+#[test]
+fn segments_of_closing_are_counted_whoever_closes_first() {
+    for waits in [false, true] {
+        // The server closes once it has answered: before the guest does, or at the same time.
+        let guest = Guest {
+            waits,
+            ..Guest::default()
+        };
+        let running = start(vec![guest], shouter(2)).expect("started");
+        let (guest, usage) = running.join().expect("no failure").remove(0);
+        let [before, after] = &guest.told[..] else {
+            panic!("told twice: {:?}", guest.told)
+        };
+        assert!(!before.is_over && after.is_over, "{before:?} {after:?}");
+        // A FIN each way, and the acknowledgment of the server's; the server's own is not awaited where it rides on another.
+        let all = |tcp: &Tcp| tcp.segments_in + tcp.segments_out;
+        let heard = u32::from(waits);
+        assert!(all(after) >= all(before) + 2 - heard, "{before:?} {after:?}");
+        assert!((8..=12).contains(&all(after)), "{after:?}");
+        assert!(usage.wall < PARTING, "nobody was waited for in vain");
+    }
+}
+
+#[test]
+fn a_peer_that_does_not_close_is_not_waited_for_forever() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("an address");
+    let (gone, wait) = mpsc::channel::<()>();
+    let server = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().expect("a connection");
+        stream.read_exact(&mut [0; 5]).expect("five bytes");
+        stream.write_all(b"HELLO").expect("sent");
+        // Until the guest has gone.
+        let _ = wait.recv();
+    });
+    let running = start(vec![Guest::default()], address).expect("started");
+    let (guest, usage) = running.join().expect("no failure").remove(0);
+    drop(gone);
+    server.join().expect("no panic");
+    let is_over: Vec<bool> = guest.told.iter().map(|tcp| tcp.is_over).collect();
+    assert_eq!(is_over, [false, false]);
+    assert!(
+        usage.wall >= PARTING && usage.wall < PARTING * 20,
+        "{:?}",
+        usage.wall
+    );
+}

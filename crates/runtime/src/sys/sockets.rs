@@ -90,6 +90,9 @@ const _: () = assert!(std::mem::offset_of!(libc::tcp_info, tcpi_data_segs_in) ==
 const _: () = assert!(std::mem::offset_of!(libc::tcp_info, tcpi_bytes_retrans) == 208);
 const _: () = assert!(std::mem::offset_of!(libc::tcp_info, tcpi_rcv_ooopack) == 224);
 
+/// A state of `enum` in `linux/tcp.h` (`net/tcp_states.h`): also that of a socket whose TIME-WAIT the kernel keeps apart.
+const TCP_CLOSE: u8 = 7;
+
 /// `TCP_INFO`: what the kernel has counted on a connection; `None` for a descriptor that is no connection of TCP.
 pub(crate) fn tcp_of(fd: BorrowedFd<'_>) -> Option<Tcp> {
     // An older kernel writes less of it, and the rest stays zero.
@@ -109,5 +112,6 @@ pub(crate) fn tcp_of(fd: BorrowedFd<'_>) -> Option<Tcp> {
         retransmitted: known.tcpi_total_retrans,
         bytes_retransmitted: known.tcpi_bytes_retrans,
         out_of_order: known.tcpi_rcv_ooopack,
+        is_over: known.tcpi_state == TCP_CLOSE,
     })
 }

@@ -121,7 +121,8 @@ impl<C: Crew> Dialing<C> {
                         }
                     }
                 }
-                Wish::Close(line) => self.close(line, work),
+                // The log of the world has every segment.
+                Wish::Close(line) | Wish::Leave(line) => self.close(line, work),
                 Wish::Wake(line, at) => {
                     self.count += 1;
                     if let Some((_, old)) = self.alarms.insert(line, (at, self.count)) {
