@@ -230,6 +230,8 @@ fn rehearse_unseen(unseen_from: u64, lanes: u32, mode: Mode, model: Model, serve
         work: Arc::new(Work::of_paths((0..100).map(|n| format!("/{n}")))),
         mode,
         ending: Arc::new(Ending::new(version, "h", "weir")),
+        accept: Accept::default(),
+        lengths: true,
         duration: Duration::from_secs(2),
         grace: Duration::from_secs(1),
         timeout: Duration::from_millis(500),
