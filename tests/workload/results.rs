@@ -383,6 +383,7 @@ fn a_slower_server_is_worse_and_an_equal_one_is_not() {
             a,
             b,
             "--json",
+            "--pieces",
             "--measure",
             "p50_ms",
             "--measure",
@@ -408,6 +409,16 @@ fn a_slower_server_is_worse_and_an_equal_one_is_not() {
     let same = compared(&a, &a, 0);
     assert_eq!(same["measures"][0]["change"], 0.0);
     assert_eq!(compared(&a, &b, 1), worse, "the same seed, the same intervals");
+    // Single runs decide nothing of their own accord.
+    let doubtful = weir(&["compare", &a, &b, "--json"]);
+    assert_eq!(doubtful.status.code(), Some(0), "{doubtful:?}");
+    let said = lines(&String::from_utf8_lossy(&doubtful.stdout)).remove(0);
+    assert_eq!(
+        (&said["decisive"], &said["correction"]),
+        (&false.into(), &"holm".into())
+    );
+    let warning = String::from_utf8_lossy(&doubtful.stderr);
+    assert!(warning.contains("at least 5 runs each are needed"), "{warning}");
     let words = weir(&["compare", &a, &b]);
     assert!(
         String::from_utf8_lossy(&words.stdout).contains("worse"),

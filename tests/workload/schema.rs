@@ -39,10 +39,24 @@ pub(crate) fn check(schema: &Value, value: &Value, place: &str) {
             }
             "additionalProperties" => {
                 assert_eq!(*wanted, false, "{place}: only `false` is known here");
-                let known = keywords["properties"].as_object().expect("properties");
-                value
-                    .as_object()
-                    .is_none_or(|fields| fields.keys().all(|name| known.contains_key(name)))
+                let known = |name: &String| {
+                    let patterns = keywords.get("patternProperties").and_then(Value::as_object);
+                    keywords
+                        .get("properties")
+                        .is_some_and(|known| known.get(name).is_some())
+                        || patterns
+                            .is_some_and(|patterns| patterns.keys().any(|pattern| matches(pattern, name)))
+                };
+                value.as_object().is_none_or(|fields| fields.keys().all(known))
+            }
+            "patternProperties" => {
+                for (pattern, schema) in wanted.as_object().expect("patterns") {
+                    let fields = value.as_object().into_iter().flatten();
+                    for (name, field) in fields.filter(|(name, _)| matches(pattern, name)) {
+                        check(schema, field, &format!("{place}/{name}"));
+                    }
+                }
+                true
             }
             "properties" => {
                 for (name, schema) in wanted.as_object().expect("properties") {
@@ -81,6 +95,7 @@ fn is(kind: &Value, value: &Value) -> bool {
 fn matches(pattern: &str, text: &str) -> bool {
     match pattern {
         "^/" => text.starts_with('/'),
+        "^[1-9][0-9]{2}$" => text.len() == 3 && text.parse::<u16>().is_ok_and(|number| number >= 100),
         "^[0-9a-f]{32}$" => text.len() == 32 && text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f')),
         other => panic!("the pattern `{other}` is not known here"),
     }

@@ -31,6 +31,7 @@ pub mod parameters;
 pub mod plan;
 pub mod popularity;
 pub mod record;
+pub mod replies;
 pub mod requests;
 pub mod run;
 pub mod sequence;
