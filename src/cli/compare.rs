@@ -73,3 +73,18 @@ fn share(text: &str) -> Result<f64, String> {
         _ => Err("the whole is no share here; it lies below 1, or 100%".to_owned()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_are_parts_or_percent() {
+        for (text, wanted) in [("5%", 0.05), ("0.05", 0.05), ("2.5 %", 0.025), ("0", 0.0)] {
+            assert_eq!(share(text), Ok(wanted), "{text}");
+        }
+        for wrong in ["", "5", "100%", "-1%", "nan", "x%"] {
+            assert!(share(wrong).is_err(), "{wrong}");
+        }
+    }
+}

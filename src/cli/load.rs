@@ -1,6 +1,7 @@
 //! The flags of `weir load`: what is asked for, by whom, how, for how long, and what a run may fall short of.
 //! Does nothing.
 
+use super::offered::{METHODS, offered};
 use super::share::parse_share;
 use super::site::Workload;
 use crate::load::search::Objective;
@@ -253,7 +254,8 @@ pub(crate) struct HowFlags {
     pub(crate) header: Vec<Extra>,
 
     /// GET, or HEAD: only the heads of files, and the lengths they say
-    #[arg(long, value_name = "METHOD", default_value = "GET", help_heading = "How")]
+    #[arg(long, value_name = "METHOD", default_value = "GET", value_parser = offered::<Verb>(METHODS),
+        hide_possible_values = true, help_heading = "How")]
     pub(crate) method: Verb,
 
     /// Statuses of a good file, as 200-399, 200,404 or 2xx; no redirect is followed [default: 200, with 206 if --header has a

@@ -33,9 +33,11 @@ pub(crate) fn check(schema: &Value, value: &Value, place: &str) {
                 .is_none_or(|text| matches(wanted.as_str().expect("text"), text)),
             "required" => {
                 let names = wanted.as_array().expect("a list").iter();
-                names
-                    .map(|name| name.as_str().expect("a name"))
-                    .all(|name| value.get(name).is_some())
+                let mut names = names.map(|name| name.as_str().expect("a name"));
+                // What is no object lacks nothing; whether it may be none says the type.
+                value
+                    .as_object()
+                    .is_none_or(|fields| names.all(|name| fields.contains_key(name)))
             }
             "additionalProperties" => {
                 assert_eq!(*wanted, false, "{place}: only `false` is known here");
@@ -108,6 +110,18 @@ fn differences_are_found() {
         "properties": {"a": {"type": "integer", "minimum": 1}, "b": {"type": ["string", "null"], "pattern": "^/"}}});
     let holds = |value: Value| std::panic::catch_unwind(|| check(&schema, &value, "test")).is_ok();
     assert!(holds(json!({"a": 1, "b": "/x"})) && holds(json!({"a": 1, "b": null})));
+    let counts = json!({"type": ["object", "null"], "required": ["200"], "additionalProperties": false,
+        "patternProperties": {"^[1-9][0-9]{2}$": {"type": "integer"}}});
+    let holds_counts = |value: Value| std::panic::catch_unwind(|| check(&counts, &value, "test")).is_ok();
+    assert!(holds_counts(json!({"200": 1, "404": 2})) && holds_counts(Value::Null));
+    for wrong in [
+        json!({"404": 2}),
+        json!({"200": 1, "x": 2}),
+        json!({"200": "1"}),
+        json!({"200": 1, "012": 1}),
+    ] {
+        assert!(!holds_counts(wrong.clone()), "{wrong}");
+    }
     for wrong in [
         json!({"a": 0}),
         json!({"b": "/"}),

@@ -62,7 +62,7 @@ impl core::str::FromStr for Verb {
         [Verb::Get, Verb::Head]
             .into_iter()
             .find(|verb| verb.name() == text)
-            .ok_or_else(|| "files are asked for with GET or HEAD; methods are written in capitals".to_owned())
+            .ok_or_else(|| format!("`{text}` is no method of this client; files are asked for with `GET` or `HEAD`, in capitals"))
     }
 }
 

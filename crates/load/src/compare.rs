@@ -17,7 +17,7 @@
 use crate::chance::{Purpose, below, stream};
 use crate::run::Run;
 use crate::times::Sparse;
-use measure::{Rng, Seed, above, ranks};
+use measure::{Ranks, Rng, Seed};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -313,11 +313,11 @@ pub fn compare(a: &[Batch], b: &[Batch], deciding: &[Measure], settings: &Settin
     let rows = rows.map(|(measure, changes)| {
         let (of_a, of_b) = (measure.of(&whole_a), measure.of(&whole_b));
         let (each_a, each_b) = (each(measure, &a), each(measure, &b));
-        let (superiority, p_value) = ranks(&each_a, &each_b);
-        let (better, worse) = if measure.more_is_worse() {
-            (&each_a, &each_b)
+        let ranks = Ranks::of(&each_a, &each_b);
+        let worse = if measure.more_is_worse() {
+            ranks.higher
         } else {
-            (&each_b, &each_a)
+            ranks.lower
         };
         // Whichever batches are A's, it would say nothing.
         let same = each_a
@@ -330,9 +330,9 @@ pub fn compare(a: &[Batch], b: &[Batch], deciding: &[Measure], settings: &Settin
             b: of_b,
             change: change(of_a, of_b),
             interval: interval(changes, settings),
-            superiority,
-            p_value,
-            p_worse: deciding.contains(&measure).then(|| above(better, worse)),
+            superiority: ranks.superiority,
+            p_value: ranks.either,
+            p_worse: deciding.contains(&measure).then_some(worse),
             worse: false,
         };
         (row, same)

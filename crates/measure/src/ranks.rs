@@ -6,37 +6,49 @@ const EXACT_MAX: usize = 40;
 
 /// The chance that one of `b` is above one of `a`, and how likely such ranks are without a difference: the two-sided test.
 pub fn ranks(a: &[f64], b: &[f64]) -> (f64, f64) {
-    let (m, n) = (a.len() as f64, b.len() as f64);
-    if a.is_empty() || b.is_empty() {
-        return (0.5, 1.0);
-    }
-    let order = Order::of(a, b);
-    let p_value = if order.ranks.len() <= EXACT_MAX {
-        let middle = order.middle(b.len());
-        let far = (order.sum as f64 - middle).abs();
-        order.share(b.len(), |sum| (sum as f64 - middle).abs() >= far - 1e-9)
-    } else {
-        order.beyond(a.len(), b.len()).map_or(1.0, |(above, deviation)| {
-            let z = (above.abs() - 0.5).max(0.0) / deviation;
-            libm::erfc(z / core::f64::consts::SQRT_2)
-        })
-    };
-    (order.above(b.len()) / (m * n), p_value)
+    let ranks = Ranks::of(a, b);
+    (ranks.superiority, ranks.either)
 }
 
-/// How likely it is without a difference that `b` has ranks as high as these or higher: the one-sided test.
-pub fn above(a: &[f64], b: &[f64]) -> f64 {
-    if a.is_empty() || b.is_empty() {
-        return 1.0;
+/// What the ranks of two samples say.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Ranks {
+    /// The chance that one of the second is above one of the first, ties counted half.
+    pub superiority: f64,
+    /// How likely ranks that differ as much are without a difference, in whichever direction: the two-sided test.
+    pub either: f64,
+    /// How likely it is without a difference that the second has ranks as high as these or higher: one-sided.
+    pub higher: f64,
+    /// The same, as low or lower.
+    pub lower: f64,
+}
+
+impl Ranks {
+    /// Of two samples; without a value on one side, there is nothing to say.
+    pub fn of(a: &[f64], b: &[f64]) -> Ranks {
+        if a.is_empty() || b.is_empty() {
+            return Ranks {
+                superiority: 0.5,
+                either: 1.0,
+                higher: 1.0,
+                lower: 1.0,
+            };
+        }
+        let (m, n) = (a.len() as f64, b.len() as f64);
+        let order = Order::of(a, b);
+        let superiority = order.above(b.len()) / (m * n);
+        if order.ranks.len() <= EXACT_MAX {
+            return order.exact(superiority, b.len());
+        }
+        let tail = |z: f64| 0.5 * libm::erfc(z / core::f64::consts::SQRT_2);
+        let (above, deviation) = order.beyond(a.len(), b.len());
+        Ranks {
+            superiority,
+            either: (2.0 * tail((above.abs() - 0.5).max(0.0) / deviation)).min(1.0),
+            higher: tail((above - 0.5) / deviation),
+            lower: tail((-above - 0.5) / deviation),
+        }
     }
-    let order = Order::of(a, b);
-    if order.ranks.len() <= EXACT_MAX {
-        return order.share(b.len(), |sum| sum >= order.sum);
-    }
-    order.beyond(a.len(), b.len()).map_or(1.0, |(above, deviation)| {
-        let z = (above - 0.5) / deviation;
-        0.5 * libm::erfc(z / core::f64::consts::SQRT_2)
-    })
 }
 
 /// Two samples in one order.
@@ -78,41 +90,44 @@ impl Order {
         self.sum as f64 / 2.0 - n * (n + 1.0) / 2.0
     }
 
-    /// The mean sum of `n` ranks.
-    fn middle(&self, n: usize) -> f64 {
-        let all: usize = self.ranks.iter().sum();
-        all as f64 * n as f64 / self.ranks.len() as f64
-    }
-
     /// For samples of `m` and `n`, how far [`Order::above`] is above its mean, and its standard deviation without a
-    /// difference; none if all values are one.
-    fn beyond(&self, m: usize, n: usize) -> Option<(f64, f64)> {
+    /// difference, which is more than nothing even if all values are one.
+    fn beyond(&self, m: usize, n: usize) -> (f64, f64) {
         let (m, n) = (m as f64, n as f64);
         let all = m + n;
         let variance = m * n / 12.0 * (all + 1.0 - self.ties / (all * (all - 1.0)));
-        (variance > 0.0).then(|| (self.above(n as usize) - m * n / 2.0, variance.sqrt()))
+        let deviation = variance.max(0.0).sqrt().max(f64::MIN_POSITIVE);
+        (self.above(n as usize) - m * n / 2.0, deviation)
     }
 
-    /// The share of all choices of `n` ranks whose sum is like that.
-    fn share(&self, n: usize, is_like_that: impl Fn(usize) -> bool) -> f64 {
+    /// Counts all choices of `n` ranks.
+    fn exact(&self, superiority: f64, n: usize) -> Ranks {
         let most: usize = self.ranks.iter().sum();
         // ways[k][s]: choices of k ranks with sum s.
         let mut ways = vec![vec![0.0f64; most + 1]; n + 1];
         ways[0][0] = 1.0;
+        let mut reach = 0;
         for &rank in &self.ranks {
+            reach += rank;
             for k in (1..=n).rev() {
-                for s in (rank..=most).rev() {
+                for s in (rank..=reach).rev() {
                     ways[k][s] += ways[k - 1][s - rank];
                 }
             }
         }
-        let all: f64 = ways[n].iter().sum();
-        let such = ways[n].iter().enumerate();
-        let such: f64 = such
-            .filter(|(sum, _)| is_like_that(*sum))
-            .map(|(_, ways)| ways)
-            .sum();
-        (such / all).min(1.0)
+        let ways = &ways[n];
+        let all: f64 = ways.iter().sum();
+        let middle = most as f64 * n as f64 / self.ranks.len() as f64;
+        let far = (self.sum as f64 - middle).abs() - 1e-9;
+        let share = |ways: f64| (ways / all).min(1.0);
+        let as_far = ways.iter().enumerate();
+        let as_far = as_far.filter(|(sum, _)| (*sum as f64 - middle).abs() >= far);
+        Ranks {
+            superiority,
+            either: share(as_far.map(|(_, ways)| ways).sum()),
+            higher: share(ways[self.sum..].iter().sum()),
+            lower: share(ways[..=self.sum].iter().sum()),
+        }
     }
 }
 
@@ -143,15 +158,23 @@ mod tests {
     #[test]
     fn one_side_is_tested_alone() {
         let (low, high) = ([1.0, 2.0, 3.0], [4.0, 5.0, 6.0]);
-        assert!((above(&low, &high) - 0.05).abs() < 1e-12);
-        assert!((above(&high, &low) - 1.0).abs() < 1e-12);
-        assert_eq!((above(&[1.0; 3], &[1.0; 3]), above(&[], &[1.0])), (1.0, 1.0));
-        let (a, b): (Vec<f64>, Vec<f64>) = (
-            (0..30).map(f64::from).collect(),
-            (0..30).map(|x| f64::from(x) + 5.5).collect(),
-        );
-        let (_, both) = ranks(&a, &b);
-        assert!((2.0 * above(&a, &b) - both).abs() < 1e-12, "{both}");
-        assert!((above(&a, &b) + above(&b, &a) - 1.0).abs() < 0.01);
+        let near = |a: f64, b: f64| (a - b).abs() < 1e-9;
+        let ranks = Ranks::of(&low, &high);
+        assert!(near(ranks.higher, 0.05) && near(ranks.lower, 1.0), "{ranks:?}");
+        let ranks = Ranks::of(&high, &low);
+        assert!(near(ranks.higher, 1.0) && near(ranks.lower, 0.05), "{ranks:?}");
+        for same in [&[1.0; 3][..], &[1.0; 30], &[]] {
+            let ranks = Ranks::of(same, same);
+            assert_eq!((ranks.superiority, ranks.either), (0.5, 1.0));
+            assert!(ranks.higher >= 0.5 && ranks.lower >= 0.5, "{ranks:?}");
+        }
+        // Few are counted, many approximated.
+        for count in [8, 30] {
+            let a: Vec<f64> = (0..count).map(f64::from).collect();
+            let b: Vec<f64> = a.iter().map(|x| x + 2.5).collect();
+            let ranks = Ranks::of(&a, &b);
+            assert!(near(2.0 * ranks.higher, ranks.either), "{ranks:?}");
+            assert!((ranks.higher + ranks.lower - 1.0).abs() < 0.05, "{ranks:?}");
+        }
     }
 }
