@@ -13,11 +13,17 @@ Examples:
   weir compare before.json after.json --worse 2% --measure p99_ms --measure files_per_s
   cat before-*.json > before.jsonl                   five runs or more on each side say how runs differ
   weir compare before.jsonl after.jsonl --json
+  weir compare before.json after.json --pieces       one run each decides, for what that is worth
 
 B is worse if a measure is by more than --worse, and both its interval and the rank test say that this is no
-accident.
+accident. The rank tests of all measures that decide are corrected for their number (Holm), so that B is called
+worse by accident in one comparison of twenty at the most.
 
-Exit codes: 0 B is not worse; 1 it is; 2 usage; 3 a run that cannot be trusted is among them.";
+With fewer than five runs on a side what is compared are pieces of runs. Two runs of one server differ by more than their
+pieces do, so pieces decide nothing: the exit code is 0 and a warning says what seems worse, unless --pieces is said.
+
+Exit codes: 0 B is not worse, or there are too few runs to say; 1 it is; 2 usage; 3 a run that cannot be trusted is
+among them.";
 
 /// What is said to `weir compare`.
 #[derive(Debug, Args)]
@@ -31,7 +37,7 @@ pub(crate) struct Flags {
     #[arg(value_name = "B")]
     pub(crate) b: PathBuf,
 
-    /// By how much B may be worse: a share, or percent
+    /// By how much B may be worse: a share or percent, 0.05 or 5%
     #[arg(long, value_name = "SHARE", default_value = "5%", value_parser = share)]
     pub(crate) worse: f64,
 
@@ -39,7 +45,11 @@ pub(crate) struct Flags {
     #[arg(long, value_name = "MEASURE")]
     pub(crate) measure: Vec<Measure>,
 
-    /// How sure intervals and the rank test are to be
+    /// With too few runs, lets pieces of them decide the exit code
+    #[arg(long)]
+    pub(crate) pieces: bool,
+
+    /// How sure intervals and the rank tests, all together, are to be
     #[arg(long, value_name = "SHARE", default_value = "95%", value_parser = share)]
     pub(crate) confidence: f64,
 
@@ -61,5 +71,20 @@ fn share(text: &str) -> Result<f64, String> {
     match parse_share(text)? {
         share if share < 1.0 => Ok(share),
         _ => Err("the whole is no share here; it lies below 1, or 100%".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_are_parts_or_percent() {
+        for (text, wanted) in [("5%", 0.05), ("0.05", 0.05), ("2.5 %", 0.025), ("0", 0.0)] {
+            assert_eq!(share(text), Ok(wanted), "{text}");
+        }
+        for wrong in ["", "5", "100%", "-1%", "nan", "x%"] {
+            assert!(share(wrong).is_err(), "{wrong}");
+        }
     }
 }

@@ -1,12 +1,16 @@
 //! The flags of `weir load`: what is asked for, by whom, how, for how long, and what a run may fall short of.
 //! Does nothing.
 
+use super::offered::{METHODS, offered};
 use super::share::parse_share;
 use super::site::Workload;
 use crate::load::search::Objective;
 use ::load::arrivals::{Process, Schedule};
+use ::load::replies::Accept;
 use clap::{Args, Subcommand};
+use client::extra::Extra;
 use client::plan::Mode;
+use client::session::Verb;
 use measure::Duration;
 use server::config::parse_duration;
 use std::path::PathBuf;
@@ -35,6 +39,7 @@ Examples:
   weir load http://localhost:8080/ --replay access.log --speed 10 --duration 1m
   weir load http://localhost:8080/ --rate 100 --slo 'p99<50ms' --duration 10s
   weir load http://localhost:8080/ --site ./site --users 2000 --warmup 10s --duration 60s
+  weir load http://127.0.0.1:8080/ -H 'Host: www.example.org' -H 'Accept: text/html' --method HEAD
   weir load http://server/ --site ./site --users 3000 --rank 0 --size 3 --start-at $START --out 0.json
 
 Users sleep between objects as in Surge; clients never do, as in WebStone; arrivals do not wait for answers.
@@ -243,6 +248,21 @@ pub(crate) struct HowFlags {
     #[arg(long, value_name = "MODE", help_heading = "How")]
     pub(crate) mode: Option<Mode>,
 
+    /// A field line of every request, as `Name: value`; may be said again. Host and User-Agent replace what would be sent; what
+    /// the connection decides (Connection, Content-Length, Transfer-Encoding and the like) is refused
+    #[arg(short = 'H', long, value_name = "LINE", help_heading = "How")]
+    pub(crate) header: Vec<Extra>,
+
+    /// GET, or HEAD: only the heads of files, and the lengths they say
+    #[arg(long, value_name = "METHOD", default_value = "GET", value_parser = offered::<Verb>(METHODS),
+        hide_possible_values = true, help_heading = "How")]
+    pub(crate) method: Verb,
+
+    /// Statuses of a good file, as 200-399, 200,404 or 2xx; no redirect is followed [default: 200, with 206 if --header has a
+    /// Range, 304 if it has If-None-Match or If-Modified-Since]
+    #[arg(long, value_name = "STATUSES", help_heading = "How")]
+    pub(crate) accept_status: Option<Accept>,
+
     /// A reply that makes no progress for this long has failed
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_span, help_heading = "How")]
     pub(crate) timeout: Duration,
@@ -271,6 +291,22 @@ pub(crate) struct HowFlags {
     /// `p99<50ms`; also mean, p50, p90, p999, max; in us, ms, s
     #[arg(long, value_name = "OBJECTIVE", conflicts_with_all = ["replay", "rank", "size"], help_heading = "Trust")]
     pub(crate) slo: Option<Objective>,
+}
+
+impl HowFlags {
+    /// Which statuses are those of a good file.
+    pub(crate) fn accepted(&self) -> Accept {
+        let names = self.header.iter().map(|extra| extra.name.as_str());
+        self.accept_status
+            .clone()
+            .unwrap_or_else(|| Accept::answering(names))
+    }
+
+    /// Whether the requests ask for something else than files as they are.
+    pub(crate) fn asks_for_coded(&self) -> bool {
+        let mut names = self.header.iter().map(|extra| extra.name.as_str());
+        names.any(|name| name.eq_ignore_ascii_case("Accept-Encoding"))
+    }
 }
 
 /// Flags of a run.

@@ -53,6 +53,8 @@ pub(crate) const LOOKUP: &[&str] = &["cached", "each-request"];
 pub(crate) const COLD_READS: &[&str] = &["asked", "inline", "aside"];
 /// See `--cache-lock`.
 pub(crate) const CACHE_LOCK: &[&str] = &["none", "entry", "whole"];
+/// See `weir load --method`.
+pub(crate) const METHODS: &[&str] = &["GET", "HEAD"];
 
 /// Reads a value by its `FromStr`, and offers these words for it.
 #[derive(Debug)]
@@ -125,6 +127,7 @@ mod tests {
         assert_eq!(sorted(LOOKUP), named::<LookupTime>());
         assert_eq!(sorted(COLD_READS), named::<ColdReads>());
         assert_eq!(sorted(CACHE_LOCK), named::<CacheLock>());
+        assert_eq!(sorted(METHODS), named::<client::session::Verb>());
         assert_eq!(POLICIES.len(), server::cache::Policy::ALL.len());
         assert!(
             POLICIES

@@ -4,7 +4,7 @@
 use crate::cli::compare::Flags;
 use crate::cli::{Failure, Voice, output};
 use crate::load::read;
-use ::load::compare::{BATCHES_MIN, Batch, Measure, Row, Settings, Unit, batches, compare, unit};
+use ::load::compare::{BATCHES_MIN, Batch, Measure, RUNS_MIN, Row, Settings, Unit, batches, compare, unit};
 use ::load::run::{Parts, Run};
 use measure::Seed;
 use serde::Serialize;
@@ -40,9 +40,13 @@ struct Comparison {
     worse_max: f64,
     draws: u32,
     seed: u64,
+    /// How p-values are corrected for the number of measures that decide.
+    correction: &'static str,
     measures: Vec<Row>,
     /// Measures that decide and are worse.
     worse: Vec<Measure>,
+    /// Whether they decide the exit code: runs do, pieces of runs only if that was said.
+    decisive: bool,
     /// Why not to trust the runs.
     doubts: Vec<String>,
 }
@@ -62,10 +66,14 @@ pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<(), Failure> {
     };
     let unit = unit(a.runs.len(), b.runs.len());
     let (of_a, of_b) = (cut(&a, unit)?, cut(&b, unit)?);
-    let measures = compare(&of_a, &of_b, &settings);
-    let decides = |measure: &Measure| flags.measure.is_empty() || flags.measure.contains(measure);
+    let deciding = if flags.measure.is_empty() {
+        &Measure::ALL[..]
+    } else {
+        &flags.measure
+    };
+    let measures = compare(&of_a, &of_b, deciding, &settings);
     let worse = measures.iter().filter(|row| row.worse).map(|row| row.measure);
-    let worse = worse.filter(decides).collect();
+    let worse = worse.collect();
     let plans = || a.runs.iter().chain(&b.runs).map(|run| &run.plan);
     let same_plan = plans().all(|plan| Some(plan) == plans().next());
     let doubts = a.doubts.iter().chain(&b.doubts).cloned().collect();
@@ -85,8 +93,10 @@ pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<(), Failure> {
         worse_max: flags.worse,
         draws: flags.draws,
         seed: flags.seed,
+        correction: "holm",
         measures,
         worse,
+        decisive: unit == Unit::Run || flags.pieces,
         doubts,
     };
     if voice.json {
@@ -161,7 +171,7 @@ impl Comparison {
             text += "they did not ask for the same: what differs may be the load and not the server\n";
         }
         text += &format!(
-            "  measure                   A            B    change   {:>3.0} % interval     B above A        p\n",
+            "  measure                   A            B    change   {:>3.0} % interval     B above A        p  p worse\n",
             self.confidence * 100.0
         );
         let percent = |share: f64| format!("{:+.1} %", share * 100.0);
@@ -172,22 +182,28 @@ impl Comparison {
                 |(low, high)| format!("{:+.1} to {:+.1}", low * 100.0, high * 100.0),
             );
             text += &format!(
-                "  {:<16}{:>11.3} {:>12.3} {change:>9} {interval:>16} {:>13.2} {:>8.4}{}\n",
+                "  {:<16}{:>11.3} {:>12.3} {change:>9} {interval:>16} {:>13.2} {:>8.4} {:>8}{}\n",
                 row.measure.name(),
                 row.a,
                 row.b,
                 row.superiority,
                 row.p_value,
+                row.p_worse
+                    .map_or_else(|| "-".to_owned(), |p_worse| format!("{p_worse:.4}")),
                 if row.worse { "  worse" } else { "" }
             );
         }
         text += &match self.unit {
             Unit::Run => "  batches are runs: intervals say how runs differ".to_owned(),
             Unit::Piece => format!(
-                "  batches are pieces of a run ({} and {}): intervals do not say how runs differ; for that, give five runs or more on each side",
+                "  batches are pieces of a run ({} and {}): intervals do not say how runs differ; for that, give {RUNS_MIN} runs or more on each side",
                 self.batches_a, self.batches_b
             ),
         };
+        text += &format!(
+            "\n  p worse: of B being worse, one-sided, corrected for the {} measures that decide (Holm)",
+            self.measures.iter().filter(|row| row.p_worse.is_some()).count()
+        );
         text
     }
 
@@ -202,6 +218,15 @@ impl Comparison {
             return Ok(());
         }
         let names: Vec<&str> = self.worse.iter().map(|measure| measure.name()).collect();
+        if !self.decisive {
+            tracing::warn!(
+                "B seems worse than A by more than {:.1} % ({}), but pieces of one run do not say how runs differ: at least {RUNS_MIN} runs \
+                 each are needed to decide, or --pieces",
+                self.worse_max * 100.0,
+                names.join(", ")
+            );
+            return Ok(());
+        }
         Err(Failure::Failed(format!(
             "B is worse than A by more than {:.1} %: {}",
             self.worse_max * 100.0,

@@ -88,7 +88,7 @@ fn perform(
         .clamp(1, task.lines(place.size).max(1) as usize);
     let descriptors = machine::raise_descriptor_limit();
     task.fits(place.size, flags.how.connections_per_user, descriptors, threads)?;
-    let setup = task.setup(flags);
+    let setup = task.setup(flags)?;
     let live: Vec<Arc<Live>> = (0..threads).map(|_| Arc::default()).collect();
     let split = task.split(flags, place, threads)?;
     let crews = split.models.into_iter().zip(&live);
@@ -130,6 +130,9 @@ fn perform(
         model: task.model().to_owned(),
         mode: task.mode.name().to_owned(),
         verified: flags.how.verify,
+        method: flags.how.method.name().to_owned(),
+        headers: flags.how.header.iter().map(ToString::to_string).collect(),
+        accept_status: flags.how.accepted().to_string(),
         users: match task.who {
             Who::Users(n) | Who::Clients(n) => Some(n),
             Who::Sessions(..) | Who::Rate(..) | Who::Replay => None,

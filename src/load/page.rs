@@ -238,6 +238,9 @@ fn counts(html: &mut String, report: &Report) {
             errors.join(", ")
         },
     ));
+    if report.has_other_answers() {
+        rows.push(("answers", report.answers()));
+    }
     if let Some(metrics) = &report.webstone {
         rows.push((
             "WebStone",

@@ -5,6 +5,7 @@
 
 use crate::cli::{Failure, Voice, output};
 use ::load::record::{LeftOut, Record, Trouble};
+use ::load::replies::Statuses;
 use ::load::run::{Parts, Run, Share};
 use ::load::times::Summary;
 use ::load::verdict::Verdict;
@@ -48,6 +49,8 @@ pub(super) struct Report {
     connections: u64,
     closed_by_server: u64,
     resent: u64,
+    /// Complete replies.
+    pub(super) statuses: Statuses,
     unfinished: u64,
     dropped: u64,
     pub(super) errors: BTreeMap<Trouble, u64>,
@@ -174,6 +177,7 @@ impl Report {
             connections: record.connections,
             closed_by_server: record.closed_by_server,
             resent: record.resent,
+            statuses: record.statuses.clone(),
             unfinished: record.unfinished,
             dropped: record.dropped,
             errors: record.troubles.clone(),
@@ -196,6 +200,18 @@ impl Report {
             verdict,
             run,
         }
+    }
+
+    /// Whether there were answers of another status than 200.
+    pub(super) fn has_other_answers(&self) -> bool {
+        self.statuses.iter().any(|(status, _)| status != 200)
+    }
+
+    /// How many answers had which status.
+    pub(super) fn answers(&self) -> String {
+        let each = self.statuses.iter();
+        let each = each.map(|(status, count)| format!("{count} with {status}"));
+        each.collect::<Vec<_>>().join(", ")
     }
 
     /// Whether it is of one machine only, and not of a merge.
@@ -339,6 +355,9 @@ impl Report {
         );
         for (trouble, count) in &self.errors {
             text += &format!(", {count} {}", name(*trouble));
+        }
+        if self.has_other_answers() {
+            text += &format!("\n  answers: {}", self.answers());
         }
         if let Some(metrics) = &self.webstone {
             text += &format!(

@@ -18,8 +18,9 @@ use ::load::supply::{Dealt, Step, Supply};
 use ::load::surge::Surge;
 use ::load::webstone::List;
 use ::load::work::Work;
+use client::extra;
 use client::plan::Mode;
-use client::session::{Ending, Version};
+use client::session::{Ending, Verb, Version};
 use measure::{Duration, Seed};
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -186,6 +187,14 @@ impl Task {
                     .to_owned(),
             );
         }
+        if how.verify && (how.method == Verb::Head || how.asks_for_coded()) {
+            return usage(
+                "`--verify` holds content against the manifest: HEAD is answered with none, and Accept-Encoding may be answered with \
+                 another form of it"
+                    .to_owned(),
+            );
+        }
+        extra::lines("", "", &how.header).map_err(|why| Failure::Usage(format!("--header: {why}")))?;
         let mode = how.mode.unwrap_or(match what {
             What::Webstone(_) => Mode::Http10,
             What::Surge(_) | What::Each | What::Log(_) => Mode::Serial,
@@ -279,15 +288,23 @@ impl Task {
         }
     }
 
-    pub(super) fn setup(&self, flags: &RunFlags) -> Setup {
+    /// How each thread works.
+    ///
+    /// # Errors
+    /// `Usage` for field lines that cannot stand together.
+    pub(super) fn setup(&self, flags: &RunFlags) -> Result<Setup, Failure> {
         let version = match self.mode {
             Mode::Http10 => Version::Http10,
             Mode::Serial | Mode::Pipelined | Mode::EarlyClose => Version::Http11,
         };
-        Setup {
+        let lines = extra::lines(&self.url.authority, USER_AGENT, &flags.how.header)
+            .map_err(|why| Failure::Usage(format!("--header: {why}")))?;
+        Ok(Setup {
             work: Arc::clone(&self.work),
             mode: self.mode,
-            ending: Arc::new(Ending::new(version, &self.url.authority, USER_AGENT)),
+            ending: Arc::new(Ending::with(version, flags.how.method, lines)),
+            accept: flags.how.accepted(),
+            lengths: !flags.how.asks_for_coded(),
             warmup: flags.asked.warmup,
             duration: flags.asked.span(),
             counted: self.counted(&flags.asked),
@@ -296,7 +313,7 @@ impl Task {
             verify: flags.how.verify,
             unseen_from: UNSEEN_FROM,
             lanes: flags.how.connections_per_user,
-        }
+        })
     }
 
     /// What is asked for, in a word.
@@ -339,6 +356,16 @@ impl Task {
             )?;
             if !flags.asked.warmup.is_zero() {
                 writeln!(out, "warm-up {}", flags.asked.warmup.as_nanos())?;
+            }
+            // What is asked for as it always was has the digest it always had.
+            if flags.how.method != Verb::Get {
+                writeln!(out, "{}", flags.how.method.name())?;
+            }
+            for line in &flags.how.header {
+                writeln!(out, "{line}")?;
+            }
+            if let Some(accept) = &flags.how.accept_status {
+                writeln!(out, "{accept}")?;
             }
             for file in &self.work.files {
                 writeln!(out, "{} {:?} {:?}", file.path, file.bytes, file.xxh3)?;

@@ -12,6 +12,7 @@ use ::load::plan::Request;
 use ::load::site::{MANIFEST, sequence_digest};
 use ::load::surge::Surge;
 use client::plan::Mode;
+use client::session::Verb;
 use serde::Serialize;
 use serde_json::json;
 use std::collections::HashMap;
@@ -31,7 +32,7 @@ pub(crate) fn run(flags: &PlanFlags, voice: &Voice) -> Result<(), Failure> {
         let sums = Sums::of(requests);
         sums.print(&sums.taken(&task), flags, voice)
     } else {
-        print(requests)
+        print(requests, flags)
     };
     match printed {
         // Whoever reads has read enough: `weir load plan | head`.
@@ -128,10 +129,28 @@ pub(crate) fn surge(name: &str, manifest: &Manifest) -> Result<Surge, Failure> {
     }
 }
 
-fn print(requests: impl Iterator<Item = Request>) -> io::Result<()> {
+/// A request with what `--method` and `--header` add to it.
+#[derive(serde::Serialize)]
+struct Line<'a> {
+    #[serde(flatten)]
+    request: Request,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    method: Option<&'static str>,
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    headers: &'a [String],
+}
+
+fn print(requests: impl Iterator<Item = Request>, flags: &PlanFlags) -> io::Result<()> {
     let mut out = BufWriter::with_capacity(64 * 1024, io::stdout().lock());
+    let method = Some(flags.how.method.name()).filter(|_| flags.how.method != Verb::Get);
+    let headers: Vec<String> = flags.how.header.iter().map(ToString::to_string).collect();
     for request in requests {
-        serde_json::to_writer(&mut out, &request)?;
+        let line = Line {
+            request,
+            method,
+            headers: &headers,
+        };
+        serde_json::to_writer(&mut out, &line)?;
         out.write_all(b"\n")?;
     }
     out.flush()

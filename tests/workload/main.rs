@@ -5,6 +5,7 @@
 //! - `plan`: the request stream and its parts
 //! - `stream`: that what is planned is what is sent
 //! - `run`: what a server sees of a run, and what is said of it
+//! - `answers`: replies that are no plain good files, and what requests may say
 //! - `results`: files, merges, comparisons, searches
 //! - `asked`: that what was asked is done, and said if it is not
 //!
@@ -16,6 +17,7 @@
     reason = "a black-box test is the outside world: it starts programs and reads files"
 )]
 
+mod answers;
 mod asked;
 mod plan;
 mod results;

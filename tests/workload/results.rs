@@ -383,6 +383,7 @@ fn a_slower_server_is_worse_and_an_equal_one_is_not() {
             a,
             b,
             "--json",
+            "--pieces",
             "--measure",
             "p50_ms",
             "--measure",
@@ -408,6 +409,16 @@ fn a_slower_server_is_worse_and_an_equal_one_is_not() {
     let same = compared(&a, &a, 0);
     assert_eq!(same["measures"][0]["change"], 0.0);
     assert_eq!(compared(&a, &b, 1), worse, "the same seed, the same intervals");
+    // Single runs decide nothing of their own accord.
+    let doubtful = weir(&["compare", &a, &b, "--json"]);
+    assert_eq!(doubtful.status.code(), Some(0), "{doubtful:?}");
+    let said = lines(&String::from_utf8_lossy(&doubtful.stdout)).remove(0);
+    assert_eq!(
+        (&said["decisive"], &said["correction"]),
+        (&false.into(), &"holm".into())
+    );
+    let warning = String::from_utf8_lossy(&doubtful.stderr);
+    assert!(warning.contains("at least 5 runs each are needed"), "{warning}");
     let words = weir(&["compare", &a, &b]);
     assert!(
         String::from_utf8_lossy(&words.stdout).contains("worse"),
@@ -449,9 +460,10 @@ fn the_highest_rate_that_meets_an_objective_is_found() {
     let said = printed(&[&base[..], &search, &["--slo", "p50<100ms"]].concat());
     let found = lines(&said).pop().expect("an end");
     assert_eq!(found["event"], "search");
-    // It answers a hundred a second at best; at twice that, half of a second's arrivals wait for long.
+    // It answers a hundred a second at best; at twice that, half of a second's arrivals wait for long. Of so few arrivals one that
+    // a busy machine delays to the end is more than the share that may be missed, so that lower loads are tried, too.
     let load = found["load"].as_f64().expect("a load");
-    assert!((20.0..160.0).contains(&load), "{said}");
+    assert!((1.0..160.0).contains(&load), "{said}");
     let output = weir(&[&base[..], &search, &["--slo", "p50<1ms"]].concat());
     assert_eq!(
         output.status.code(),

@@ -33,16 +33,32 @@ pub(crate) fn check(schema: &Value, value: &Value, place: &str) {
                 .is_none_or(|text| matches(wanted.as_str().expect("text"), text)),
             "required" => {
                 let names = wanted.as_array().expect("a list").iter();
-                names
-                    .map(|name| name.as_str().expect("a name"))
-                    .all(|name| value.get(name).is_some())
+                let mut names = names.map(|name| name.as_str().expect("a name"));
+                // What is no object lacks nothing; whether it may be none says the type.
+                value
+                    .as_object()
+                    .is_none_or(|fields| names.all(|name| fields.contains_key(name)))
             }
             "additionalProperties" => {
                 assert_eq!(*wanted, false, "{place}: only `false` is known here");
-                let known = keywords["properties"].as_object().expect("properties");
-                value
-                    .as_object()
-                    .is_none_or(|fields| fields.keys().all(|name| known.contains_key(name)))
+                let known = |name: &String| {
+                    let patterns = keywords.get("patternProperties").and_then(Value::as_object);
+                    keywords
+                        .get("properties")
+                        .is_some_and(|known| known.get(name).is_some())
+                        || patterns
+                            .is_some_and(|patterns| patterns.keys().any(|pattern| matches(pattern, name)))
+                };
+                value.as_object().is_none_or(|fields| fields.keys().all(known))
+            }
+            "patternProperties" => {
+                for (pattern, schema) in wanted.as_object().expect("patterns") {
+                    let fields = value.as_object().into_iter().flatten();
+                    for (name, field) in fields.filter(|(name, _)| matches(pattern, name)) {
+                        check(schema, field, &format!("{place}/{name}"));
+                    }
+                }
+                true
             }
             "properties" => {
                 for (name, schema) in wanted.as_object().expect("properties") {
@@ -81,6 +97,7 @@ fn is(kind: &Value, value: &Value) -> bool {
 fn matches(pattern: &str, text: &str) -> bool {
     match pattern {
         "^/" => text.starts_with('/'),
+        "^[1-9][0-9]{2}$" => text.len() == 3 && text.parse::<u16>().is_ok_and(|number| number >= 100),
         "^[0-9a-f]{32}$" => text.len() == 32 && text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f')),
         other => panic!("the pattern `{other}` is not known here"),
     }
@@ -93,6 +110,18 @@ fn differences_are_found() {
         "properties": {"a": {"type": "integer", "minimum": 1}, "b": {"type": ["string", "null"], "pattern": "^/"}}});
     let holds = |value: Value| std::panic::catch_unwind(|| check(&schema, &value, "test")).is_ok();
     assert!(holds(json!({"a": 1, "b": "/x"})) && holds(json!({"a": 1, "b": null})));
+    let counts = json!({"type": ["object", "null"], "required": ["200"], "additionalProperties": false,
+        "patternProperties": {"^[1-9][0-9]{2}$": {"type": "integer"}}});
+    let holds_counts = |value: Value| std::panic::catch_unwind(|| check(&counts, &value, "test")).is_ok();
+    assert!(holds_counts(json!({"200": 1, "404": 2})) && holds_counts(Value::Null));
+    for wrong in [
+        json!({"404": 2}),
+        json!({"200": 1, "x": 2}),
+        json!({"200": "1"}),
+        json!({"200": 1, "012": 1}),
+    ] {
+        assert!(!holds_counts(wrong.clone()), "{wrong}");
+    }
     for wrong in [
         json!({"a": 0}),
         json!({"b": "/"}),

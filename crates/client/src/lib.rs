@@ -7,6 +7,7 @@
 pub mod cache;
 pub mod decode;
 pub mod explain;
+pub mod extra;
 pub mod fetch;
 pub mod outbox;
 pub mod plan;

@@ -4,16 +4,20 @@
 //! else, so that an idle one owns no memory beyond itself (56 bytes). Refuses to know what replies mean,
 //! or why something is asked. Framing, persistence and pipelining are `http1`'s (RFC 9112).
 
+pub use http1::Fault;
 pub use http1::client::Memory;
 use http1::client::{Connection, Ended, Step};
-use http1::field::Slots;
+use http1::field::{Name, Slots};
 use http1::framing::Framing;
 use http1::head::Response;
 use http1::method::Method;
-use http1::{Fault, Limits, Misuse};
+use http1::{Limits, Misuse};
 
 /// The most requests that may wait for their replies.
 pub const OUTSTANDING_MAX: usize = 64;
+
+/// How much is kept of what was at fault.
+pub const UNREAD_MAX: usize = 64;
 
 /// The version a request is sent with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,38 +28,119 @@ pub enum Version {
     Http11,
 }
 
-/// The part of a GET request behind its target: the same for all requests to a server.
-#[derive(Clone, Debug)]
-pub struct Ending {
-    version: Version,
-    bytes: Vec<u8>,
+/// What is wanted of a target.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Verb {
+    /// Its head and content.
+    #[default]
+    Get,
+    /// The head that GET would have been answered with.
+    Head,
 }
 
-impl Ending {
-    /// For requests to `host`, as `user_agent`.
-    pub fn new(version: Version, host: &str, user_agent: &str) -> Ending {
-        let number = match version {
-            Version::Http10 => "1.0",
-            Version::Http11 => "1.1",
-        };
-        // HTTP/1.0 has no Host; servers of many names need it all the same, and clients have long sent it.
-        let text = format!(" HTTP/{number}\r\nHost: {host}\r\nUser-Agent: {user_agent}\r\n\r\n");
-        Ending {
-            version,
-            bytes: text.into_bytes(),
+impl Verb {
+    /// As a request says it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Verb::Get => "GET",
+            Verb::Head => "HEAD",
+        }
+    }
+
+    fn method(self) -> Method {
+        match self {
+            Verb::Get => Method::Get,
+            Verb::Head => Method::Head,
         }
     }
 }
 
+impl core::str::FromStr for Verb {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Verb, String> {
+        [Verb::Get, Verb::Head]
+            .into_iter()
+            .find(|verb| verb.name() == text)
+            .ok_or_else(|| format!("`{text}` is no method of this client; files are asked for with `GET` or `HEAD`, in capitals"))
+    }
+}
+
+/// All of a request but its target: the same for all requests to a server, and written once.
+#[derive(Clone, Debug)]
+pub struct Ending {
+    version: Version,
+    verb: Verb,
+    /// What stands before the target.
+    before: Vec<u8>,
+    bytes: Vec<u8>,
+}
+
+impl Ending {
+    /// For GET requests to `host`, as `user_agent`.
+    pub fn new(version: Version, host: &str, user_agent: &str) -> Ending {
+        // HTTP/1.0 has no Host; servers of many names need it all the same, and clients have long sent it.
+        Ending::with(version, Verb::Get, [("Host", host), ("User-Agent", user_agent)])
+    }
+
+    /// For requests with these field lines, in their order. Whoever gives them answers for names and values, and for `Host` among
+    /// them: what a value holds is sent.
+    pub fn with<'f>(
+        version: Version,
+        verb: Verb,
+        fields: impl IntoIterator<Item = (&'f str, &'f str)>,
+    ) -> Ending {
+        let number = match version {
+            Version::Http10 => "1.0",
+            Version::Http11 => "1.1",
+        };
+        let mut text = format!(" HTTP/{number}\r\n");
+        for (name, value) in fields {
+            for part in [name, ": ", value, "\r\n"] {
+                text.push_str(part);
+            }
+        }
+        text.push_str("\r\n");
+        Ending {
+            version,
+            verb,
+            before: format!("{} ", verb.name()).into_bytes(),
+            bytes: text.into_bytes(),
+        }
+    }
+
+    /// What requests with it want.
+    pub fn verb(&self) -> Verb {
+        self.verb
+    }
+}
+
 /// What was heard.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub enum Heard<'a> {
-    /// The head of a final reply, with its status.
-    Head(u16),
+    /// The head of a final reply: its status, and its field lines unless the memory knew it.
+    Head(u16, Option<Lines<'a>>),
     /// Content; never empty.
     Body(&'a [u8]),
     /// The reply is complete.
     End,
+}
+
+/// The field lines of a head.
+#[derive(Clone, Copy, Debug)]
+pub struct Lines<'a>(&'a Response<'a, 'a>);
+
+impl<'a> Lines<'a> {
+    /// Where a redirect leads: `Location`, not checked.
+    pub fn location(self) -> Option<&'a [u8]> {
+        self.0.fields.get(Name::Location)
+    }
+
+    /// `Content-Length`, which the answer to HEAD has without content (RFC 9110 section 8.6).
+    pub fn content_length(self) -> Option<u64> {
+        let text = self.0.fields.single(Name::ContentLength)?;
+        core::str::from_utf8(text).ok()?.parse().ok()
+    }
 }
 
 /// What was heard, with the field lines, and how many bytes of the stream it took.
@@ -90,7 +175,7 @@ pub enum Left {
 #[derive(Debug, Default)]
 pub struct Session {
     http: Connection,
-    /// The beginning of a head.
+    /// The beginning of a head; after a fault, that of what was at fault.
     kept: Vec<u8>,
 }
 
@@ -100,14 +185,15 @@ impl Session {
         Session::default()
     }
 
-    /// Appends a GET request.
+    /// Appends a request.
     ///
     /// # Errors
     /// If it may not be sent now: [`OUTSTANDING_MAX`] are, or the last one was.
-    pub fn get(&mut self, out: &mut Vec<u8>, target: &str, ending: &Ending) -> Result<(), Misuse> {
+    pub fn request(&mut self, out: &mut Vec<u8>, target: &str, ending: &Ending) -> Result<(), Misuse> {
         let persist = ending.version == Version::Http11;
-        self.http.begin_request(Method::Get, persist, &Limits::DEFAULT)?;
-        out.extend_from_slice(b"GET ");
+        self.http
+            .begin_request(ending.verb.method(), persist, &Limits::DEFAULT)?;
+        out.extend_from_slice(&ending.before);
         out.extend_from_slice(target.as_bytes());
         out.extend_from_slice(&ending.bytes);
         self.http.end_request()
@@ -126,7 +212,8 @@ impl Session {
     /// Takes in what arrived and says what it is. A head that `memory` holds is not read again; sessions may share one.
     ///
     /// # Errors
-    /// What the server did wrong; the connection is of no more use.
+    /// What the server did wrong; the connection is of no more use. [`Session::unread`] has what was at fault. Bytes behind
+    /// the last reply that was asked for are [`Fault::Unsolicited`], even if that reply ends the connection.
     pub fn receive(
         &mut self,
         bytes: &[u8],
@@ -134,8 +221,8 @@ impl Session {
         mut hear: impl FnMut(Heard<'_>),
     ) -> Result<(), Fault> {
         self.walk(bytes, Some(memory), |piece| match piece {
-            Piece::Known(status) => hear(Heard::Head(status)),
-            Piece::Said(Said::Head(head, _)) => hear(Heard::Head(head.status)),
+            Piece::Known(status) => hear(Heard::Head(status, None)),
+            Piece::Said(Said::Head(head, _)) => hear(Heard::Head(head.status, Some(Lines(head)))),
             Piece::Said(Said::Body(data, _)) => hear(Heard::Body(data)),
             Piece::Said(Said::End(_)) => hear(Heard::End),
         })
@@ -194,10 +281,17 @@ impl Session {
                 input = &input[used..];
             }
             let mut slots = Slots::new();
-            let used = match self.http.receive(input, &mut slots, &Limits::DEFAULT)? {
+            let step = match self.http.receive(input, &mut slots, &Limits::DEFAULT) {
+                Ok(step) => step,
+                Err(fault) => return Err(self.at_fault(fault, input)),
+            };
+            let used = match step {
                 Step::Partial { used } => {
                     self.kept = input[used..].to_vec();
                     return Ok(());
+                }
+                Step::Closed if memory.is_some() && !input.is_empty() && self.http.outstanding() == 0 => {
+                    return Err(self.at_fault(Fault::Unsolicited, input));
                 }
                 Step::Closed => return Ok(()),
                 Step::Interim { used, .. } => used,
@@ -222,6 +316,17 @@ impl Session {
             };
             input = &input[used..];
         }
+    }
+
+    #[cold]
+    fn at_fault(&mut self, fault: Fault, input: &[u8]) -> Fault {
+        self.kept = input[..input.len().min(UNREAD_MAX)].to_vec();
+        fault
+    }
+
+    /// After a fault, the beginning of what was at fault, up to [`UNREAD_MAX`] bytes.
+    pub fn unread(&self) -> &[u8] {
+        &self.kept
     }
 
     /// The server closed its half; `hear` is told if that completes a reply.
@@ -276,7 +381,7 @@ mod tests {
 
     fn shown(heard: Heard<'_>) -> String {
         match heard {
-            Heard::Head(status) => status.to_string(),
+            Heard::Head(status, _) => status.to_string(),
             Heard::Body(bytes) => String::from_utf8_lossy(bytes).into_owned(),
             Heard::End => ".".to_owned(),
         }
@@ -290,7 +395,7 @@ mod tests {
             let (mut session, mut out) = (Session::new(), Vec::new());
             for target in ["/a", "/b", "/c"] {
                 session
-                    .get(&mut out, target, &ending(Version::Http11))
+                    .request(&mut out, target, &ending(Version::Http11))
                     .expect("room");
             }
             assert!(
@@ -309,9 +414,9 @@ mod tests {
     fn a_reply_until_the_end_ends_with_it() {
         let (mut session, mut out) = (Session::new(), Vec::new());
         session
-            .get(&mut out, "/", &ending(Version::Http10))
+            .request(&mut out, "/", &ending(Version::Http10))
             .expect("room");
-        assert!(session.get(&mut out, "/", &ending(Version::Http10)).is_err());
+        assert!(session.request(&mut out, "/", &ending(Version::Http10)).is_err());
         assert_eq!(
             heard(&mut session, b"HTTP/1.0 200 OK\r\n\r\nall").expect("sound"),
             ["200", "all"]
@@ -326,10 +431,10 @@ mod tests {
         let asked = || {
             let (mut session, mut out) = (Session::new(), Vec::new());
             session
-                .get(&mut out, "/", &ending(Version::Http11))
+                .request(&mut out, "/", &ending(Version::Http11))
                 .expect("room");
             session
-                .get(&mut out, "/", &ending(Version::Http11))
+                .request(&mut out, "/", &ending(Version::Http11))
                 .expect("room");
             session
         };
@@ -355,7 +460,7 @@ mod tests {
             let (mut session, mut out, mut all) = (Session::new(), Vec::new(), Vec::new());
             for _ in 0..3 {
                 session
-                    .get(&mut out, "/", &ending(Version::Http11))
+                    .request(&mut out, "/", &ending(Version::Http11))
                     .expect("room");
             }
             let mut fault = None;
@@ -363,7 +468,7 @@ mod tests {
                 let said = match &mut memory {
                     Some(memory) => session.receive(piece, memory, |heard| all.push(shown(heard))),
                     None => session.listen(piece, |said| match said {
-                        Said::Head(head, _) => all.push(shown(Heard::Head(head.status))),
+                        Said::Head(head, _) => all.push(head.status.to_string()),
                         Said::Body(data, _) => all.push(shown(Heard::Body(data))),
                         Said::End(_) => all.push(shown(Heard::End)),
                     }),
@@ -414,7 +519,7 @@ mod tests {
         let (mut session, mut out) = (Session::new(), Vec::new());
         for _ in 0..2 {
             session
-                .get(&mut out, "/", &ending(Version::Http11))
+                .request(&mut out, "/", &ending(Version::Http11))
                 .expect("room");
         }
         let reply = b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nfirst";
@@ -430,5 +535,63 @@ mod tests {
     #[test]
     fn a_session_is_small() {
         assert!(size_of::<Session>() <= 56);
+    }
+
+    /// What stands behind the last reply that was asked for is at fault, whether or not the connection goes on.
+    #[test]
+    fn bytes_that_nobody_asked_for_are_a_fault_and_are_shown() {
+        for (version, close) in [
+            (Version::Http10, ""),
+            (Version::Http11, ""),
+            (Version::Http11, "Connection: close\r\n"),
+        ] {
+            let (mut session, mut out) = (Session::new(), Vec::new());
+            session.request(&mut out, "/", &ending(version)).expect("room");
+            let reply = format!("HTTP/1.1 200 OK\r\n{close}Content-Length: 2\r\n\r\nokEXTRA");
+            let mut all = String::new();
+            let fault = session.receive(reply.as_bytes(), &mut Memory::default(), |heard| {
+                all += &shown(heard);
+            });
+            assert_eq!(
+                (fault, all.as_str()),
+                (Err(Fault::Unsolicited), "200ok."),
+                "{version:?}"
+            );
+            assert_eq!(session.unread(), b"EXTRA");
+        }
+        let (mut session, mut out) = (Session::new(), Vec::new());
+        session
+            .request(&mut out, "/", &ending(Version::Http11))
+            .expect("room");
+        assert!(heard(&mut session, &[b'x'; 1000]).is_err());
+        assert_eq!(session.unread(), [b'x'; UNREAD_MAX]);
+    }
+
+    #[test]
+    fn a_request_has_the_verb_and_the_fields_it_was_given() {
+        let fields = [("Host", "a.example"), ("Accept", "*/*")];
+        let ending = Ending::with(Version::Http11, Verb::Head, fields);
+        let (mut session, mut out) = (Session::new(), Vec::new());
+        session.request(&mut out, "/a", &ending).expect("room");
+        assert_eq!(
+            String::from_utf8_lossy(&out),
+            "HEAD /a HTTP/1.1\r\nHost: a.example\r\nAccept: */*\r\n\r\n"
+        );
+        // Its length is said, and no content follows.
+        let reply = b"HTTP/1.1 301 Moved\r\nContent-Length: 2\r\nLocation: /b\r\n\r\n";
+        let mut said = Vec::new();
+        let sound = session.receive(reply, &mut Memory::default(), |heard| {
+            said.push(match heard {
+                Heard::Head(301, Some(lines)) => {
+                    (lines.location().map(<[u8]>::to_vec), lines.content_length())
+                }
+                _ => (None, None),
+            });
+        });
+        assert_eq!(sound, Ok(()));
+        assert_eq!(said, [(Some(b"/b".to_vec()), Some(2)), (None, None)]);
+        assert!(session.is_persistent());
+        assert_eq!("HEAD".parse(), Ok(Verb::Head));
+        assert!("head".parse::<Verb>().is_err() && "POST".parse::<Verb>().is_err());
     }
 }

@@ -14,7 +14,7 @@
 //! pipelined asks for the page alone and then for everything else at once; early close does so too and
 //! closes before the OFF time. (At once means up to 64 requests, and more as replies come: the one
 //! departure from the original, which objects of more than 65 files see.) When the server closes early,
-//! what it left unanswered is asked for again on a new connection.
+//! what it left unanswered is asked for again on a new connection; a reply that it cut short is a file that failed.
 //!
 //! A user with several connections asks for the page on the first; when it is complete the files it embeds are dealt
 //! out to all of them in turn, and each goes on with its own as the mode says. The object is complete with the last.
@@ -26,10 +26,11 @@
 use crate::arrivals::Arrivals;
 use crate::ledger::Ledger;
 use crate::record::{Record, Trouble};
+use crate::replies::Accept;
 use crate::supply::{Dealt, Part, Supply, whole};
 use crate::work::Work;
 use client::plan::Mode;
-use client::session::{Ending, Heard, Left, Memory, OUTSTANDING_MAX, Session};
+use client::session::{Ending, Fault, Heard, Left, Memory, OUTSTANDING_MAX, Session, UNREAD_MAX, Verb};
 use core::sync::atomic::{AtomicU64, Ordering};
 use measure::{Duration, Instant};
 use runtime::dial::{self, Failing, Happened, Port};
@@ -67,8 +68,12 @@ pub struct Setup {
     pub work: Arc<Work>,
     /// How it is asked for.
     pub mode: Mode,
-    /// What stands behind the target of each request.
+    /// All of each request but its target.
     pub ending: Arc<Ending>,
+    /// Which statuses are those of a good file.
+    pub accept: Accept,
+    /// Whether replies of status 200 have the lengths that are known of their files: not if they may be coded.
+    pub lengths: bool,
     /// What is meant to happen before this is left out of every figure.
     pub warmup: Duration,
     /// No object begins after this, which counts from the start, as the others do.
@@ -135,6 +140,10 @@ struct Fetch {
     progress: Instant,
     status: u16,
     bytes: u64,
+    /// The length that the reply's head says, where no content follows it.
+    said: Option<u64>,
+    /// Whether a part was not as it should be.
+    spoiled: bool,
     digest: Option<Box<Digest>>,
     /// Connections lost since the last progress.
     tries: u8,
@@ -470,7 +479,7 @@ impl Crew {
         let parts = &fetch.parts[fetch.asked..to];
         port.send(line, |out| {
             for part in parts {
-                let refused = session.get(out, &work.files[part.file as usize].path, ending);
+                let refused = session.request(out, &work.files[part.file as usize].path, ending);
                 debug_assert!(refused.is_ok(), "room was counted");
             }
         });
@@ -484,7 +493,19 @@ impl Crew {
         let Some(session) = session else { return };
         let Phase::Fetching(fetch) = phase else {
             // Nothing is owed: the server closes a connection it has no patience with, or talks unasked.
-            self.ledger.of(now).closed_by_server += u64::from(ends);
+            match came {
+                Came::Bytes(bytes) if !is_farewell(bytes) => {
+                    self.breached(Fault::Unsolicited, &bytes[..bytes.len().min(UNREAD_MAX)], now);
+                    let from = self.ledger.from();
+                    let record = self.ledger.of(now);
+                    record.bytes_received += bytes.len() as u64;
+                    record.trouble(Trouble::Protocol, now, from);
+                    self.live.errors.fetch_add(1, Ordering::Relaxed);
+                }
+                Came::Bytes(_) | Came::Skipped(_) | Came::End => {
+                    self.ledger.of(now).closed_by_server += 1;
+                }
+            }
             self.leave(line, port, now);
             return;
         };
@@ -505,7 +526,7 @@ impl Crew {
                 if ahead >= self.setup.unseen_from && !self.setup.verify {
                     port.skip(line, ahead);
                 }
-                outcome.map(|()| None).map_err(drop)
+                outcome.map(|()| None).map_err(Some)
             }
             Came::Skipped(bytes) => {
                 hearing.ledger.of(now).bytes_received += bytes;
@@ -515,18 +536,56 @@ impl Crew {
                 if passed == Ok(true) {
                     hearing.hear(Heard::End);
                 }
-                passed.map(|_| None).map_err(drop)
+                passed.map(|_| None).map_err(|_| None)
             }
-            Came::End => session.eof(|heard| hearing.hear(heard)).map(Some).map_err(drop),
+            Came::End => session.eof(|heard| hearing.hear(heard)).map(Some).map_err(Some),
         };
         if fetch.got > got {
             fetch.tries = 0;
         }
         match outcome {
-            Err(_) if ends => self.lost(line, Trouble::Truncated, port, now),
-            Err(_) => self.lost(line, Trouble::Protocol, port, now),
+            Err(_) if ends => self.cut_short(line, port, now),
+            Err(fault) => {
+                if let Some(fault) = fault {
+                    let seen = session.unread().to_vec();
+                    self.breached(fault, &seen, now);
+                }
+                self.lost(line, Trouble::Protocol, port, now);
+            }
             Ok(left) => self.advance(line, left, port, now),
         }
+    }
+
+    #[cold]
+    fn breached(&mut self, fault: Fault, seen: &[u8], now: Instant) {
+        let from = self.ledger.from();
+        self.ledger.of(now).breached(fault.text(), seen, now, from);
+    }
+
+    /// The server closed within a reply. That file has failed: it was answered, and who asks again would hide how. What was asked
+    /// for behind it was not answered.
+    #[cold]
+    fn cut_short(&mut self, line: u32, port: &mut Port, now: Instant) {
+        let Phase::Fetching(fetch) = &mut self.users[(line - FIRST) as usize].phase else {
+            return;
+        };
+        let from = self.ledger.from();
+        let record = self.ledger.of(fetch.part_intended);
+        record.trouble(Trouble::Truncated, now, from);
+        record.files_failed += 1;
+        self.live.errors.fetch_add(1, Ordering::Relaxed);
+        fetch.spoiled = true;
+        fetch.tries = 0;
+        fetch.done(now);
+        let left = match u8::try_from(fetch.asked - fetch.got) {
+            Ok(0) => Left::Nothing,
+            Ok(count) => Left::Unanswered(count),
+            Err(_) => Left::Unanswered(u8::MAX),
+        };
+        // Where each reply ends with the connection, this is the one that ended too early.
+        let early = self.setup.mode == Mode::Http10 && left == Left::Nothing;
+        self.ledger.of(now).closed_by_server += u64::from(early);
+        self.advance(line, Some(left), port, now);
     }
 
     /// Goes on after replies, or what there was of them.
@@ -543,15 +602,15 @@ impl Crew {
             *session = None;
             parted(stands, &mut self.ledger, now);
             port.close(line);
+            let unanswered = matches!(left, Left::Unanswered(_));
+            self.ledger.of(now).closed_by_server += u64::from(unanswered || mode != Mode::Http10);
             if let Left::Unanswered(count) = left {
-                let record = self.ledger.of(now);
-                record.closed_by_server += 1;
-                record.resent += u64::from(count);
                 fetch.tries += 1;
                 if fetch.tries > TRIES_MAX {
                     self.lost(line, Trouble::Lost, port, now);
                     return;
                 }
+                self.ledger.of(now).resent += u64::from(count);
             }
         }
         let User {
@@ -625,6 +684,7 @@ impl Crew {
             record.files_failed += (fetch.parts.len() - fetch.got) as u64;
             self.finish(line, RETRY_PAUSE, port, now);
         } else {
+            self.ledger.of(now).resent += (fetch.asked - fetch.got) as u64;
             fetch.progress = now;
             self.ask(line, port, now);
         }
@@ -639,6 +699,7 @@ impl Crew {
             return;
         };
         let complete = fetch.got == fetch.parts.len();
+        let good = complete && !fetch.spoiled;
         let Some(mut group) = self.user(head).group.take() else {
             let (last, intended) = (fetch.last, fetch.intended);
             let off = fetch.parts.last().map_or(Duration::ZERO, |part| part.off);
@@ -647,7 +708,7 @@ impl Crew {
             self.spare.push(fetch);
             let over = Over {
                 intended,
-                complete,
+                complete: good,
                 decile,
                 off: off.max(least),
                 leave: last,
@@ -661,7 +722,7 @@ impl Crew {
             self.leave(line, port, now);
         }
         group.left -= 1;
-        group.whole &= complete;
+        group.whole &= good;
         group.off = group.off.max(least);
         let rest = core::mem::take(&mut group.rest);
         if !rest.is_empty() && complete {
@@ -849,11 +910,22 @@ impl Fetch {
             progress: now,
             status: 0,
             bytes: 0,
+            said: None,
+            spoiled: false,
             digest: None,
             tries: 0,
             last: false,
             alone: true,
         }
+    }
+
+    /// The part under way is over; the time of the next begins.
+    fn done(&mut self, now: Instant) {
+        self.got += 1;
+        self.first = None;
+        self.mark = now;
+        self.sent = now;
+        self.part_intended = now;
     }
 }
 
@@ -911,11 +983,22 @@ impl Hearing<'_> {
             fetch, ledger, now, ..
         } = self;
         match heard {
-            Heard::Head(status) => {
+            Heard::Head(status, read) => {
                 fetch.first = Some(*now);
                 fetch.status = status;
                 fetch.bytes = 0;
                 let record = ledger.of(fetch.part_intended);
+                // Of a redirect that the memory knew it is known where it leads.
+                if let Some(lines) = read
+                    && (self.setup.ending.verb() == Verb::Head || status >= 300)
+                {
+                    fetch.said = lines.content_length();
+                    if let Some(location) = lines.location()
+                        && !self.setup.accept.holds(status)
+                    {
+                        record.refused.entry(status).or_default().points_to(location);
+                    }
+                }
                 record.first_byte.add(now.since(fetch.sent));
                 if self.setup.verify {
                     fetch.digest = Some(Box::default());
@@ -940,10 +1023,31 @@ impl Hearing<'_> {
         let Some(part) = fetch.parts.get(fetch.got) else {
             return;
         };
-        let target = &self.setup.work.files[part.file as usize];
-        let trouble = if !(200..400).contains(&fetch.status) {
+        let Setup {
+            work,
+            ending,
+            accept,
+            lengths,
+            ..
+        } = self.setup;
+        let target = &work.files[part.file as usize];
+        let length = match ending.verb() {
+            Verb::Get => Some(fetch.bytes),
+            Verb::Head => fetch.said,
+        };
+        record.replied(fetch.status, *now, from);
+        let trouble = if !accept.holds(fetch.status) {
+            record.refused.entry(fetch.status).or_default().count += 1;
             Some(Trouble::Status)
-        } else if target.bytes.is_some_and(|bytes| bytes != fetch.bytes) {
+        } else if fetch.status != 200 {
+            // Of another answer nothing is known.
+            None
+        } else if *lengths
+            && target
+                .bytes
+                .zip(length)
+                .is_some_and(|(known, came)| known != came)
+        {
             Some(Trouble::Length)
         } else {
             let digest = fetch
@@ -957,6 +1061,7 @@ impl Hearing<'_> {
         };
         match trouble {
             Some(trouble) => {
+                fetch.spoiled = true;
                 record.files_failed += 1;
                 record.trouble(trouble, *now, from);
                 self.live.errors.fetch_add(1, Ordering::Relaxed);
@@ -982,12 +1087,14 @@ impl Hearing<'_> {
                 self.live.bytes.store(bytes, Ordering::Relaxed);
             }
         }
-        fetch.got += 1;
-        fetch.first = None;
-        fetch.mark = *now;
-        fetch.sent = *now;
-        fetch.part_intended = *now;
+        fetch.done(*now);
     }
+}
+
+/// Whether these bytes, which nobody asked for, say that the server has no patience with a silent connection (408, RFC 9110 section
+/// 15.5.9): it closes, and says so first.
+fn is_farewell(bytes: &[u8]) -> bool {
+    bytes.starts_with(b"HTTP/1.") && bytes.get(8..12) == Some(b" 408")
 }
 
 impl dial::Crew for Crew {
@@ -1035,6 +1142,7 @@ impl dial::Crew for Crew {
                 };
                 let user = &mut self.users[(line - FIRST) as usize];
                 if matches!(user.phase, Phase::Fetching(_)) {
+                    self.ledger.of(now).closed_by_server += u64::from(trouble == Trouble::Lost);
                     self.lost(line, trouble, port, now);
                 } else {
                     // Nothing was owed on it.

@@ -32,6 +32,7 @@ pub mod plan;
 pub mod popularity;
 pub mod published;
 pub mod record;
+pub mod replies;
 pub mod requests;
 pub mod run;
 pub mod sequence;

@@ -6,6 +6,7 @@
 //! slow server hides (coordinated omission). Records of several crews, and of several machines, add up
 //! exactly, before and after they were written down. Knows no clock.
 
+use crate::replies::{Breach, Refused, Statuses};
 use crate::times::{Sparse, Times};
 use measure::{Duration, Instant};
 use serde::{Deserialize, Serialize};
@@ -30,9 +31,9 @@ pub enum Trouble {
     Truncated,
     /// Nothing came for too long.
     Timeout,
-    /// What came was not HTTP.
+    /// What came was not HTTP, or nobody had asked for it.
     Protocol,
-    /// A status that is no success.
+    /// A status that is none of a good file.
     Status,
     /// A body of another length than the manifest's.
     Length,
@@ -53,6 +54,31 @@ pub struct Second {
     pub errors: u64,
     /// Response times of its files.
     pub response: Sparse,
+    /// Complete replies with a status of 300 to 399, whether that is good or not.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub replies_3xx: u64,
+    /// The same of 400 to 499.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub replies_4xx: u64,
+    /// The same of 500 to 599.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub replies_5xx: u64,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
+fn is_none(count: &u64) -> bool {
+    *count == 0
+}
+
+impl Second {
+    fn replied(&mut self, status: u16) {
+        match status {
+            300..400 => self.replies_3xx += 1,
+            400..500 => self.replies_4xx += 1,
+            500..600 => self.replies_5xx += 1,
+            _ => {}
+        }
+    }
 }
 
 /// What a warm-up did, which no figure of the run knows of.
@@ -114,7 +140,16 @@ pub struct Record {
     /// Sum over connections of how long they stood.
     #[serde(rename = "standing_ns", with = "nanoseconds")]
     pub standing: Duration,
-    /// Connections that the server closed although more could have followed.
+    /// Complete replies by status: those of files and of such as failed by their status, length or content.
+    #[serde(default)]
+    pub statuses: Statuses,
+    /// Of these, the ones whose status is none of a good file.
+    #[serde(default)]
+    pub refused: BTreeMap<u16, Refused>,
+    /// The first time that what came was not HTTP.
+    #[serde(default)]
+    pub breach: Option<Breach>,
+    /// Connections that the server closed or reset although more could have followed.
     pub closed_by_server: u64,
     /// Requests sent again on another connection because the server had closed theirs unanswered.
     pub resent: u64,
@@ -215,6 +250,25 @@ impl Record {
         self.seconds[number].response.merge(&sparse);
     }
 
+    /// Counts a complete reply.
+    #[inline]
+    pub fn replied(&mut self, status: u16, now: Instant, began: Instant) {
+        self.statuses.add(status);
+        if status >= 300 {
+            self.second(now, began).replied(status);
+        }
+    }
+
+    /// Remembers that what came was not HTTP, if it is the first time.
+    pub fn breached(&mut self, fault: &str, seen: &[u8], now: Instant, began: Instant) {
+        let breach = Breach {
+            at_ns: u64::try_from(now.since(began).as_nanos()).unwrap_or(u64::MAX),
+            fault: fault.into(),
+            seen: seen.escape_ascii().to_string().into(),
+        };
+        Breach::first(&mut self.breach, Some(&breach));
+    }
+
     /// Counts a trouble.
     pub fn trouble(&mut self, trouble: Trouble, now: Instant, began: Instant) {
         *self.troubles.entry(trouble).or_default() += 1;
@@ -253,7 +307,15 @@ impl Record {
             sum.bytes += part.bytes;
             sum.errors += part.errors;
             sum.response.merge(&part.response);
+            sum.replies_3xx += part.replies_3xx;
+            sum.replies_4xx += part.replies_4xx;
+            sum.replies_5xx += part.replies_5xx;
         }
+        self.statuses.merge(&other.statuses);
+        for (&status, refused) in &other.refused {
+            self.refused.entry(status).or_default().merge(refused);
+        }
+        Breach::first(&mut self.breach, other.breach.as_ref());
         if self.deciles.len() < other.deciles.len() {
             self.deciles.resize(other.deciles.len(), Times::default());
         }
@@ -309,6 +371,11 @@ mod tests {
             record.respond(Duration::from_millis(ms), at, Instant::ZERO);
             record.second(at, Instant::ZERO).files += 1;
             record.trouble(Trouble::Lost, at, Instant::ZERO);
+            record.replied(200 + 100 * (ms % 4) as u16, at, Instant::ZERO);
+            record.breached("a fault", &[ms as u8, 0], at, Instant::ZERO);
+            let refused = record.refused.entry(301).or_default();
+            refused.count += 1;
+            refused.points_to(if ms % 2 == 0 { b"/even" } else { b"/odd" });
         }
         record.settle();
         record

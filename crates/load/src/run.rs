@@ -83,6 +83,15 @@ pub struct Run {
     pub mode: String,
     /// Whether contents were held against digests.
     pub verified: bool,
+    /// `GET` or `HEAD`.
+    #[serde(default = "get")]
+    pub method: String,
+    /// Field lines that were sent with every request besides what this program sends of its own.
+    #[serde(default)]
+    pub headers: Vec<String>,
+    /// Statuses of a good file.
+    #[serde(default = "once_accepted")]
+    pub accept_status: String,
     /// Users or clients over all machines.
     pub users: Option<u32>,
     /// Arrivals a second over all machines, from when on.
@@ -118,6 +127,15 @@ pub struct Run {
     pub cpu: Vec<f64>,
     /// Everything that was measured.
     pub record: Record,
+}
+
+fn get() -> String {
+    "GET".to_owned()
+}
+
+/// What results have that do not say it: they are from before it could be said.
+fn once_accepted() -> String {
+    "200-399".to_owned()
 }
 
 impl Run {
@@ -365,6 +383,9 @@ mod tests {
             model: "users".to_owned(),
             mode: "serial".to_owned(),
             verified: false,
+            method: get(),
+            headers: Vec::new(),
+            accept_status: "200".to_owned(),
             users: Some(6),
             schedule: None,
             asked_s: 10.0,

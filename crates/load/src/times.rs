@@ -142,6 +142,14 @@ impl Times {
 pub struct Sparse(Vec<(u64, u64)>);
 
 impl Sparse {
+    /// These times, in nanoseconds, as they are.
+    #[cfg(test)]
+    pub(crate) fn counted(mut times: Vec<u64>) -> Sparse {
+        times.sort_unstable();
+        let each = times.chunk_by(|a, b| a == b);
+        Sparse(each.map(|same| (same[0], same.len() as u64)).collect())
+    }
+
     /// Adds those of another.
     pub fn merge(&mut self, other: &Sparse) {
         if self.0.is_empty() {

@@ -4,6 +4,7 @@
 //! other bytes than it should does. Each reason is a sentence.
 
 use crate::record::{Record, Trouble};
+use crate::replies::told;
 use measure::Duration;
 use serde::{Deserialize, Serialize};
 
@@ -83,7 +84,17 @@ pub fn judge(
             reasons.push(why);
         }
     };
-    because(record.files == 0, "no file was completely received".to_owned());
+    let answers = record.statuses.total();
+    // What answers that are no good files were, behind the sentence that says so.
+    let were = told(&record.refused, answers).map_or_else(String::new, |said| format!(": {said}"));
+    because(
+        record.files == 0,
+        if answers == 0 {
+            "no file was completely received".to_owned()
+        } else {
+            format!("no file was received as it should be{were}")
+        },
+    );
     if let Some(after) = stopped {
         because(
             after < asked.duration,
@@ -153,13 +164,29 @@ pub fn judge(
         because(count > 0, format!("{count} replies {what}"));
     }
     let (failed, all) = (record.files_failed, record.files + record.files_failed);
-    let share = failed as f64 / all.max(1) as f64;
+    let share = |count: u64| count as f64 / all.max(1) as f64;
+    let said_already = record.files == 0 && answers > 0;
     because(
-        share > bounds.failures_max,
+        share(failed) > bounds.failures_max && !said_already,
         format!(
-            "{failed} of {all} files failed ({:.1} %), {:.1} % are allowed",
-            share * 100.0,
+            "{failed} of {all} files failed ({:.1} %), {:.1} % are allowed{were}",
+            share(failed) * 100.0,
             bounds.failures_max * 100.0
+        ),
+    );
+    let breaches = record.count(Trouble::Protocol);
+    because(
+        share(breaches) > bounds.failures_max,
+        format!(
+            "{breaches} times something came that is no HTTP ({:.1} % of {all} files), {:.1} % are allowed{}",
+            share(breaches) * 100.0,
+            bounds.failures_max * 100.0,
+            record.breach.as_ref().map_or_else(String::new, |first| format!(
+                "; first, {:.3} s after the start, {}: `{}`",
+                first.at_ns as f64 / 1e9,
+                first.fault,
+                first.seen
+            ))
         ),
     );
     Verdict {
@@ -313,6 +340,43 @@ mod tests {
             record.trouble(trouble, Instant::ZERO, Instant::ZERO);
             check(&record, ASKED, 0.5, None, fragment);
         }
+        let mut moved = good();
+        (0..300).for_each(|_| moved.replied(301, Instant::ZERO, Instant::ZERO));
+        (moved.files, moved.files_failed) = (0, 300);
+        let refused = moved.refused.entry(301).or_default();
+        refused.count = 300;
+        refused.points_to(b"/there/");
+        check(
+            &moved,
+            ASKED,
+            0.5,
+            None,
+            "no file was received as it should be: all 300 answers were 301 to /there/; no redirect is followed: give that URL",
+        );
+        (moved.files, moved.objects_begun) = (100, 1000);
+        check(
+            &moved,
+            ASKED,
+            0.5,
+            None,
+            "300 of 400 files failed (75.0 %), 1.0 % are allowed: all 300 answers were 301",
+        );
+        let mut broken = good();
+        let later = Instant::ZERO + Duration::from_millis(250);
+        for at in [later, later + Duration::from_millis(1)] {
+            broken.trouble(Trouble::Protocol, at, Instant::ZERO);
+            broken.breached("this was wrong", b"EX\r\n", at, Instant::ZERO);
+        }
+        check(&broken, ASKED, 0.5, None, "");
+        (0..18).for_each(|_| broken.trouble(Trouble::Protocol, later, Instant::ZERO));
+        check(
+            &broken,
+            ASKED,
+            0.5,
+            None,
+            "20 times something came that is no HTTP (2.0 % of 1000 files), 1.0 % are allowed; first, 0.250 s after \
+             the start, this was wrong: `EX\\r\\n`",
+        );
         let mut slow = good();
         slow.trouble(Trouble::Lost, Instant::ZERO, Instant::ZERO);
         check(&slow, ASKED, 0.5, None, "");

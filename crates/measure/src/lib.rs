@@ -10,7 +10,7 @@ mod seed;
 mod time;
 
 pub use bytes::{Bytes, ParseBytesError};
-pub use ranks::ranks;
+pub use ranks::{Ranks, ranks};
 pub use rate::{ParseRateError, Rate};
 pub use seed::{Draw, Rng, Seed};
 pub use time::{Duration, Instant, UnixTime};

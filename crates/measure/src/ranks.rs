@@ -4,71 +4,131 @@
 /// Values on both sides up to which every arrangement is counted.
 const EXACT_MAX: usize = 40;
 
-/// The chance that one of `b` is above one of `a`, and how likely such ranks are without a difference.
+/// The chance that one of `b` is above one of `a`, and how likely such ranks are without a difference: the two-sided test.
 pub fn ranks(a: &[f64], b: &[f64]) -> (f64, f64) {
-    let (m, n) = (a.len(), b.len());
-    if m == 0 || n == 0 {
-        return (0.5, 1.0);
-    }
-    let mut all: Vec<(f64, bool)> = a
-        .iter()
-        .map(|&x| (x, false))
-        .chain(b.iter().map(|&x| (x, true)))
-        .collect();
-    all.sort_unstable_by(|x, y| x.0.total_cmp(&y.0));
-    // Twice the rank, so that the middle of a tie is a whole number.
-    let (mut doubled, mut ties, mut before) = (Vec::new(), 0.0, 0);
-    for tie in all.chunk_by(|x, y| x.0 == y.0) {
-        let count = tie.len();
-        doubled.extend(tie.iter().map(|&(_, of_b)| (2 * before + count + 1, of_b)));
-        before += count;
-        ties += (count as f64).powi(3) - count as f64;
-    }
-    let sum: usize = doubled
-        .iter()
-        .filter(|(_, of_b)| *of_b)
-        .map(|(rank, _)| rank)
-        .sum();
-    let (m, n) = (m as f64, n as f64);
-    let u = sum as f64 / 2.0 - n * (n + 1.0) / 2.0;
-    let p_value = if all.len() <= EXACT_MAX {
-        let ranks: Vec<usize> = doubled.iter().map(|&(rank, _)| rank).collect();
-        exact(&ranks, b.len(), sum)
-    } else {
-        let all = m + n;
-        let variance = m * n / 12.0 * (all + 1.0 - ties / (all * (all - 1.0)));
-        if variance <= 0.0 {
-            1.0
-        } else {
-            let z = ((u - m * n / 2.0).abs() - 0.5).max(0.0) / variance.sqrt();
-            libm::erfc(z / core::f64::consts::SQRT_2)
-        }
-    };
-    (u / (m * n), p_value)
+    let ranks = Ranks::of(a, b);
+    (ranks.superiority, ranks.either)
 }
 
-/// The share of all choices of `n` ranks whose sum is as far from the middle as `sum`.
-fn exact(ranks: &[usize], n: usize, sum: usize) -> f64 {
-    let most: usize = ranks.iter().sum();
-    // ways[k][s]: choices of k ranks with sum s.
-    let mut ways = vec![vec![0.0f64; most + 1]; n + 1];
-    ways[0][0] = 1.0;
-    for &rank in ranks {
-        for k in (1..=n).rev() {
-            for s in (rank..=most).rev() {
-                ways[k][s] += ways[k - 1][s - rank];
-            }
+/// What the ranks of two samples say.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Ranks {
+    /// The chance that one of the second is above one of the first, ties counted half.
+    pub superiority: f64,
+    /// How likely ranks that differ as much are without a difference, in whichever direction: the two-sided test.
+    pub either: f64,
+    /// How likely it is without a difference that the second has ranks as high as these or higher: one-sided.
+    pub higher: f64,
+    /// The same, as low or lower.
+    pub lower: f64,
+}
+
+impl Ranks {
+    /// Of two samples; without a value on one side, there is nothing to say.
+    pub fn of(a: &[f64], b: &[f64]) -> Ranks {
+        if a.is_empty() || b.is_empty() {
+            return Ranks {
+                superiority: 0.5,
+                either: 1.0,
+                higher: 1.0,
+                lower: 1.0,
+            };
+        }
+        let (m, n) = (a.len() as f64, b.len() as f64);
+        let order = Order::of(a, b);
+        let superiority = order.above(b.len()) / (m * n);
+        if order.ranks.len() <= EXACT_MAX {
+            return order.exact(superiority, b.len());
+        }
+        let tail = |z: f64| 0.5 * libm::erfc(z / core::f64::consts::SQRT_2);
+        let (above, deviation) = order.beyond(a.len(), b.len());
+        Ranks {
+            superiority,
+            either: (2.0 * tail((above.abs() - 0.5).max(0.0) / deviation)).min(1.0),
+            higher: tail((above - 0.5) / deviation),
+            lower: tail((-above - 0.5) / deviation),
         }
     }
-    let all: f64 = ways[n].iter().sum();
-    let middle = most as f64 * n as f64 / ranks.len() as f64;
-    let far = (sum as f64 - middle).abs();
-    let as_far = ways[n].iter().enumerate();
-    let as_far: f64 = as_far
-        .filter(|(s, _)| (*s as f64 - middle).abs() >= far - 1e-9)
-        .map(|(_, ways)| ways)
-        .sum();
-    (as_far / all).min(1.0)
+}
+
+/// Two samples in one order.
+struct Order {
+    /// Twice the rank of each value, so that the middle of a tie is a whole number.
+    ranks: Vec<usize>,
+    /// Of these, the sum of those of the second sample.
+    sum: usize,
+    /// Over ties of `t` values, the sum of `t^3 - t`.
+    ties: f64,
+}
+
+impl Order {
+    fn of(a: &[f64], b: &[f64]) -> Order {
+        let mut all: Vec<(f64, bool)> = a
+            .iter()
+            .map(|&x| (x, false))
+            .chain(b.iter().map(|&x| (x, true)))
+            .collect();
+        all.sort_unstable_by(|x, y| x.0.total_cmp(&y.0));
+        let mut order = Order {
+            ranks: Vec::new(),
+            sum: 0,
+            ties: 0.0,
+        };
+        for tie in all.chunk_by(|x, y| x.0 == y.0) {
+            let count = tie.len();
+            let rank = 2 * order.ranks.len() + count + 1;
+            order.sum += rank * tie.iter().filter(|(_, of_b)| *of_b).count();
+            order.ranks.extend(core::iter::repeat_n(rank, count));
+            order.ties += (count as f64).powi(3) - count as f64;
+        }
+        order
+    }
+
+    /// Pairs in which the value of the second sample, of `n`, is the greater one; ties are half a pair.
+    fn above(&self, n: usize) -> f64 {
+        let n = n as f64;
+        self.sum as f64 / 2.0 - n * (n + 1.0) / 2.0
+    }
+
+    /// For samples of `m` and `n`, how far [`Order::above`] is above its mean, and its standard deviation without a
+    /// difference, which is more than nothing even if all values are one.
+    fn beyond(&self, m: usize, n: usize) -> (f64, f64) {
+        let (m, n) = (m as f64, n as f64);
+        let all = m + n;
+        let variance = m * n / 12.0 * (all + 1.0 - self.ties / (all * (all - 1.0)));
+        let deviation = variance.max(0.0).sqrt().max(f64::MIN_POSITIVE);
+        (self.above(n as usize) - m * n / 2.0, deviation)
+    }
+
+    /// Counts all choices of `n` ranks.
+    fn exact(&self, superiority: f64, n: usize) -> Ranks {
+        let most: usize = self.ranks.iter().sum();
+        // ways[k][s]: choices of k ranks with sum s.
+        let mut ways = vec![vec![0.0f64; most + 1]; n + 1];
+        ways[0][0] = 1.0;
+        let mut reach = 0;
+        for &rank in &self.ranks {
+            reach += rank;
+            for k in (1..=n).rev() {
+                for s in (rank..=reach).rev() {
+                    ways[k][s] += ways[k - 1][s - rank];
+                }
+            }
+        }
+        let ways = &ways[n];
+        let all: f64 = ways.iter().sum();
+        let middle = most as f64 * n as f64 / self.ranks.len() as f64;
+        let far = (self.sum as f64 - middle).abs() - 1e-9;
+        let share = |ways: f64| (ways / all).min(1.0);
+        let as_far = ways.iter().enumerate();
+        let as_far = as_far.filter(|(sum, _)| (*sum as f64 - middle).abs() >= far);
+        Ranks {
+            superiority,
+            either: share(as_far.map(|(_, ways)| ways).sum()),
+            higher: share(ways[self.sum..].iter().sum()),
+            lower: share(ways[..=self.sum].iter().sum()),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -92,5 +152,29 @@ mod tests {
         let more: Vec<f64> = b.iter().copied().chain([14.6]).collect();
         let (_, many) = ranks(&a, &more);
         assert!((few - many).abs() < 0.03, "{few} {many}");
+    }
+
+    /// One of 20 choices is as high, 19 are as low or lower; without ties the two-sided test is twice the smaller.
+    #[test]
+    fn one_side_is_tested_alone() {
+        let (low, high) = ([1.0, 2.0, 3.0], [4.0, 5.0, 6.0]);
+        let near = |a: f64, b: f64| (a - b).abs() < 1e-9;
+        let ranks = Ranks::of(&low, &high);
+        assert!(near(ranks.higher, 0.05) && near(ranks.lower, 1.0), "{ranks:?}");
+        let ranks = Ranks::of(&high, &low);
+        assert!(near(ranks.higher, 1.0) && near(ranks.lower, 0.05), "{ranks:?}");
+        for same in [&[1.0; 3][..], &[1.0; 30], &[]] {
+            let ranks = Ranks::of(same, same);
+            assert_eq!((ranks.superiority, ranks.either), (0.5, 1.0));
+            assert!(ranks.higher >= 0.5 && ranks.lower >= 0.5, "{ranks:?}");
+        }
+        // Few are counted, many approximated.
+        for count in [8, 30] {
+            let a: Vec<f64> = (0..count).map(f64::from).collect();
+            let b: Vec<f64> = a.iter().map(|x| x + 2.5).collect();
+            let ranks = Ranks::of(&a, &b);
+            assert!(near(2.0 * ranks.higher, ranks.either), "{ranks:?}");
+            assert!((ranks.higher + ranks.lower - 1.0).abs() < 0.05, "{ranks:?}");
+        }
     }
 }

@@ -22,6 +22,10 @@ struct Server {
     refuses: bool,
     /// After so many answers on a connection it gives no more, and does not close.
     hangs: usize,
+    /// The answer of this number on a connection ends in its middle, and the connection with it.
+    cuts: usize,
+    /// What it says a millisecond after each answer, unasked.
+    babbles: &'static [u8],
 }
 
 const GOOD: Server = Server {
@@ -30,6 +34,8 @@ const GOOD: Server = Server {
     says: false,
     refuses: false,
     hangs: usize::MAX,
+    cuts: usize::MAX,
+    babbles: b"",
 };
 
 /// What happens later. The order of instants, then of causes.
@@ -147,7 +153,17 @@ impl Rehearsal {
                 "HTTP/1.1 200 OK\r\n{close}Content-Length: {}\r\n\r\n{target}",
                 target.len()
             );
+            if given == self.server.cuts {
+                let half = reply.as_bytes()[..reply.len() / 2].to_vec();
+                self.at(at, Later::Bytes(line, number, half));
+                self.at(at + Duration::from_millis(1), Later::Eof(line, number));
+                break;
+            }
             self.at(at, Later::Bytes(line, number, reply.into_bytes()));
+            if !self.server.babbles.is_empty() {
+                let babble = self.server.babbles.to_vec();
+                self.at(at + Duration::from_millis(1), Later::Bytes(line, number, babble));
+            }
             if last {
                 self.at(at + Duration::from_millis(1), Later::Eof(line, number));
             }
@@ -246,6 +262,8 @@ fn setup(mode: Mode) -> Setup {
         work: Arc::new(Work::of_paths((0..100).map(|n| format!("/{n}")))),
         mode,
         ending: Arc::new(Ending::new(version, "h", "weir")),
+        accept: Accept::default(),
+        lengths: true,
         warmup: Duration::ZERO,
         duration: Duration::from_secs(2),
         counted: Duration::from_secs(2),
@@ -550,6 +568,55 @@ fn what_a_closing_server_left_is_asked_for_again() {
             "says: {says}"
         );
     }
+}
+
+/// A reply that the server cut short is a file that failed, once; what stood behind it is asked for again; and all counts say so.
+#[test]
+fn a_reply_cut_short_is_a_file_that_failed() {
+    let server = Server { cuts: 3, ..GOOD };
+    let played = rehearse(Mode::Pipelined, script(&[6], 1), server);
+    let expected = [(1, "/0"), (1, "/1 /2 /3 /4 /5"), (2, "/3 /4 /5")];
+    assert_eq!(pieces(&played), wanted(&expected));
+    let counted = |record: &Record| {
+        [
+            record.files,
+            record.files_failed,
+            record.count(Trouble::Truncated),
+            record.closed_by_server,
+            record.resent,
+            record.connections,
+            record.objects,
+        ]
+    };
+    assert_eq!(counted(played.crew.ledger.measured()), [4, 2, 2, 2, 3, 2, 0]);
+    assert_eq!(played.crew.ledger.measured().errors(), 2);
+    for mode in [Mode::Http10, Mode::Serial, Mode::EarlyClose] {
+        let server = Server { cuts: 1, ..GOOD };
+        let played = rehearse(mode, script(&[2, 1], 1), server);
+        assert_eq!(
+            counted(played.crew.ledger.measured()),
+            [0, 3, 3, 3, 0, 3, 0],
+            "{mode:?}"
+        );
+    }
+}
+
+/// What a server says to nobody breaks HTTP, unless it says that it closes.
+#[test]
+fn what_nobody_asked_for_is_no_good_reply() {
+    let played = |babbles| rehearse(Mode::Serial, script(&[1, 1], 2), Server { babbles, ..GOOD }).recorded();
+    let record = played(b"EXTRA");
+    assert_eq!((record.files, record.count(Trouble::Protocol)), (2, 2));
+    assert_eq!((record.connections, record.closed_by_server), (2, 0));
+    let breach = record.breach.expect("what was seen");
+    assert_eq!(&*breach.seen, "EXT");
+    assert_eq!(breach.at_ns, 13_000_000, "a millisecond after the first answer");
+    let record = played(b"HTTP/1.1 408 Request Timeout\r\n\r\n");
+    assert_eq!(
+        (record.files, record.errors(), record.closed_by_server),
+        (2, 0, 2)
+    );
+    assert_eq!(record.breach, None);
 }
 
 #[test]
