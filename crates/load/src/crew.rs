@@ -23,15 +23,20 @@
 //! users are a pool of connections.
 //! Refuses to know of sockets, clocks and what a run is for.
 
+mod arriving;
+mod hearing;
+
 use crate::arrivals::Arrivals;
 use crate::ledger::Ledger;
 use crate::record::{Record, Trouble};
 use crate::replies::Accept;
 use crate::supply::{Dealt, Part, Supply, whole};
 use crate::work::Work;
+use arriving::Open;
 use client::plan::Mode;
-use client::session::{Ending, Fault, Heard, Left, Memory, OUTSTANDING_MAX, Session, UNREAD_MAX, Verb};
+use client::session::{Ending, Left, Memory, OUTSTANDING_MAX, Session};
 use core::sync::atomic::{AtomicU64, Ordering};
+use hearing::Came;
 use measure::{Duration, Instant};
 use runtime::dial::{self, Failing, Happened, Port};
 use std::collections::VecDeque;
@@ -42,8 +47,6 @@ use twox_hash::xxhash3_128::Hasher;
 const TRIES_MAX: u8 = 3;
 /// How long a user without OFF time waits after it gave a file up, so that a dead server is not stormed.
 const RETRY_PAUSE: Duration = Duration::from_millis(100);
-/// Arrivals that may wait for a connection in an open run.
-const BACKLOG_MAX: usize = 1_000_000;
 
 /// Who asks when.
 #[derive(Debug)]
@@ -199,20 +202,6 @@ struct User {
     group: Option<Box<Group>>,
     /// When its alarm rings.
     alarm: Instant,
-}
-
-/// The open part of a run.
-#[derive(Debug)]
-struct Open {
-    arrivals: Arrivals,
-    /// The arrival that comes next: its number in the whole process, and when.
-    next: (u64, Instant),
-    dealt: Dealt,
-    lines_max: usize,
-    free: Vec<u32>,
-    backlog: VecDeque<(Instant, u32)>,
-    /// Whether the run is over when all that arrived is: a log's end is one, a rate of 0 is none.
-    ends: bool,
 }
 
 /// The users of one thread.
@@ -486,108 +475,6 @@ impl Crew {
         fetch.asked = to;
     }
 
-    /// Takes in bytes of replies, or their end.
-    fn heard(&mut self, line: u32, came: Came<'_>, port: &mut Port, now: Instant) {
-        let ends = matches!(came, Came::End);
-        let User { phase, session, .. } = &mut self.users[(line - FIRST) as usize];
-        let Some(session) = session else { return };
-        let Phase::Fetching(fetch) = phase else {
-            // Nothing is owed: the server closes a connection it has no patience with, or talks unasked.
-            match came {
-                Came::Bytes(bytes) if !is_farewell(bytes) => {
-                    self.breached(Fault::Unsolicited, &bytes[..bytes.len().min(UNREAD_MAX)], now);
-                    let from = self.ledger.from();
-                    let record = self.ledger.of(now);
-                    record.bytes_received += bytes.len() as u64;
-                    record.trouble(Trouble::Protocol, now, from);
-                    self.live.errors.fetch_add(1, Ordering::Relaxed);
-                }
-                Came::Bytes(_) | Came::Skipped(_) | Came::End => {
-                    self.ledger.of(now).closed_by_server += 1;
-                }
-            }
-            self.leave(line, port, now);
-            return;
-        };
-        let got = fetch.got;
-        let mut hearing = Hearing {
-            fetch,
-            setup: &self.setup,
-            ledger: &mut self.ledger,
-            live: &self.live,
-            now,
-        };
-        let outcome = match came {
-            Came::Bytes(bytes) => {
-                hearing.ledger.of(now).bytes_received += bytes.len() as u64;
-                hearing.fetch.progress = now;
-                let outcome = session.receive(bytes, &mut self.memory, |heard| hearing.hear(heard));
-                let ahead = session.content_ahead();
-                if ahead >= self.setup.unseen_from && !self.setup.verify {
-                    port.skip(line, ahead);
-                }
-                outcome.map(|()| None).map_err(Some)
-            }
-            Came::Skipped(bytes) => {
-                hearing.ledger.of(now).bytes_received += bytes;
-                hearing.fetch.progress = now;
-                hearing.fetch.bytes += bytes;
-                let passed = session.pass(bytes);
-                if passed == Ok(true) {
-                    hearing.hear(Heard::End);
-                }
-                passed.map(|_| None).map_err(|_| None)
-            }
-            Came::End => session.eof(|heard| hearing.hear(heard)).map(Some).map_err(Some),
-        };
-        if fetch.got > got {
-            fetch.tries = 0;
-        }
-        match outcome {
-            Err(_) if ends => self.cut_short(line, port, now),
-            Err(fault) => {
-                if let Some(fault) = fault {
-                    let seen = session.unread().to_vec();
-                    self.breached(fault, &seen, now);
-                }
-                self.lost(line, Trouble::Protocol, port, now);
-            }
-            Ok(left) => self.advance(line, left, port, now),
-        }
-    }
-
-    #[cold]
-    fn breached(&mut self, fault: Fault, seen: &[u8], now: Instant) {
-        let from = self.ledger.from();
-        self.ledger.of(now).breached(fault.text(), seen, now, from);
-    }
-
-    /// The server closed within a reply. That file has failed: it was answered, and who asks again would hide how. What was asked
-    /// for behind it was not answered.
-    #[cold]
-    fn cut_short(&mut self, line: u32, port: &mut Port, now: Instant) {
-        let Phase::Fetching(fetch) = &mut self.users[(line - FIRST) as usize].phase else {
-            return;
-        };
-        let from = self.ledger.from();
-        let record = self.ledger.of(fetch.part_intended);
-        record.trouble(Trouble::Truncated, now, from);
-        record.files_failed += 1;
-        self.live.errors.fetch_add(1, Ordering::Relaxed);
-        fetch.spoiled = true;
-        fetch.tries = 0;
-        fetch.done(now);
-        let left = match u8::try_from(fetch.asked - fetch.got) {
-            Ok(0) => Left::Nothing,
-            Ok(count) => Left::Unanswered(count),
-            Err(_) => Left::Unanswered(u8::MAX),
-        };
-        // Where each reply ends with the connection, this is the one that ended too early.
-        let early = self.setup.mode == Mode::Http10 && left == Left::Nothing;
-        self.ledger.of(now).closed_by_server += u64::from(early);
-        self.advance(line, Some(left), port, now);
-    }
-
     /// Goes on after replies, or what there was of them.
     fn advance(&mut self, line: u32, left: Option<Left>, port: &mut Port, now: Instant) {
         let mode = self.setup.mode;
@@ -808,77 +695,6 @@ impl Crew {
             self.wake(line, now + off, port);
         }
     }
-
-    /// Arrivals that are due.
-    fn arrive(&mut self, port: &mut Port, now: Instant) {
-        let until = self.began + self.setup.duration;
-        loop {
-            let Some(open) = &mut self.open else { return };
-            let (number, at) = open.next;
-            if at > now {
-                port.wake(CLOCK, at);
-                self.end_with_log(port);
-                return;
-            }
-            if self.ending || at >= until {
-                return;
-            }
-            let object = open.dealt.object(&self.setup.work, number);
-            open.advance(self.began);
-            self.ledger.of(at).lag.add(now.since(at));
-            let line = match open.free.pop() {
-                Some(line) => line,
-                None if self.users.len() < open.lines_max => {
-                    self.users.push(User::free());
-                    FIRST + self.users.len() as u32 - 1
-                }
-                None => {
-                    if open.backlog.len() < BACKLOG_MAX {
-                        open.backlog.push_back((at, object));
-                    } else {
-                        self.ledger.of(at).dropped += 1;
-                    }
-                    continue;
-                }
-            };
-            self.begin(line, at, Some(object), port, now);
-        }
-    }
-
-    /// Ends the run when all that a log asks for was asked and answered.
-    fn end_with_log(&mut self, port: &mut Port) {
-        let through = self
-            .open
-            .as_ref()
-            .is_some_and(|open| open.ends && open.next.1 == NEVER && open.backlog.is_empty());
-        if through && self.active == 0 {
-            self.ending = true;
-            port.end();
-        }
-    }
-
-    /// Begins nothing more; what is under way has until the bell rings again.
-    fn end(&mut self, port: &mut Port, now: Instant) {
-        if self.ending {
-            self.ledger.of(now).unfinished += self.active;
-            port.end();
-            return;
-        }
-        // What was due before the bell is not lost to it if both are late.
-        self.arrive(port, now);
-        self.ending = true;
-        self.ledger.close(now);
-        if let Some(open) = &self.open {
-            for &(at, _) in &open.backlog {
-                self.ledger.of(at).dropped += 1;
-            }
-        }
-        if self.active == 0 {
-            port.end();
-        } else {
-            port.wake(BELL, now + self.setup.grace);
-        }
-    }
 }
 
 impl User {
@@ -929,16 +745,6 @@ impl Fetch {
     }
 }
 
-impl Open {
-    fn advance(&mut self, began: Instant) {
-        let never = (u64::MAX, NEVER);
-        self.next = self
-            .arrivals
-            .next()
-            .map_or(never, |(number, at)| (number, began + at));
-    }
-}
-
 /// A connection that stood stands no more.
 fn parted(stands: &mut Option<Instant>, ledger: &mut Ledger, now: Instant) {
     if let Some(since) = stands.take() {
@@ -957,144 +763,6 @@ struct Over {
     off: Duration,
     /// Whether the session ends with it.
     leave: bool,
-}
-
-/// What came of a reply.
-enum Came<'a> {
-    Bytes(&'a [u8]),
-    /// So much content, which nobody looked at.
-    Skipped(u64),
-    /// The end of the connection.
-    End,
-}
-
-/// What replies do to an object and to the record.
-struct Hearing<'a> {
-    fetch: &'a mut Fetch,
-    setup: &'a Setup,
-    ledger: &'a mut Ledger,
-    live: &'a Live,
-    now: Instant,
-}
-
-impl Hearing<'_> {
-    fn hear(&mut self, heard: Heard<'_>) {
-        let Hearing {
-            fetch, ledger, now, ..
-        } = self;
-        match heard {
-            Heard::Head(status, read) => {
-                fetch.first = Some(*now);
-                fetch.status = status;
-                fetch.bytes = 0;
-                let record = ledger.of(fetch.part_intended);
-                // Of a redirect that the memory knew it is known where it leads.
-                if let Some(lines) = read
-                    && (self.setup.ending.verb() == Verb::Head || status >= 300)
-                {
-                    fetch.said = lines.content_length();
-                    if let Some(location) = lines.location()
-                        && !self.setup.accept.holds(status)
-                    {
-                        record.refused.entry(status).or_default().points_to(location);
-                    }
-                }
-                record.first_byte.add(now.since(fetch.sent));
-                if self.setup.verify {
-                    fetch.digest = Some(Box::default());
-                }
-            }
-            Heard::Body(bytes) => {
-                fetch.bytes += bytes.len() as u64;
-                if let Some(digest) = &mut fetch.digest {
-                    digest.0.write(bytes);
-                }
-            }
-            Heard::End => self.complete(),
-        }
-    }
-
-    fn complete(&mut self) {
-        let Hearing {
-            fetch, ledger, now, ..
-        } = self;
-        let (from, in_time) = (ledger.from(), ledger.is_in_time(*now));
-        let record = ledger.of(fetch.part_intended);
-        let Some(part) = fetch.parts.get(fetch.got) else {
-            return;
-        };
-        let Setup {
-            work,
-            ending,
-            accept,
-            lengths,
-            ..
-        } = self.setup;
-        let target = &work.files[part.file as usize];
-        let length = match ending.verb() {
-            Verb::Get => Some(fetch.bytes),
-            Verb::Head => fetch.said,
-        };
-        record.replied(fetch.status, *now, from);
-        let trouble = if !accept.holds(fetch.status) {
-            record.refused.entry(fetch.status).or_default().count += 1;
-            Some(Trouble::Status)
-        } else if fetch.status != 200 {
-            // Of another answer nothing is known.
-            None
-        } else if *lengths
-            && target
-                .bytes
-                .zip(length)
-                .is_some_and(|(known, came)| known != came)
-        {
-            Some(Trouble::Length)
-        } else {
-            let digest = fetch
-                .digest
-                .take()
-                .map(|digest| format!("{:032x}", digest.0.finish_128()));
-            match (digest, &target.xxh3) {
-                (Some(found), Some(wanted)) if found != **wanted => Some(Trouble::Content),
-                _ => None,
-            }
-        };
-        match trouble {
-            Some(trouble) => {
-                fetch.spoiled = true;
-                record.files_failed += 1;
-                record.trouble(trouble, *now, from);
-                self.live.errors.fetch_add(1, Ordering::Relaxed);
-            }
-            None => {
-                let service = now.since(fetch.mark);
-                record.service.add(service);
-                record.respond(now.since(fetch.part_intended), *now, from);
-                record.transfer.add(now.since(fetch.first.unwrap_or(*now)));
-                record.busy += service;
-                record.files += 1;
-                record.bytes += fetch.bytes;
-                if in_time {
-                    record.files_in_time += 1;
-                    record.bytes_in_time += fetch.bytes;
-                }
-                let second = record.second(*now, from);
-                second.files += 1;
-                second.bytes += fetch.bytes;
-                // Nobody else writes them, so that no bus is locked.
-                let (files, bytes) = ledger.seen();
-                self.live.files.store(files, Ordering::Relaxed);
-                self.live.bytes.store(bytes, Ordering::Relaxed);
-            }
-        }
-        fetch.done(*now);
-    }
-}
-
-/// Whether these bytes, which nobody asked for, say that the server has no patience with a silent connection (408, RFC 9110 section
-/// 15.5.9): it closes, and says so first.
-fn is_farewell(bytes: &[u8]) -> bool {
-    bytes.starts_with(b"HTTP/1.") && bytes.get(8..12) == Some(b" 408")
 }
 
 impl dial::Crew for Crew {

@@ -1,0 +1,108 @@
+//! An open run: objects arrive when they do, and the run ends by its bell or with its log.
+
+use super::{BELL, CLOCK, Crew, FIRST, NEVER, User};
+use crate::arrivals::Arrivals;
+use crate::supply::Dealt;
+use measure::Instant;
+use runtime::dial::Port;
+use std::collections::VecDeque;
+
+/// Arrivals that may wait for a connection in an open run.
+const BACKLOG_MAX: usize = 1_000_000;
+
+/// The open part of a run.
+#[derive(Debug)]
+pub(super) struct Open {
+    pub(super) arrivals: Arrivals,
+    /// The arrival that comes next: its number in the whole process, and when.
+    pub(super) next: (u64, Instant),
+    pub(super) dealt: Dealt,
+    pub(super) lines_max: usize,
+    pub(super) free: Vec<u32>,
+    pub(super) backlog: VecDeque<(Instant, u32)>,
+    /// Whether the run is over when all that arrived is: a log's end is one, a rate of 0 is none.
+    pub(super) ends: bool,
+}
+
+impl Open {
+    pub(super) fn advance(&mut self, began: Instant) {
+        let never = (u64::MAX, NEVER);
+        self.next = self
+            .arrivals
+            .next()
+            .map_or(never, |(number, at)| (number, began + at));
+    }
+}
+
+impl Crew {
+    /// Arrivals that are due.
+    pub(super) fn arrive(&mut self, port: &mut Port, now: Instant) {
+        let until = self.began + self.setup.duration;
+        loop {
+            let Some(open) = &mut self.open else { return };
+            let (number, at) = open.next;
+            if at > now {
+                port.wake(CLOCK, at);
+                self.end_with_log(port);
+                return;
+            }
+            if self.ending || at >= until {
+                return;
+            }
+            let object = open.dealt.object(&self.setup.work, number);
+            open.advance(self.began);
+            self.ledger.of(at).lag.add(now.since(at));
+            let line = match open.free.pop() {
+                Some(line) => line,
+                None if self.users.len() < open.lines_max => {
+                    self.users.push(User::free());
+                    FIRST + self.users.len() as u32 - 1
+                }
+                None => {
+                    if open.backlog.len() < BACKLOG_MAX {
+                        open.backlog.push_back((at, object));
+                    } else {
+                        self.ledger.of(at).dropped += 1;
+                    }
+                    continue;
+                }
+            };
+            self.begin(line, at, Some(object), port, now);
+        }
+    }
+
+    /// Ends the run when all that a log asks for was asked and answered.
+    pub(super) fn end_with_log(&mut self, port: &mut Port) {
+        let through = self
+            .open
+            .as_ref()
+            .is_some_and(|open| open.ends && open.next.1 == NEVER && open.backlog.is_empty());
+        if through && self.active == 0 {
+            self.ending = true;
+            port.end();
+        }
+    }
+
+    /// Begins nothing more; what is under way has until the bell rings again.
+    pub(super) fn end(&mut self, port: &mut Port, now: Instant) {
+        if self.ending {
+            self.ledger.of(now).unfinished += self.active;
+            port.end();
+            return;
+        }
+        // What was due before the bell is not lost to it if both are late.
+        self.arrive(port, now);
+        self.ending = true;
+        self.ledger.close(now);
+        if let Some(open) = &self.open {
+            for &(at, _) in &open.backlog {
+                self.ledger.of(at).dropped += 1;
+            }
+        }
+        if self.active == 0 {
+            port.end();
+        } else {
+            port.wake(BELL, now + self.setup.grace);
+        }
+    }
+}
