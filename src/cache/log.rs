@@ -3,7 +3,7 @@
 
 use crate::cli::Failure;
 use crate::cli::cache::Replay;
-use accesslog::{Fault, Reader, Record};
+use accesslog::{Fault, OneHost, Reader, Record};
 use runtime::fs::Root;
 use server::replay::{self, Kind, Object, REFERENCES_MAX, Trace};
 use std::collections::HashMap;
@@ -108,13 +108,7 @@ fn open_root(path: &Path) -> Result<Root, Failure> {
 
 #[allow(clippy::disallowed_methods, reason = "a command reads the file it is given")]
 fn open(path: &Path) -> Result<std::fs::File, Failure> {
-    std::fs::File::open(path).map_err(|error| {
-        let text = format!("cannot read `{}`: {error}", path.display());
-        match error.kind() {
-            io::ErrorKind::NotFound => Failure::Usage(text),
-            _ => Failure::System(text),
-        }
-    })
+    std::fs::File::open(path).map_err(|error| Failure::of_log(path, &error))
 }
 
 /// Why there is nothing to replay.
@@ -144,6 +138,7 @@ struct Building {
     refers: bool,
     log: Log,
     numbers: HashMap<Box<[u8]>, u32>,
+    one: OneHost,
 }
 
 impl Building {
@@ -153,6 +148,7 @@ impl Building {
             refers,
             log: Log::default(),
             numbers: HashMap::new(),
+            one: OneHost::default(),
         }
     }
 
@@ -162,12 +158,17 @@ impl Building {
             let number = reader.number() + 1;
             let record = match reader.read() {
                 None => return Ok(()),
-                Some(Err(error)) => return Err(Failure::System(format!("cannot read `{name}`: {error}"))),
+                Some(Err(error)) => return Err(Failure::of_log(Path::new(name), &error)),
                 Some(Ok(record)) => record,
             };
             self.log.lines += 1;
             match record {
-                Ok(record) => self.add(&record),
+                Ok(record) => {
+                    self.one
+                        .admit(&record)
+                        .map_err(|several| Failure::Usage(format!("`{name}`, line {number}: {several}")))?;
+                    self.add(&record);
+                }
                 Err(fault) => {
                     let skipped = &mut self.log.skipped;
                     skipped.faults += 1;

@@ -1,7 +1,8 @@
 //! Why a command ended without success, as an exit code and a sentence for the person who typed it.
 
-use std::fmt;
+use std::path::Path;
 use std::process::ExitCode;
+use std::{fmt, io};
 
 /// A failed command. The text names the offender and what to do.
 #[derive(Debug)]
@@ -40,6 +41,17 @@ impl Failure {
             Failure::Invalid(text) => Failure::Invalid(longer(text)),
             Failure::Usage(text) => Failure::Usage(longer(text)),
             Failure::System(text) => Failure::System(longer(text)),
+        }
+    }
+
+    /// Why a log cannot be read: another file must be named, or the system refuses this one.
+    pub(crate) fn of_log(log: &Path, error: &io::Error) -> Failure {
+        let text = format!("cannot read the log `{}`: {error}", log.display());
+        match error.kind() {
+            io::ErrorKind::NotFound | io::ErrorKind::IsADirectory | io::ErrorKind::InvalidData => {
+                Failure::Usage(text)
+            }
+            _ => Failure::System(text),
         }
     }
 

@@ -115,7 +115,7 @@ pub(crate) struct FitFlags {
     #[arg(value_name = "LOG")]
     pub(crate) log: PathBuf,
 
-    /// A client that pauses for longer begins another session
+    /// A client that pauses for longer begins another session; such pauses are no OFF times
     #[arg(long, value_name = "TIME", default_value = "30m", value_parser = parse_duration)]
     pub(crate) session_gap: Duration,
 }

@@ -23,7 +23,7 @@ pub(crate) fn run(flags: &FitFlags, voice: &Voice) -> Result<(), Failure> {
     let mut files: HashMap<String, u32> = HashMap::new();
     let mut visits = Vec::new();
     let mut others = 0u64;
-    let passed_over = log::each(&flags.log, |get| {
+    let mut passed_over = log::each(&flags.log, |get| {
         // Only what was sent whole says how long a file is and that somebody wanted it.
         if get.status != 200 && get.status != 304 {
             others += 1;
@@ -45,14 +45,13 @@ pub(crate) fn run(flags: &FitFlags, voice: &Voice) -> Result<(), Failure> {
         });
         Ok(())
     })?;
+    passed_over.others += others;
     if visits.is_empty() {
-        return Err(Failure::Usage(format!(
-            "`{name}` has no GET of a path that was answered with 200 or 304"
-        )));
+        return Err(passed_over.nothing(&flags.log, "no GET of a path that was answered with 200 or 304"));
     }
+    let passed_over = passed_over.lines();
     let session_ns = i64::try_from(flags.session_gap.as_nanos()).unwrap_or(i64::MAX);
     let found = estimate(visits, session_ns);
-    let passed_over = passed_over + others;
     if voice.json {
         let line = json!({
             "event": "fit", "format": "weir-fit", "version": 2, "log": flags.log, "passed_over": passed_over,
@@ -103,8 +102,9 @@ fn words(found: &Estimates, passed_over: u64, session_gap: Duration) -> String {
          is too kind, as the parameters come from the same log\n\
          an object is all but pictures, styles, scripts and fonts, with what the same client asks for of those; what caches answered \
          is not in a log, so what is asked for again and again looks rarer than it is\n\
-         a session ends with a pause of more than --session-gap, {} s here: a convention\n",
-        session_gap.as_secs_f64()
+         a session ends with a pause of more than --session-gap, {} s here: a convention; {} pauses are longer and no OFF times\n",
+        session_gap.as_secs_f64(),
+        found.session_pauses
     );
     if found.whole_seconds {
         text += "this log knows whole seconds only: OFF times are fitted as differences of these; shorter pauses, and the order of \

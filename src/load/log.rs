@@ -2,7 +2,7 @@
 //! and passed over.
 
 use crate::cli::Failure;
-use accesslog::{Limits, Reader};
+use accesslog::{Limits, OneHost, Reader};
 use std::fs::OpenOptions;
 use std::io::BufReader;
 use std::path::Path;
@@ -21,27 +21,62 @@ pub(super) struct Get<'a> {
     pub(super) bytes: Option<u64>,
 }
 
-/// Hands over each request, in the order of the log; how many lines were passed over.
+/// Lines that are not handed over.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct PassedOver {
+    /// Of an access log, but no GET of a path.
+    pub(super) others: u64,
+    /// Not of an access log.
+    pub(super) strange: u64,
+    /// Whether any line was one of an access log.
+    pub(super) is_log: bool,
+}
+
+impl PassedOver {
+    pub(super) fn lines(&self) -> u64 {
+        self.others + self.strange
+    }
+
+    /// Why nothing could be taken from a log that has no line `wanted`.
+    pub(super) fn nothing(&self, log: &Path, wanted: &str) -> Failure {
+        let name = log.display();
+        Failure::Usage(match (self.is_log, self.lines()) {
+            (true, lines) => format!("`{name}` has {wanted}; {lines} lines were passed over"),
+            (false, 0) => format!("`{name}` is empty"),
+            (false, lines) => format!(
+                "no line of `{name}` is one of an access log (Common, Combined, JSON of weir serve; not compressed); {lines} \
+                 lines were passed over"
+            ),
+        })
+    }
+}
+
+/// Hands over each request, in the order of the log; what was passed over.
 ///
 /// # Errors
-/// `Usage` if the log is not there, `System` if it cannot be read, and what `take` says.
+/// `Usage` if there is no such log, it is none, or it is of several virtual hosts; `System` if it cannot be read; and
+/// what `take` says.
 pub(super) fn each(
     path: &Path,
     mut take: impl FnMut(Get<'_>) -> Result<(), Failure>,
-) -> Result<u64, Failure> {
+) -> Result<PassedOver, Failure> {
     let name = path.display();
     let file = OpenOptions::new()
         .read(true)
         .open(path)
-        .map_err(|error| Failure::Usage(format!("cannot read the log `{name}`: {error}")))?;
+        .map_err(|error| Failure::of_log(path, &error))?;
     let mut reader = Reader::new(BufReader::new(file), Limits::DEFAULT);
-    let mut passed_over = 0;
+    let mut one = OneHost::default();
+    let mut passed_over = PassedOver::default();
     while let Some(read) = reader.read() {
-        let read = read.map_err(|error| Failure::System(format!("cannot read `{name}`: {error}")))?;
+        let read = read.map_err(|error| Failure::of_log(path, &error))?;
         let Some(record) = read.ok() else {
-            passed_over += 1;
+            passed_over.strange += 1;
             continue;
         };
+        passed_over.is_log = true;
+        one.admit(&record)
+            .map_err(|several| Failure::Usage(format!("`{name}`: {several}")))?;
         let request = record
             .request
             .as_ref()
@@ -50,7 +85,7 @@ pub(super) fn each(
         let plain =
             |target: &&str| target.starts_with('/') && target.bytes().all(|byte| byte.is_ascii_graphic());
         let Some(target) = target.filter(plain) else {
-            passed_over += 1;
+            passed_over.others += 1;
             continue;
         };
         take(Get {

@@ -51,10 +51,9 @@ pub(super) fn read(path: &Path, speed: f64) -> Result<(Work, Replay), Failure> {
         Ok(())
     })?;
     if requests.is_empty() {
-        return Err(Failure::Usage(format!(
-            "`{name}` has no GET of a path to replay ({passed_over} lines are something else)"
-        )));
+        return Err(passed_over.nothing(path, "no GET of a path to replay"));
     }
+    let passed_over = passed_over.lines();
     if passed_over > 0 {
         tracing::warn!("{passed_over} lines of {name} are no GET of a path and are not replayed");
     }

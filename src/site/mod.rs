@@ -32,6 +32,7 @@ pub(crate) fn run(command: &Command, voice: &Voice) -> Result<(), Failure> {
 
 fn webstone(flags: &WebstoneFlags, voice: &Voice) -> Result<(), Failure> {
     let (list, seed) = (flags.list(), flags.seed());
+    report::possible(flags.report.as_deref())?;
     let manifest = written(&Site::Webstone { list, seed }, &flags.target, voice)?;
     let Some(path) = &flags.report else {
         return Ok(());
@@ -40,14 +41,15 @@ fn webstone(flags: &WebstoneFlags, voice: &Voice) -> Result<(), Failure> {
         published::webstone(list, &manifest),
         streams::webstone(list, seed),
     );
-    report::write(path, &manifest, &figures, &streams)?;
-    tell(&figures, &streams, path, voice)?;
+    report::write(path, &manifest, &figures, &streams, true)?;
+    tell(&figures, &streams, true, path, voice)?;
     judged(&figures, &streams, true)
 }
 
 fn microscape(flags: &MicroscapeFlags, voice: &Voice) -> Result<(), Failure> {
     let (tags, seed) = (flags.tags(), flags.seed());
     let site = Site::Microscape { tags, seed };
+    report::possible(flags.report.as_deref())?;
     let manifest = written(&site, &flags.target, voice)?;
     let Some(path) = &flags.report else {
         return Ok(());
@@ -56,14 +58,15 @@ fn microscape(flags: &MicroscapeFlags, voice: &Voice) -> Result<(), Failure> {
     let made = site.contents().write(0, &mut page);
     made.map_err(|error| Failure::System(format!("cannot make the page again: {error}")))?;
     let figures = published::microscape(tags, &manifest, period::page::deflated(&page).len() as u64);
-    report::write(path, &manifest, &figures, &[])?;
-    tell(&figures, &[], path, voice)?;
+    report::write(path, &manifest, &figures, &[], true)?;
+    tell(&figures, &[], true, path, voice)?;
     judged(&figures, &[], true)
 }
 
 fn surge(flags: &SurgeFlags, voice: &Voice) -> Result<(), Failure> {
-    // A folder that cannot be used is known before minutes of work.
+    // A folder or a report that cannot be written is known before minutes of work.
     write::usable(&flags.target)?;
+    report::possible(flags.report.as_deref())?;
     let parameters = flags.workload.parameters()?;
     let surge =
         Surge::new(parameters, flags.workload.seed()).map_err(|error| Failure::Usage(error.to_string()))?;
@@ -73,10 +76,11 @@ fn surge(flags: &SurgeFlags, voice: &Voice) -> Result<(), Failure> {
         return Ok(());
     };
     let streams = streams::all(&surge);
-    report::write(path, &manifest, &[], &streams)?;
-    tell(&[], &streams, path, voice)?;
     let given = |choice: &Choice| choice.provenance == Provenance::Given;
-    judged(&[], &streams, !manifest.choices.iter().any(given))
+    let published = !manifest.choices.iter().any(given);
+    report::write(path, &manifest, &[], &streams, published)?;
+    tell(&[], &streams, published, path, voice)?;
+    judged(&[], &streams, published)
 }
 
 /// Writes a site and says so.
@@ -107,9 +111,42 @@ fn written(site: &Site, target: &Target, voice: &Voice) -> Result<Manifest, Fail
     Ok(manifest)
 }
 
+/// What a stream comes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Outcome {
+    /// It fits, or keeps its tolerance.
+    Holds,
+    /// It does not, and that decides.
+    Fails,
+    /// It is farther from its model than with the published parameters, which it was not made from.
+    Apart,
+}
+
+impl Outcome {
+    /// Tolerances of streams out of an algorithm are those of the published parameters: with others they are stated and do
+    /// not decide.
+    fn of(stream: &Stream, published: bool) -> Outcome {
+        match stream.holds(LEVEL) {
+            true => Outcome::Holds,
+            false if published || stream.drawn() => Outcome::Fails,
+            false => Outcome::Apart,
+        }
+    }
+}
+
 /// Says what was found about each figure and stream.
-fn tell(figures: &[Figure], streams: &[Stream], path: &Path, voice: &Voice) -> Result<(), Failure> {
-    let word = |holds| if holds { "holds" } else { "FAILS" };
+fn tell(
+    figures: &[Figure],
+    streams: &[Stream],
+    published: bool,
+    path: &Path,
+    voice: &Voice,
+) -> Result<(), Failure> {
+    let word = |outcome| match outcome {
+        Outcome::Holds => "holds",
+        Outcome::Fails => "FAILS",
+        Outcome::Apart => "apart",
+    };
     for figure in figures {
         if voice.json {
             let mut line = serde_json::to_value(figure).unwrap_or(Value::Null);
@@ -120,7 +157,11 @@ fn tell(figures: &[Figure], streams: &[Stream], path: &Path, voice: &Voice) -> R
         } else if voice.reports() {
             output::line(format_args!(
                 "  {}  {:<38} {} (published {})",
-                word(figure.holds),
+                word(if figure.holds {
+                    Outcome::Holds
+                } else {
+                    Outcome::Fails
+                }),
                 figure.name,
                 figure.made,
                 figure.published
@@ -134,16 +175,23 @@ fn tell(figures: &[Figure], streams: &[Stream], path: &Path, voice: &Voice) -> R
                 fields.remove("points");
                 fields.insert("event".to_owned(), json!("stream"));
                 fields.insert("holds".to_owned(), json!(stream.holds(LEVEL)));
+                fields.insert("decides".to_owned(), json!(published || stream.drawn()));
             }
             output::line(&line)?;
         } else if voice.reports() {
-            let word = word(stream.holds(LEVEL));
+            let word = word(Outcome::of(stream, published));
             output::line(format_args!(
                 "  {word}  {:<38} {}",
                 stream.name,
                 sentence(&stream.verdict)
             ))?;
         }
+    }
+    let is_apart = |stream: &Stream| Outcome::of(stream, published) == Outcome::Apart;
+    if !voice.json && voice.reports() && streams.iter().any(is_apart) {
+        output::line(
+            "  apart: beyond what the published parameters may be; these are others, so it does not decide",
+        )?;
     }
     if !voice.json && voice.reports() {
         output::line(format_args!("report: {}", path.display()))?;
@@ -176,8 +224,7 @@ fn sentence(verdict: &Verdict) -> String {
     }
 }
 
-/// Every figure must be as published, every stream must fit or keep its tolerance. Tolerances of streams out of an algorithm are those of the
-/// published parameters: with others they are stated and do not decide.
+/// Every figure must be as published, every stream that decides must fit or keep its tolerance.
 fn judged(figures: &[Figure], streams: &[Stream], published: bool) -> Result<(), Failure> {
     if let Some(figure) = figures.iter().find(|figure| !figure.holds) {
         return Err(Failure::Failed(format!(
@@ -187,7 +234,7 @@ fn judged(figures: &[Figure], streams: &[Stream], published: bool) -> Result<(),
     }
     let failed: Vec<String> = streams
         .iter()
-        .filter(|stream| (published || stream.drawn()) && !stream.holds(LEVEL))
+        .filter(|stream| Outcome::of(stream, published) == Outcome::Fails)
         .map(|stream| format!("{} ({})", stream.name, sentence(&stream.verdict)))
         .collect();
     if failed.is_empty() {
@@ -222,6 +269,8 @@ mod tests {
                 },
                 points: Vec::new(),
             };
+            let apart = Outcome::of(&stream, published) == Outcome::Apart;
+            assert_eq!(apart, distance > 0.1 && !published);
             let outcome = judged(&[], &[stream], published);
             assert_eq!(matches!(outcome, Err(Failure::Failed(_))), fails, "{outcome:?}");
         };

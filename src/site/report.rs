@@ -2,14 +2,15 @@
 //! No network, light and dark, readable on a phone.
 
 use super::plot::{Curve, draw};
-use super::sentence;
 use super::write::{create, refused};
+use super::{Outcome, sentence};
 use crate::cli::Failure;
 use ::load::manifest::{Kind, Manifest};
 use ::load::parameters::Provenance;
 use ::load::published::Figure;
 use ::load::streams::{LEVEL, Stream, Unit, Verdict};
-use std::io::Write;
+use std::fs::OpenOptions;
+use std::io::{ErrorKind, Write};
 use std::path::Path;
 
 const STYLE: &str = "\
@@ -26,6 +27,23 @@ svg{width:100%;height:auto;display:block}.grid{stroke:var(--rule)}.mark{fill:var
 .sample{fill:var(--sample);fill-opacity:.7}.model{fill:none;stroke:var(--model);stroke-width:1.8}.holds{color:var(--good);font-weight:600}.fails{color:var(--bad);font-weight:600}\
 .key i{display:inline-block;width:.7rem;height:.7rem;border-radius:50%;margin:0 .3rem 0 .8rem;background:var(--sample)}.key i.line{height:.2rem;width:1.2rem;border-radius:0;vertical-align:middle;background:var(--model)}";
 
+/// Whether a report can be written, if one is wanted. What stands there stays as it is.
+///
+/// # Errors
+/// `System`, naming the file.
+pub(super) fn possible(path: Option<&Path>) -> Result<(), Failure> {
+    let Some(path) = path else {
+        return Ok(());
+    };
+    let tried = match OpenOptions::new().append(true).open(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            create(path, false).and_then(|_| std::fs::remove_file(path))
+        }
+        tried => tried.map(drop),
+    };
+    tried.map_err(|error| refused("write the report", path, &error))
+}
+
 /// Writes the report; an older one is replaced.
 ///
 /// # Errors
@@ -35,28 +53,38 @@ pub(super) fn write(
     manifest: &Manifest,
     figures: &[Figure],
     streams: &[Stream],
+    published: bool,
 ) -> Result<(), Failure> {
-    let html = page(manifest, figures, streams);
+    let html = page(manifest, figures, streams, published);
     create(path, true)
         .and_then(|mut file| file.write_all(html.as_bytes()))
         .map_err(|error| refused("write the report", path, &error))
 }
 
-fn page(manifest: &Manifest, figures: &[Figure], streams: &[Stream]) -> String {
+fn page(manifest: &Manifest, figures: &[Figure], streams: &[Stream], published: bool) -> String {
     let totals = &manifest.totals;
     let kind = match manifest.kind {
         Kind::Surge => "Surge",
         Kind::Webstone => "WebStone",
         Kind::Microscape => "Microscape",
     };
-    let failing = streams.iter().filter(|stream| !stream.holds(LEVEL)).count()
-        + figures.iter().filter(|figure| !figure.holds).count();
+    let count = |wanted| {
+        let of = |stream: &&Stream| Outcome::of(stream, published) == wanted;
+        streams.iter().filter(of).count()
+    };
+    let (failing, apart) = (count(Outcome::Fails), count(Outcome::Apart));
+    let failing = failing + figures.iter().filter(|figure| !figure.holds).count();
     let what = match (figures.is_empty(), streams.is_empty()) {
         (true, _) => "stream",
         (false, true) => "figure",
         (false, false) => "figure and stream",
     };
     let verdict = match failing {
+        0 if apart > 0 => format!(
+            "<span class=\"holds\">Every {what} that decides holds.</span> {apart} of {} are apart: farther from their models than \
+             with the published parameters, which these are not.",
+            streams.len()
+        ),
         0 => format!("<span class=\"holds\">Every {what} holds.</span>"),
         n => format!(
             "<span class=\"fails\">{n} of {} do not hold.</span>",
@@ -101,7 +129,7 @@ fn page(manifest: &Manifest, figures: &[Figure], streams: &[Stream]) -> String {
         html += &listed(manifest);
     }
     if !streams.is_empty() {
-        html += &table(streams);
+        html += &table(streams, published);
         html += "<h2>Plots</h2>\n<p class=\"key soft\"><i></i>sample<i class=\"line\"></i>model</p>\n";
     }
     for stream in streams.iter().filter(|stream| !stream.points.is_empty()) {
@@ -155,17 +183,17 @@ fn listed(manifest: &Manifest) -> String {
     html + "</table></div>\n"
 }
 
-fn table(streams: &[Stream]) -> String {
+fn table(streams: &[Stream], published: bool) -> String {
     let mut html = format!(
         "<h2>Streams</h2>\n<p class=\"soft\">A stream drawn from its model must fit at p &gt; {LEVEL}; if it does not, it \
          is drawn once more. A stream that an algorithm makes states its distance and what it may be.</p>\n\
          <div class=\"wide\"><table><tr><th>stream<th>values<th>mean<th>median<th>largest<th>fit<th></tr>\n"
     );
     for stream in streams {
-        let (class, word) = if stream.holds(LEVEL) {
-            ("holds", "holds")
-        } else {
-            ("fails", "fails")
+        let (class, word) = match Outcome::of(stream, published) {
+            Outcome::Holds => ("holds", "holds"),
+            Outcome::Fails => ("fails", "fails"),
+            Outcome::Apart => ("soft", "apart"),
         };
         html += &format!(
             "<tr><td>{}<td class=\"n\">{}<td class=\"n\">{}<td class=\"n\">{}<td class=\"n\">{}<td>{}<td class=\"{class}\">{word}</tr>\n",

@@ -2,7 +2,7 @@
 //! directory in turn. Bounded: some thousand paths tell as much as all.
 
 use crate::cli::Failure;
-use accesslog::{Limits, Reader};
+use accesslog::{Limits, OneHost, Reader};
 use std::fs::OpenOptions;
 use std::io::{BufReader, Write};
 use std::path::{Path, PathBuf};
@@ -129,14 +129,17 @@ fn asked(log: &Path) -> Result<Vec<String>, Failure> {
     let file = OpenOptions::new()
         .read(true)
         .open(log)
-        .map_err(|error| Failure::Usage(format!("cannot read the log `{name}`: {error}")))?;
+        .map_err(|error| Failure::of_log(log, &error))?;
     let mut reader = Reader::new(BufReader::new(file), Limits::DEFAULT);
+    let mut one = OneHost::default();
     let mut paths = Vec::new();
     while paths.len() < PATHS_MAX
         && let Some(read) = reader.read()
     {
-        let read = read.map_err(|error| Failure::System(format!("cannot read `{name}`: {error}")))?;
+        let read = read.map_err(|error| Failure::of_log(log, &error))?;
         let Ok(record) = read else { continue };
+        one.admit(&record)
+            .map_err(|several| Failure::Usage(format!("`{name}`: {several}")))?;
         let Some(request) = record.request.filter(|request| *request.method == *b"GET") else {
             continue;
         };

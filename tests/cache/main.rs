@@ -231,11 +231,22 @@ fn what_cannot_be_replayed_is_named() {
         ("access.log", &seven()),
         ("empty.log", ""),
         ("other.log", "<xml/>\n"),
+        (
+            "hosts.log",
+            "a:80 192.0.2.1 - - [06/Nov/1994:08:49:37 +0000] \"GET / HTTP/1.1\" 200 1\n\
+             b:80 192.0.2.1 - - [06/Nov/1994:08:49:37 +0000] \"GET / HTTP/1.1\" 200 1\n",
+        ),
     ]);
     for (args, code, wanted) in [
-        (&["none.log"][..], 2, "cannot read `none.log`"),
+        (&["none.log"][..], 2, "cannot read the log `none.log`"),
         (&["empty.log"], 2, "there is no line in `empty.log`"),
         (&["other.log"], 2, "other.log, line 1, column 7"),
+        (
+            &["hosts.log"],
+            2,
+            "line 2: lines are of several virtual hosts, as a:80 and b:80",
+        ),
+        (&["/dev/zero"], 2, "has no end"),
         (&["access.log", "--root", "none"], 2, "cannot look into `none`"),
         (&["access.log", "--unit", "--size", "64KiB"], 2, "--size 100"),
         (&["access.log", "--size", "x"], 2, "`x` is not a size"),
@@ -245,7 +256,7 @@ fn what_cannot_be_replayed_is_named() {
             "choose lru, lfu, s3-fifo, hinted or structured",
         ),
         (&["access.log", "--csv", "--json"], 2, "cannot be used with"),
-        (&["."], 4, "cannot read `.`"),
+        (&["."], 2, "cannot read the log `.`"),
     ] {
         let output = replay(&folder, args, "");
         let said = text(&output.stderr);

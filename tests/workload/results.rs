@@ -342,7 +342,7 @@ fn a_log_is_replayed_in_its_own_time() {
     );
     fs::write(&log, "nonsense\n").expect("written");
     let error = refused(&["load", &site.url, "--replay", &log], 2);
-    assert!(error.contains("no GET"), "{error}");
+    assert!(error.contains("no line of"), "{error}");
 }
 
 /// A server on one thread whose every answer takes so long.
@@ -541,7 +541,45 @@ fn a_log_tells_the_habits_of_those_who_wrote_it() {
     assert!(arguments.len() >= 5 + 2 * 6, "{arguments:?}");
     printed(&arguments.iter().map(String::as_str).collect::<Vec<_>>());
     fs::write(&log, "").expect("written");
-    assert!(refused(&["load", "fit", &log], 2).contains("no GET"));
+    assert!(refused(&["load", "fit", &log], 2).contains("is empty"));
+}
+
+/// What is no access log is not looked at for ever, and said to be none; one of several hosts says which.
+#[test]
+fn what_is_no_log_of_one_host_is_refused() {
+    let dir = folder();
+    let log = file(&dir, "access.log");
+    let line = |front: &str, request: &str| {
+        format!("{front}10.0.0.1 - - [10/Oct/2020:13:00:00 +0000] \"{request} HTTP/1.1\" 200 5 \"-\" \"x\"\n")
+    };
+    let fit = ["load", "fit", &log];
+    let replay = ["load", "http://127.0.0.1:9/", "--replay", &log];
+    for (text, said) in [
+        ("#Version: 1.0\n#Fields: date time\n".to_owned(), "no line of"),
+        (line("", "POST /"), "no GET of a path"),
+        (
+            line("a.example:80 ", "GET /") + &line("b.example:80 ", "GET /"),
+            "several virtual hosts, as a.example:80 and b.example:80",
+        ),
+    ] {
+        fs::write(&log, text).expect("written");
+        for command in [&fit[..], &replay] {
+            let error = refused(command, 2);
+            assert!(error.contains(said) && error.contains("access.log"), "{error}");
+        }
+    }
+    fs::write(&log, line("a.example:80 ", "GET /").repeat(3)).expect("written");
+    let found = lines(&printed(&["load", "fit", &log, "--json"])).remove(0);
+    assert_eq!(number(&found["estimates"], "requests"), 3);
+    for (none, said) in [
+        ("/dev/zero", "has no end"),
+        ("/dev/urandom", "first 100000 lines"),
+        ("/", "directory"),
+        ("/no-such-log", "No such file"),
+    ] {
+        let error = refused(&["load", "fit", none], 2);
+        assert!(error.contains(said), "{error}");
+    }
 }
 
 /// A full disk is the system's fault and said so; whoever reads no more has read enough.

@@ -158,6 +158,48 @@ fn a_report_shows_every_stream_and_needs_no_network() {
     }
 }
 
+/// The models of 1998 keep the tolerances that hold for them; what is always the same is not tested, and no two streams
+/// are the same draws.
+#[test]
+fn a_report_of_1998_holds_and_has_no_empty_tests() {
+    let dir = TempDir::new().expect("a folder");
+    let (site, report) = (dir.path().join("site"), dir.path().join("fit.html"));
+    let (site, report) = (site.to_str().expect("text"), report.to_str().expect("text"));
+    let set = ["--parameters", "surge-1998", "--report", report];
+    let said = crate::lines(&printed(&[&["site", "surge", site, "--json"], &set[..]].concat()));
+    let streams: Vec<&Value> = said.iter().filter(|line| line["event"] == "stream").collect();
+    assert!(
+        streams.iter().all(|stream| stream["holds"] == true),
+        "{streams:?}"
+    );
+    let named = |name: &str| streams.iter().find(|stream| stream["name"] == name);
+    assert!(named("session lengths").is_none());
+    let statistic = |name: &str| named(name).expect(name)["verdict"]["fit"]["statistic"].clone();
+    assert_ne!(statistic("OFF times"), statistic("active OFF times"));
+    let manifest = fs::read_to_string(dir.path().join("site/manifest.json")).expect("a manifest");
+    assert!(!manifest.contains("Table 8") && !manifest.contains("26 KB"));
+}
+
+/// What does not decide is not called a failure, and what cannot be written is known first.
+#[test]
+fn distances_that_do_not_decide_fail_nothing() {
+    let dir = TempDir::new().expect("a folder");
+    let (site, report) = (dir.path().join("site"), dir.path().join("fit.html"));
+    let (site, report) = (site.to_str().expect("text"), report.to_str().expect("text"));
+    let few = ["site", "surge", site, "--files", "3", "--report"];
+    let error = refused(&[&few[..], &["/nonexistent/x.html"]].concat(), 4);
+    assert!(error.contains("/nonexistent/x.html"), "{error}");
+    assert!(!dir.path().join("site").exists());
+    let said = printed(&[&few[..], &[report]].concat());
+    assert!(
+        said.contains("  apart  ") && said.contains("does not decide"),
+        "{said}"
+    );
+    assert!(!said.contains("FAILS"), "{said}");
+    let html = fs::read_to_string(report).expect("a report");
+    assert!(html.contains("that decides holds") && !html.contains(">fails<"));
+}
+
 /// The sites of the other documents are held against what these print.
 #[test]
 fn reports_of_lists_and_pages_hold_every_published_figure() {

@@ -52,6 +52,7 @@ pub(crate) fn parse(line: &[u8]) -> Result<Record<'_>, Fault> {
         at,
         client: bytes(read.peer),
         host: read.host.map(bytes),
+        vhost: None,
         request,
         status: read.status,
         body_bytes: read.body_bytes,

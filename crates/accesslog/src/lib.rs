@@ -1,6 +1,6 @@
 //! Access logs, read: which line says what about which request. Three formats, told apart line by
-//! line: the Common Log Format (NCSA httpd), the Combined one (Apache httpd's `mod_log_config`), and
-//! the JSON that `weir serve` writes.
+//! line: the Common Log Format (NCSA httpd), the Combined one (Apache httpd's `mod_log_config`), both
+//! also with the virtual host in front (`vhost_combined`), and the JSON that `weir serve` writes.
 //!
 //! What strangers put into a line is data: a field ends where its format says so, whatever is in it.
 //! This crate opens no file, knows no clock, and does not judge what was asked for or answered.
@@ -9,8 +9,10 @@ mod json;
 mod ncsa;
 mod reader;
 mod time;
+mod vhost;
 
 pub use reader::{Limits, Reader};
+pub use vhost::{OneHost, SeveralHosts};
 
 use measure::{Duration, UnixTime};
 use std::borrow::Cow;
@@ -25,6 +27,8 @@ pub struct Record<'a> {
     pub client: Cow<'a, [u8]>,
     /// `Host`, where the format has it.
     pub host: Option<Cow<'a, [u8]>>,
+    /// The virtual host that answered, perhaps with its port, where the line begins with it.
+    pub vhost: Option<Cow<'a, [u8]>>,
     /// What was asked for; none if the server could not understand it.
     pub request: Option<Request<'a>>,
     /// The status of the answer.
@@ -85,7 +89,10 @@ pub fn parse(line: &[u8]) -> Result<Record<'_>, Fault> {
 /// # Panics
 /// If it does not hold.
 pub fn fuzz(data: &[u8]) {
-    let limits = Limits { line_bytes_max: 200 };
+    let limits = Limits {
+        line_bytes_max: 200,
+        ..Limits::DEFAULT
+    };
     let mut lines = data.split(|&b| b == b'\n').peekable();
     let mut reader = Reader::new(data, limits);
     let mut number = 0;
@@ -123,7 +130,7 @@ mod tests {
         fn any_lines_do(
             pieces in proptest::collection::vec(
                 prop_oneof![
-                    Just("192.0.2.7 - - "), Just("[06/Nov/1994:08:49:37 +0000] "), Just("\"GET /a HTTP/1.1\" "),
+                    Just("192.0.2.7 - - "), Just("a:80 "), Just("[06/Nov/1994:08:49:37 +0000] "), Just("\"GET /a HTTP/1.1\" "),
                     Just("200 "), Just("12"), Just("-"), Just(" \"-\""), Just("\""), Just("\\"), Just("\\x4"),
                     Just("\n"), Just("\r"), Just("{\"time\":"), Just("\"1994-11-06T08:49:37Z\","), Just("}"),
                     Just("\"peer\":\"a\",\"status\":200"), Just("["), Just("99999999999999999999"), Just("\u{e9}")

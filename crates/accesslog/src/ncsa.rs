@@ -1,11 +1,17 @@
 //! A line of the common or the combined format: `host ident user [time] "request" status bytes`, then
 //! perhaps `"referer" "user agent"` and whatever else a server was told to add, which is not looked at.
+//! Apache httpd's `vhost_combined` has the virtual host in front of all that: `www.example.org:80 host ...`.
 
 use crate::{Fault, Record, Request, time};
 use std::borrow::Cow;
+use std::net::IpAddr;
 
 pub(crate) fn parse(line: &[u8]) -> Result<Record<'_>, Fault> {
     let mut rest = Rest { line, at: 0 };
+    let vhost = vhost(line);
+    if vhost.is_some() {
+        rest.word("a virtual host")?;
+    }
     let client = rest.word("who asked")?;
     rest.word("the identity of RFC 1413")?;
     // A user name may hold spaces, a bracket opens the time only.
@@ -44,6 +50,7 @@ pub(crate) fn parse(line: &[u8]) -> Result<Record<'_>, Fault> {
         at,
         client: Cow::Borrowed(client),
         host: None,
+        vhost: vhost.map(Cow::Borrowed),
         request,
         status,
         body_bytes: Some(body_bytes),
@@ -52,6 +59,27 @@ pub(crate) fn parse(line: &[u8]) -> Result<Record<'_>, Fault> {
         user_agent,
         is_cut: false,
     })
+}
+
+/// The virtual host that a line begins with, if it does. There are then four words before the time, as there are with a user
+/// whose name has a space; but no identity is an address, and hardly a client has a port and an identity.
+fn vhost(line: &[u8]) -> Option<&[u8]> {
+    let end = memchr::memmem::find(line, b" [")?;
+    let words: Vec<&[u8]> = line[..end].splitn(4, |&b| b == b' ').collect();
+    let &[first, second, ..] = &words[..] else {
+        return None;
+    };
+    let is_address = |word: &[u8]| str::from_utf8(word).is_ok_and(|word| word.parse::<IpAddr>().is_ok());
+    let has_port = |word: &[u8]| {
+        let colon = memchr::memrchr(b':', word);
+        colon.is_some_and(|at| {
+            let (name, port) = (&word[..at], &word[at + 1..]);
+            let is_name = !name.is_empty() && (!name.contains(&b':') || name.ends_with(b"]"));
+            is_name && !port.is_empty() && port.iter().all(u8::is_ascii_digit)
+        })
+    };
+    let is_vhost = words.len() == 4 && (is_address(second) || (has_port(first) && *second != *b"-"));
+    is_vhost.then_some(first)
 }
 
 /// The parts of a request line. A target may hold spaces, as what a careless client sent is logged.
@@ -230,6 +258,37 @@ mod tests {
         assert_eq!(record.body_bytes, Some(0));
         assert_eq!(record.referer.as_deref(), Some(&b"http://a/b"[..]));
         assert_eq!(record.user_agent.as_deref(), Some(&b"Mozilla (\"x\")"[..]));
+    }
+
+    #[test]
+    fn a_virtual_host_in_front_is_no_client() {
+        for (front, vhost, client) in [
+            (
+                "www.example.org:80 10.0.0.1 - -",
+                Some("www.example.org:80"),
+                "10.0.0.1",
+            ),
+            ("[::1]:8080 ::1 - jane doe", Some("[::1]:8080"), "::1"),
+            (
+                "www.example.org 10.0.0.1 - -",
+                Some("www.example.org"),
+                "10.0.0.1",
+            ),
+            (
+                "a:443 client.example.net - -",
+                Some("a:443"),
+                "client.example.net",
+            ),
+            ("::1 - jane doe", None, "::1"),
+            ("10.0.0.1:4000 - jane doe", None, "10.0.0.1:4000"),
+            ("client.example.net ident jane doe", None, "client.example.net"),
+            ("10.0.0.1 - -", None, "10.0.0.1"),
+        ] {
+            let line = format!("{front} [06/Nov/1994:08:49:37 +0000] \"GET /a HTTP/1.1\" 200 1 \"-\" \"x\"");
+            let record = parse(line.as_bytes()).expect(front);
+            assert_eq!(record.vhost.as_deref(), vhost.map(str::as_bytes), "{front}");
+            assert_eq!(&*record.client, client.as_bytes(), "{front}");
+        }
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Lines of a stream, one at a time in memory that is used again. A line beyond the bound is read past
-//! and is a fault; so no log, whatever is in it, takes more memory than one line.
+//! and is a fault; so no log, whatever is in it, takes more memory than one line. A stream that never ends and is
+//! no log (a device) does not take forever either: there is a bound on what is read of it in vain.
 
 use crate::{Fault, Record, parse};
 use std::io::{self, BufRead};
@@ -9,12 +10,18 @@ use std::io::{self, BufRead};
 pub struct Limits {
     /// Bytes of one line.
     pub line_bytes_max: usize,
+    /// Bytes of one line that are read past to find its end.
+    pub skipped_bytes_max: u64,
+    /// Lines that are read before the first that is understood.
+    pub vain_lines_max: u64,
 }
 
 impl Limits {
     /// More than any server lets a client put into a line.
     pub const DEFAULT: Limits = Limits {
         line_bytes_max: 64 << 10,
+        skipped_bytes_max: 64 << 20,
+        vain_lines_max: 100_000,
     };
 }
 
@@ -25,6 +32,7 @@ pub struct Reader<R> {
     limits: Limits,
     line: Vec<u8>,
     number: u64,
+    is_log: bool,
 }
 
 impl<R: BufRead> Reader<R> {
@@ -35,6 +43,7 @@ impl<R: BufRead> Reader<R> {
             limits,
             line: Vec::new(),
             number: 0,
+            is_log: false,
         }
     }
 
@@ -46,7 +55,8 @@ impl<R: BufRead> Reader<R> {
     /// What the next line says; `None` at the end.
     ///
     /// # Errors
-    /// The stream's. A line that is not understood is no error of the stream.
+    /// The stream's; `InvalidData` if it is no log: a line without an end, or too many before the first that is
+    /// understood. A line that is not understood is no error of the stream.
     pub fn read(&mut self) -> Option<io::Result<Result<Record<'_>, Fault>>> {
         self.line.clear();
         let is_whole = match self.fill() {
@@ -55,6 +65,13 @@ impl<R: BufRead> Reader<R> {
             Err(error) => return Some(Err(error)),
         };
         self.number += 1;
+        let in_vain = self.limits.vain_lines_max;
+        if !self.is_log && self.number > in_vain {
+            return Some(Err(io::Error::new(
+                io::ErrorKind::InvalidData,
+                format!("none of its first {in_vain} lines is one of an access log"),
+            )));
+        }
         if !is_whole {
             return Some(Ok(Err(Fault {
                 expected: "the end of a line that is not longer than any of a server",
@@ -62,12 +79,15 @@ impl<R: BufRead> Reader<R> {
             })));
         }
         let line = self.line.strip_suffix(b"\r").unwrap_or(&self.line);
-        Some(Ok(parse(line)))
+        let read = parse(line);
+        self.is_log |= read.is_ok();
+        Some(Ok(read))
     }
 
     /// Takes the next line in; whether all of it fits. `None`: there is none.
     fn fill(&mut self) -> io::Result<Option<bool>> {
         let (mut is_any, mut is_whole) = (false, true);
+        let mut skipped = 0;
         loop {
             let available = match self.input.fill_buf() {
                 Ok(available) => available,
@@ -83,8 +103,15 @@ impl<R: BufRead> Reader<R> {
             let room = self.limits.line_bytes_max - self.line.len();
             is_whole &= piece.len() <= room;
             self.line.extend_from_slice(&piece[..piece.len().min(room)]);
+            skipped += piece.len().saturating_sub(room) as u64;
             let used = piece.len() + usize::from(end.is_some());
             self.input.consume(used);
+            if skipped > self.limits.skipped_bytes_max {
+                return Err(io::Error::new(
+                    io::ErrorKind::InvalidData,
+                    format!("line {} has no end within {skipped} bytes", self.number + 1),
+                ));
+            }
             if end.is_some() {
                 return Ok(Some(is_whole));
             }
@@ -115,10 +142,43 @@ mod tests {
     #[test]
     fn a_line_without_end_takes_no_more_than_a_bound() {
         let endless = BufReader::new(std::io::repeat(b'x').take(5 << 20));
-        let mut reader = Reader::new(endless, Limits { line_bytes_max: 100 });
+        let limits = Limits {
+            line_bytes_max: 100,
+            ..Limits::DEFAULT
+        };
+        let mut reader = Reader::new(endless, limits);
         assert!(reader.read().unwrap().unwrap().is_err());
         assert!(reader.line.capacity() <= 200);
         assert!(reader.read().is_none());
+    }
+
+    #[test]
+    fn what_never_ends_and_is_no_log_is_given_up() {
+        let limits = Limits {
+            line_bytes_max: 100,
+            skipped_bytes_max: 1 << 20,
+            vain_lines_max: 3,
+        };
+        let mut reader = Reader::new(BufReader::new(std::io::repeat(0)), limits);
+        let error = reader.read().unwrap().unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::InvalidData);
+        assert!(error.to_string().contains("line 1 has no end"), "{error}");
+        let mut reader = Reader::new(BufReader::new(std::io::repeat(b'\n')), limits);
+        for _ in 0..3 {
+            assert!(reader.read().unwrap().unwrap().is_err());
+        }
+        let error = reader.read().unwrap().unwrap_err();
+        assert!(error.to_string().contains("first 3 lines"), "{error}");
+        // A log may have any number of lines that say nothing after one that does.
+        let log = format!(
+            "a - - [06/Nov/1994:08:49:37 +0000] \"GET / HTTP/1.0\" 200 1\n{}",
+            "x\n".repeat(9)
+        );
+        let mut reader = Reader::new(log.as_bytes(), limits);
+        while let Some(read) = reader.read() {
+            assert!(read.is_ok());
+        }
+        assert_eq!(reader.number(), 10);
     }
 
     #[test]

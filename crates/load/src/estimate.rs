@@ -11,7 +11,8 @@
 //! - *files per object* counts each different page that embeds something once, with the most it was asked for with:
 //!   what a browser had in its cache is not asked for again;
 //! - *stack distances* are of objects: how many different ones were asked for since this one was, over all clients;
-//! - an *OFF time* is a client's pause of more than a second between objects (Barford and Crovella 1998);
+//! - an *OFF time* is a client's pause of more than a second between objects (Barford and Crovella 1998) within a session: who
+//!   comes back after hours was not OFF but gone. If there are longer pauses, OFF times are fitted as what was left of them;
 //! - a *session* is over with a pause longer than a bound that the caller chooses. That is a convention, and only
 //!   sessions that the log holds whole count, if the bound hardly matters: users as Surge's never pause long, and their
 //!   sessions are the lives of connections, of which a log knows nothing.
@@ -121,6 +122,8 @@ pub struct Estimates {
     /// Whether all times are whole seconds.
     #[serde(skip)]
     pub whole_seconds: bool,
+    /// Pauses too long to be OFF times: between sessions.
+    pub session_pauses: u64,
     /// `s` in references to files proportional to `1 / rank^s`; none with too few files.
     pub zipf_exponent: Option<f64>,
     /// Each stream.
@@ -159,10 +162,14 @@ pub fn estimate(mut visits: Vec<Visit>, session_ns: i64) -> Estimates {
         let seen = Seen::Exactly(Bounds::OfSizes { low });
         described(stream, flag, values, &positive, seen)
     };
-    let pauses = if whole_seconds {
-        Seen::Seconds
-    } else {
-        Seen::Exactly(Bounds::None)
+    let (off, longer) = log.off_times(&visits, session_ns);
+    let pauses = match (whole_seconds, longer) {
+        (true, 0) => Seen::Seconds { upto: f64::INFINITY },
+        (true, _) => Seen::Seconds {
+            upto: seconds(session_ns).floor(),
+        },
+        (false, 0) => Seen::Exactly(Bounds::None),
+        (false, _) => Seen::Exactly(Bounds::Upto(seconds(session_ns))),
     };
     let mut gaps = described(
         "gaps within an object, s",
@@ -188,6 +195,7 @@ pub fn estimate(mut visits: Vec<Visit>, session_ns: i64) -> Estimates {
         clients: log.clients.len() as u64,
         mixed,
         whole_seconds,
+        session_pauses: longer,
         zipf_exponent: zipf(files.values().map(|file| file.references).collect()),
         streams: vec![
             by_client(size("sizes of base files, bytes", "base-size", base, BASE_LOW)),
@@ -213,13 +221,7 @@ pub fn estimate(mut visits: Vec<Visit>, session_ns: i64) -> Estimates {
                 &positive,
                 Seen::Nearest,
             ),
-            by_client(described(
-                "OFF times, s",
-                "off-time",
-                log.off_times(&visits),
-                &positive,
-                pauses,
-            )),
+            by_client(described("OFF times, s", "off-time", off, &positive, pauses)),
             by_client(gaps),
             by_client(sessions(&log, &visits, session_ns)),
         ],
@@ -354,11 +356,14 @@ impl Log {
         of_crowds.map(|objects| objects.len()).sum::<usize>() * 2 > self.objects.len()
     }
 
-    fn off_times(&self, visits: &[Visit]) -> Vec<f64> {
+    /// Pauses that are OFF times, and how many are too long for that.
+    fn off_times(&self, visits: &[Visit], bound_ns: i64) -> (Vec<f64>, u64) {
         let whole = visits.iter().all(|visit| visit.at_ns % SECOND_NS == 0);
         // Of whole seconds one that is a second may have been less.
         let off = |pause: &i64| if whole { *pause >= OFF_NS } else { *pause > OFF_NS };
-        self.pauses(visits).filter(off).map(seconds).collect()
+        let pauses = self.pauses(visits).filter(off);
+        let (within, longer): (Vec<i64>, Vec<i64>) = pauses.partition(|&pause| pause <= bound_ns);
+        (within.into_iter().map(seconds).collect(), longer.len() as u64)
     }
 
     fn gaps(&self, visits: &[Visit]) -> Vec<f64> {

@@ -274,28 +274,44 @@ impl Making<'_> {
             "base-cut",
             if first { 133_000.0 } else { 10_000.0 },
             ChosenHere,
-            "not printed; the tail's k, where the hybrid's distribution function stays continuous (Table 8: 10K read as 10,000)",
+            if first {
+                "not printed; the tail's k, where the hybrid's distribution function stays continuous"
+            } else {
+                "not printed; the tail's k, where the hybrid's distribution function stays continuous (Table 8: 10K read as 10,000)"
+            },
             (100.0, 1e9),
         )?;
         let request_cut = self.real(
             "request-cut",
             if first { 1000.0 } else { 34_102.0 },
             ChosenHere,
-            "not printed; the tail's k, where the hybrid's distribution function stays continuous",
+            if first {
+                "the model's k: all sizes of requests are of its tail"
+            } else {
+                "not printed; the tail's k, where the hybrid's distribution function stays continuous"
+            },
             (10.0, 1e9),
         )?;
         let large_share = self.real(
             "large-share",
             LARGE_SHARE,
             ChosenHere,
-            "not printed; the share of single files from the large lognormal that makes the mean of all files 26 KB, as printed",
+            if first {
+                "of no effect: single files of this set are of the same hybrid as all others"
+            } else {
+                "not printed; the share of single files from the large lognormal that makes the mean of all files 26 KB, as printed"
+            },
             (0.0, 1.0),
         )?;
         let off_max = self.real(
             "off-time-max",
             3600.0,
             ChosenHere,
-            "seconds; no bound is printed; one in 100,000 OFF times would be longer",
+            if first {
+                "seconds; no bound is printed; one in 200,000 OFF times would be longer"
+            } else {
+                "seconds; no bound is printed; one in 100,000 OFF times would be longer"
+            },
             (1.0, 1e7),
         )?;
 

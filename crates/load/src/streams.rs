@@ -3,11 +3,13 @@
 //! Streams *drawn* from a model must fit it. Streams that come *out of an algorithm* (sizes of requests
 //! after matching, popularity, stack distances) cannot fit exactly: a finite site has no file for every
 //! size and whole references for every rank. They state their distance and a tolerance instead.
+//! What is always the same is neither: nothing is drawn, and a test of it would say nothing.
 
 use crate::files::{Class, rounded_cdf, sizes};
 use crate::fit::{self, Fit};
-use crate::model::Model;
+use crate::model::{Model, Shape};
 use crate::objects::{counted_cdf, file_counts};
+use crate::parameters::Set;
 use crate::surge::Surge;
 use crate::users::{Habits, session_cdf};
 use crate::webstone::List;
@@ -99,6 +101,11 @@ impl Stream {
         matches!(self.verdict, Verdict::Drawn { .. })
     }
 
+    /// Whether its test has nothing to tell: all values are the same.
+    fn is_certain(&self) -> bool {
+        matches!(&self.verdict, Verdict::Drawn { fit, .. } if fit.degrees_of_freedom == Some(0))
+    }
+
     /// Whether it fits at this level, or keeps its tolerance.
     pub fn holds(&self, level: f64) -> bool {
         match &self.verdict {
@@ -158,27 +165,42 @@ pub fn all(surge: &Surge) -> Vec<Stream> {
             test,
         ));
     }
-    let draw = |seed| habits(seed, |habits| habits.session_length(parameters));
-    let cdf = |length| session_cdf(parameters, length);
-    let test = |sample: &[u64]| fit::chi_square(sample, cdf);
-    let shown = format!("{}, rounded", parameters.session_length);
-    streams.push(whole(
-        "session lengths",
-        shown,
-        Unit::Count,
-        surge.seed,
-        draw,
-        cdf,
-        test,
-    ));
-    let off = |seed| habits(seed, |habits| habits.off_time(parameters).as_secs_f64());
-    streams.push(seconds("OFF times", &parameters.off_time, surge.seed, off));
-    if let Some(model) = &parameters.active_off_time {
-        let off = |seed| habits(seed, |habits| habits.active_off_time(parameters).as_secs_f64());
+    if !is_constant(&parameters.session_length) {
+        let draw = |seed| habits(seed, 0, |habits| habits.session_length(parameters));
+        let cdf = |length| session_cdf(parameters, length);
+        let test = |sample: &[u64]| fit::chi_square(sample, cdf);
+        let shown = format!("{}, rounded", parameters.session_length);
+        streams.push(whole(
+            "session lengths",
+            shown,
+            Unit::Count,
+            surge.seed,
+            draw,
+            cdf,
+            test,
+        ));
+    }
+    if !is_constant(&parameters.off_time) {
+        let off = |seed| habits(seed, 1, |habits| habits.off_time(parameters).as_secs_f64());
+        streams.push(seconds("OFF times", &parameters.off_time, surge.seed, off));
+    }
+    if let Some(model) = parameters
+        .active_off_time
+        .as_ref()
+        .filter(|model| !is_constant(model))
+    {
+        let off = |seed| habits(seed, 2, |habits| habits.active_off_time(parameters).as_secs_f64());
         streams.push(seconds("active OFF times", model, surge.seed, off));
     }
+    // All in one cell is what a test without a degree of freedom can say.
+    streams.retain(|stream| !stream.is_certain());
     streams.extend(made(surge));
     streams
+}
+
+/// Whether nothing is drawn.
+fn is_constant(model: &Model) -> bool {
+    matches!(model.parts(), [part] if matches!(part.shape, Shape::Constant(_)))
 }
 
 /// Which files the clients of a WebStone choose: the only thing that chance decides there. Values are the files'
@@ -211,10 +233,12 @@ pub fn webstone(list: List, seed: Seed) -> Vec<Stream> {
     )]
 }
 
-/// Draws of many users, put together.
-fn habits<T>(seed: Seed, mut draw: impl FnMut(&mut Habits) -> T) -> Vec<T> {
+/// Draws of many users, put together. Each habit is shown by users of its own: two habits of the same users would be the
+/// same draws from two models.
+fn habits<T>(seed: Seed, habit: u32, mut draw: impl FnMut(&mut Habits) -> T) -> Vec<T> {
     let mut values = Vec::with_capacity(DRAWS);
-    for user in 0..USERS as u32 {
+    let first = habit * USERS as u32;
+    for user in first..first + USERS as u32 {
         let mut habits = Habits::new(seed, user);
         values.extend((0..DRAWS / USERS).map(|_| draw(&mut habits)));
     }
@@ -268,6 +292,9 @@ fn made(surge: &Surge) -> Vec<Stream> {
     let parameters = &surge.parameters;
     let request = &parameters.request_size;
     let requests = surge.requests();
+    let tolerances = Tolerances::of(parameters.set);
+    // Nothing is below the tail where the model is one.
+    let is_all_tail = request.cdf(parameters.request_cut as f64) <= 0.0;
     let given = |counts: &[u64]| -> Vec<(u64, u64)> {
         surge
             .files
@@ -285,13 +312,13 @@ fn made(surge: &Surge) -> Vec<Stream> {
         (
             "sizes of requests, as matched",
             &surge.references,
-            MATCHED,
+            tolerances.matched,
             "the most popular file alone is a step as high as its share of all requests",
         ),
         (
             "sizes of requests, through objects",
             &requests,
-            REQUESTED,
+            tolerances.requested,
             "embedded files are asked for as often as their pages, not as often as matched",
         ),
     ] {
@@ -310,7 +337,15 @@ fn made(surge: &Surge) -> Vec<Stream> {
     }
     let pairs = given(&surge.references);
     let (_, tail) = matching::distance(pairs.iter().copied(), request, parameters.request_cut);
-    let verdict = made_verdict(tail, TAIL, "whole references; the tail is matched first and best");
+    let verdict = if is_all_tail {
+        made_verdict(
+            tail,
+            tolerances.matched,
+            "the model is all tail, so this is the distance of all sizes: the step of the most popular file is in it",
+        )
+    } else {
+        made_verdict(tail, TAIL, "whole references; the tail is matched first and best")
+    };
     let far = pairs
         .into_iter()
         .filter(|&(size, _)| size >= parameters.request_cut)
@@ -336,7 +371,7 @@ fn made(surge: &Surge) -> Vec<Stream> {
         (
             "popularity, as requested",
             &requests,
-            ASKED,
+            tolerances.asked,
             "embedded files are shared, unused or over-used; the law is compared over the files asked for",
         ),
     ] {
@@ -372,13 +407,36 @@ fn made(surge: &Surge) -> Vec<Stream> {
     streams
 }
 
-/// Tolerances: what the published parameters come to over many seeds, with room for the worst.
-const MATCHED: f64 = 0.08;
-const REQUESTED: f64 = 0.12;
+/// Tolerances that do not hang on the set: what the published parameters come to over many seeds, with room for the worst.
 const TAIL: f64 = 0.01;
 const RANKED: f64 = 0.01;
-const ASKED: f64 = 0.10;
 const STACKED: f64 = 0.06;
+
+/// Those that do. Over the seeds 1 to 1,999 the largest distances were 0.065, 0.127 and 0.098 with Table 8; 0.118, 0.140 and
+/// 0.129 with the models of 1998, where more hangs on few large files, as all sizes of requests are a Pareto's.
+#[derive(Clone, Copy, Debug)]
+struct Tolerances {
+    /// Sizes of requests, as matched.
+    matched: f64,
+    /// The same, through objects.
+    requested: f64,
+    /// Popularity, through objects.
+    asked: f64,
+}
+
+impl Tolerances {
+    fn of(set: Set) -> Tolerances {
+        let (matched, requested, asked) = match set {
+            Set::Table8 => (0.08, 0.14, 0.11),
+            Set::First => (0.13, 0.16, 0.15),
+        };
+        Tolerances {
+            matched,
+            requested,
+            asked,
+        }
+    }
+}
 
 fn made_verdict(distance: f64, tolerance: f64, because: &'static str) -> Verdict {
     Verdict::Made {

@@ -2,8 +2,9 @@
 //!
 //! Parameters are those of maximum likelihood, in closed form or by Newton's method where values are seen as they
 //! are. Where they are seen rounded (counts, times in whole seconds) a closed form is off by up to a unit, which is
-//! much of a value of 2: there the likelihood of what is *seen* is climbed in steps that get smaller. The family
-//! with the least Kolmogorov-Smirnov distance is the best.
+//! much of a value of 2: there the likelihood of what is *seen* is climbed in steps that get smaller. So it is where values
+//! above a bound were taken away: what is left is likelier by the share that the family has below it. The family with the
+//! least Kolmogorov-Smirnov distance is the best.
 
 use super::{Candidate, VALUES_MIN};
 use crate::fit::{Fit, kolmogorov_smirnov, kolmogorov_smirnov_whole};
@@ -20,6 +21,11 @@ const CUTS: [f64; 9] = [0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.93, 0.95, 0.97];
 const BINS_SINGLE: f64 = 64.0;
 const BINS_WIDER: f64 = 0.03;
 
+/// Bins of equal counts for values seen as they are, where the likelihood is climbed.
+const BINS_EVEN: usize = 500;
+/// Steps of a climb at the most: along a ridge they are short.
+const STEPS_MAX: usize = 5000;
+
 /// Where a model is cut.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Bounds {
@@ -30,6 +36,8 @@ pub(super) enum Bounds {
         /// The least.
         low: f64,
     },
+    /// Above this, as what is longer is of another kind and was taken away.
+    Upto(f64),
 }
 
 /// How a value that was drawn comes to be seen.
@@ -42,7 +50,10 @@ pub(super) enum Seen {
     /// Rounded to the nearest whole number of at least 1.
     Nearest,
     /// As the difference of two instants, both rounded down to whole seconds.
-    Seconds,
+    Seconds {
+        /// What is longer was taken away.
+        upto: f64,
+    },
 }
 
 /// A family.
@@ -76,7 +87,7 @@ pub(super) fn candidates(values: &[f64], families: &[Family], seen: Seen) -> Vec
         _ => {
             let rounded = Rounded::new(values, seen);
             let models = families.iter().filter_map(|family| rounded.likeliest(*family));
-            models.map(|shape| rounded.held_against(shape)).collect()
+            models.filter_map(|shape| rounded.held_against(shape)).collect()
         }
     };
     found.sort_by(|a, b| a.distance.total_cmp(&b.distance));
@@ -101,12 +112,17 @@ fn exactly(values: &[f64], families: &[Family], bounds: Bounds) -> Vec<Candidate
             let low = if low > 0.0 { least.max(low) } else { 0.0 };
             (low, most.min(FILE_BYTES_MAX as f64))
         }
+        Bounds::Upto(high) => (0.0, high),
+    };
+    let likeliest = |family: &Family| match bounds {
+        Bounds::Upto(high) => family.likeliest_upto(values, high),
+        _ => family.likeliest(values),
     };
     let single = families
         .iter()
-        .filter_map(|family| Model::single(family.likeliest(values)?, low, high).ok());
+        .filter_map(|family| Model::single(likeliest(family)?, low, high).ok());
     let mut found: Vec<Candidate> = single.map(|model| held_against(values, &model)).collect();
-    if bounds != Bounds::None {
+    if matches!(bounds, Bounds::OfSizes { .. }) {
         let hybrids = CUTS
             .iter()
             .filter_map(|&cut| body_and_tail(values, cut, (low, high)));
@@ -132,10 +148,10 @@ fn candidate(model: &Model, fit: &Fit) -> Candidate {
     }
 }
 
-/// Whole values that are close together.
+/// Values that are close together.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Bin {
-    /// The largest whole number below it.
+    /// The largest number below it; whole, if its values are.
     below: f64,
     /// Its largest.
     upto: f64,
@@ -170,15 +186,37 @@ impl Rounded<'_> {
         Rounded { values, seen, bins }
     }
 
+    /// Above this no value was left.
+    fn upto(&self) -> f64 {
+        match self.seen {
+            Seen::Seconds { upto } => upto,
+            _ => f64::INFINITY,
+        }
+    }
+
     /// The share of values seen that are not above a whole number.
     fn cdf(&self, shape: &Shape, value: f64) -> f64 {
+        let upto = self.upto();
+        if value >= upto {
+            return 1.0;
+        }
+        let left = if upto.is_finite() {
+            self.whole_cdf(shape, upto)
+        } else {
+            1.0
+        };
+        self.whole_cdf(shape, value) / left.max(f64::MIN_POSITIVE)
+    }
+
+    /// The same of what is seen before anything is taken away.
+    fn whole_cdf(&self, shape: &Shape, value: f64) -> f64 {
         match self.seen {
             Seen::Exactly(_) => shape.cdf(value),
             Seen::Down => shape.cdf((value + 1.0).next_down()),
             Seen::Nearest if value < 1.0 => 0.0,
             Seen::Nearest => shape.cdf((value + 0.5).next_down()),
             // The first instant lies anywhere in its second.
-            Seen::Seconds => {
+            Seen::Seconds { .. } => {
                 let within = [0.125, 0.375, 0.625, 0.875];
                 within
                     .iter()
@@ -211,39 +249,40 @@ impl Rounded<'_> {
             (Shape::Pareto { alpha, .. }, Some(k)) => Shape::Pareto { k, alpha },
             (shape, _) => shape,
         };
-        let mut best = (self.likelihood(&start), start);
-        let mut step = 0.25;
-        while step > 1e-4 {
-            let before = best.0;
-            for (place, sign) in [(0, 1.0), (0, -1.0), (1, 1.0), (1, -1.0)] {
-                let Some(shape) = moved(best.1, place, sign * step, least.is_some()) else {
-                    continue;
-                };
-                let likelihood = self.likelihood(&shape);
-                if likelihood > best.0 {
-                    best = (likelihood, shape);
-                }
-            }
-            if best.0 <= before {
-                step /= 2.0;
-            }
-        }
-        Some(best.1.rounded())
+        Some(climbed(start, least.is_some(), |shape| self.likelihood(shape)).rounded())
     }
 
-    fn held_against(&self, shape: Shape) -> Candidate {
+    fn held_against(&self, shape: Shape) -> Option<Candidate> {
         let mut values: Vec<u64> = self.values.iter().map(|&value| value as u64).collect();
         let fit = kolmogorov_smirnov_whole(&mut values, |value| self.cdf(&shape, value as f64));
-        let model = Model::single(shape, 0.0, f64::INFINITY);
-        match model {
-            Ok(model) => candidate(&model, &fit),
-            Err(_) => Candidate {
-                model: String::new(),
-                distance: 1.0,
-                p_value: 0.0,
-            },
+        let model = Model::single(shape, 0.0, self.upto()).ok()?;
+        Some(candidate(&model, &fit))
+    }
+}
+
+/// The likeliest shape to be reached from another, one number at a time; with `fixed` a Pareto keeps its k.
+fn climbed(start: Shape, fixed: bool, likelihood: impl Fn(&Shape) -> f64) -> Shape {
+    let mut best = (likelihood(&start), start);
+    let mut step = 0.25;
+    for _ in 0..STEPS_MAX {
+        let before = best.0;
+        for (place, sign) in [(0, 1.0), (0, -1.0), (1, 1.0), (1, -1.0)] {
+            let Some(shape) = moved(best.1, place, sign * step, fixed) else {
+                continue;
+            };
+            let likelihood = likelihood(&shape);
+            if likelihood > best.0 {
+                best = (likelihood, shape);
+            }
+        }
+        if best.0 <= before {
+            step /= 2.0;
+        }
+        if step <= 1e-4 {
+            break;
         }
     }
+    best.1
 }
 
 /// A shape with one of its numbers changed by a part of it, a location by as much; none if it has no such number.
@@ -318,6 +357,50 @@ impl Family {
             Family::InverseGaussian => inverse_gaussian(values),
         }
     }
+}
+
+impl Family {
+    /// Its likeliest parameters for sorted values seen as they are, of which those above a bound were taken away.
+    fn likeliest_upto(self, values: &[f64], upto: f64) -> Option<Shape> {
+        let start = self.likeliest(values)?;
+        let bins = evenly_binned(values);
+        let likelihood = |shape: &Shape| {
+            let left = libm::log(shape.cdf(upto).max(1e-300));
+            let of = |bin: &Bin| {
+                let share = shape.cdf(bin.upto) - shape.cdf(bin.below);
+                bin.count * (libm::log(share.max(1e-300)) - left)
+            };
+            bins.iter().map(of).sum()
+        };
+        Some(climbed(start, true, likelihood).rounded())
+    }
+}
+
+/// Bins of about as many sorted values each; the first begins at nothing.
+fn evenly_binned(values: &[f64]) -> Vec<Bin> {
+    let wanted = values.len().div_ceil(BINS_EVEN);
+    let mut bins: Vec<Bin> = Vec::new();
+    let mut below = 0.0;
+    let mut count = 0;
+    for run in values.chunk_by(|a, b| a == b) {
+        count += run.len();
+        if count >= wanted {
+            bins.push(Bin {
+                below,
+                upto: run[0],
+                count: count as f64,
+            });
+            (below, count) = (run[0], 0);
+        }
+    }
+    if let (Some(&last), true) = (values.last(), count > 0) {
+        bins.push(Bin {
+            below,
+            upto: last,
+            count: count as f64,
+        });
+    }
+    bins
 }
 
 /// A number as it is worth writing.

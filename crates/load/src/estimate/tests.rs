@@ -362,6 +362,64 @@ fn sessions_are_told_where_there_are_any() {
     assert!(why.contains("hangs on the bound"), "{why}");
 }
 
+/// Users who come back after hours: their absences are no OFF times, and what they cut off is accounted for, if the
+/// bound is a minute as if it is half an hour. (Of these models hardly any pause is shorter than a second, which is no
+/// OFF time.)
+#[test]
+fn absences_are_not_taken_for_off_times() {
+    for (text, bound_s, tick_ns) in [
+        ("pareto(1.5,1.6)", 1800, 1),
+        ("pareto(1.5,1.6)", 1800, SECOND_NS),
+        ("pareto(1.5,1.6)", 60, 1),
+        ("pareto(1.5,1.6)", 60, SECOND_NS),
+        ("pareto(1.5,0.8)", 60, 1),
+        ("pareto(1.5,0.8)", 60, SECOND_NS),
+        ("lognormal(3,1)", 60, 1),
+        ("lognormal(3,1)", 60, SECOND_NS),
+        ("weibull(30,1.5)", 60, 1),
+        ("weibull(30,1.5)", 60, SECOND_NS),
+    ] {
+        let truth: Model = text.parse().expect("a model");
+        let mut rng = Seed(11).rng();
+        let mut visits = Vec::new();
+        let mut returns = 0;
+        for client in 0..200u32 {
+            let mut at = i64::from(client) * 700_000_001;
+            for n in 0..120u32 {
+                visits.push(Visit {
+                    client,
+                    at_ns: at / tick_ns * tick_ns,
+                    file: (client * 7 + n) % 50,
+                    bytes: 100,
+                    embedded: false,
+                });
+                let off = (truth.draw(&mut rng) * SECOND_NS as f64) as i64;
+                let away = n % 4 == 3;
+                returns += u64::from(away);
+                at += if away { 3 * 3600 * SECOND_NS } else { off };
+            }
+        }
+        let found = estimate(visits, bound_s * SECOND_NS);
+        assert!(found.session_pauses + 200 >= returns, "{}", found.session_pauses);
+        let off = stream(&found, "off-time");
+        let family = text.split('(').next().expect("a name");
+        let own = off
+            .candidates
+            .iter()
+            .find(|found| found.model.starts_with(family));
+        let own = own.unwrap_or_else(|| panic!("{text}: {off:?}"));
+        // Without the cut: of what was drawn, not of what was left.
+        let whole = own.model.split('@').next().expect("a shape");
+        let distance = apart(whole, text);
+        println!("{text}, {bound_s} s, tick {tick_ns} ns: {own:?}, {distance:.4} apart");
+        assert!(
+            own.distance < 0.02 && distance < 0.03,
+            "{text}, {bound_s}: {off:?}, {distance}"
+        );
+        assert!(own.model.ends_with(&format!("@..{bound_s}")), "{own:?}");
+    }
+}
+
 #[test]
 fn too_few_values_say_nothing() {
     let found = estimate(Vec::new(), 1);
