@@ -4,7 +4,9 @@
 use crate::cli::compare::Flags;
 use crate::cli::{Failure, Voice, output};
 use crate::load::numbered;
-use ::load::compare::{BATCHES_MIN, Batch, Measure, RUNS_MIN, Row, Settings, Unit, batches, compare, is_powerless, unit};
+use ::load::compare::{
+    BATCHES_MIN, Batch, Measure, RUNS_MIN, Row, Settings, Unit, batches, compare, is_powerless, unit,
+};
 use ::load::run::{Parts, Run};
 use ::load::verdict::is_cut_off;
 use measure::Seed;
@@ -86,7 +88,10 @@ pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<(), Failure> {
     let same_plan = plans().all(|plan| Some(plan) == plans().next());
     let doubts = a.doubts.iter().chain(&b.doubts).cloned().collect();
     let mut warnings: Vec<String> = a.warnings.iter().chain(&b.warnings).cloned().collect();
-    let common = b.runs.iter().filter(|run| a.runs.iter().any(|of_a| is_same(of_a, run)));
+    let common = b
+        .runs
+        .iter()
+        .filter(|run| a.runs.iter().any(|of_a| is_same(of_a, run)));
     match common.count() {
         0 => {}
         count => warnings.push(format!(
@@ -191,7 +196,11 @@ impl Side {
         } else {
             parts.first().verdict()
         };
-        let said = |of: Vec<String>| of.into_iter().map(|why| format!("{name}: {why}")).collect::<Vec<_>>();
+        let said = |of: Vec<String>| {
+            of.into_iter()
+                .map(|why| format!("{name}: {why}"))
+                .collect::<Vec<_>>()
+        };
         let run = parts.whole();
         // Whoever compares the quick ones alone compares what was not asked: the slower server has fewer of them.
         let told = if is_cut_off(&run.record, &run.bounds) {

@@ -698,14 +698,21 @@ mod tests {
                 .count();
             println!("{count} runs, skewed {skewed}: {holding} of {trials}");
             // 285 are meant; three standard deviations below are 274.
-            assert!(holding >= 274, "{count} runs, skewed {skewed}: {holding} of {trials}");
+            assert!(
+                holding >= 274,
+                "{count} runs, skewed {skewed}: {holding} of {trials}"
+            );
         }
     }
 
     /// Of five: t of 0.025 with 4 degrees of freedom is -2.776, times sqrt(5/4) is -3.104, below which is 0.00095 of a normal.
     #[test]
     fn few_batches_widen_the_tails() {
-        assert!((expanded(0.025, 5) - 0.000_95).abs() < 1e-5, "{}", expanded(0.025, 5));
+        assert!(
+            (expanded(0.025, 5) - 0.000_95).abs() < 1e-5,
+            "{}",
+            expanded(0.025, 5)
+        );
         assert!((expanded(0.025, 100_000) - 0.025).abs() < 1e-4);
         assert!(expanded(0.025, 1) < 1e-9);
     }
@@ -737,7 +744,10 @@ mod tests {
         assert!(powerless(5, &Measure::ALL, &surer));
         // What is the same everywhere asks nothing, and nothing more could be said of it.
         let same = vec![Batch::default(); 4];
-        assert!(!is_powerless(&compare(&same, &same, &Measure::ALL, &settings), &settings));
+        assert!(!is_powerless(
+            &compare(&same, &same, &Measure::ALL, &settings),
+            &settings
+        ));
     }
 
     /// A server that answers in ten milliseconds and in the end not at all for two seconds: what it owed came after the time that
@@ -750,7 +760,12 @@ mod tests {
         for number in 0..113 {
             let quick = number < 100;
             let response = if quick { ms(10) } else { ms(2000) };
-            let at = Instant::ZERO + if quick { ms(20 * number) } else { ms(2400 + 20 * number) };
+            let at = Instant::ZERO
+                + if quick {
+                    ms(20 * number)
+                } else {
+                    ms(2400 + 20 * number)
+                };
             record.respond(response, at, Instant::ZERO);
             record.second(at, Instant::ZERO).files += 1;
             record.files += 1;
@@ -790,10 +805,7 @@ mod tests {
         let (quick, mut silent) = (stalled(), stalled());
         silent.asked_s = 10.0;
         silent.record.seconds.truncate(2);
-        let (a, b) = (
-            batches(&[quick], Unit::Piece),
-            batches(&[silent], Unit::Piece),
-        );
+        let (a, b) = (batches(&[quick], Unit::Piece), batches(&[silent], Unit::Piece));
         assert_eq!(b.len(), 10);
         let rows = compare(&a, &b, &Measure::ALL, &Settings::DEFAULT);
         let of = |measure| rows.iter().find(|row| row.measure == measure).expect("a row");

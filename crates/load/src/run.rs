@@ -267,10 +267,7 @@ impl Parts {
         Run {
             record: self.record(),
             cpu: self.runs().flat_map(|run| run.cpu.iter().copied()).collect(),
-            stopped_after_s: self
-                .runs()
-                .filter_map(|run| run.stopped_after_s)
-                .reduce(f64::min),
+            stopped_after_s: self.runs().filter_map(|run| run.stopped_after_s).reduce(f64::min),
             ..self.first().clone()
         }
     }

@@ -433,10 +433,7 @@ mod tests {
     #[test]
     fn what_was_never_complete_is_a_warning() {
         let judged = |unfinished| {
-            let record = Record {
-                unfinished,
-                ..good()
-            };
+            let record = Record { unfinished, ..good() };
             let verdict = judge(&record, &ASKED, &[0.1], None, &Bounds::DEFAULT);
             assert!(verdict.valid, "{verdict:?}");
             (verdict.warnings.concat(), is_cut_off(&record, &Bounds::DEFAULT))
@@ -444,7 +441,10 @@ mod tests {
         assert_eq!(judged(0), (String::new(), false));
         for (unfinished, cut_off) in [(10, false), (11, true)] {
             let (said, is_cut_off) = judged(unfinished);
-            assert!(said.contains(&format!("{unfinished} of 1000 objects (1.")), "{said}");
+            assert!(
+                said.contains(&format!("{unfinished} of 1000 objects (1.")),
+                "{said}"
+            );
             assert_eq!(is_cut_off, cut_off);
         }
     }
