@@ -22,8 +22,8 @@ worse by accident in one comparison of twenty at the most.
 With fewer than five runs on a side what is compared are pieces of runs. Two runs of one server differ by more than their
 pieces do, so pieces decide nothing: the exit code is 0 and a warning says what seems worse, unless --pieces is said.
 
-Exit codes: 0 B is not worse, or there are too few runs to say; 1 it is; 2 usage; 3 a run that cannot be trusted is
-among them.";
+Exit codes: 0 B is not worse, or there are too few runs to say; 1 it is; 2 usage, or too few batches for the test ever to
+say so; 3 a run that cannot be trusted is among them.";
 
 /// What is said to `weir compare`.
 #[derive(Debug, Args)]

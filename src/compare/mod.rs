@@ -3,9 +3,12 @@
 
 use crate::cli::compare::Flags;
 use crate::cli::{Failure, Voice, output};
-use crate::load::read;
-use ::load::compare::{BATCHES_MIN, Batch, Measure, RUNS_MIN, Row, Settings, Unit, batches, compare, unit};
+use crate::load::numbered;
+use ::load::compare::{
+    BATCHES_MIN, Batch, Measure, RUNS_MIN, Row, Settings, Unit, batches, compare, is_powerless, unit,
+};
 use ::load::run::{Parts, Run};
+use ::load::verdict::is_cut_off;
 use measure::Seed;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -19,6 +22,8 @@ struct Side {
     runs: Vec<Run>,
     /// Why not to trust them.
     doubts: Vec<String>,
+    /// What else there is to know of them.
+    warnings: Vec<String>,
 }
 
 /// What is printed as JSON: `schemas/compare-result.schema.json`.
@@ -47,14 +52,19 @@ struct Comparison {
     worse: Vec<Measure>,
     /// Whether they decide the exit code: runs do, pieces of runs only if that was said.
     decisive: bool,
+    /// Whether any of them could be called worse, whatever was measured.
+    powerless: bool,
     /// Why not to trust the runs.
     doubts: Vec<String>,
+    /// What else to know before the figures are read.
+    warnings: Vec<String>,
 }
 
 /// Runs the command to its end.
 ///
 /// # Errors
-/// `Failed` if B is worse, `Usage` for files without results, `Invalid` if a run cannot be trusted.
+/// `Failed` if B is worse, `Usage` for files without results or from which nothing could ever be decided, `Invalid` if a run cannot be
+/// trusted.
 pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<(), Failure> {
     voice.listen();
     let (a, b) = (side(&flags.a)?, side(&flags.b)?);
@@ -77,6 +87,22 @@ pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<(), Failure> {
     let plans = || a.runs.iter().chain(&b.runs).map(|run| &run.plan);
     let same_plan = plans().all(|plan| Some(plan) == plans().next());
     let doubts = a.doubts.iter().chain(&b.doubts).cloned().collect();
+    let mut warnings: Vec<String> = a.warnings.iter().chain(&b.warnings).cloned().collect();
+    let common = b
+        .runs
+        .iter()
+        .filter(|run| a.runs.iter().any(|of_a| is_same(of_a, run)));
+    match common.count() {
+        0 => {}
+        count => warnings.push(format!(
+            "{count} of the {} runs of B ({}) {} a run of A, too ({}): what was measured once is held against itself",
+            b.runs.len(),
+            b.name,
+            if count == 1 { "is" } else { "are each" },
+            a.name
+        )),
+    }
+    let powerless = is_powerless(&measures, &settings);
     let comparison = Comparison {
         event: "comparison",
         format: "weir-compare",
@@ -97,8 +123,13 @@ pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<(), Failure> {
         measures,
         worse,
         decisive: unit == Unit::Run || flags.pieces,
+        powerless,
         doubts,
+        warnings,
     };
+    for warning in &comparison.warnings {
+        tracing::warn!("{warning}");
+    }
     if voice.json {
         let line = serde_json::to_string(&comparison).map_err(|error| Failure::System(error.to_string()))?;
         output::line(&line)?;
@@ -108,45 +139,80 @@ pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<(), Failure> {
     comparison.judged(flags.invalid)
 }
 
-/// Reads a file's runs and puts those of several machines together.
+/// Whether both are one measurement: no two begin at one nanosecond and measure the same.
+fn is_same(a: &Run, b: &Run) -> bool {
+    a.started_at == b.started_at && a.rank == b.rank && a.plan == b.plan && a.record == b.record
+}
+
+/// Reads a file's runs and puts those of several machines together. What is in it more than once counts once.
 fn side(path: &Path) -> Result<Side, Failure> {
-    let mut groups: BTreeMap<(String, u32, u64), Vec<Run>> = BTreeMap::new();
-    let (mut runs, mut doubts) = (Vec::new(), Vec::new());
-    let name = path.display().to_string();
-    let mut add = |parts: Vec<Run>, whole: bool| {
-        let parts = Parts::of(parts).map_err(|why| Failure::Usage(format!("`{name}`: {why}")))?;
-        let verdict = if whole {
-            parts.verdict()
-        } else {
-            parts.first().verdict()
-        };
-        doubts.extend(
-            verdict
-                .reasons
-                .into_iter()
-                .map(|reason| format!("{name}: {reason}")),
-        );
-        runs.push(Run {
-            record: parts.record(),
-            ..parts.first().clone()
-        });
-        Ok::<(), Failure>(())
+    let mut side = Side {
+        name: path.display().to_string(),
+        runs: Vec::new(),
+        doubts: Vec::new(),
+        warnings: Vec::new(),
     };
-    for run in read(path)? {
+    let mut groups: BTreeMap<(String, u32, u64), Vec<(String, Run)>> = BTreeMap::new();
+    let mut seen: Vec<(usize, Run)> = Vec::new();
+    let mut again = Vec::new();
+    for (line, run) in numbered(path)? {
+        match seen.iter().find(|(_, before)| is_same(before, &run)) {
+            Some((first, _)) => again.push(format!("line {line} is line {first}")),
+            None => seen.push((line, run)),
+        }
+    }
+    if !again.is_empty() {
+        side.warnings.push(format!(
+            "`{}` has the same result more than once, which counts once: {}",
+            side.name,
+            again.join(", ")
+        ));
+    }
+    for (line, run) in seen {
+        let label = format!("line {line}");
         if run.size == 1 {
-            add(vec![run], false)?;
+            side.add(vec![(label, run)], false)?;
         } else {
             let start = run.start_at.unwrap_or(0.0).to_bits();
             groups
                 .entry((run.plan.clone(), run.size, start))
                 .or_default()
-                .push(run);
+                .push((label, run));
         }
     }
     for parts in groups.into_values() {
-        add(parts, true)?;
+        side.add(parts, true)?;
     }
-    Ok(Side { name, runs, doubts })
+    Ok(side)
+}
+
+impl Side {
+    /// Adds the parts of a run; a `whole` one is held against what all its ranks were to do.
+    fn add(&mut self, parts: Vec<(String, Run)>, whole: bool) -> Result<(), Failure> {
+        let name = &self.name;
+        let parts = Parts::named(parts).map_err(|why| Failure::Usage(format!("`{name}`: {why}")))?;
+        let verdict = if whole {
+            parts.verdict()
+        } else {
+            parts.first().verdict()
+        };
+        let said = |of: Vec<String>| {
+            of.into_iter()
+                .map(|why| format!("{name}: {why}"))
+                .collect::<Vec<_>>()
+        };
+        let run = parts.whole();
+        // Whoever compares the quick ones alone compares what was not asked: the slower server has fewer of them.
+        let told = if is_cut_off(&run.record, &run.bounds) {
+            &mut self.doubts
+        } else {
+            &mut self.warnings
+        };
+        told.extend(said(verdict.warnings));
+        self.doubts.extend(said(verdict.reasons));
+        self.runs.push(run);
+        Ok(())
+    }
 }
 
 fn cut(side: &Side, unit: Unit) -> Result<Vec<Batch>, Failure> {
@@ -200,11 +266,33 @@ impl Comparison {
                 self.batches_a, self.batches_b
             ),
         };
+        text += "\n  times are of every file, those complete after the time that rates are over among them";
+        if self.powerless {
+            text += &format!("\n  {}", self.why_powerless());
+        }
         text += &format!(
             "\n  p worse: of B being worse, one-sided, corrected for the {} measures that decide (Holm)",
             self.measures.iter().filter(|row| row.p_worse.is_some()).count()
         );
         text
+    }
+
+    /// That the test cannot say "worse", and what would let it.
+    fn why_powerless(&self) -> String {
+        let asked = || self.measures.iter().filter_map(|row| row.p_least);
+        let unit = match self.unit {
+            Unit::Run => "runs",
+            Unit::Piece => "pieces",
+        };
+        format!(
+            "nothing could be called worse here, whatever was measured: with {} and {} {unit} and {} measures that decide, p worse is \
+             {:.4} at the least, and {:.4} is too much; give more {unit}, or say which measures decide (--measure)",
+            self.batches_a,
+            self.batches_b,
+            asked().count(),
+            asked().fold(1.0, f64::min),
+            1.0 - self.confidence
+        )
     }
 
     fn judged(&self, trusting: bool) -> Result<(), Failure> {
@@ -213,6 +301,13 @@ impl Comparison {
                 "a run cannot be trusted (compare it all the same with --invalid): {}",
                 self.doubts.join("; ")
             )));
+        }
+        if self.powerless {
+            let why = self.why_powerless();
+            if self.decisive {
+                return Err(Failure::Usage(why));
+            }
+            tracing::warn!("{why}");
         }
         if self.worse.is_empty() {
             return Ok(());

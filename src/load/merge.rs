@@ -17,9 +17,10 @@ pub(crate) fn run(flags: &MergeFlags, voice: &Voice) -> Result<(), Failure> {
     voice.listen();
     let mut runs = Vec::new();
     for file in &flags.files {
-        runs.extend(read(file)?);
+        let each = numbered(file)?.into_iter();
+        runs.extend(each.map(|(line, run)| (format!("`{}` line {line}", file.display()), run)));
     }
-    let parts = Parts::of(runs).map_err(Failure::Usage)?;
+    let parts = Parts::named(runs).map_err(Failure::Usage)?;
     export::apart(parts.first().rank, &flags.output)?;
     let report = Report::of_all(&parts);
     export::write(&parts, &report, &flags.output)?;

@@ -40,12 +40,16 @@ pub(super) fn page(report: &Report) -> String {
 }
 
 fn verdict(report: &Report) -> String {
+    let warnings = report.verdict.warnings.iter();
+    let warnings: String = warnings
+        .map(|warning| format!("<p class=\"verdict bad\">{}</p>\n", escaped(warning)))
+        .collect();
     if report.verdict.valid {
-        return "<p class=\"verdict\">This run can be trusted.</p>\n".to_owned();
+        return format!("<p class=\"verdict\">This run can be trusted.</p>\n{warnings}");
     }
     let reasons = report.verdict.reasons.iter();
     let reasons: String = reasons.map(|reason| format!("<li>{}", escaped(reason))).collect();
-    format!("<div class=\"verdict bad\">This run cannot be trusted:<ul>{reasons}</ul></div>\n")
+    format!("<div class=\"verdict bad\">This run cannot be trusted:<ul>{reasons}</ul></div>\n{warnings}")
 }
 
 fn tiles(html: &mut String, report: &Report) {

@@ -379,6 +379,9 @@ impl Report {
         } else {
             "THE RUN IS NOT VALID"
         };
+        for warning in &self.verdict.warnings {
+            text += &format!("\n  but: {warning}");
+        }
         text
     }
 

@@ -122,6 +122,20 @@ fn merges_are_exact_in_any_order_and_grouping() {
     ]);
     let error = refused(&["load", "merge", &parts[0], &other], 2);
     assert!(error.contains("not of one run"), "{error}");
+    assert!(
+        error.contains("rank-0.json` line 1 (rank 0)") && error.contains("other.json` line 1 (rank 1)"),
+        "{error}"
+    );
+    // A part that is written over to be of another rank is not what that rank did.
+    let moved = file(&dir, "moved.json");
+    let mut part = last(&parts[0]);
+    part["rank"] = 1.into();
+    fs::write(&moved, part.to_string()).expect("written");
+    let error = refused(&["load", "merge", &parts[0], &moved], 2);
+    assert!(
+        error.contains("moved.json` line 1 (rank 1) was started as rank 0"),
+        "{error}"
+    );
     let error = refused(
         &[
             "load",
@@ -429,6 +443,153 @@ fn a_slower_server_is_worse_and_an_equal_one_is_not() {
     assert!(error.contains("/nonexistent"), "{error}");
     let error = refused(&["compare", &a, &b, "--measure", "p98_ms"], 2);
     assert!(error.contains("no measure"), "{error}");
+}
+
+/// A server that answers at once for the time said after its first request, and then holds every answer until a second time.
+/// Over the channel it says that it holds one.
+fn stalling(quick: Duration, until: Duration) -> (String, std::sync::mpsc::Receiver<()>) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("an address");
+    let (holds, held) = std::sync::mpsc::channel();
+    let first = std::sync::Arc::new(std::sync::OnceLock::new());
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            let (first, holds) = (std::sync::Arc::clone(&first), holds.clone());
+            std::thread::spawn(move || {
+                let (_nobody, news) = std::sync::mpsc::channel::<()>();
+                let mut piece = [0; 4096];
+                while matches!(stream.read(&mut piece), Ok(1..)) {
+                    let since = first.get_or_init(std::time::Instant::now).elapsed();
+                    if since >= quick && since < until {
+                        let _ = holds.send(());
+                        let _ = news.recv_timeout(until - since);
+                    }
+                    let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi";
+                    if stream.write_all(answer).is_err() {
+                        break;
+                    }
+                }
+            });
+        }
+    });
+    (format!("http://{address}/"), held)
+}
+
+/// Constant arrivals with room for all that a stalled server owes.
+const ARRIVING: [&str; 8] = [
+    "--rate",
+    "20",
+    "--arrivals",
+    "constant",
+    "--connections",
+    "100",
+    "--lag-max",
+    "60s",
+];
+
+#[test]
+fn a_server_that_stalls_at_the_end_is_compared_with_what_it_owed() {
+    let dir = folder();
+    let (url, _held) = stalling(Duration::from_secs(3), Duration::from_secs(6));
+    let json = file(&dir, "stalled.json");
+    let run = ["load", &url, "--duration", "4s", "--grace", "20s", "--out", &json];
+    printed(&[&run[..], &ARRIVING, &["--quiet"]].concat());
+    let result = last(&json);
+    let p99 = result["response_ms"]["p99"].as_f64().expect("a time");
+    assert!(p99 > 1500.0, "{p99}");
+    assert!(number(&result, "files") > number(&result, "files_in_time"));
+    let output = weir(&["compare", &json, &json, "--json"]);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let compared = lines(&String::from_utf8_lossy(&output.stdout)).remove(0);
+    conforms("compare-result.schema.json", std::slice::from_ref(&compared));
+    for (measure, name) in [
+        ("mean_ms", "mean"),
+        ("p50_ms", "p50"),
+        ("p90_ms", "p90"),
+        ("p99_ms", "p99"),
+    ] {
+        let rows = compared["measures"].as_array().expect("a list");
+        let row = rows.iter().find(|row| row["measure"] == measure).expect("a row");
+        let (a, shown) = (row["a"].as_f64(), result["response_ms"][name].as_f64());
+        let (a, shown) = (a.expect("a number"), shown.expect("a number"));
+        assert!((a - shown).abs() < 1e-6 * shown, "{measure}: {a} and {shown}");
+    }
+    // Four seconds are too few for seven measures, whatever was measured.
+    assert_eq!(compared["powerless"], true);
+    let said = refused(&["compare", &json, &json, "--pieces"], 2);
+    assert!(said.contains("nothing could be called worse here"), "{said}");
+    assert!(said.contains("a run of A, too"), "{said}");
+
+    // The same five times is one run.
+    let five = file(&dir, "five.json");
+    fs::write(&five, read(&json).repeat(5)).expect("written");
+    let output = weir(&["compare", &five, &json, "--json"]);
+    let compared = lines(&String::from_utf8_lossy(&output.stdout)).remove(0);
+    assert_eq!(
+        (&compared["runs_a"], &compared["unit"]),
+        (&1.into(), &"piece".into())
+    );
+    let warning = compared["warnings"][0].as_str().expect("a warning");
+    assert!(
+        warning.contains("five.json") && warning.contains("line 5 is line 1"),
+        "{warning}"
+    );
+}
+
+#[test]
+fn what_was_still_under_way_at_the_end_is_said() {
+    let dir = folder();
+    let (url, held) = stalling(Duration::from_secs(3), Duration::from_secs(60));
+    let json = file(&dir, "cut.json");
+    let run = [
+        "load",
+        &url,
+        "--duration",
+        "4s",
+        "--grace",
+        "200ms",
+        "--out",
+        &json,
+    ];
+    let said = printed(&[&run[..], &ARRIVING].concat());
+    assert!(said.contains("were still under way when patience"), "{said}");
+    conforms("load-result.schema.json", &lines(&read(&json)));
+    let error = refused(&["compare", &json, &json], 3);
+    assert!(error.contains("were still under way"), "{error}");
+    drop(held);
+
+    // Stopped within the grace, with something left to wait for.
+    let (url, held) = stalling(Duration::from_millis(200), Duration::from_secs(60));
+    let json = file(&dir, "stopped.json");
+    let load = Command::new(env!("CARGO_BIN_EXE_weir"))
+        .args([
+            "load",
+            &url,
+            "--duration",
+            "1s",
+            "--grace",
+            "50s",
+            "--out",
+            &json,
+            "--quiet",
+        ])
+        .args(ARRIVING)
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("a load");
+    held.recv_timeout(Duration::from_secs(20))
+        .expect("an answer is held");
+    // Until nothing more is asked for, which is so when the second is over.
+    while held.recv_timeout(Duration::from_secs(1)).is_ok() {}
+    let stopped = Command::new("kill")
+        .args(["-TERM", &load.id().to_string()])
+        .status();
+    assert!(stopped.expect("a signal").success());
+    let output = load.wait_with_output().expect("an end");
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(3), "{errors}");
+    assert!(errors.contains("objects were still under way"), "{errors}");
+    assert_eq!(last(&json)["verdict"]["valid"], false);
 }
 
 #[test]

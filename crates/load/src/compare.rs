@@ -10,7 +10,13 @@
 //! decide are corrected together, by the step-down method of Holm (1979): the chance that any of them is called worse where
 //! nothing differs is what one was meant to have. A measure that is the same in every batch asks nothing.
 //!
-//! The interval is a percentile bootstrap (Efron 1979) of the relative change; the rank test is that of Mann and
+//! Times are of every file there is, those complete after the time that rates are counted over among them: a server that
+//! stalls would else be compared by the files that it did not stall. A whole run's are the histogram its result is of; of pieces,
+//! the last has what came later, so that all of them together have the same. What was never complete is in neither.
+//!
+//! The interval is a percentile bootstrap (Efron 1979) of the relative change, whose tails are those that Student's t has for the
+//! smaller side (the expanded percentile interval of Hesterberg 2014, arXiv 1411.5279): plain percentiles of five runs hold the
+//! truth far more seldom than they say. The rank test is that of Mann and
 //! Whitney (1947), exact for few batches; the chance that a batch of B is above one of A is the effect size of
 //! Vargha and Delaney (2000). Refuses to know where results come from.
 
@@ -19,6 +25,7 @@ use crate::run::Run;
 use crate::times::Sparse;
 use measure::{Ranks, Rng, Seed};
 use serde::Serialize;
+use statrs::distribution::{ContinuousCDF, Normal, StudentsT};
 use std::collections::BTreeMap;
 
 /// Runs on each side from which on they are the batches.
@@ -41,10 +48,12 @@ pub enum Unit {
 /// What was measured in one run or piece of one.
 #[derive(Clone, Debug, Default)]
 pub struct Batch {
+    /// Over which files and bytes were counted.
     seconds: f64,
     files: u64,
     bytes: u64,
     errors: u64,
+    /// Of every file, whether it was complete within those seconds or after them.
     response: Sparse,
 }
 
@@ -98,12 +107,20 @@ impl Measure {
         !matches!(self, Measure::FilesPerS | Measure::BytesPerS)
     }
 
+    /// Whether it is of times, of which a batch may have none.
+    fn is_of_times(self) -> bool {
+        match self {
+            Measure::FilesPerS | Measure::BytesPerS | Measure::ErrorsPerFile => false,
+            Measure::MeanMs | Measure::P50Ms | Measure::P90Ms | Measure::P99Ms => true,
+        }
+    }
+
     fn of(self, sum: &Sum) -> f64 {
         let over = |above: f64, below: f64| if below > 0.0 { above / below } else { 0.0 };
         match self {
             Measure::FilesPerS => over(sum.files, sum.seconds),
             Measure::BytesPerS => over(sum.bytes, sum.seconds),
-            Measure::ErrorsPerFile => over(sum.errors, sum.files),
+            Measure::ErrorsPerFile => over(sum.errors, sum.times.max(1.0)),
             Measure::MeanMs => over(sum.total_ms, sum.times),
             Measure::P50Ms => sum.quantile(0.5),
             Measure::P90Ms => sum.quantile(0.9),
@@ -167,38 +184,66 @@ pub struct Row {
     /// How likely it is, if there is no difference, that ranks say as loudly that B is worse, corrected for the measures that
     /// decide; none of one that does not decide.
     pub p_worse: Option<f64>,
+    /// The least that `p_worse` can be with so many batches and measures that decide; none of one that does not decide, or is
+    /// the same in every batch.
+    pub p_least: Option<f64>,
     /// Whether it decides, and B is worse by more than is allowed, and that is no accident by interval and corrected rank test.
     pub worse: bool,
 }
 
-/// The batches of some runs; all of one size unless a run ends within one.
-pub fn batches(runs: &[Run], unit: Unit) -> Vec<Batch> {
-    let mut batches = Vec::new();
-    for run in runs {
-        let long = run.stopped_after_s.unwrap_or(run.asked_s).min(run.asked_s);
-        // Seconds that are not whole would show lower rates; what ends after the run is none of its seconds.
-        let whole = (long.floor().max(1.0) as usize).min(run.record.seconds.len().max(1));
-        let each = match unit {
-            Unit::Run => whole,
-            Unit::Piece => whole.div_ceil(PIECES_MAX),
-        };
-        let known = run.record.seconds.get(..whole).unwrap_or_default();
-        let pieces = known.chunks_exact(each.max(1));
-        batches.extend(pieces.map(|piece| {
+impl Batch {
+    /// A whole run, of which all figures are those of its result.
+    fn of_run(run: &Run) -> Batch {
+        let record = &run.record;
+        Batch {
+            seconds: span(run).max(1e-9),
+            files: record.files_in_time,
+            bytes: record.bytes_in_time,
+            errors: record.errors(),
+            response: record.response.sparse(),
+        }
+    }
+
+    /// Pieces of a run of one length, but for the last, which has the seconds that are left, and what came after all.
+    fn pieces_of(run: &Run) -> impl Iterator<Item = Batch> {
+        // Seconds that are not whole would show lower rates. One in which nothing happened is a second all the same.
+        let whole = span(run).floor().max(1.0) as usize;
+        let each = whole.div_ceil(PIECES_MAX);
+        let count = whole / each;
+        (0..count).map(move |number| {
+            let from = number * each;
+            let last = number + 1 == count;
+            let until = if last { whole } else { from + each };
             let mut batch = Batch {
-                seconds: piece.len() as f64,
+                seconds: (until - from) as f64,
                 ..Batch::default()
             };
-            for second in piece {
-                batch.files += second.files;
-                batch.bytes += second.bytes;
+            for (at, second) in run.record.seconds.iter().enumerate().skip(from) {
+                if at < until {
+                    batch.files += second.files;
+                    batch.bytes += second.bytes;
+                } else if !last {
+                    break;
+                }
                 batch.errors += second.errors;
                 batch.response.merge(&second.response);
             }
             batch
-        }));
+        })
     }
-    batches
+}
+
+/// The seconds that a run's rates are over.
+fn span(run: &Run) -> f64 {
+    run.stopped_after_s.unwrap_or(run.asked_s).min(run.asked_s)
+}
+
+/// The batches of some runs.
+pub fn batches(runs: &[Run], unit: Unit) -> Vec<Batch> {
+    match unit {
+        Unit::Run => runs.iter().map(Batch::of_run).collect(),
+        Unit::Piece => runs.iter().flat_map(Batch::pieces_of).collect(),
+    }
 }
 
 /// What batches are if there are so many runs on each side.
@@ -285,12 +330,7 @@ pub fn compare(a: &[Batch], b: &[Batch], deciding: &[Measure], settings: &Settin
             .iter()
             .map(|&(value, count)| (places[&value], count))
             .collect(),
-        total_ms: batch
-            .response
-            .pairs()
-            .iter()
-            .map(|&(value, count)| value as f64 / 1e6 * count as f64)
-            .sum(),
+        total_ms: batch.response.total_ns() / 1e6,
         batch: batch.clone(),
     };
     let a: Vec<Placed> = a.iter().map(place).collect();
@@ -305,7 +345,9 @@ pub fn compare(a: &[Batch], b: &[Batch], deciding: &[Measure], settings: &Settin
     }
     let (whole_a, whole_b) = (Sum::of(&values, a.iter()), Sum::of(&values, b.iter()));
     let each = |measure: Measure, of: &[Placed]| -> Vec<f64> {
+        // In which nothing was complete is no batch of short times.
         of.iter()
+            .filter(|batch| !measure.is_of_times() || !batch.places.is_empty())
             .map(|batch| measure.of(&Sum::of(&values, core::iter::once(batch))))
             .collect()
     };
@@ -324,30 +366,44 @@ pub fn compare(a: &[Batch], b: &[Batch], deciding: &[Measure], settings: &Settin
             .iter()
             .chain(&each_b)
             .all(|value| Some(value) == each_a.first());
-        let row = Row {
+        Row {
             measure,
             a: of_a,
             b: of_b,
             change: change(of_a, of_b),
-            interval: interval(changes, settings),
+            interval: interval(changes, a.len().min(b.len()), settings),
             superiority: ranks.superiority,
             p_value: ranks.either,
             p_worse: deciding.contains(&measure).then_some(worse),
+            p_least: (deciding.contains(&measure) && !same).then(|| least(each_a.len(), each_b.len())),
             worse: false,
-        };
-        (row, same)
+        }
     });
-    let (mut rows, same): (Vec<Row>, Vec<bool>) = rows.unzip();
+    let mut rows: Vec<Row> = rows.collect();
     let mut asked: Vec<&mut f64> = rows
         .iter_mut()
-        .zip(same)
-        .filter_map(|(row, same)| row.p_worse.as_mut().filter(|_| !same))
+        .filter(|row| row.p_least.is_some())
+        .filter_map(|row| row.p_worse.as_mut())
         .collect();
     correct(&mut asked);
+    let count = asked.len() as f64;
     for row in &mut rows {
+        // Holm's first multiplier, which the smallest of all has.
+        row.p_least = row.p_least.map(|p_least| (p_least * count).min(1.0));
         row.worse = is_worse(row, settings);
     }
     rows
+}
+
+/// The least one-sided p-value of a rank test: the chance that all of B are above all of A.
+fn least(a: usize, b: usize) -> f64 {
+    (1..=b).map(|n| n as f64 / (a + n) as f64).product()
+}
+
+/// Whether no measure that decides could be called worse, whatever was measured: there are too few batches, or too many measures.
+pub fn is_powerless(rows: &[Row], settings: &Settings) -> bool {
+    let mut asked = rows.iter().filter_map(|row| row.p_least).peekable();
+    asked.peek().is_some() && asked.all(|p_least| p_least >= 1.0 - settings.confidence)
 }
 
 /// Corrects the p-values of several tests for their number (Holm 1979): the smallest is multiplied by how many there
@@ -374,15 +430,27 @@ fn change(a: f64, b: f64) -> Option<f64> {
     (a != 0.0).then(|| (b - a) / a)
 }
 
-/// Between which of the drawn values the middle ones lie; none if too many of the draws had none.
-fn interval(mut changes: Vec<f64>, settings: &Settings) -> Option<(f64, f64)> {
+/// Between which of the drawn values the middle ones lie, for `count` batches on the smaller side; none if too many of the
+/// draws had none.
+fn interval(mut changes: Vec<f64>, count: usize, settings: &Settings) -> Option<(f64, f64)> {
     if changes.len() < (settings.draws / 2).max(1) as usize {
         return None;
     }
     changes.sort_unstable_by(f64::total_cmp);
-    let tail = (1.0 - settings.confidence) / 2.0;
+    let tail = expanded((1.0 - settings.confidence) / 2.0, count);
     let at = |share: f64| changes[((changes.len() - 1) as f64 * share).round() as usize];
     Some((at(tail), at(1.0 - tail)))
+}
+
+/// The share of draws to leave out on a side so that about `tail` of the truths are: percentiles of draws from `count` values spread
+/// too little by sqrt((n - 1) / n), and as a normal distribution does where Student's t is meant.
+fn expanded(tail: f64, count: usize) -> f64 {
+    let n = count as f64;
+    match (StudentsT::new(0.0, 1.0, n - 1.0), Normal::new(0.0, 1.0)) {
+        (Ok(student), Ok(normal)) => normal.cdf(student.inverse_cdf(tail) * (n / (n - 1.0)).sqrt()),
+        // Of one value no draw differs; nothing is left out.
+        _ => 0.0,
+    }
 }
 
 fn is_worse(row: &Row, settings: &Settings) -> bool {
@@ -405,6 +473,8 @@ fn is_worse(row: &Row, settings: &Settings) -> bool {
 mod tests {
     use super::*;
     use crate::chance::normal;
+    use crate::record::Trouble;
+    use measure::{Duration, Instant};
 
     /// Batches of a second with times around `ms`, of which a share by batch differs.
     fn side(seed: u64, count: usize, ms: f64, files: u64) -> Vec<Batch> {
@@ -591,6 +661,159 @@ mod tests {
             "{p_values:?}"
         );
         correct(&mut []);
+    }
+
+    /// In how many of a hundred the interval holds the truth, for levels of runs that differ by a tenth, or as a log-normal does.
+    #[test]
+    fn intervals_of_few_runs_hold_the_truth_as_often_as_they_say() {
+        let settings = Settings {
+            draws: 1000,
+            ..Settings::DEFAULT
+        };
+        for (count, skewed) in [(5, false), (6, false), (5, true), (8, true)] {
+            let trials = 300;
+            let one = |seed: u64| -> Vec<Batch> {
+                let mut rng = Seed(seed).rng();
+                (0..count)
+                    .map(|_| {
+                        let z = normal(&mut rng);
+                        let level = if skewed { libm::exp(0.4 * z) } else { 1.0 + 0.1 * z };
+                        Batch {
+                            seconds: 1.0,
+                            response: Sparse::counted(vec![(level * 1e7) as u64]),
+                            ..Batch::default()
+                        }
+                    })
+                    .collect()
+            };
+            let holding = (0..trials)
+                .filter(|trial| {
+                    let (a, b) = (one(2 * trial + 5000), one(2 * trial + 5001));
+                    let rows = compare(&a, &b, &[Measure::MeanMs], &settings);
+                    let mean = rows.iter().find(|row| row.measure == Measure::MeanMs);
+                    let interval = mean.and_then(|row| row.interval);
+                    let (low, high) = interval.expect("an interval");
+                    low <= 0.0 && high >= 0.0
+                })
+                .count();
+            println!("{count} runs, skewed {skewed}: {holding} of {trials}");
+            // 285 are meant; three standard deviations below are 274.
+            assert!(
+                holding >= 274,
+                "{count} runs, skewed {skewed}: {holding} of {trials}"
+            );
+        }
+    }
+
+    /// Of five: t of 0.025 with 4 degrees of freedom is -2.776, times sqrt(5/4) is -3.104, below which is 0.00095 of a normal.
+    #[test]
+    fn few_batches_widen_the_tails() {
+        assert!(
+            (expanded(0.025, 5) - 0.000_95).abs() < 1e-5,
+            "{}",
+            expanded(0.025, 5)
+        );
+        assert!((expanded(0.025, 100_000) - 0.025).abs() < 1e-4);
+        assert!(expanded(0.025, 1) < 1e-9);
+    }
+
+    /// Four of eight can be chosen in 70 ways: with seven measures a tenth at the least, with three 0.043.
+    #[test]
+    fn what_can_never_be_called_worse_is_known() {
+        assert!((least(4, 4) - 1.0 / 70.0).abs() < 1e-12);
+        assert!((least(5, 5) - 1.0 / 252.0).abs() < 1e-12);
+        let settings = Settings {
+            draws: 100,
+            ..Settings::DEFAULT
+        };
+        let powerless = |count: usize, deciding: &[Measure], settings: &Settings| {
+            let (mut a, b) = (side(1, count, 10.0, 20), side(2, count, 90.0, 10));
+            a[0].errors = 1;
+            let rows = compare(&a, &b, deciding, settings);
+            let powerless = is_powerless(&rows, settings);
+            assert!(!powerless || rows.iter().all(|row| !row.worse), "{rows:?}");
+            powerless
+        };
+        assert!(powerless(4, &Measure::ALL, &settings));
+        assert!(!powerless(4, &Measure::ALL[4..], &settings));
+        assert!(!powerless(5, &Measure::ALL, &settings));
+        let surer = Settings {
+            confidence: 0.99,
+            ..settings
+        };
+        assert!(powerless(5, &Measure::ALL, &surer));
+        // What is the same everywhere asks nothing, and nothing more could be said of it.
+        let same = vec![Batch::default(); 4];
+        assert!(!is_powerless(
+            &compare(&same, &same, &Measure::ALL, &settings),
+            &settings
+        ));
+    }
+
+    /// A server that answers in ten milliseconds and in the end not at all for two seconds: what it owed came after the time that
+    /// was measured.
+    fn stalled() -> Run {
+        let mut run = crate::run::tests::run(0, 1, 0);
+        (run.asked_s, run.start_at) = (4.0, None);
+        let record = &mut run.record;
+        let ms = |ms| Duration::from_millis(ms);
+        for number in 0..113 {
+            let quick = number < 100;
+            let response = if quick { ms(10) } else { ms(2000) };
+            let at = Instant::ZERO
+                + if quick {
+                    ms(20 * number)
+                } else {
+                    ms(2400 + 20 * number)
+                };
+            record.respond(response, at, Instant::ZERO);
+            record.second(at, Instant::ZERO).files += 1;
+            record.files += 1;
+            record.files_in_time += u64::from(quick);
+        }
+        record.trouble(Trouble::Lost, Instant::ZERO + ms(4700), Instant::ZERO);
+        record.settle();
+        run
+    }
+
+    #[test]
+    fn what_came_late_is_compared_as_results_show_it() {
+        let run = stalled();
+        let shown = run.record.response.summary();
+        assert!(shown.p99 > 1990.0 && shown.count == 113, "{shown:?}");
+        let settings = Settings {
+            draws: 100,
+            ..Settings::DEFAULT
+        };
+        for unit in [Unit::Run, Unit::Piece] {
+            let batches = batches(std::slice::from_ref(&run), unit);
+            assert_eq!(batches.len(), if unit == Unit::Run { 1 } else { 4 });
+            let rows = compare(&batches, &batches, &Measure::ALL, &settings);
+            let a = |measure| rows.iter().find(|row| row.measure == measure).expect("a row").a;
+            let near = |a: f64, b: f64| assert!((a - b).abs() < 1e-9 * b, "{unit:?}: {a} {b}");
+            near(a(Measure::MeanMs), shown.mean);
+            near(a(Measure::P50Ms), shown.p50);
+            near(a(Measure::P90Ms), shown.p90);
+            near(a(Measure::P99Ms), shown.p99);
+            near(a(Measure::FilesPerS), 25.0);
+            near(a(Measure::ErrorsPerFile), 1.0 / 113.0);
+        }
+    }
+
+    #[test]
+    fn seconds_without_an_answer_are_seconds_and_no_short_times() {
+        let (quick, mut silent) = (stalled(), stalled());
+        silent.asked_s = 10.0;
+        silent.record.seconds.truncate(2);
+        let (a, b) = (batches(&[quick], Unit::Piece), batches(&[silent], Unit::Piece));
+        assert_eq!(b.len(), 10);
+        let rows = compare(&a, &b, &Measure::ALL, &Settings::DEFAULT);
+        let of = |measure| rows.iter().find(|row| row.measure == measure).expect("a row");
+        assert!((of(Measure::FilesPerS).b - 10.0).abs() < 1e-9);
+        // Two pieces of B have times, and three of A.
+        let p50 = of(Measure::P50Ms).p_least.expect("it decides");
+        let asked = rows.iter().filter(|row| row.p_least.is_some()).count() as f64;
+        assert!((p50 - (asked * least(3, 2)).min(1.0)).abs() < 1e-9, "{p50}");
     }
 
     #[test]

@@ -194,37 +194,55 @@ impl Parts {
     /// The parts of one run; the same part may come more than once.
     ///
     /// # Errors
-    /// A sentence that names what does not belong together.
+    /// A sentence that names what does not belong together, by rank.
     pub fn of(runs: impl IntoIterator<Item = Run>) -> Result<Parts, String> {
-        let mut parts: BTreeMap<u32, Run> = BTreeMap::new();
-        for run in runs {
+        Parts::named(runs.into_iter().map(|run| (String::new(), run)))
+    }
+
+    /// The same of parts that each have a name, as of a file, by which errors call them.
+    ///
+    /// # Errors
+    /// A sentence that names what does not belong together, by name and rank.
+    pub fn named(runs: impl IntoIterator<Item = (String, Run)>) -> Result<Parts, String> {
+        let mut parts: BTreeMap<u32, (String, Run)> = BTreeMap::new();
+        for (name, run) in runs {
+            let name = match name.as_str() {
+                "" => format!("rank {}", run.rank),
+                name => format!("{name} (rank {})", run.rank),
+            };
             if run.rank >= run.size || run.shares.len() != run.size as usize {
                 return Err(format!(
-                    "rank {} of {} with {} shares is no part of a run",
-                    run.rank,
+                    "{name}, of {} with {} shares, is no part of a run",
                     run.size,
                     run.shares.len()
                 ));
             }
-            if let Some(first) = parts.values().next() {
-                belongs(first, &run)?;
+            fits(&name, &run)?;
+            if let Some((first_name, first)) = parts.values().next() {
+                belongs((first_name.as_str(), first), (name.as_str(), &run))?;
+            }
+            if let Some((before, _)) = parts.values().find(|(_, before)| is_copied(before, &run)) {
+                return Err(format!(
+                    "{before} and {name} are of two ranks and one measurement: the rank of one of them is wrong"
+                ));
             }
             match parts.get(&run.rank) {
-                Some(before) if *before != run => {
+                Some((before_name, before)) if *before != run => {
                     return Err(format!(
-                        "there are two different results of rank {}; take those of one run",
+                        "{before_name} and {name} are two different results of rank {}; take those of one run",
                         run.rank
                     ));
                 }
                 _ => {
-                    parts.insert(run.rank, run);
+                    parts.insert(run.rank, (name, run));
                 }
             }
         }
         if parts.is_empty() {
             return Err("there is no result".to_owned());
         }
-        Ok(Parts(parts))
+        let parts = parts.into_iter().map(|(rank, (_, run))| (rank, run));
+        Ok(Parts(parts.collect()))
     }
 
     /// The parts, by rank.
@@ -242,6 +260,16 @@ impl Parts {
         let mut sum = Record::default();
         self.runs().for_each(|run| sum.merge(&run.record));
         sum
+    }
+
+    /// All of it as one run: the first with the record of all.
+    pub fn whole(&self) -> Run {
+        Run {
+            record: self.record(),
+            cpu: self.runs().flat_map(|run| run.cpu.iter().copied()).collect(),
+            stopped_after_s: self.runs().filter_map(|run| run.stopped_after_s).reduce(f64::min),
+            ..self.first().clone()
+        }
     }
 
     /// The ranks that are missing, with what they would have done.
@@ -262,7 +290,7 @@ impl Parts {
 
     /// Whether the whole can be trusted: each part, and that none is missing.
     pub fn verdict(&self) -> Verdict {
-        let mut reasons = Vec::new();
+        let (mut reasons, mut warnings) = (Vec::new(), Vec::new());
         let missing = self.missing();
         if !missing.is_empty() {
             let ranks: Vec<String> = missing.iter().map(|(rank, _)| rank.to_string()).collect();
@@ -290,47 +318,78 @@ impl Parts {
                 1 => reason,
                 _ => format!("rank {}: {reason}", run.rank),
             };
-            reasons.extend(run.verdict().reasons.into_iter().map(of));
+            let verdict = run.verdict();
+            reasons.extend(verdict.reasons.into_iter().map(of));
+            warnings.extend(verdict.warnings.into_iter().map(of));
         }
         Verdict {
             valid: reasons.is_empty(),
             reasons,
+            warnings,
         }
     }
 }
 
+/// Whether a run can be what its rank did: nobody does more than their share, and a command line that says a rank says this one.
+/// Who did less is told by the verdict.
+fn fits(name: &str, run: &Run) -> Result<(), String> {
+    let asked = run.asked();
+    let record = &run.record;
+    let begun = record.objects_begun + record.left_out.objects_begun;
+    for (did, share, what) in [
+        (record.users_begun, asked.users, "users"),
+        (begun, asked.arrivals, "objects"),
+    ] {
+        if let Some(share) = share.filter(|&share| did > share) {
+            return Err(format!(
+                "{name} has {did} {what} that began, and the share of that rank is {share}: it is not what that rank did"
+            ));
+        }
+    }
+    let mut words = run.command.iter();
+    let said = words.find_map(|word| match word.strip_prefix("--rank")? {
+        "" => Some(None),
+        rest => rest.strip_prefix('=').map(Some),
+    });
+    let said = said.and_then(|value| value.or_else(|| words.next().map(String::as_str)));
+    match said.and_then(|said| said.parse::<u32>().ok()) {
+        Some(said) if said != run.rank => Err(format!(
+            "{name} was started as rank {said} (`{}`): it is not what that rank did",
+            run.command.join(" ")
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// Whether two ranks have one and the same measurement, which two machines never have.
+fn is_copied(before: &Run, run: &Run) -> bool {
+    before.rank != run.rank && before.started_at == run.started_at && before.record == run.record
+}
+
 /// Whether `run` is of the same run as `first`.
-fn belongs(first: &Run, run: &Run) -> Result<(), String> {
-    let not = |what: &str, a: &dyn std::fmt::Display, b: &dyn std::fmt::Display| {
-        Err(format!(
-            "ranks {} and {} are not of one run: {what} {a} and {b}",
-            first.rank, run.rank
-        ))
-    };
+fn belongs(first: (&str, &Run), run: (&str, &Run)) -> Result<(), String> {
+    let ((first_name, first), (name, run)) = (first, run);
+    let not = |why: String| Err(format!("{first_name} and {name} are not of one run: {why}"));
     if first.plan != run.plan {
-        return not("their plans are", &first.plan, &run.plan);
+        return not(format!("their plans are {} and {}", first.plan, run.plan));
     }
     if first.size != run.size {
-        return not("their numbers of machines are", &first.size, &run.size);
+        return not(format!(
+            "their numbers of machines are {} and {}",
+            first.size, run.size
+        ));
     }
     if first.shares != run.shares {
-        return Err(format!(
-            "ranks {} and {} are not of one run: what each of the {} machines was to do differs between them",
-            first.rank, run.rank, run.size
+        return not(format!(
+            "what each of the {} machines was to do differs between them",
+            run.size
         ));
     }
-    if let (Some(a), Some(b)) = (first.start_at, run.start_at)
-        && a != b
-    {
-        return not("they were to begin at", &a, &b);
+    match (first.start_at, run.start_at) {
+        (Some(a), Some(b)) if a != b => not(format!("they were to begin at {a} and {b}")),
+        (Some(_), None) | (None, Some(_)) => not("only one of them had an agreed start".to_owned()),
+        _ => Ok(()),
     }
-    if first.start_at.is_some() != run.start_at.is_some() {
-        return Err(format!(
-            "ranks {} and {} are not of one run: only one of them had an agreed start",
-            first.rank, run.rank
-        ));
-    }
-    Ok(())
 }
 
 /// What is lost with ranks that are missing.
@@ -352,10 +411,10 @@ fn carried(lost: &Share, all: &Share) -> String {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
-    fn run(rank: u32, size: u32, files: u64) -> Run {
+    pub(crate) fn run(rank: u32, size: u32, files: u64) -> Run {
         let record = Record {
             files,
             objects_begun: files,
@@ -478,6 +537,57 @@ mod tests {
             "no part",
         );
         assert!(Parts::of([]).is_err());
+    }
+
+    #[test]
+    fn what_is_refused_is_named() {
+        let error = |a: Run, b: Run| {
+            let named = [("`a` line 1".to_owned(), a), ("`b` line 2".to_owned(), b)];
+            Parts::named(named).expect_err("they do not belong together")
+        };
+        let other = Run {
+            plan: "q".to_owned(),
+            ..run(0, 3, 1)
+        };
+        assert_eq!(
+            error(run(0, 3, 5), other),
+            "`a` line 1 (rank 0) and `b` line 2 (rank 0) are not of one run: their plans are p and q"
+        );
+        let said = error(run(0, 3, 5), run(0, 3, 6));
+        assert!(
+            said.contains("`a` line 1 (rank 0) and `b` line 2 (rank 0) are two different results"),
+            "{said}"
+        );
+    }
+
+    /// A part whose rank was written over is not taken for that of another machine.
+    #[test]
+    fn a_part_is_of_the_rank_it_says() {
+        let refused = |run: Run, fragment: &str| {
+            let error = Parts::of([run]).expect_err(fragment);
+            assert!(error.contains(fragment), "{error}");
+        };
+        let mut many = run(1, 3, 5);
+        many.record.users_begun = 3;
+        refused(many, "3 users that began, and the share of that rank is 2");
+        let mut arrived = run(1, 3, 51);
+        arrived.model = "poisson".to_owned();
+        refused(arrived.clone(), "51 objects that began");
+        arrived.record.objects_begun = 50;
+        Parts::of([arrived]).expect("its share");
+        for words in [&["weir", "--rank", "0"][..], &["weir", "--rank=0", "x"]] {
+            let mut moved = run(1, 3, 5);
+            moved.command = words.iter().map(ToString::to_string).collect();
+            refused(moved.clone(), "was started as rank 0");
+            moved.rank = 0;
+            Parts::of([moved]).expect("that of its command");
+        }
+        let copied = Run {
+            rank: 1,
+            ..run(0, 3, 5)
+        };
+        let error = Parts::of([run(0, 3, 5), copied]).expect_err("a copy");
+        assert!(error.contains("two ranks and one measurement"), "{error}");
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! Whether a run can be trusted: did this program offer what it was asked to, and did it measure rightly?
 //!
-//! A slow server makes no run invalid; a client that was late, short of something, or that got
-//! other bytes than it should does. Each reason is a sentence.
+//! A slow server makes no run invalid, but what it left unanswered is a warning: no time that was measured is that of
+//! an object that was never complete, and [`is_cut_off`] says when the quantiles are of the quick ones alone. Invalid is the run of a
+//! client that was late, short of something, or that got other bytes than it should. Each reason is a sentence.
 
 use crate::record::{Record, Trouble};
 use crate::replies::told;
@@ -67,6 +68,8 @@ pub struct Verdict {
     pub valid: bool,
     /// Why not; empty if it can.
     pub reasons: Vec<String>,
+    /// What makes it no less valid and has to be known before its figures are read.
+    pub warnings: Vec<String>,
 }
 
 /// Judges a run. `cpu` is the share of a processor that each thread used, `stopped` how long the run had been
@@ -95,13 +98,25 @@ pub fn judge(
             format!("no file was received as it should be{were}")
         },
     );
-    if let Some(after) = stopped {
+    let early = stopped.filter(|&after| after < asked.duration);
+    if let Some(after) = early {
         because(
-            after < asked.duration,
+            true,
             format!(
                 "it was stopped after {:.1} of {:.1} s",
                 after.as_secs_f64(),
                 asked.duration.as_secs_f64()
+            ),
+        );
+    } else if let Some(after) = stopped {
+        because(
+            record.unfinished > 0,
+            format!(
+                "it was stopped {:.1} s after its {:.1} s, when {} of {} objects were still under way: their times are not known",
+                after.saturating_sub(asked.duration).as_secs_f64(),
+                asked.duration.as_secs_f64(),
+                record.unfinished,
+                record.objects_begun
             ),
         );
     }
@@ -123,14 +138,14 @@ pub fn judge(
             bounds.cpu_max * 100.0
         ),
     );
-    if let (Some(arrivals), None) = (asked.arrivals, stopped) {
+    if let (Some(arrivals), None) = (asked.arrivals, early) {
         let begun = record.objects_begun + record.left_out.objects_begun;
         because(
             (begun as f64) < arrivals as f64 * (1.0 - bounds.shortfall_max),
             format!("{arrivals} objects were to begin when they arrived, {begun} did"),
         );
     }
-    if let (Some(users), None) = (asked.users, stopped) {
+    if let (Some(users), None) = (asked.users, early) {
         let begun = record.users_begun;
         because(
             begun.saturating_add(asked.users_missing_max) < users,
@@ -189,10 +204,33 @@ pub fn judge(
             ))
         ),
     );
+    let mut warnings = Vec::new();
+    if record.unfinished > 0 && stopped.is_none() {
+        let share = unfinished(record);
+        warnings.push(format!(
+            "{} of {} objects ({:.1} %) were still under way when patience with them ended (--grace): no time here is theirs, so \
+             the slowest {:.1} % are longer than is shown, and not known",
+            record.unfinished,
+            record.objects_begun,
+            share * 100.0,
+            share * 100.0
+        ));
+    }
     Verdict {
         valid: reasons.is_empty(),
         reasons,
+        warnings,
     }
+}
+
+/// The share of the objects begun that were never complete nor given up.
+fn unfinished(record: &Record) -> f64 {
+    record.unfinished as f64 / record.objects_begun.max(record.unfinished).max(1) as f64
+}
+
+/// Whether so many objects were never complete that its times are of the quick ones alone: a larger share than may fail.
+pub fn is_cut_off(record: &Record, bounds: &Bounds) -> bool {
+    unfinished(record) > bounds.failures_max
 }
 
 #[cfg(test)]
@@ -304,6 +342,16 @@ mod tests {
             Some(Duration::from_secs(4)),
             "stopped after 4.0 of 10.0 s",
         );
+        // Within the grace only if there was something left to wait for.
+        let over = Some(Duration::from_secs(11));
+        check(&good(), ASKED, 0.5, over, "");
+        let waiting = Record {
+            unfinished: 90,
+            ..good()
+        };
+        let said = "stopped 1.0 s after its 10.0 s, when 90 of 1000 objects were still under way";
+        check(&waiting, ASKED, 0.5, over, said);
+        check(&waiting, ASKED, 0.5, None, "");
         let mut late = good();
         (0..20).for_each(|_| late.lag.add(Duration::from_millis(50)));
         check(&late, ASKED, 0.5, None, "--lag-max");
@@ -380,5 +428,24 @@ mod tests {
         let mut slow = good();
         slow.trouble(Trouble::Lost, Instant::ZERO, Instant::ZERO);
         check(&slow, ASKED, 0.5, None, "");
+    }
+
+    #[test]
+    fn what_was_never_complete_is_a_warning() {
+        let judged = |unfinished| {
+            let record = Record { unfinished, ..good() };
+            let verdict = judge(&record, &ASKED, &[0.1], None, &Bounds::DEFAULT);
+            assert!(verdict.valid, "{verdict:?}");
+            (verdict.warnings.concat(), is_cut_off(&record, &Bounds::DEFAULT))
+        };
+        assert_eq!(judged(0), (String::new(), false));
+        for (unfinished, cut_off) in [(10, false), (11, true)] {
+            let (said, is_cut_off) = judged(unfinished);
+            assert!(
+                said.contains(&format!("{unfinished} of 1000 objects (1.")),
+                "{said}"
+            );
+            assert_eq!(is_cut_off, cut_off);
+        }
     }
 }
