@@ -19,6 +19,7 @@ use ::load::arrivals::Schedule;
 use ::load::limits::USERS_MAX;
 use ::load::run::Parts;
 use ::load::times::Summary;
+use ::load::verdict::is_cut_off;
 use core::fmt;
 use core::str::FromStr;
 use measure::Duration;
@@ -454,7 +455,9 @@ pub(super) fn run(
             run => {
                 let run = run?;
                 interrupted = run.stopped_after_s.is_some();
-                let overloaded = run.is_overloaded();
+                // What was never complete may be the slowest of all: its times are of the quick ones.
+                let cut_off = run.verdict().valid && is_cut_off(&run.record, &run.bounds);
+                let overloaded = cut_off || run.is_overloaded();
                 let parts = Parts::of([run]).map_err(Failure::System)?;
                 let report = Report::of_rank(&parts);
                 // With less load no server that answers nothing would answer more.
@@ -465,10 +468,13 @@ pub(super) fn run(
                 let trial = Trial {
                     load,
                     response_ms: Some(value),
-                    met: report.verdict.valid && value < objective.below_ms(),
+                    met: report.verdict.valid && !cut_off && value < objective.below_ms(),
                     valid: report.verdict.valid,
                     overloaded,
-                    reasons: report.verdict.reasons.clone(),
+                    reasons: match cut_off {
+                        true => report.verdict.warnings.clone(),
+                        false => report.verdict.reasons.clone(),
+                    },
                     objects_per_s: report.objects_per_s,
                     files_per_s: report.files_per_s,
                 };
