@@ -6,7 +6,7 @@
 //! than luck would have it (the one-sided rank test of Mann and Whitney 1947, exact, its level divided among the settings that
 //! are tried, after Bonferroni).
 
-use measure::ranks;
+use measure::Ranks;
 
 /// By this share a setting must be ahead of what stands: less is not worth another setting, and what stands is known.
 const AHEAD: f64 = 0.03;
@@ -85,7 +85,7 @@ pub(super) fn judge(tried: &[Tried]) -> Verdict {
                 .zip(bar)
                 .all(|(rate, bar)| *rate > bar * (1.0 + AHEAD))
             && median(one.rates()) > middle * (1.0 + spread)
-            && luck(&rates, &base) <= LUCK / others.len() as f64
+            && Ranks::of(&base, &rates).higher <= LUCK / others.len() as f64
     };
     others
         .iter()
@@ -93,13 +93,6 @@ pub(super) fn judge(tried: &[Tried]) -> Verdict {
         .filter(|(_, one)| is_ahead(one))
         .max_by(|a, b| median(a.1.rates()).total_cmp(&median(b.1.rates())))
         .map_or(Verdict::Stands, |(place, _)| Verdict::Won(place + 2))
-}
-
-/// How likely these rates would be so far above those, or farther, if both were of one kind: by their ranks, of two sides one.
-/// Half of both sides is one of them where no two rates are equal, as measured ones are not.
-fn luck(rates: &[f64], base: &[f64]) -> f64 {
-    let (above, either) = ranks(base, rates);
-    if above > 0.5 { either / 2.0 } else { 1.0 }
 }
 
 #[cfg(test)]
@@ -154,16 +147,6 @@ mod tests {
             panic!("not noisy");
         };
         assert!(spread > NOISY, "{spread}");
-    }
-
-    #[test]
-    fn luck_is_of_one_side() {
-        // One of C(15, 5) orders.
-        let rates: Vec<f64> = (1..=15).map(f64::from).collect();
-        let sure = luck(&rates[10..], &rates[..10]);
-        assert!((sure - 1.0 / 3003.0).abs() < 1e-12, "{sure}");
-        assert_eq!(luck(&rates[..5], &rates[5..]), 1.0);
-        assert_eq!(luck(&[1.0; 3], &[1.0; 3]), 1.0, "ties are not won");
     }
 
     /// Where nothing matters hardly a stage in a thousand changes anything, whatever the machine does to whole rounds.
