@@ -49,8 +49,11 @@ const PAUSE: Duration = Duration::from_millis(100);
 const PAUSE_MAX: Duration = Duration::from_secs(10);
 /// How often at most deaths are reported one by one.
 const REPORT_EVERY: Duration = Duration::from_secs(1);
-/// How often spare members are sent away, one at a time.
+/// How often spare members are sent away.
 const RETIRE_EVERY: Duration = Duration::from_secs(1);
+/// Sent away at once at the most. The first time it is one, then twice as many with each further time in a row: a herd that lost
+/// its load within a moment gives its memory back within half a minute, and one whose load wavers is not forked anew.
+const RETIRE_MAX: usize = 32;
 
 /// Words of the board that each member has.
 const WORDS: usize = 8;
@@ -74,7 +77,7 @@ pub enum Size {
     Spare {
         /// At the start, and idle at the least as long as there may be more.
         min: usize,
-        /// Idle at the most; further ones are sent away, one a second.
+        /// Idle at the most; further ones are sent away: one after a second, two after another, at the most 32 at once.
         max_idle: usize,
         /// In all.
         max: usize,
@@ -125,6 +128,8 @@ pub struct Herd {
     died_at: Option<Instant>,
     not_before: Instant,
     retire_at: Instant,
+    /// How many leave then, if as many are spare.
+    retire_count: usize,
     reported_at: Option<Instant>,
     /// Deaths since then that no line told of, and the connections lost with them.
     unreported: (u64, u64),
@@ -168,6 +173,7 @@ impl Herd {
             died_at: None,
             not_before: Instant::ZERO,
             retire_at: Instant::ZERO,
+            retire_count: 1,
             reported_at: None,
             unreported: (0, 0),
             stopping: false,
@@ -290,26 +296,37 @@ impl Herd {
         (0..self.slots.len()).filter(idle).count()
     }
 
+    /// Sends away who is spare.
     fn retire(&mut self, now: Instant) {
-        let Size::Spare { max_idle, .. } = self.size else {
-            return;
-        };
-        if now < self.retire_at || self.idle() <= max_idle {
-            return;
-        }
-        self.retire_at = now + RETIRE_EVERY;
-        let open = |number: usize| self.word(number, OPEN) > 0;
-        let idle = |number: &usize| matches!(self.slots[*number], Slot::Taken { leaving: false, .. });
-        let last = (0..self.slots.len())
-            .rev()
-            .filter(idle)
-            .find(|number| !open(*number));
-        if let Some(number) = last
-            && let Slot::Taken { leaving, .. } = &mut self.slots[number]
-        {
-            *leaving = true;
+        for number in self.spare(now) {
+            if let Slot::Taken { leaving, .. } = &mut self.slots[number] {
+                *leaving = true;
+            }
             self.tell(number, Signal::Stop);
         }
+    }
+
+    /// Who is to leave now, because more are idle than may be.
+    fn spare(&mut self, now: Instant) -> Vec<usize> {
+        let Size::Spare { max_idle, .. } = self.size else {
+            return Vec::new();
+        };
+        let spare = self.idle().saturating_sub(max_idle);
+        if spare == 0 {
+            self.retire_count = 1;
+        }
+        if now < self.retire_at || spare == 0 {
+            return Vec::new();
+        }
+        let leave = (0..self.slots.len())
+            .rev()
+            .filter(|number| matches!(self.slots[*number], Slot::Taken { leaving: false, .. }))
+            .filter(|number| self.word(*number, OPEN) == 0)
+            .take(self.retire_count.min(spare))
+            .collect();
+        self.retire_at = now + RETIRE_EVERY;
+        self.retire_count = (self.retire_count * 2).min(RETIRE_MAX);
+        leave
     }
 
     /// Waits for something to happen, at the most so long.
@@ -707,6 +724,40 @@ mod tests {
         assert_eq!((lacking(SPARE, 5, 3), lacking(SPARE, 8, 7)), (3, 4));
         // No more than there may be.
         assert_eq!((lacking(SPARE, 10, 10), lacking(SPARE, 12, 12)), (2, 0));
+    }
+
+    #[test]
+    fn spare_members_leave_faster_and_faster() {
+        let size = Size::Spare {
+            min: 5,
+            max_idle: 10,
+            max: 200,
+        };
+        let mut herd = herd(size, 200, 100);
+        let leave = |herd: &mut Herd, now| {
+            let left = herd.spare(now);
+            for number in &left {
+                herd.slots[*number] = Slot::Vacant;
+            }
+            left.len()
+        };
+        let mut now = clock::now();
+        let mut after = |herd: &mut Herd| {
+            now = now + RETIRE_EVERY;
+            let left = leave(herd, now);
+            assert_eq!(leave(herd, now), 0, "again after a second");
+            left
+        };
+        let left: Vec<usize> = (0..8).map(|_| after(&mut herd)).collect();
+        assert_eq!(
+            left,
+            [1, 2, 4, 8, 16, 32, 27, 0],
+            "ten stay idle, and whoever serves"
+        );
+        // A load that wavers costs one at a time.
+        herd.board.get()[WORDS + OPEN].store(0, Ordering::Relaxed);
+        herd.board.get()[2 * WORDS + OPEN].store(0, Ordering::Relaxed);
+        assert_eq!([after(&mut herd), after(&mut herd), after(&mut herd)], [1, 1, 0]);
     }
 
     #[test]

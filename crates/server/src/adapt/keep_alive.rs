@@ -9,9 +9,11 @@
 //!            pressed twice                       pressed twice: divide again, to the least
 //!   Free ───────────────────▶ Short { bound } ◀──┐
 //!     ▲                            │   │ └───────┘
-//!     └── bound is as configured ──┘   calm for `patience` windows: multiply; pressed soon after that: patience doubles
+//!     └── bound is as configured ──┘   calm: multiply; pressed after that: remember the time, and double the patience for it
 //! ```
-//! The doubling is what keeps it from swinging: a load that presses whenever the time is long is tried ever more rarely.
+//! Two things keep it from swinging. Memory comes back some seconds after connections are closed, so the time falls to the
+//! least meanwhile; from there it rises quickly only to what lies below the time that brought want back. And that time itself is
+//! tried again ever more rarely.
 
 use super::{Decision, Knob, Window};
 use crate::config::show_duration;
@@ -25,6 +27,7 @@ const LEAST: Duration = Duration::from_millis(250);
 const PRESSED_MIN: u32 = 2;
 /// Calm windows before it is tried whether more time does harm.
 const PATIENCE: u32 = 10;
+/// The same at the most for a time that did harm; so long after it was made longer, want is thought to come from that.
 const PATIENCE_MAX: u32 = 320;
 /// Pages of files per second that come back after eviction. Less is what any full cache has: a disk of a hundred reads a
 /// second is at its limit with some 300 of them, and a server on it without want of memory had 30 to 60.
@@ -42,7 +45,9 @@ const OPEN_MIN: u32 = 16;
 pub(super) struct KeepAlive {
     configured: Duration,
     state: State,
-    /// Calm windows to wait for before the next try.
+    /// The time with which want came back, as long as it is not shown that it need not.
+    harmful: Option<Duration>,
+    /// Calm windows to wait for before that one is tried again.
     patience: u32,
 }
 
@@ -83,6 +88,7 @@ impl KeepAlive {
                 pressed: 0,
                 since: u32::MAX,
             },
+            harmful: None,
             patience: PATIENCE,
         }
     }
@@ -98,6 +104,7 @@ impl KeepAlive {
     pub(super) fn look(&mut self, window: &Window) -> Option<Decision> {
         let want = want(window);
         let current = self.bound().unwrap_or(self.configured);
+        let needed = self.needed(current);
         match (&mut self.state, want) {
             (State::Free { pressed, since }, Want::None | Want::Elsewhere) => {
                 *pressed = 0;
@@ -119,7 +126,7 @@ impl KeepAlive {
                 *without += u32::from(want == Want::Elsewhere);
                 *since = since.saturating_add(1);
                 let why = reason(*calm, *without);
-                (*calm >= self.patience).then(|| self.lengthen(current, why))
+                (*calm >= needed).then(|| self.lengthen(current, why))
             }
             (State::Free { pressed, since } | State::Short { pressed, since, .. }, Want::Pressed(why)) => {
                 *pressed += 1;
@@ -133,8 +140,17 @@ impl KeepAlive {
         }
     }
 
+    /// Calm windows before this time is made longer.
+    fn needed(&self, current: Duration) -> u32 {
+        match self.harmful {
+            Some(harmful) if current * STEP >= harmful => self.patience,
+            _ => PATIENCE,
+        }
+    }
+
     fn shorten(&mut self, current: Duration, since: u32, why: String) -> Decision {
-        if since <= self.patience {
+        if since <= PATIENCE_MAX {
+            self.harmful = Some(current);
             self.patience = (self.patience * 2).min(PATIENCE_MAX);
         }
         let bound = (current / STEP).max(LEAST);
@@ -151,6 +167,9 @@ impl KeepAlive {
     fn lengthen(&mut self, current: Duration, why: String) -> Decision {
         let longer = current * STEP;
         let to = longer.min(self.configured);
+        if self.harmful.is_some_and(|harmful| current >= harmful) {
+            self.harmful = None;
+        }
         self.state = if longer >= self.configured {
             State::Free { pressed: 0, since: 0 }
         } else {
@@ -307,31 +326,66 @@ mod tests {
         );
     }
 
-    /// A load that presses whenever connections may be idle for more than a second.
-    #[test]
-    fn a_load_that_presses_again_is_tried_ever_more_rarely() {
+    /// A load that presses whenever connections may be idle for more than two seconds, and for ten seconds after: by its
+    /// windows, when the time was changed and what to.
+    fn pressing_again(seconds: u32) -> Vec<(u32, Duration)> {
         let mut keep_alive = KeepAlive::new(LONG);
         let mut changes = Vec::new();
-        for second in 0..2000 {
-            let bound = keep_alive.bound().unwrap_or(LONG);
-            let window = if bound > Duration::from_secs(2) {
-                short()
-            } else {
-                calm()
-            };
+        let mut pressed_until = 0;
+        for second in 0..seconds {
+            if keep_alive.bound().unwrap_or(LONG) > Duration::from_secs(2) {
+                pressed_until = second + 10;
+            }
+            let window = if second < pressed_until { short() } else { calm() };
             if keep_alive.look(&window).is_some() {
-                changes.push(second);
+                changes.push((second, keep_alive.bound().unwrap_or(LONG)));
             }
         }
-        let in_the_end = changes.iter().filter(|second| **second >= 1000).count();
+        changes
+    }
+
+    #[test]
+    fn a_load_that_presses_again_is_tried_ever_more_rarely() {
+        let changes = pressing_again(2000);
+        let in_the_end = changes.iter().filter(|(second, _)| *second >= 1000).count();
         assert!(
-            in_the_end <= 8,
+            in_the_end <= 16,
             "{in_the_end} changes in 1000 seconds: {changes:?}"
         );
         assert!(
-            changes.iter().any(|second| *second >= 500),
+            changes.iter().any(|(second, _)| *second >= 500),
             "it goes on trying: {changes:?}"
         );
+    }
+
+    /// Between the tries the time is the longest of those that do no harm, not the least.
+    #[test]
+    fn what_does_no_harm_is_allowed_between_the_tries() {
+        let changes = pressing_again(2000);
+        let mut at_best = 0;
+        for pair in changes.windows(2) {
+            let ((from, bound), (to, _)) = (pair[0], pair[1]);
+            if bound > LEAST * 2 && bound < Duration::from_secs(2) {
+                at_best += to - from;
+            }
+        }
+        assert!(at_best > 1500, "{at_best} of 2000 seconds: {changes:?}");
+    }
+
+    /// What did harm once need not for ever.
+    #[test]
+    fn a_time_that_no_longer_does_harm_is_forgotten() {
+        let mut keep_alive = KeepAlive::new(LONG);
+        let mut look = |window: Window, windows: u32| {
+            (0..windows).for_each(|_| drop(keep_alive.look(&window)));
+            (keep_alive.bound(), keep_alive.harmful)
+        };
+        let tried = LEAST * STEP * STEP * STEP;
+        look(short(), 10);
+        assert_eq!(look(calm(), 3 * PATIENCE), (Some(tried), None));
+        assert_eq!(look(short(), 2), (Some(tried / STEP), Some(tried)));
+        assert_eq!(look(calm(), 2 * PATIENCE).0, Some(tried));
+        assert_eq!(look(calm(), 2 * PATIENCE), (Some(tried * STEP), None));
     }
 
     #[test]
