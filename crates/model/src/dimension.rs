@@ -46,6 +46,9 @@ pub enum Basis {
     },
 }
 
+/// Users who think for whom mean value analysis is exact in reasonable time.
+pub const STEADY_USERS_MAX: u64 = 1_000_000;
+
 /// A question of dimensioning.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Question {
@@ -83,7 +86,7 @@ pub enum Binds {
 }
 
 impl Binds {
-    /// In words.
+    /// In words, as the subject of "binds", or of "bind" where there are several.
     pub const fn words(self) -> &'static str {
         match self {
             Binds::Sharing => "sharing the link with the other users",
@@ -91,6 +94,14 @@ impl Binds {
             Binds::RoundTrips => "round trips of setup and request",
             Binds::Window => "waiting for the TCP window",
             Binds::Loss => "recovering from losses",
+        }
+    }
+
+    /// The verb that goes with the words.
+    pub(crate) const fn verb(self) -> &'static str {
+        match self {
+            Binds::Wire | Binds::RoundTrips => "bind",
+            Binds::Sharing | Binds::Window | Binds::Loss => "binds",
         }
     }
 }
@@ -162,7 +173,7 @@ impl Question {
             crate::domain::within(
                 "users",
                 self.users as f64,
-                self.users <= 1_000_000,
+                self.users <= STEADY_USERS_MAX,
                 "1 to 1,000,000",
             )?;
         }
@@ -183,11 +194,7 @@ impl Question {
                 mss: self.sender.mss,
             };
             let one = transfer.transaction(mode)?;
-            let t = if self.setup.round_trips() == 0 {
-                one.t_ttcp
-            } else {
-                one.t
-            };
+            let t = one.over(self.setup)?;
             let line = Line::new(m, one.n, t / one.n as f64)?;
             let window = self.rtt * f64::from(one.s);
             return Ok(Parts {

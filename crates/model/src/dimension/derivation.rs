@@ -27,10 +27,11 @@ impl Question {
             utilization,
         };
         let line = format!(
-            "{rate} for {} of {}: mean turnaround {total}; {} binds",
+            "{rate} for {} of {}: mean turnaround {total}; {} {}",
             counted(self.users, "user"),
             self.page,
-            binds.words()
+            binds.words(),
+            binds.verb()
         );
         let mut e = Explained::new(answer, line);
         self.steps(rate, parts, &mut e);
