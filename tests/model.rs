@@ -52,11 +52,7 @@ fn exit_codes_tell_a_no_from_a_mistake() {
             2,
             "`fast` is not a rate",
         ),
-        (
-            "model servers --arrivals 1 --service 1ms --response 1s --format svg",
-            2,
-            "no picture",
-        ),
+        ("model tables --format svg", 2, "no picture"),
         ("model fit no-such-file.csv", 2, "cannot read the measurements"),
         ("model", 2, "Usage"),
     ] {
@@ -252,7 +248,7 @@ fn column(answer: &Value, name: &str) -> Vec<Value> {
 
 #[test]
 fn the_experiment_is_measured_on_a_link_of_its_own() {
-    let words = "--measure --bursts 2 --size 12000 --users 1 --users 3 --rate 2M --rtt 20ms";
+    let words = "--measure --bursts 4 --size 12000 --users 1 --users 3 --rate 2M --rtt 20ms";
     let answer = conforming("experiment", words);
     let skipped = answer["notes"].to_string();
     if skipped.contains("skipped: ") {
@@ -268,14 +264,18 @@ fn the_experiment_is_measured_on_a_link_of_its_own() {
     for at in 0..3 {
         assert!(from[at] <= measured[at] && measured[at] <= to[at], "{answer}");
     }
-    // Two round trips and the line's time for what the file is: no machine is faster, however busy it is.
-    let alone = 40.0 + 12_000.0 * 8.0 / 2_000.0;
-    assert!(measured[0] >= alone - 0.5, "{} of {alone} ms", measured[0]);
-    // Three users share the line, so that on average one waits for one other at least.
-    assert!(
-        measured[1] >= measured[0] + 12_000.0 * 8.0 / 2_000.0 - 5.0,
-        "{answer}"
-    );
+    // Two round trips and the line's time for what the file is: no machine is faster, however busy it is. Three users share
+    // the line, which serves their mean no sooner than one after the other. One cell beside the other says nothing: of two
+    // bursts the one of fewer users may have come while the machine did something else.
+    let (trips, file) = (40.0, 12_000.0 * 8.0 / 2_000.0);
+    for (measured, least) in [
+        (measured[0], trips + file),
+        (measured[1], trips + file * (1.0 + 2.0 + 3.0) / 3.0),
+    ] {
+        assert!(measured >= least - 0.5, "{measured} of {least} ms: {answer}");
+    }
+    let waiting = measured[1] - measured[0];
+    assert!((measured[2] - waiting).abs() < 1e-9 * measured[1], "{answer}");
     let error = number("windows error")[0];
     let windows = number("windows")[0];
     assert!(
@@ -311,12 +311,27 @@ fn where_namespaces_are_refused_the_measured_column_is_skipped_with_the_reason()
 
 #[test]
 fn a_prediction_is_held_against_a_server_on_the_loopback() {
-    let words = "--load --page 20KB --fitted 1 --fitted 2 --fitted 3 --clients 4 --seconds 2 --tolerance 100";
-    let answer = conforming("validate", words);
+    let words = "--load --page 20KB --fitted 1 --fitted 2 --fitted 3 --clients 4 --seconds 2";
+    let out = weir(&format!("model validate {words} --format json"));
+    // How good a prediction is depends on what else the machine does, and whether there is one; what is measured and how the
+    // answer is told do not. The judgement is tested where runs are made up.
+    let answer = checked(&out, "validate");
+    let failed = answer["failed"].as_str();
+    assert_eq!(out.status.code(), Some(i32::from(failed.is_some())), "{answer}");
     assert_eq!(column(&answer, ""), ["fitted", "fitted", "fitted", "predicted"]);
-    for name in ["measured", "predicted", "error"] {
+    assert_eq!(column(&answer, "clients"), [1, 2, 3, 4]);
+    let is_fit = !failed.is_some_and(|why| why.starts_with("nothing can be predicted"));
+    for (name, is_there) in [
+        ("measured", true),
+        ("throughput measured", true),
+        ("predicted", is_fit),
+        ("error", is_fit),
+        ("throughput predicted", is_fit),
+        ("throughput error", is_fit),
+    ] {
+        let cells = column(&answer, name);
         assert!(
-            column(&answer, name).iter().all(Value::is_number),
+            cells.iter().all(|cell| cell.is_number() == is_there),
             "{name}: {answer}"
         );
     }
@@ -331,13 +346,6 @@ fn a_prediction_is_held_against_a_server_on_the_loopback() {
         answer["notes"].to_string().contains("no intervals of runs"),
         "{answer}"
     );
-    // What is off by more than is allowed is a failure.
-    let out = weir(&format!(
-        "model validate {} --tolerance 0.0001%",
-        words.replace(" --tolerance 100", "")
-    ));
-    assert_eq!(out.status.code(), Some(1), "{}", text(&out.stderr));
-    assert!(text(&out.stderr).contains("predictions further from the measurement than"));
 }
 
 #[test]

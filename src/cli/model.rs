@@ -377,8 +377,8 @@ pub(crate) struct BasisFlags {
     #[arg(long, value_name = "TIME", value_parser = seconds, conflicts_with = "document", help_heading = "Users")]
     pub(crate) think: Option<Seconds>,
 
-    /// All ask at once and nothing overlaps, round trips included: the document's upper bound
-    #[arg(long, help_heading = "Users")]
+    /// All ask at once and nothing overlaps, round trips included: the document's upper bound, with a sender of its own
+    #[arg(long, conflicts_with_all = ["sender", "initial_window", "growth", "delayed_acks", "window"], help_heading = "Users")]
     pub(crate) document: bool,
 
     /// All ask at once and the link serves a packet of each in turn, as the document assumes; without it a

@@ -329,4 +329,4 @@ fn of_captures(flags: &FitFlags, texts: &[String], measured: Measured<'_>) -> Re
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

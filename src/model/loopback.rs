@@ -2,7 +2,8 @@
 //! predicted, and then measured.
 //!
 //! `weir serve` and `weir load` run on the loopback, a thread each. Clients never sleep, so the least number of them
-//! that is more than the fit has seen is an extrapolation of a kind that people make.
+//! that is more than the fit has seen is an extrapolation of a kind that people make. Where the runs disagree too much for
+//! a fit, what was measured is the answer, without a prediction.
 
 use super::fit::runs::Steady;
 use super::grid::{Cell, Grid};
@@ -11,8 +12,10 @@ use super::stage::{Stage, Tried, progress};
 use crate::chart::{Axis, Chart, Series, Stroke};
 use crate::cli::model::ValidateFlags;
 use crate::cli::{Failure, Voice};
+use ::model::DomainError;
 use ::model::bootstrap::{DRAWS, estimate};
 use ::model::fit::{Estimate, service};
+use std::collections::BTreeSet;
 
 /// The file that is asked for.
 const TARGET: &str = "file.bin";
@@ -27,15 +30,38 @@ struct Run {
     doubt: Option<String>,
 }
 
+/// Numbers of clients a fit needs.
+const FITTED_MIN: usize = 3;
+
 /// Fits, predicts, measures.
 pub(super) fn validate(flags: &ValidateFlags, voice: &Voice) -> Result<Report, Failure> {
-    let runs = measure(flags, voice)?;
+    let different: BTreeSet<u32> = flags.fitted.iter().copied().collect();
+    if different.len() < FITTED_MIN {
+        return Err(Failure::Usage(format!(
+            "a fit needs {FITTED_MIN} different numbers of clients; --fitted has {}",
+            different.len()
+        )));
+    }
+    judge(flags, &measure(flags, voice)?)
+}
+
+/// What was measured beside what a fit of some of it predicts, and whether that is good.
+fn judge(flags: &ValidateFlags, runs: &[Run]) -> Result<Report, Failure> {
     let mut report = Report::default();
     let fitted = runs.iter().filter(|run| run.is_fitted);
     let samples: Vec<_> = fitted.map(|run| run.steady.sample()).collect();
-    let explained = service(&samples)?;
-    let network = explained.answer.network()?;
-    report.answer(explained, &[]);
+    let (network, refused) = match service(&samples) {
+        Ok(explained) => {
+            let network = explained.answer.network()?;
+            report.answer(explained, &[]);
+            (Some(network), None)
+        }
+        // It was another machine from run to run: what it did is worth telling all the same.
+        Err(why @ (DomainError::Undetermined { .. } | DomainError::Contradictory { .. })) => {
+            (None, Some(why))
+        }
+        Err(why) => return Err(why.into()),
+    };
     let columns = [
         ("clients", ""),
         ("", ""),
@@ -44,20 +70,22 @@ pub(super) fn validate(flags: &ValidateFlags, voice: &Voice) -> Result<Report, F
         ("to", "s"),
         ("predicted", "s"),
         ("error", "%"),
-        ("measured ", "1/s"),
-        ("predicted ", "1/s"),
-        ("error ", "%"),
+        ("throughput measured", "1/s"),
+        ("throughput predicted", "1/s"),
+        ("throughput error", "%"),
     ];
     let mut grid = Grid::new("mean response and throughput: measured, and predicted", &columns);
     let (mut off, mut curves) = (Vec::new(), [Vec::new(), Vec::new()]);
-    for run in &runs {
+    for run in runs {
         let sample = run.steady.sample();
-        let solved = network.exact(u64::from(run.clients))?;
+        let solved = network
+            .as_ref()
+            .map(|network| network.exact(u64::from(run.clients)));
+        let solved = solved.transpose()?;
         let apart = |predicted: f64, measured: f64| 100.0 * (predicted / measured - 1.0);
-        let errors = [
-            apart(solved.response.0, sample.response.0),
-            apart(solved.throughput, sample.throughput),
-        ];
+        let error = solved.as_ref().map(|s| apart(s.response.0, sample.response.0));
+        let throughput_error = solved.as_ref().map(|s| apart(s.throughput, sample.throughput));
+        let percent = |error: Option<f64>| error.map_or(Cell::Missing, |error| Cell::Decimals(error, 1));
         // A second or two drawn again are the same second or two: no interval.
         let interval = run.steady.can_be_drawn().then(|| {
             estimate(sample.response.0, DRAWS, flags.seed, |rng| {
@@ -70,14 +98,16 @@ pub(super) fn validate(flags: &ValidateFlags, voice: &Voice) -> Result<Report, F
             sample.response.into(),
             interval.map(|Estimate { low, .. }| low).into(),
             interval.map(|Estimate { high, .. }| high).into(),
-            solved.response.into(),
-            Cell::Decimals(errors[0], 1),
+            solved.as_ref().map(|solved| solved.response).into(),
+            percent(error),
             sample.throughput.into(),
-            solved.throughput.into(),
-            Cell::Decimals(errors[1], 1),
+            solved.as_ref().map(|solved| solved.throughput).into(),
+            percent(throughput_error),
         ]);
-        if !run.is_fitted && errors[0].abs() > 100.0 * flags.tolerance(true) {
-            off.push(format!("{} clients: {:+.1} %", run.clients, errors[0]));
+        if let Some(error) = error.filter(|error| error.abs() > 100.0 * flags.tolerance(true))
+            && !run.is_fitted
+        {
+            off.push(format!("{} clients: {error:+.1} %", run.clients));
         }
         if let Some(doubt) = &run.doubt {
             report.notes.push(format!(
@@ -85,7 +115,7 @@ pub(super) fn validate(flags: &ValidateFlags, voice: &Voice) -> Result<Report, F
                 run.clients
             ));
         }
-        curves[0].push((f64::from(run.clients), solved.response.0));
+        curves[0].extend(solved.map(|solved| (f64::from(run.clients), solved.response.0)));
         curves[1].push((f64::from(run.clients), sample.response.0));
     }
     report.grids.push(grid);
@@ -101,13 +131,16 @@ pub(super) fn validate(flags: &ValidateFlags, voice: &Voice) -> Result<Report, F
                 .to_owned(),
         );
     }
-    report.failed = (!off.is_empty()).then(|| {
+    let too_far = (!off.is_empty()).then(|| {
         format!(
             "predictions further from the measurement than {} %: {}",
             100.0 * flags.tolerance(true),
             off.join("; ")
         )
     });
+    report.failed = refused
+        .map(|why| format!("nothing can be predicted: {why}"))
+        .or(too_far);
     Ok(report)
 }
 
@@ -162,5 +195,114 @@ fn chart([predicted, measured]: [Vec<(f64, f64)>; 2]) -> Chart {
             series("predicted", Stroke::Solid, predicted),
             series("measured", Stroke::Dots, measured),
         ],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::model::Question;
+    use crate::cli::{Cli, Command};
+    use crate::model::fit::tests::run;
+    use ::model::Seconds;
+    use ::model::closed::{Network, Station};
+    use clap::Parser;
+
+    fn flags(more: &[&str]) -> ValidateFlags {
+        let words = ["weir", "model", "validate", "--load"];
+        let words = words.iter().chain(more);
+        let Command::Model(flags) = Cli::try_parse_from(words).expect("flags").command else {
+            panic!("another command")
+        };
+        match flags.question {
+            Question::Validate(flags) => flags,
+            _ => panic!("another question"),
+        }
+    }
+
+    /// A run in which so many clients got answers of this mean response, by Little's law.
+    fn of(clients: u32, is_fitted: bool, response: f64) -> super::Run {
+        let run = run(clients, f64::from(clients) / response, response);
+        super::Run {
+            clients,
+            is_fitted,
+            steady: Steady::of(&run, "a run").expect("answers"),
+            doubt: None,
+        }
+    }
+
+    /// Runs of a system of 4 ms of demand and 20 ms besides for the fit, and one of 24 clients that is `times` as slow.
+    fn runs(times: f64) -> Vec<super::Run> {
+        let stations = vec![
+            Station::queue("bottleneck", Seconds(0.004)),
+            Station::delay("rest", Seconds(0.02)),
+        ];
+        let network = Network::new(stations, Seconds::ZERO).expect("a network");
+        let response = |clients| network.exact(clients).expect("a solution").response.0;
+        let mut runs: Vec<_> = [1u32, 2, 4, 8, 16]
+            .map(|clients| of(clients, true, response(clients.into())))
+            .into();
+        runs.push(of(24, false, times * response(24)));
+        runs
+    }
+
+    #[test]
+    fn a_prediction_is_judged_by_the_run_it_has_not_seen() {
+        let report = judge(&flags(&[]), &runs(1.0)).expect("a report");
+        assert_eq!(report.failed, None);
+        assert_eq!(report.grids[0].csv().lines().count(), 7);
+        // Noise of the runs is more than nothing.
+        for (more, times) in [(&["--tolerance", "0.0001%"][..], 1.0), (&[], 2.0), (&[], 0.5)] {
+            let report = judge(&flags(more), &runs(times)).expect("a report");
+            let why = report.failed.expect("too far");
+            assert!(
+                why.contains("predictions further from the measurement than") && why.contains("24 clients: "),
+                "{why}"
+            );
+            // Runs of the fit are not judged.
+            assert!(!why.contains("16 clients"), "{why}");
+        }
+        let why = judge(&flags(&[]), &runs(2.0))
+            .expect("a report")
+            .failed
+            .expect("too far");
+        assert!(
+            why.contains("24 clients: -5") || why.contains("24 clients: -4"),
+            "{why}"
+        );
+    }
+
+    #[test]
+    fn runs_that_no_fit_explains_are_told_without_a_prediction() {
+        let runs = [(1, 0.03), (2, 0.01), (3, 0.02)].map(|(clients, response)| of(clients, true, response));
+        let report = judge(&flags(&[]), &runs).expect("a report");
+        let why = report.failed.as_deref().expect("no fit");
+        assert!(
+            why.starts_with("nothing can be predicted: the samples leave the answer open"),
+            "{why}"
+        );
+        let csv = report.grids[0].csv();
+        for line in csv.lines().skip(1) {
+            let cells: Vec<&str> = line.split(',').collect();
+            assert!(cells[2].parse::<f64>().expect("measured") > 0.0, "{line}");
+            assert_eq!((cells[5], cells[6], cells[8]), ("", "", ""), "{line}");
+        }
+        let svg = report
+            .render(crate::cli::model::Format::Svg, false, "validate")
+            .expect("a picture");
+        assert!(!svg.contains("NaN") && !svg.contains("inf"), "{svg}");
+    }
+
+    #[test]
+    fn a_fit_of_too_few_is_refused_before_anything_is_measured() {
+        let voice = Cli::try_parse_from(["weir", "--quiet", "model", "tables"])
+            .expect("a command")
+            .voice;
+        let few = flags(&["--fitted", "1", "--fitted", "2", "--fitted", "2"]);
+        let why = validate(&few, &voice).expect_err("too few").to_string();
+        assert!(
+            why.contains("3 different numbers of clients; --fitted has 2"),
+            "{why}"
+        );
     }
 }

@@ -2,6 +2,7 @@
 //! the form asked for. Computes nothing itself but the grids and curves that are many answers side by side.
 
 mod bursts;
+mod count;
 mod document;
 mod experiment;
 mod fit;
@@ -86,7 +87,7 @@ fn answer(question: &Question, measured: Measured<'_>, voice: &Voice) -> Result<
         Question::Waiting(flags) => users::waiting(flags, measured),
         Question::Dimension(flags) => users::dimension(flags, measured),
         Question::Distribute(flags) => users::distribute(flags, measured),
-        Question::Servers(flags) => users::servers(flags, measured),
+        Question::Servers(flags) => count::servers(flags, measured),
         Question::Tables(flags) => document::tables(flags),
         Question::Savings(flags) => document::savings(flags),
         Question::Queue(flags) => queues::queue(flags, measured),

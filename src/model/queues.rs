@@ -95,7 +95,15 @@ const POINTS: u64 = 40;
 
 /// Users who think.
 pub(super) fn closed(flags: &ClosedFlags, measured: Measured<'_>) -> Result<Report, Failure> {
-    let stations = flags.station.iter().chain(&flags.delay).cloned().collect();
+    let stations: Vec<Station> = flags.station.iter().chain(&flags.delay).cloned().collect();
+    for (place, station) in stations.iter().enumerate() {
+        if stations[..place].iter().any(|other| other.name == station.name) {
+            return Err(Failure::Usage(format!(
+                "two stations are named `{}`; a request's visits to one are one demand",
+                station.name
+            )));
+        }
+    }
     let network = Network::new(stations, flags.think)?;
     let solved = network.solve(flags.users)?;
     let mut report = Report::default();
@@ -106,10 +114,12 @@ pub(super) fn closed(flags: &ClosedFlags, measured: Measured<'_>) -> Result<Repo
         ("requests there", ""),
     ];
     let mut shares = Grid::new("stations", &columns);
-    for share in &solved.answer.stations {
+    for (station, share) in network.stations().iter().zip(&solved.answer.stations) {
+        // A server for everyone is never full.
+        let utilization = (station.kind != Kind::Delay).then_some(share.utilization);
         shares.row([
             share.name.as_str().into(),
-            share.utilization.into(),
+            utilization.into(),
             share.residence.into(),
             share.jobs.into(),
         ]);

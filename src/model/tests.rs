@@ -116,16 +116,15 @@ fn questions_with_curves_have_pictures() {
         "distribute --users 3 --page 6000 --rtt 100ms --line T1 --line E1 --think 5s",
         "distribute --users 50 --page 6000 --rtt 100ms --line T1 --line T1 --line E1 --document",
         "distribute --users 50 --page 6000 --rtt 100ms --line T1 --line E1 --packets-in-turn",
+        "distribute --users 50 --page 6000 --rtt 100ms --line T1 --turnaround 1s",
+        "servers --arrivals 2000 --service 3ms --response 10ms",
     ] {
         let svg = ask(&format!("weir model {question}"), Format::Svg).expect(question);
         assert!(svg.matches("<path class=\"line").count() >= 2, "{question}");
         let parsed = roxmltree::Document::parse(&svg);
         assert!(parsed.is_ok(), "{question}: {parsed:?}");
     }
-    let refused = ask(
-        "weir model servers --arrivals 1 --service 1ms --response 1s",
-        Format::Svg,
-    );
+    let refused = ask("weir model tables", Format::Svg);
     assert!(refused.expect_err("no picture").contains("table, json, csv"));
 }
 
@@ -214,6 +213,114 @@ fn pictures_of_splits_and_groups_hold_what_was_asked_for() {
             "one after the other"
         ]
     );
+}
+
+/// The pictures of an answer.
+fn charts(question: &str) -> Vec<crate::chart::Chart> {
+    let flags = flags(&split(&format!("weir model {question}"))).expect(question);
+    let report = answer(&flags.question, &flags.output.measured, &silent()).expect(question);
+    report.charts
+}
+
+#[test]
+fn pictures_of_how_many_hold_the_answer_and_what_one_less_would_do() {
+    for basis in ["", "--packets-in-turn", "--document"] {
+        let question =
+            format!("distribute --users 50 --page 6000 --rtt 100ms --line T1 --turnaround 1s {basis}");
+        let charts = charts(&question);
+        let [needs, users] = &charts[..] else {
+            panic!("{question}: two pictures")
+        };
+        let [least, asked] = &needs.series[..] else {
+            panic!("{question}: {:?}", needs.series)
+        };
+        // The point that is asked for lies on the curve, which falls.
+        assert_eq!(asked.points.len(), 1, "{question}");
+        assert!(least.points.contains(&asked.points[0]), "{question}: {needs:?}");
+        assert!(
+            least.points.is_sorted_by(|a, b| a.0 < b.0 && a.1 >= b.1),
+            "{question}: {needs:?}"
+        );
+        let last = |name: &str| {
+            let series = users.series.iter().find(|series| series.name == name);
+            series.expect(name).points.last().expect(name).1
+        };
+        assert!(
+            last("turnaround") <= 1.0 && 1.0 < last("turnaround, one line less"),
+            "{question}: {users:?}"
+        );
+        assert!(
+            last("wanted") == 1.0 && last("waiting") < last("turnaround"),
+            "{question}: {users:?}"
+        );
+    }
+    // One line is enough: there is none less.
+    let one = charts("distribute --users 50 --page 6000 --rtt 100ms --line T1 --turnaround 4s");
+    assert_eq!(one[1].series.len(), 3);
+    let charts = charts("servers --arrivals 2000 --service 3ms --response 10ms");
+    let [needs, arrivals] = &charts[..] else {
+        panic!("two pictures")
+    };
+    let [pooled, separate, asked] = &needs.series[..] else {
+        panic!("{:?}", needs.series)
+    };
+    assert_eq!(asked.points, [(0.01, 7.0), (0.01, 9.0)]);
+    assert!(pooled.points.contains(&asked.points[0]) && separate.points.contains(&asked.points[1]));
+    for (one, each) in pooled.points.iter().zip(&separate.points) {
+        assert!(one.0 == each.0 && one.1 <= each.1, "{one:?} {each:?}");
+    }
+    // Below service alone there is nothing to draw.
+    assert!(pooled.points.iter().all(|(response, _)| *response > 0.003));
+    for series in &arrivals.series {
+        assert!(
+            series.points.iter().all(|(x, y)| *x > 0.0 && y.is_finite()),
+            "{series:?}"
+        );
+        assert!(
+            series.points.is_sorted_by(|a, b| a.0 < b.0 && a.1 <= b.1),
+            "{series:?}"
+        );
+    }
+}
+
+#[test]
+fn an_objective_that_is_asked_for_stands_in_its_table() {
+    for (question, row) in [
+        (
+            "distribute --users 50 --page 6000 --rtt 100ms --line T1 --turnaround 1s",
+            "1,2,",
+        ),
+        ("servers --arrivals 2000 --service 3ms --response 10ms", "0.01,7,"),
+        // Where nothing is enough, nothing stands.
+        (
+            "servers --arrivals 2000 --service 3ms --response 10ms",
+            "0.0025,,,,",
+        ),
+    ] {
+        let csv = ask(&format!("weir model {question}"), Format::Csv).expect(question);
+        assert!(csv.lines().any(|line| line.starts_with(row)), "{question}: {csv}");
+    }
+}
+
+#[test]
+fn a_million_users_who_think_are_not_asked_about_twice_as_many() {
+    let line = "dimension --users 1000001 --page 1KB --turnaround 1s --rtt 1ms --think 1s";
+    let why = ask(&format!("weir model {line}"), Format::Table).expect_err("too many");
+    assert!(why.contains("users is 1000001; allowed: 1 to 1,000,000"), "{why}");
+    assert_eq!(users::numbers(600_000, true), [300_000, 600_000]);
+    assert_eq!(users::numbers(500_000, true), [250_000, 500_000, 1_000_000]);
+    assert_eq!(users::numbers(600_000, false), [300_000, 600_000, 1_200_000]);
+    assert_eq!(users::numbers(1, false), [1, 2]);
+    assert_eq!(users::numbers(u64::MAX, false), [u64::MAX / 2 + 1, u64::MAX]);
+}
+
+#[test]
+fn a_start_that_is_not_over_is_said() {
+    let line = "weir model flow --users 1000 --lines 4 --rate 10M --page 118750 --think 10s";
+    let said = "the start is still in it; warm up longer";
+    assert!(ask(line, Format::Table).expect("an answer").contains(said));
+    let long = format!("{line} --warmup 600s --measure 600s");
+    assert!(!ask(&long, Format::Table).expect("an answer").contains(said));
 }
 
 #[test]
@@ -308,6 +415,34 @@ fn what_is_refused_is_named() {
             "overloaded (utilization 2.000)",
         ),
         ("closed --users 5 --station cpu=0ms", "total demand is 0"),
+        (
+            "closed --users 5 --station cpu=1ms --delay cpu=2ms",
+            "two stations are named `cpu`",
+        ),
+        (
+            "flow --users 4294967295 --page 6000 --rate 10M",
+            "users is 4294967295",
+        ),
+        (
+            "dimension --users 5 --page 1KB --turnaround 1s --rtt 1ms --document --setup tls1.3",
+            "round trips of the set-up is 2; allowed: 0 or 1 for the document's reading",
+        ),
+        (
+            "distribute --users 5 --page 1KB --rtt 1ms --line T1 --document --setup tls1.2",
+            "round trips of the set-up is 3",
+        ),
+        (
+            "dimension --users 5 --page 1KB --turnaround 1s --rtt 1ms --document --initial-window 10",
+            "cannot be used with",
+        ),
+        (
+            "distribute --users 5 --page 1KB --rtt 1ms --line T1 --document --sender bsd",
+            "cannot be used with",
+        ),
+        (
+            "distribute --users 6000 --page 1KB --rtt 1ms --line T1",
+            "to 10,000,000 where packets are served in turn",
+        ),
         (
             "distribute --users 5 --page 6000 --rtt 1ms --line T1:3 --line E1",
             "users are given for some lines",
@@ -511,6 +646,16 @@ fn a_fit_finds_what_made_the_samples() {
         error.contains("bad.csv:3: `fast` is no number for throughput"),
         "{error}"
     );
+    for (line, why) in [
+        ("2,3", "bad.csv:3: the line ends before its response"),
+        ("2,3,-4", "bad.csv:3: response is -4; allowed: above 0"),
+        ("0,3,4", "bad.csv:3: users is 0; allowed: above 0"),
+        ("1.5,3,4", "bad.csv:3: users is 1.5; allowed: a whole number"),
+    ] {
+        put(&bad, &format!("users,throughput,response\n1,2,3\n{line}\n"));
+        let error = ask(&format!("weir model fit {}", bad.display()), Format::Csv).expect_err(line);
+        assert!(error.contains(why), "{error}");
+    }
     put(&bad, "a,b\n1,2\n");
     let error = ask(&format!("weir model fit {}", bad.display()), Format::Csv).expect_err("no columns");
     assert!(

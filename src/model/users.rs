@@ -1,18 +1,18 @@
-//! Many users: what they wait for, how much bandwidth they need, over how many lines they are spread.
+//! Many users: what they wait for, how much bandwidth they need, over which lines they are spread.
 
 use super::Measured;
+use super::count;
 use super::grid::{Cell, Grid};
 use super::report::Report;
 use crate::chart::{Axis, Chart, Series, Stroke};
 use crate::cli::Failure;
 use crate::cli::model::{
-    BasisFlags, DimensionFlags, DistributeFlags, LineOffer, Protocol, SenderFlags, ServersFlags,
-    WaitingFlags, mode,
+    BasisFlags, DimensionFlags, DistributeFlags, LineOffer, Protocol, SenderFlags, WaitingFlags, mode,
 };
-use ::model::dimension::{Basis, Question};
+use ::model::dimension::{Basis, Question, STEADY_USERS_MAX};
 use ::model::distribute::{
-    Curves, Offer, SteadyLine, WindowLine, curves_steady, curves_windows, given, lines_for, pool_for, split,
-    split_steady, split_windows,
+    Curves, Offer, SteadyLine, WindowLine, curves_steady, curves_windows, given, split, split_steady,
+    split_windows,
 };
 use ::model::tcp::Sender;
 use ::model::tcp::ramp::Path;
@@ -171,7 +171,7 @@ fn first(groups: &[Group], users: u64) -> Vec<Group> {
 }
 
 /// Up to 20 counts from 1 to `most`.
-fn counts(most: u64) -> Vec<u64> {
+pub(super) fn counts(most: u64) -> Vec<u64> {
     let step = most.div_ceil(20).max(1);
     let mut counts = vec![1];
     counts.extend((1..=most / step).map(|place| place * step));
@@ -198,6 +198,15 @@ fn sender(flags: &SenderFlags, basis: Basis) -> Sender {
     }
 }
 
+/// Half as many users, so many, and twice as many: each once, and as many as think at the most where they do.
+pub(super) fn numbers(users: u64, is_steady: bool) -> Vec<u64> {
+    let most = if is_steady { STEADY_USERS_MAX } else { u64::MAX };
+    let mut numbers = vec![users.div_ceil(2), users, users.saturating_mul(2)];
+    numbers.dedup();
+    numbers.retain(|&number| number <= most);
+    numbers
+}
+
 /// The least bandwidth; beside it, what other objectives and numbers of users would need.
 pub(super) fn dimension(flags: &DimensionFlags, measured: Measured<'_>) -> Result<Report, Failure> {
     let question = Question {
@@ -220,17 +229,12 @@ pub(super) fn dimension(flags: &DimensionFlags, measured: Measured<'_>) -> Resul
     ];
     let mut grid = Grid::new("other objectives", &columns);
     let mut series = Vec::new();
-    let numbers = [
-        flags.users.div_ceil(2),
-        flags.users,
-        flags.users.saturating_mul(2),
-    ];
-    for (place, users) in numbers.into_iter().enumerate() {
-        if numbers[..place].contains(&users) {
-            continue;
-        }
+    let is_steady = matches!(question.basis, Basis::Steady { .. });
+    for users in numbers(flags.users, is_steady) {
         let mut points = Vec::new();
-        for step in -8..=12 {
+        // So many users who think take a second for each objective: only what stands in the table is drawn.
+        let stride = if is_steady && users > 50_000 { 4 } else { 1 };
+        for step in (-8..=12).step_by(stride) {
             let turnaround = flags.turnaround * 2f64.powf(f64::from(step) / 4.0);
             let other = Question {
                 users,
@@ -298,7 +302,6 @@ pub(super) fn distribute(flags: &DistributeFlags, measured: Measured<'_>) -> Res
         }
     }
     let (packets, offers) = offers(flags)?;
-    let mut report = Report::default();
     let given_users: Vec<u64> = flags.line.iter().filter_map(|line| line.users).collect();
     if let Some(objective) = flags.turnaround {
         if !given_users.is_empty() {
@@ -318,7 +321,7 @@ pub(super) fn distribute(flags: &DistributeFlags, measured: Measured<'_>) -> Res
                 "--turnaround counts lines for users who ask at once; with --think, `weir model dimension` finds the rate of one".to_owned(),
             ));
         }
-        report.answer(lines_for(flags.users, packets, offer, objective)?, measured);
+        let mut report = count::lines(flags.users, packets, offer, objective, measured)?;
         packets_note(flags, &mut report);
         return Ok(report);
     }
@@ -334,6 +337,7 @@ pub(super) fn distribute(flags: &DistributeFlags, measured: Measured<'_>) -> Res
     if let Basis::Windows = basis(&flags.basis) {
         return windows(flags, &given_users, measured);
     }
+    let mut report = Report::default();
     if given_users.is_empty() {
         report.answer(split(flags.users, packets, &offers)?, measured);
     } else {
@@ -483,12 +487,7 @@ fn offers(flags: &DistributeFlags) -> Result<(u64, Vec<Offer>), DomainError> {
                 mss: sender.mss,
             };
             let one = transfer.transaction(mode)?;
-            let alone = if flags.sender.setup.round_trips() == 0 {
-                one.t_ttcp
-            } else {
-                one.t
-            };
-            (alone / one.n as f64, Seconds::ZERO)
+            (one.over(flags.sender.setup)? / one.n as f64, Seconds::ZERO)
         } else {
             let (wire, fixed) = wire_and_fixed(flags, line.rate, rtt)?;
             (wire / packets.max(1) as f64, fixed)
@@ -542,12 +541,5 @@ fn steady(
     report.answer(split_steady(users, think, &lines, None)?, measured);
     let curves = curves_steady(flags.users.max(CHART_MIN), think, &lines)?;
     report.charts.push(curves_chart(flags, given, &curves)?);
-    Ok(report)
-}
-
-/// Servers for an open stream.
-pub(super) fn servers(flags: &ServersFlags, measured: Measured<'_>) -> Result<Report, Failure> {
-    let mut report = Report::default();
-    report.answer(pool_for(flags.arrivals, flags.service, flags.response)?, measured);
     Ok(report)
 }

@@ -52,11 +52,11 @@ pub(super) fn validate(flags: &ValidateFlags, voice: &Voice) -> Result<Report, F
         ("least", "s"),
         ("most", "s"),
         ("flows", "s"),
-        ("+-", "s"),
-        ("error", "%"),
+        ("flows +-", "s"),
+        ("flows error", "%"),
         ("packets", "s"),
-        ("+- ", "s"),
-        ("error ", "%"),
+        ("packets +-", "s"),
+        ("packets error", "%"),
     ];
     let mut grid = Grid::new(
         "mean response: predicted, and simulated as flows and as packets",

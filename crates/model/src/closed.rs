@@ -487,11 +487,14 @@ impl Network {
             );
             e.step(
                 format!("R_{}", station.name),
-                format!(
-                    "time at {}, utilization {}",
-                    station.name,
-                    significant(share.utilization)
-                ),
+                match station.kind {
+                    Kind::Delay => format!("time at {}", station.name),
+                    Kind::Queue | Kind::Servers(_) => format!(
+                        "time at {}, utilization {}",
+                        station.name,
+                        significant(share.utilization)
+                    ),
+                },
                 formula,
                 numbers,
                 share.residence.0,

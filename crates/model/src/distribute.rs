@@ -11,7 +11,7 @@ pub use cost::{
     CostSplit, Curves, SteadyLine, WindowLine, curves_steady, curves_windows, split_by_cost, split_steady,
     split_windows,
 };
-pub use count::{Lines, Pool, lines_for, pool_for};
+pub use count::{Even, Lines, Pool, evenly, least_lines, lines_for, pool_for};
 
 use crate::Seconds;
 use crate::domain::{DomainError, non_negative, positive, within};

@@ -3,6 +3,7 @@
 //! No public function of this crate answers NaN or infinity; it answers one of these errors instead.
 //! It knows nothing of where the numbers came from.
 
+use crate::Seconds;
 use core::fmt;
 use serde::Serialize;
 
@@ -75,7 +76,9 @@ impl fmt::Display for DomainError {
                 because,
             } => write!(
                 f,
-                "the objective {objective_s} s cannot be reached: {floor_s:.6} s remain at best ({because})"
+                "the objective {} cannot be reached: {} remain at best ({because})",
+                Seconds(*objective_s),
+                Seconds(*floor_s)
             ),
             DomainError::TooFew { what, got, need } => {
                 write!(f, "{got} {what} given, at least {need} needed")

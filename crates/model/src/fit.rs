@@ -8,7 +8,7 @@
 use crate::Seconds;
 use crate::closed::{Network, Station};
 use crate::domain::{DomainError, positive};
-use crate::explain::{Explained, Quantity, Region, significant};
+use crate::explain::{Bound, Explained, Quantity, Region, significant};
 use crate::tcp::Sender;
 use crate::tcp::ramp::send_at;
 use crate::tcp::setup::Setup;
@@ -202,6 +202,13 @@ pub fn service(samples: &[LoadSample]) -> Result<Explained<ServiceFit>, DomainEr
         "requests/s",
         "asymptotic bounds",
     );
+    e.bounds.push(Bound {
+        quantity: "demand",
+        low: 0.0,
+        high: Some((1.0 / peak).min(least)),
+        unit: "s",
+        source: "the samples, but for their noise: X D <= 1 (utilization law), and nobody is answered sooner than served",
+    });
     e.assumptions.extend([
         "one bottleneck that shares itself among requests, the same at every load",
         "each sample is a steady state",
@@ -426,6 +433,22 @@ pub fn path(
         "segments",
         "nonlinear least squares",
     );
+    e.bounds.extend([
+        Bound {
+            quantity: "round-trip time",
+            low: 0.0,
+            high: Some(least / trips),
+            unit: "s",
+            source: "no transfer is sooner than its round trips",
+        },
+        Bound {
+            quantity: "rate",
+            low: speed,
+            high: None,
+            unit: "bit/s",
+            source: "no transfer is sooner than its bytes",
+        },
+    ]);
     e.assumptions.extend([
         "transfers had the path to themselves and lost nothing",
         "time in the server counts as round trip",

@@ -82,7 +82,7 @@ pub struct Plan {
 /// What bounds a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Requests present at once; an open source near capacity may reach it.
+    /// Requests present at once, and so the users of a closed source; an open one near capacity may reach it.
     pub jobs_max: usize,
     /// Events handled before the run is stopped.
     pub events_max: u64,
@@ -123,6 +123,15 @@ const BATCHES: usize = 20;
 /// Runs `plan`; errors name a meaningless parameter or the limit that was reached.
 pub fn run(plan: &Plan, limits: &Limits) -> Result<Explained<Outcome>, DomainError> {
     check(plan)?;
+    if let Source::Closed { users, .. } = plan.source {
+        // Every user may ask at once; unlike arrivals they are known before anything is kept for them.
+        within(
+            "users",
+            f64::from(users),
+            users as usize <= limits.jobs_max,
+            "up to the requests that a run may have present at once (20,000,000 unless told otherwise)",
+        )?;
+    }
     let mut world = World::new(plan, limits);
     world.run()?;
     let outcome = world.outcome();
@@ -170,7 +179,7 @@ fn check(plan: &Plan) -> Result<(), DomainError> {
             let utilization = offered(plan, *arrivals);
             if utilization >= 1.0 {
                 return Err(DomainError::Saturated {
-                    station: "the lines".to_owned(),
+                    station: "the line most is asked of".to_owned(),
                     utilization,
                 });
             }
@@ -537,6 +546,14 @@ fn explain(plan: &Plan, outcome: Outcome) -> Explained<Outcome> {
     if half.0 > 0.05 * outcome.response.0 {
         e.warnings
             .push("the interval is wider than 5 % of the mean: measure longer".to_owned());
+    }
+    let (low, high) = (outcome.response.0 - half.0, outcome.response.0 + half.0);
+    let is_outside = |bound: &Bound| high < bound.low || bound.high.is_some_and(|most| low > most);
+    if e.bounds.iter().any(is_outside) {
+        e.warnings.push(
+            "the mean lies outside its bounds by more than its interval: the start is still in it; warm up longer"
+                .to_owned(),
+        );
     }
     e
 }

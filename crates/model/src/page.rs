@@ -10,7 +10,7 @@
 
 use crate::Seconds;
 use crate::domain::{DomainError, non_negative, positive};
-use crate::explain::{Bound, Explained, Quantity, Region, significant};
+use crate::explain::{Bound, Explained, significant};
 use crate::tcp::ramp::Path;
 use crate::tcp::setup::Setup;
 use crate::tcp::steady::window_at_loss;
@@ -410,21 +410,14 @@ fn explain(page: &Page, access: &Access, answer: PageTime, rest: f64) -> Explain
         "the client asks for embedded objects once the base object is complete",
         "no Nagle or delayed-ACK stalls inside an exchange",
     ]);
-    if access.loss == 0.0 {
-        e.assumptions.push("no loss");
-        e.region.push(Region {
-            quantity: Quantity::Loss,
-            low: 0.0,
-            high: 0.001,
-            outside: "losses stall one connection or all: say --loss, or simulate",
-        });
-    } else {
-        e.assumptions.extend([
-            "Reno; losses are independent between rounds, and within a round everything after the first is lost",
-            "of requests none is lost, and what is sent again takes no time of other connections",
-        ]);
-        e.region.extend(loss::region(access.loss));
-        e.warnings.extend(loss::caveat(access.loss));
+    loss::grant(
+        &mut e,
+        access.loss,
+        "losses stall one connection or all: say --loss, or simulate",
+    );
+    if access.loss > 0.0 {
+        e.assumptions
+            .push("of requests none is lost, and what is sent again takes no time of other connections");
         if matches!(
             answer.fetch,
             Fetch::PerObject { connections: 2.. } | Fetch::Persistent { connections: 2.. }
@@ -443,6 +436,7 @@ fn explain(page: &Page, access: &Access, answer: PageTime, rest: f64) -> Explain
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::explain::Quantity;
 
     fn access(rate: Rate, rtt: f64) -> Access {
         let sender = Sender {

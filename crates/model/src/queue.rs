@@ -4,7 +4,7 @@
 
 use crate::Seconds;
 use crate::domain::{DomainError, non_negative, positive, within};
-use crate::explain::{Bound, Explained, Quantity, Region, significant};
+use crate::explain::{Bound, Explained, Quantity, Region, counted, significant};
 use serde::Serialize;
 
 /// The steady state of an open queue.
@@ -39,14 +39,21 @@ fn load(arrivals: f64, service: Seconds, servers: u32) -> Result<(f64, f64, f64)
     let rho = lambda * s / f64::from(servers);
     if rho >= 1.0 {
         return Err(DomainError::Saturated {
-            station: format!("the queue of {servers} server(s)"),
+            station: format!("the queue of {}", counted(u64::from(servers), "server")),
             utilization: rho,
         });
     }
     Ok((lambda, s, rho))
 }
 
-fn answer(name: &str, lambda: f64, s: f64, rho: f64, wait_chance: f64, waiting: f64) -> Explained<Steady> {
+/// What is known of `servers` servers once the chance to wait and the mean waiting are.
+fn answer(
+    name: &str,
+    servers: u32,
+    (lambda, s, rho): (f64, f64, f64),
+    wait_chance: f64,
+    waiting: f64,
+) -> Explained<Steady> {
     let steady = Steady {
         utilization: rho,
         wait_chance,
@@ -62,7 +69,12 @@ fn answer(name: &str, lambda: f64, s: f64, rho: f64, wait_chance: f64, waiting: 
         steady.response
     );
     let mut e = Explained::new(steady, line);
-    let numbers = format!("{} x {}", significant(lambda), significant(s));
+    let one = format!("{} x {}", significant(lambda), significant(s));
+    let numbers = if servers == 1 {
+        one
+    } else {
+        format!("{one} / {servers}")
+    };
     e.step(
         "rho",
         "utilization per server",
@@ -115,7 +127,7 @@ const EXPONENTIAL: Region = Region {
 pub fn mm1(arrivals: f64, service: Seconds) -> Result<Explained<Steady>, DomainError> {
     let (lambda, s, rho) = load(arrivals, service, 1)?;
     let waiting = rho * s / (1.0 - rho);
-    let mut e = answer("M/M/1", lambda, s, rho, rho, waiting);
+    let mut e = answer("M/M/1", 1, (lambda, s, rho), rho, waiting);
     let numbers = format!(
         "{} x {} / (1 - {})",
         significant(rho),
@@ -177,7 +189,13 @@ pub fn mmc(arrivals: f64, service: Seconds, servers: u32) -> Result<Explained<St
     let c = f64::from(servers);
     let chance = erlang_c(servers, lambda * s);
     let waiting = chance * s / (c * (1.0 - rho));
-    let mut e = answer(&format!("M/M/{servers}"), lambda, s, rho, chance, waiting);
+    let mut e = answer(
+        &format!("M/M/{servers}"),
+        servers,
+        (lambda, s, rho),
+        chance,
+        waiting,
+    );
     let numbers = format!("C({servers}, {})", significant(lambda * s));
     e.step(
         "C",
@@ -218,7 +236,7 @@ pub fn mg1(arrivals: f64, service: Seconds, scv: f64) -> Result<Explained<Steady
     let (lambda, s, rho) = load(arrivals, service, 1)?;
     non_negative("variability of service times", scv, "0 or more")?;
     let waiting = rho * s * (1.0 + scv) / (2.0 * (1.0 - rho));
-    let mut e = answer("M/G/1", lambda, s, rho, rho, waiting);
+    let mut e = answer("M/G/1", 1, (lambda, s, rho), rho, waiting);
     let numbers = format!(
         "{} x {} x (1 + {}) / (2 (1 - {}))",
         significant(rho),
@@ -255,7 +273,7 @@ pub fn mg1(arrivals: f64, service: Seconds, scv: f64) -> Result<Explained<Steady
 pub fn mg1_ps(arrivals: f64, service: Seconds) -> Result<Explained<Steady>, DomainError> {
     let (lambda, s, rho) = load(arrivals, service, 1)?;
     let response = s / (1.0 - rho);
-    let mut e = answer("M/G/1-PS", lambda, s, rho, rho, response - s);
+    let mut e = answer("M/G/1-PS", 1, (lambda, s, rho), rho, response - s);
     let numbers = format!(
         "{} / (1 - {}) - {}",
         significant(s),
@@ -301,9 +319,8 @@ pub fn gigc(
     let waiting = exact.waiting.0 * factor;
     let mut e = answer(
         &format!("GI/G/{servers}"),
-        arrivals,
-        service.0,
-        exact.utilization,
+        servers,
+        (arrivals, service.0, exact.utilization),
         exact.wait_chance,
         waiting,
     );
@@ -343,6 +360,19 @@ pub fn gigc(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_numbers_of_a_step_make_its_value() {
+        let ten = mmc(800.0, Seconds(0.01), 10).unwrap().to_string();
+        assert!(ten.contains("lambda s / c = 800 x 0.01 / 10 = 0.8"), "{ten}");
+        let one = mm1(80.0, Seconds(0.01)).unwrap().to_string();
+        assert!(one.contains("= 80 x 0.01 = 0.8"), "{one}");
+        let error = mm1(200.0, Seconds(0.01)).unwrap_err().to_string();
+        assert!(
+            error.starts_with("the queue of 1 server is overloaded"),
+            "{error}"
+        );
+    }
 
     #[test]
     fn erlang_tables() {

@@ -37,7 +37,8 @@ impl From<Duration> for Seconds {
 impl fmt::Display for Seconds {
     /// Four significant digits in the unit that reads best.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let size = self.0.abs();
+        // What four digits round up to the next unit is shown in that: a second, not 1000 ms.
+        let size = self.0.abs() * 1.00005;
         let (value, unit) = if size >= 1.0 || size == 0.0 {
             (self.0, "s")
         } else if size >= 1e-3 {
@@ -95,6 +96,9 @@ mod tests {
             (20.2859, "20.29 s"),
             (0.0034576, "3.458 ms"),
             (0.1, "100 ms"),
+            (0.9994, "999.4 ms"),
+            (0.99997, "1 s"),
+            (0.000_999_98, "1 ms"),
             (0.000_01, "10 µs"),
             (123_456.0, "123456 s"),
         ] {

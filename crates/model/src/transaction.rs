@@ -6,6 +6,7 @@
 use crate::Seconds;
 use crate::domain::{DomainError, positive};
 use crate::explain::{Bound, Explained, Quantity, Region, significant};
+use crate::tcp::setup::Setup;
 use measure::{Bytes, Rate};
 use serde::Serialize;
 
@@ -109,6 +110,20 @@ pub(crate) fn slow_start_rounds(m: f64) -> u32 {
 }
 
 impl Transaction {
+    /// The time over `setup`: `T` where that costs a round trip, T of T/TCP where it costs none; errors for any other, which
+    /// the document does not know.
+    pub fn over(&self, setup: Setup) -> Result<Seconds, DomainError> {
+        match setup.round_trips() {
+            0 => Ok(self.t_ttcp),
+            1 => Ok(self.t),
+            more => Err(DomainError::Outside {
+                parameter: "round trips of the set-up",
+                value: f64::from(more),
+                allowed: "0 or 1 for the document's reading, which knows T/TCP and TCP",
+            }),
+        }
+    }
+
     /// The derivation, symbol by symbol.
     pub fn explain(&self) -> Explained<Transaction> {
         let Transfer { size, rate, rtt, mss } = self.transfer;

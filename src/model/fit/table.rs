@@ -3,6 +3,9 @@
 
 use crate::cli::Failure;
 
+/// Columns that count something.
+const WHOLE: [&str; 2] = ["users", "size"];
+
 /// A table of numbers with named columns.
 pub(super) struct Rows {
     file: String,
@@ -46,14 +49,20 @@ impl Rows {
         for (number, cells) in &self.lines {
             let mut values = Vec::with_capacity(columns.len());
             for (&place, column) in places.iter().zip(columns) {
-                let cell = cells.get(place).map_or("", String::as_str);
+                let wrong = |why: String| Failure::Usage(format!("{}:{number}: {why}", self.file));
+                let cell = cells
+                    .get(place)
+                    .ok_or_else(|| wrong(format!("the line ends before its {column}")))?;
                 let value = cell.parse::<f64>().ok().filter(|value| value.is_finite());
-                values.push(value.ok_or_else(|| {
-                    Failure::Usage(format!(
-                        "{}:{number}: `{cell}` is no number for {column}",
-                        self.file
-                    ))
-                })?);
+                let value = value.ok_or_else(|| wrong(format!("`{cell}` is no number for {column}")))?;
+                // Nothing that is fitted is ever nothing, and nobody is half a user.
+                if value <= 0.0 {
+                    return Err(wrong(format!("{column} is {cell}; allowed: above 0")));
+                }
+                if WHOLE.contains(column) && value.fract() != 0.0 {
+                    return Err(wrong(format!("{column} is {cell}; allowed: a whole number")));
+                }
+                values.push(value);
             }
             samples.push(sample(&values));
         }

@@ -17,7 +17,7 @@ use std::path::PathBuf;
 const SECONDS: u32 = 12;
 
 /// A run of `users` clients who got so many answers a second of a mean response with some noise.
-fn run(users: u32, throughput: f64, response: f64) -> Run {
+pub(in crate::model) fn run(users: u32, throughput: f64, response: f64) -> Run {
     let mut record = Record::default();
     let mut rng = Seed(u64::from(users)).rng();
     let began = Instant::ZERO;

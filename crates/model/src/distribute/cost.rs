@@ -16,7 +16,7 @@ use serde::Serialize;
 ///
 /// Answers the users of each line and the least total; a table of lines times users squared steps.
 pub fn split_by_cost(users: usize, costs: &[Vec<f64>]) -> Result<(Vec<u64>, f64), DomainError> {
-    within("users", users as f64, (1..=5_000).contains(&users), "1 to 5,000")?;
+    few(users as u64)?;
     if costs.is_empty() || costs.iter().any(|cost| cost.len() <= users) {
         return Err(DomainError::TooFew {
             what: "costs of a line",
@@ -93,7 +93,8 @@ pub fn curves_steady(users: u64, think: Seconds, lines: &[SteadyLine]) -> Result
 
 /// As many users as a table of lines times users squared is made for.
 fn few(users: u64) -> Result<usize, DomainError> {
-    within("users", users as f64, (1..=5_000).contains(&users), "1 to 5,000").map(|users| users as usize)
+    let allowed = "1 to 5,000; to 10,000,000 where packets are served in turn";
+    within("users", users as f64, (1..=5_000).contains(&users), allowed).map(|users| users as usize)
 }
 
 /// The users of each line: those `given`, if they are all of the `users`, or the least split.

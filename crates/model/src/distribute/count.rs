@@ -10,6 +10,62 @@ use crate::queue::{mm1, mmc};
 use crate::waiting::{ASSUMPTIONS, Distributed, Line, same_size_region};
 use serde::Serialize;
 
+/// Users who are spread evenly over equal lines.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Even {
+    /// Mean waiting of a user.
+    pub waiting: Seconds,
+    /// Mean turnaround of a user.
+    pub turnaround: Seconds,
+}
+
+/// What `users` users wait and turn around in on average (Eqs. 2 and 4, weighted by users), spread evenly over `lines` lines
+/// like `offer`; errors name what is zero.
+pub fn evenly(users: u64, packets: u64, offer: &Offer, lines: u64) -> Result<Even, DomainError> {
+    check(users, packets, core::slice::from_ref(offer))?;
+    positive("lines", lines as f64, "1 or more")?;
+    let waited = |users: u64| {
+        let line = Line {
+            users,
+            packets,
+            packet_time: offer.packet_time,
+        };
+        // A line without users has no mean, and adds nothing to the sum.
+        if users == 0 { 0.0 } else { line.waiting_total().0 }
+    };
+    let (each, more) = (users / lines, users % lines);
+    let mean =
+        |one: f64, rest: f64| Seconds((more as f64 * one + (lines - more) as f64 * rest) / users as f64);
+    Ok(Even {
+        waiting: mean(waited(each + 1), waited(each)),
+        turnaround: mean(total(offer, each + 1, packets), total(offer, each, packets)),
+    })
+}
+
+/// The least number of lines like `offer` over which `users` users, spread evenly, turn around within `objective` on average.
+pub fn least_lines(users: u64, packets: u64, offer: &Offer, objective: Seconds) -> Result<u64, DomainError> {
+    positive("turnaround", objective.0, "above 0 s")?;
+    let mean = |lines| evenly(users, packets, offer, lines).map(|even| even.turnaround);
+    let floor = mean(users.max(1))?;
+    if floor > objective {
+        return Err(DomainError::Unattainable {
+            objective_s: objective.0,
+            floor_s: floor.0,
+            because: "a line for each user: only a faster line or a smaller page helps".to_owned(),
+        });
+    }
+    let (mut low, mut high) = (1, users);
+    while low < high {
+        let middle = low + (high - low) / 2;
+        if mean(middle)? <= objective {
+            high = middle;
+        } else {
+            low = middle + 1;
+        }
+    }
+    Ok(low)
+}
+
 /// How many equal lines are needed.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Lines {
@@ -28,31 +84,8 @@ pub fn lines_for(
     offer: &Offer,
     objective: Seconds,
 ) -> Result<Explained<Lines>, DomainError> {
-    check(users, packets, core::slice::from_ref(offer))?;
-    positive("turnaround", objective.0, "above 0 s")?;
-    let mean = |lines: u64| {
-        let (each, more) = (users / lines, users % lines);
-        let sum = more as f64 * total(offer, each + 1, packets)
-            + (lines - more) as f64 * total(offer, each, packets);
-        Seconds(sum / users as f64)
-    };
-    let floor = mean(users);
-    if floor > objective {
-        return Err(DomainError::Unattainable {
-            objective_s: objective.0,
-            floor_s: floor.0,
-            because: "a line for each user: only a faster line or a smaller page helps".to_owned(),
-        });
-    }
-    let (mut low, mut high) = (1, users);
-    while low < high {
-        let middle = low + (high - low) / 2;
-        if mean(middle) <= objective {
-            high = middle;
-        } else {
-            low = middle + 1;
-        }
-    }
+    let low = least_lines(users, packets, offer, objective)?;
+    let mean = |lines| evenly(users, packets, offer, lines).map(|even| even.turnaround);
     let (each, more) = (users / low, users % low);
     let spread: Vec<Line> = (0..low)
         .map(|i| Line {
@@ -61,7 +94,7 @@ pub fn lines_for(
             packet_time: offer.packet_time,
         })
         .collect();
-    let turnaround = mean(low);
+    let turnaround = mean(low)?;
     let line = format!(
         "{} like {} for {}: mean turnaround {turnaround}",
         counted(low, "line"),
@@ -97,7 +130,7 @@ pub fn lines_for(
         "document 004, Eqs. 4 and 8",
     );
     if low > 1 {
-        let before = mean(low - 1);
+        let before = mean(low - 1)?;
         e.step(
             "one less",
             "mean turnaround with one line less",
@@ -110,8 +143,8 @@ pub fn lines_for(
     }
     e.bounds.push(Bound {
         quantity: "mean turnaround",
-        low: floor.0,
-        high: Some(mean(1).0),
+        low: mean(users)?.0,
+        high: Some(mean(1)?.0),
         unit: "s",
         source: "a line each; one line for all",
     });
@@ -189,7 +222,8 @@ pub fn pool_for(arrivals: f64, service: Seconds, objective: Seconds) -> Result<E
     let (pooled, pooled_response) = least(false)?;
     let (separate, separate_response) = least(true)?;
     let line = format!(
-        "{pooled} servers behind one queue ({pooled_response}), {separate} with a queue each ({separate_response})"
+        "{} behind one queue ({pooled_response}), {separate} with a queue each ({separate_response})",
+        counted(u64::from(pooled), "server")
     );
     let mut e = Explained::new(
         Pool {
@@ -262,6 +296,19 @@ mod tests {
             split(100, 12, &each).unwrap().answer.turnaround.0
         };
         assert!(with(e.answer.lines) <= 5.0 && with(e.answer.lines - 1) > 5.0);
+        // An even spread over lines alike is the best one, for every number of them.
+        for lines in 1..=e.answer.lines + 5 {
+            let even = evenly(100, 12, &offer("T1", 0.036), lines).unwrap();
+            assert!((even.turnaround.0 / with(lines) - 1.0).abs() < 1e-12, "{lines}");
+            let each = vec![offer("x", 0.036); lines as usize];
+            let waiting = split(100, 12, &each).unwrap().answer.waiting;
+            assert!((even.waiting.0 / waiting.0 - 1.0).abs() < 1e-12, "{lines}");
+        }
+        assert!(evenly(100, 12, &offer("T1", 0.036), 0).is_err());
+        assert_eq!(
+            evenly(3, 12, &offer("T1", 0.036), 3).unwrap().waiting,
+            Seconds::ZERO
+        );
         assert!(matches!(
             lines_for(10, 12, &offer("T1", 0.036), Seconds(0.1)),
             Err(DomainError::Unattainable { .. })
@@ -283,5 +330,7 @@ mod tests {
             }
         }
         assert!(pool_for(1.0, Seconds(1.0), Seconds(1.0)).is_err());
+        let one = pool_for(1.0, Seconds(0.001), Seconds(1.0)).unwrap().line;
+        assert!(one.starts_with("1 server behind"), "{one}");
     }
 }

@@ -34,7 +34,9 @@ fn load_samples(noise: f64, seed: Seed) -> Vec<LoadSample> {
 
 #[test]
 fn a_clean_load_result_gives_its_parameters_back() {
-    let fit = service(&load_samples(0.0, Seed(1))).unwrap().answer;
+    let e = service(&load_samples(0.0, Seed(1))).unwrap();
+    assert!(e.bounds.len() == 1 && e.bounds[0].contains(0.01), "{e}");
+    let fit = e.answer;
     assert!((fit.demand.value - 0.01).abs() < 1e-7, "{fit:?}");
     assert!((fit.delay.value - 0.08).abs() < 1e-6);
     assert!((fit.think.value - 2.0).abs() < 1e-9);
@@ -125,9 +127,12 @@ fn a_path_gives_its_parameters_back() {
     ] {
         let sender = Sender::modern(Bytes(1460)).with_initial_window(window);
         let samples = transfer_samples(&sender, rtt, rate, 0.0, Seed(1));
-        let fit = path(&samples, &sender, Setup::Tcp, &INITIAL_WINDOWS)
-            .unwrap()
-            .answer;
+        let e = path(&samples, &sender, Setup::Tcp, &INITIAL_WINDOWS).unwrap();
+        assert!(
+            e.bounds[0].contains(rtt) && e.bounds[1].contains(rate.bits_per_second()),
+            "{e}"
+        );
+        let fit = e.answer;
         assert!(
             (fit.rtt.value / rtt - 1.0).abs() < 1e-3,
             "{window} {rtt} {rate}: {fit:?}"

@@ -289,6 +289,12 @@ fn limits_and_nonsense_are_errors() {
         ..Limits::DEFAULT
     };
     assert!(run(&closed(5, Sizes::Fixed(1.0), 1), &short).is_err());
+    // Before memory is asked for.
+    let crowd = closed(u32::MAX, Sizes::Fixed(1.0), 1);
+    let error = run(&crowd, &Limits::DEFAULT).unwrap_err().to_string();
+    assert!(error.starts_with("users is 4294967295"), "{error}");
+    assert!(run(&closed(21, Sizes::Fixed(1.0), 1), &few).is_err());
+    assert!(run(&closed(20, Sizes::Fixed(1.0), 1), &few).is_ok());
     let good = closed(5, Sizes::Fixed(1.0), 1);
     for broken in [
         Plan {

@@ -119,7 +119,7 @@ pub fn added(
 }
 
 /// Where an answer that was computed for loss `p` holds.
-pub(crate) fn region(p: f64) -> [Region; 2] {
+fn region(p: f64) -> [Region; 2] {
     [
         Region {
             quantity: Quantity::Loss,
@@ -137,13 +137,33 @@ pub(crate) fn region(p: f64) -> [Region; 2] {
 }
 
 /// What must be said of a loss of `p`.
-pub(crate) fn caveat(p: f64) -> Option<String> {
+fn caveat(p: f64) -> Option<String> {
     (p > 0.1).then(|| {
         format!(
             "loss {} is beyond the 10 % up to which PFTK was validated",
             significant(p)
         )
     })
+}
+
+/// Says in `e` what it takes for granted of losses: none, `advice` being for whoever has some; or a share `p` of the packets,
+/// from which Reno recovers.
+pub(crate) fn grant<T>(e: &mut Explained<T>, p: f64, advice: &'static str) {
+    if p == 0.0 {
+        e.assumptions.push("no loss");
+        e.region.push(Region {
+            quantity: Quantity::Loss,
+            low: 0.0,
+            high: 0.001,
+            outside: advice,
+        });
+        return;
+    }
+    e.assumptions.push(
+        "Reno; losses are independent between rounds, and within a round everything after the first is lost",
+    );
+    e.region.extend(region(p));
+    e.warnings.extend(caveat(p));
 }
 
 /// Set-up round trips with lost SYNs sent again, Eq. 4.
