@@ -281,6 +281,21 @@ pub struct Table {
     pub note: String,
 }
 
+impl Table {
+    /// `Table 3`; what the document gave no number goes by its own name.
+    pub fn name(&self) -> String {
+        if self.number.starts_with(|c: char| c.is_ascii_digit()) {
+            format!("Table {}", self.number)
+        } else {
+            let mut letters = self.number.chars();
+            letters
+                .next()
+                .map(|first| first.to_uppercase().chain(letters).collect())
+                .unwrap_or_default()
+        }
+    }
+}
+
 /// A table of what a document's measurements were made with, and what stands in its place here. Nothing of it is a
 /// result, and no claim is judged by it.
 #[derive(Clone, Debug, Deserialize)]
@@ -600,6 +615,14 @@ read = [{ values = { v = "/v" } }]
         let claim = SMALL.to_owned() + "[[claim]]\nid = 'x'\nrules = ['a >']\n";
         assert!(error(&claim).contains("claim x: `a >`"));
         assert!(error(&(SMALL.to_owned() + "[[claim]]\nid = 'x'\n")).contains("neither `rules`"));
+    }
+
+    #[test]
+    fn tables_go_by_their_number_or_by_their_name() {
+        let plan = Plan::parse("barford", EMBEDDED[2].1).expect("a plan");
+        let names: Vec<String> = plan.tables.iter().map(Table::name).collect();
+        assert_eq!(names.first().map(String::as_str), Some("Table 2"));
+        assert_eq!(names.last().map(String::as_str), Some("Memory"));
     }
 
     #[test]

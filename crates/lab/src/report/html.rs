@@ -273,10 +273,10 @@ fn printed(html: &mut String, study: &Study, table: &crate::plan::Table) {
     let laid = layout(study, table);
     let _ = writeln!(
         html,
-        "<h3 id=\"{}-table-{}\">Table {}: {}</h3>",
+        "<h3 id=\"{}-table-{}\">{}: {}</h3>",
         study.name,
         slug(&table.number),
-        escape(&table.number),
+        escape(&table.name()),
         escape(&table.title)
     );
     if !laid.has_ours() {

@@ -72,7 +72,7 @@ pub fn text(material: &Material<'_>) -> String {
         }
         for table in &plan.tables {
             let laid = layout(study, table);
-            let _ = writeln!(text, "\n### Table {}: {}\n", table.number, table.title);
+            let _ = writeln!(text, "\n### {}: {}\n", table.name(), table.title);
             let heads: Vec<&str> = laid
                 .heads
                 .iter()
