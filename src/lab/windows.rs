@@ -56,11 +56,8 @@ impl Seen {
 
     /// Share that is so large or smaller.
     fn up_to(&self, mark: u32) -> f64 {
-        self.counts
-            .range(..=mark)
-            .map(|(_, &count)| count as f64)
-            .sum::<f64>()
-            / self.all() as f64
+        let count: u64 = self.counts.range(..=mark).map(|(_, &count)| count).sum();
+        count as f64 / self.all() as f64
     }
 
     fn json(&self, looks: u64) -> serde_json::Value {

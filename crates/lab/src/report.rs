@@ -77,7 +77,7 @@ fn machine(material: &Material<'_>) -> Option<String> {
     ))
 }
 
-/// The report as one object.
+/// The report as one object. Numbers are in it where raw results are files; where they are tables, their place is.
 pub fn json(material: &Material<'_>) -> Value {
     let verdicts: serde_json::Map<String, Value> = counts(material.ledger)
         .into_iter()
@@ -106,6 +106,11 @@ pub fn json(material: &Material<'_>) -> Value {
                         "source": one.source })
                 })
                 .collect();
+            // Beside tables that have them, numbers would be there twice.
+            let numbers = match material.raw {
+                Raw::Files => json!(numbers),
+                Raw::Tables => json!(material.raw.place(&study.name, "")),
+            };
             json!({ "study": study.name, "document": study.plan.document, "runs": runs, "numbers": numbers,
                 "gaps": study.plan.gaps })
         })

@@ -31,8 +31,8 @@ const ACTIVE: u32 = 1 << 1 | 1 << 4 | 1 << 8 | 1 << 9 | 1 << 11;
 /// What the kernel answers with at a time, and twice that.
 const ANSWER: usize = 64 << 10;
 
-/// Looks at the connections of a local port every so often for so long, and tells the window of each, in segments.
-/// Returns the number of looks.
+/// Looks at the connections of a local port every so often for so long, once at least, and tells the window of each, in
+/// segments. Returns the number of looks.
 ///
 /// # Errors
 /// The kernel has no `inet_diag`, or does not answer.
@@ -45,16 +45,18 @@ pub fn watch(port: u16, every: Duration, length: Duration, each: &mut dyn FnMut(
     )?;
     let began = std::time::Instant::now();
     let mut looks = 0;
-    while began.elapsed() < length {
+    loop {
         for family in [AddressFamily::INET, AddressFamily::INET6] {
             look(&socket, family, port, each)?;
         }
         looks += 1;
-        let next = every.saturating_mul(looks.try_into().unwrap_or(u32::MAX));
         // A look that comes late does not delay those after it.
+        let next = every.saturating_mul(looks.try_into().unwrap_or(u32::MAX));
+        if next >= length || began.elapsed() >= length {
+            return Ok(looks);
+        }
         std::thread::sleep(next.saturating_sub(began.elapsed()));
     }
-    Ok(looks)
 }
 
 /// One dump of one family.

@@ -135,6 +135,10 @@ fn what_is_committed_has_every_run_and_number_and_links_to_tables() {
     for text in [page(&material), text(&material)] {
         assert!(text.contains("results/small-values.csv") && !text.contains("(results/small/live.0.jsonl"));
     }
+    assert_eq!(
+        json(&material)["studies"][0]["numbers"],
+        "results/small-values.csv"
+    );
     let runs = runs_csv(&studies[0]);
     assert_eq!(runs.lines().count(), 4, "{runs}");
     assert!(
