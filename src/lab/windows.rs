@@ -1,4 +1,4 @@
-//! `weir lab windows`: how the congestion windows of a server's connections spread (document 000, Table 3 and Figure 2).
+//! `weir lab windows`: how the congestion windows of a server's connections spread (document 000, Table 3, Figure 2).
 //! Counts and prints; `runtime` asks the kernel.
 
 use crate::cli::lab::WindowsFlags;

@@ -265,8 +265,8 @@ fn summary(material: &Material<'_>, tally: &Tally, out: &Path, voice: &Voice) ->
         String::new()
     } else {
         format!(
-            "{disturbed} runs began while other programs used more than {OTHERS_MAX_PCT} % of the processors: they count only \
-             where there is no better run\n"
+            "{disturbed} runs began while other programs used more than {OTHERS_MAX_PCT} % of the processors: they \
+             count only where there is no better run\n"
         )
     };
     print(&format!(

@@ -429,13 +429,13 @@ impl Bench<'_> {
         {
             return Ok((Status::Done, false));
         }
-        let mut excluded = before.map_or(0, |before| {
+        let excluded_before = before.map_or(0, |before| {
             before.head.excluded + u32::from(before.head.status == Status::Invalid)
         });
         let began = SystemTime::now()
             .duration_since(UNIX_EPOCH)
             .map_or(0, |since| since.as_secs());
-        for _ in 0..TRIES {
+        for tried_before in 0..TRIES {
             let others_pct = (arm.world == World::Measured).then(|| self.machine.others(OTHERS_MAX_PCT));
             let clock = Instant::now();
             let before = self.machine.busy();
@@ -471,7 +471,7 @@ impl Bench<'_> {
                     commands: tried.commands,
                     status: tried.status,
                     reason: tried.reason,
-                    excluded,
+                    excluded: excluded_before + tried_before,
                     began,
                     seconds: clock.elapsed().as_secs_f64(),
                     program: self.settings.program.clone(),
@@ -486,7 +486,6 @@ impl Bench<'_> {
             if tried.status != Status::Invalid {
                 return Ok((tried.status, true));
             }
-            excluded += 1;
         }
         Ok((Status::Invalid, true))
     }

@@ -1,8 +1,8 @@
 //! Congestion windows of the connections of one server, read from the kernel while others use them.
 //!
 //! Document 000 (section 3, Table 3) had Linux 2.0.30 changed for this; today any kernel tells it to anybody who asks
-//! for the connections of his own network namespace: sock_diag(7), `linux/inet_diag.h`. Decides which connections count;
-//! touches none of them.
+//! for the connections of his own network namespace: sock_diag(7), `linux/inet_diag.h`. Decides which connections
+//! count; touches none of them.
 
 use measure::Duration;
 use rustix::net::{
