@@ -236,7 +236,7 @@ fn commands_of_the_plans_are_taken_by_this_program() {
     let arms = "now-initial,now-nagle,now-close-half";
     let output = weir(&["study", "w3c", "--only", arms, "--out", out, "--json"]);
     let line: Value =
-        serde_json::from_str(&text(&output.stdout).lines().next().expect("a line")).expect("JSON");
+        serde_json::from_str(text(&output.stdout).lines().next().expect("a line")).expect("JSON");
     assert_eq!(line["failed"], 0, "{line}: {}", text(&output.stderr));
     let found = report(out);
     assert_ne!(verdict(&found, "w3-04").0, "not-judged");
