@@ -1,6 +1,8 @@
 //! The flags of `weir lab`: what the laboratory can say of this machine, and what it reproduces. Does nothing.
 
+use super::profile::seconds;
 use clap::{Args, Subcommand};
+use measure::Duration;
 
 /// What `weir lab` can do.
 #[derive(Debug, Subcommand)]
@@ -50,6 +52,18 @@ Examples:
 
 The original's pixels are lost: what is said of pictures is about made-up ones of the published lengths.")]
     Content,
+
+    /// Reads the congestion windows of the connections to a port of this machine from the kernel, and says how they spread
+    #[command(after_help = "\
+Examples:
+  weir lab windows --port 8080 --seconds 60
+  weir lab windows --port 80 --seconds 20 --every 50ms --json
+
+Counted is every connection at every look, in the network namespace it runs in: what document 000 sampled for its
+Table 3 and Figure 2. It needs no privilege.
+
+Exit codes: 0 good, 2 usage, 4 the kernel does not tell (it has no inet_diag).")]
+    Windows(WindowsFlags),
 }
 
 /// Flags of `weir lab w3c`.
@@ -99,4 +113,20 @@ pub(crate) struct ClaimsFlags {
     /// Visits of each row
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=100))]
     pub(crate) runs: u64,
+}
+
+/// Flags of `weir lab windows`.
+#[derive(Debug, Args)]
+pub(crate) struct WindowsFlags {
+    /// The port, at the end that is looked at: a server's
+    #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) port: u16,
+
+    /// How long
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = seconds)]
+    pub(crate) seconds: Duration,
+
+    /// How often
+    #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = seconds)]
+    pub(crate) every: Duration,
 }

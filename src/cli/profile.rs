@@ -70,7 +70,7 @@ pub(crate) enum Means {
 }
 
 /// A number of seconds, or a time with its unit.
-fn seconds(text: &str) -> Result<Duration, String> {
+pub(super) fn seconds(text: &str) -> Result<Duration, String> {
     let span = match text.parse::<f64>() {
         Ok(seconds) => Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())?,
         Err(_) => parse_duration(text).map_err(|error| error.to_string())?,

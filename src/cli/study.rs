@@ -9,14 +9,15 @@ Examples:
   weir study all --quick --out ./study
   weir study w3c --full --out ./study
   weir study all --report-only --out ./study
+  weir study all --report-only --out ./study --publish docs/report
   weir study --plan mine.toml --out ./mine
   weir study qos --show-plan > mine.toml
 
-Results are kept below --out; a run that was interrupted goes on where it was. Arms that need what is not here are
-shown as not run, with the reason. The report is --out/report.html, .md and .json.
+Results are kept below --out; a run that was interrupted goes on where it was. Arms that need what is not
+here are shown as not run, with the reason. The report is --out/report.html, .md and .json.
 
-Exit codes: 0 the report is written; 1 a run failed or stayed invalid; 2 usage, or a plan that cannot be read; 4 the
-system refused.";
+Exit codes: 0 the report is written; 1 a run failed or stayed invalid; 2 usage, or a plan that cannot be
+read; 4 the system refused.";
 
 /// A document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -84,6 +85,10 @@ pub(crate) struct Flags {
     /// Runs nothing: judges and reports the results that are there
     #[arg(long)]
     pub(crate) report_only: bool,
+
+    /// Also writes here what can be committed: report, plans, pictures, and tables of every run and number
+    #[arg(long, value_name = "DIR")]
+    pub(crate) publish: Option<PathBuf>,
 
     /// Prints the plan and does nothing else
     #[arg(long, conflicts_with = "plan")]

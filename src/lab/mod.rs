@@ -1,4 +1,4 @@
-//! `weir lab`: what this machine allows, and documents 001 and 003 simulated. Gathers facts by trying, lets [`doctor`]
+//! `weir lab`: what this machine allows, documents 001 and 003 simulated, and what the kernel knows of connections. Gathers facts by trying, lets [`doctor`]
 //! judge them, prints; what is simulated, and what of it is explained, `period` decides.
 
 mod claims;
@@ -6,6 +6,7 @@ mod content;
 mod doctor;
 mod heidemann;
 mod w3c;
+mod windows;
 
 use crate::cli::lab::Command;
 use crate::cli::output::print;
@@ -33,6 +34,7 @@ pub(crate) fn run(what: &Command, voice: &Voice) -> Result<(), Failure> {
         Command::Heidemann(flags) => heidemann::run(flags, voice),
         Command::Claims(flags) => claims::run(flags, voice),
         Command::Content => content::run(voice),
+        Command::Windows(flags) => windows::run(flags, voice),
     }
 }
 

@@ -5,13 +5,16 @@ use crate::cli::study::Flags;
 use crate::cli::{Failure, Voice};
 use ::lab::ledger::{Study, Verdict, counts, ledger};
 use ::lab::plan::{EMBEDDED, Plan, Size};
-use ::lab::record::STEAL_MAX_PCT;
-use ::lab::report::{self, Material};
+use ::lab::record::{OTHERS_MAX_PCT, STEAL_MAX_PCT};
+use ::lab::report::{self, Material, Raw};
 use ::lab::run::{self, Progress, Settings, Tally};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 use std::path::Path;
 use std::time::{Duration, SystemTime};
+
+/// How often it is said where a study is, where nothing can be drawn.
+const TELL_EVERY: Duration = Duration::from_secs(30);
 
 /// Runs the command to its end.
 ///
@@ -22,6 +25,11 @@ pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<(), Failure> {
     voice.listen();
     let plans = plans(flags)?;
     if flags.show_plan {
+        if plans.len() > 1 {
+            return Err(Failure::Usage(
+                "a plan is of one document: `weir study qos --show-plan`".to_owned(),
+            ));
+        }
         let all: Vec<&str> = plans.iter().map(|(_, text, _)| text.as_str()).collect();
         return print(&all.join("\n"));
     }
@@ -39,18 +47,36 @@ pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<(), Failure> {
         steal_max_pct: STEAL_MAX_PCT,
         only: flags.only.clone(),
     };
+    if let Some(unknown) = flags.only.iter().find(|only| !begins_an_arm(&plans, only)) {
+        let names: Vec<&str> = arms(&plans).collect();
+        return Err(Failure::Usage(format!(
+            "no arm's name begins with `{unknown}`; there are {}",
+            names.join(", ")
+        )));
+    }
+    // Of results alone nobody said how large they are; they say so themselves.
+    let is_size_said = flags.quick || flags.full || flags.paper;
+    let size = (is_size_said || !flags.report_only).then_some(settings.size);
+    let mut left_later: Vec<f64> = Vec::new();
+    for (name, text, plan) in plans.iter().rev() {
+        let after = left_later.last().copied().unwrap_or(0.0);
+        left_later.push(after + run::left_s(name, text, plan, &settings));
+    }
+    // What stands last is all of it: studies take from the end.
     let mut tally = Tally::default();
     let mut studies = Vec::new();
     for (name, text, plan) in plans {
+        left_later.pop();
         if !flags.report_only {
-            let of_one = perform(&name, &text, &plan, &settings, voice)?;
+            let later_s = left_later.last().copied().unwrap_or(0.0);
+            let of_one = perform(&name, &text, &plan, &settings, later_s, voice)?;
             tally.done += of_one.done;
             tally.kept += of_one.kept;
             tally.not_run += of_one.not_run;
             tally.failed += of_one.failed;
             tally.invalid += of_one.invalid;
         }
-        let records = run::results(&settings.out, &name, &plan).map_err(Failure::System)?;
+        let records = run::results(&settings.out, &name, &plan, size).map_err(Failure::System)?;
         studies.push(Study::new(&name, &text, plan, records).map_err(Failure::Usage)?);
     }
     let ledger = ledger(&studies);
@@ -60,15 +86,30 @@ pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<(), Failure> {
         ledger: &ledger,
         program: &settings.program,
         date: &date,
+        raw: Raw::Files,
     };
     write(&settings.out, &material)?;
     summary(&material, &tally, &settings.out, voice)?;
+    if let Some(folder) = &flags.publish {
+        publish(folder, &material)?;
+    }
     match (tally.failed, tally.invalid) {
         (0, 0) => Ok(()),
         (failed, invalid) => Err(Failure::Failed(format!(
             "{failed} runs failed and {invalid} stayed invalid; the report says why"
         ))),
     }
+}
+
+/// The names of all arms.
+fn arms(plans: &[(String, String, Plan)]) -> impl Iterator<Item = &str> {
+    plans
+        .iter()
+        .flat_map(|(_, _, plan)| plan.arms.iter().map(|arm| arm.name.as_str()))
+}
+
+fn begins_an_arm(plans: &[(String, String, Plan)], only: &str) -> bool {
+    arms(plans).any(|name| name.starts_with(only))
 }
 
 /// The moment, for the head of the report.
@@ -102,15 +143,19 @@ fn parse(file: &str, text: &str) -> Result<Plan, Failure> {
     Plan::parse(file, text).map_err(|error| Failure::Usage(error.to_string()))
 }
 
-/// Runs the arms of one plan, with a bar on a terminal.
+/// Runs the arms of one plan, with a bar on a terminal, and elsewhere with a line now and then.
 fn perform(
     name: &str,
     text: &str,
     plan: &Plan,
     settings: &Settings,
+    later_s: f64,
     voice: &Voice,
 ) -> Result<Tally, Failure> {
-    let target = if voice.reports() && !voice.json {
+    let is_welcome = voice.reports() && !voice.json;
+    let is_drawn = is_welcome && std::io::stderr().is_terminal();
+    let is_told = is_welcome && !is_drawn;
+    let target = if is_drawn {
         ProgressDrawTarget::stderr()
     } else {
         ProgressDrawTarget::hidden()
@@ -119,14 +164,19 @@ fn perform(
     if let Ok(style) = ProgressStyle::with_template("{bar:24} {pos}/{len} {msg}") {
         bar.set_style(style);
     }
+    let mut told: Option<measure::Instant> = None;
     let mut tell = |progress: Progress<'_>| {
+        let left = duration(progress.left_s + later_s);
         bar.set_length(progress.all as u64);
         bar.set_position(progress.done as u64);
-        bar.set_message(format!(
-            "{name}: {}, {} left",
-            progress.run,
-            duration(progress.left_s)
-        ));
+        bar.set_message(format!("{name}: {}, {left} left", progress.run));
+        let now = runtime::clock::now();
+        if is_told && told.is_none_or(|told| now.since(told) >= TELL_EVERY) {
+            told = Some(now);
+            let run = format!("{}/{} {}", progress.done + 1, progress.all, progress.run);
+            // Nobody may listen, and that is no reason to stop.
+            let _ = writeln!(std::io::stderr(), "{name} {run}, {left} left");
+        }
     };
     let tally = run::run(name, text, plan, settings, &mut tell).map_err(Failure::System)?;
     bar.finish_and_clear();
@@ -158,6 +208,26 @@ fn write(out: &Path, material: &Material<'_>) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Writes what can be committed: the report, its plans and pictures, and of the raw results a table of every number.
+fn publish(folder: &Path, material: &Material<'_>) -> Result<(), Failure> {
+    let material = &Material {
+        raw: Raw::Tables,
+        ..*material
+    };
+    write(folder, material)?;
+    let mut files = vec![("for-readme.txt".to_owned(), report::snippet(material))];
+    for study in material.studies {
+        let name = &study.name;
+        files.push((format!("plans/{name}.toml"), study.text.clone()));
+        files.push((format!("results/{name}-runs.csv"), report::runs_csv(study)));
+        files.push((format!("results/{name}-values.csv"), report::values_csv(study)));
+    }
+    for (name, text) in files {
+        run::keep(&folder.join(name), &text).map_err(Failure::System)?;
+    }
+    Ok(())
+}
+
 fn summary(material: &Material<'_>, tally: &Tally, out: &Path, voice: &Voice) -> Result<(), Failure> {
     if voice.json {
         let verdicts: serde_json::Map<String, serde_json::Value> = counts(material.ledger)
@@ -185,8 +255,22 @@ fn summary(material: &Material<'_>, tally: &Tally, out: &Path, voice: &Voice) ->
         .filter(|(verdict, count)| *count > 0 || *verdict == Verdict::Reproduced)
         .map(|(verdict, count)| format!("{count} {}", verdict.name()))
         .collect();
+    let disturbed = material
+        .studies
+        .iter()
+        .flat_map(|study| study.records.values())
+        .filter(|record| record.is_disturbed())
+        .count();
+    let warning = if disturbed == 0 {
+        String::new()
+    } else {
+        format!(
+            "{disturbed} runs began while other programs used more than {OTHERS_MAX_PCT} % of the processors: they \
+             count only where there is no better run\n"
+        )
+    };
     print(&format!(
-        "{}\n{} of {} claims\n{} runs ({} of them from before), {} not run, {} failed, {} invalid\n{}\n",
+        "{}\n{} of {} claims\n{} runs ({} of them from before), {} not run, {} failed, {} invalid\n{warning}{}\n",
         judged.concat(),
         of_all.join(", "),
         material.ledger.len(),

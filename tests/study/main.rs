@@ -162,6 +162,116 @@ fn a_run_that_is_killed_goes_on_where_it_was() {
 }
 
 #[test]
+fn where_no_terminal_is_lines_say_what_is_run_and_what_is_left() {
+    let (_folder, file, out) = plan(PLAN);
+    let output = weir(&["study", "--plan", &file, "--out", &out]);
+    let said = text(&output.stderr);
+    assert!(said.starts_with("small 1/37 wait-packets=3-users=5, 1"), "{said}");
+    assert!(said.lines().all(|line| line.ends_with(" s left")), "{said}");
+    let output = weir(&["study", "--plan", &file, "--out", &out, "-q"]);
+    assert_eq!(text(&output.stderr), "");
+}
+
+#[test]
+fn what_is_published_is_whole_and_names_no_place_of_this_machine() {
+    let (folder, file, out) = plan(PLAN);
+    let published = folder.path().join("published");
+    let shown = published.to_str().expect("text");
+    let output = weir(&["study", "--plan", &file, "--out", &out, "--publish", shown, "-q"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    for name in [
+        "report.html",
+        "report.md",
+        "report.json",
+        "for-readme.txt",
+        "plans/small.toml",
+        "pictures/ledger.svg",
+        "results/small-runs.csv",
+        "results/small-values.csv",
+    ] {
+        let text = fs::read_to_string(published.join(name)).expect(name);
+        let place = folder.path().to_str().expect("text");
+        assert!(!text.contains(place) && !text.contains(WEIR), "{name}");
+    }
+    let runs = fs::read_to_string(published.join("results/small-runs.csv")).expect("runs");
+    assert_eq!(runs.lines().count(), 1 + 37, "{runs}");
+    // Every link of the page leads to something that is there.
+    let page = fs::read_to_string(published.join("report.html")).expect("a page");
+    for link in page.split("href=\"").skip(1) {
+        let target = link.split('"').next().expect("a target");
+        match target.strip_prefix('#') {
+            Some(place) => assert!(page.contains(&format!("id=\"{place}\"")), "{target}"),
+            None => assert!(published.join(target).exists(), "{target}"),
+        }
+    }
+}
+
+#[test]
+fn arms_and_plans_that_are_not_there_are_refused() {
+    for (args, wanted) in [
+        (
+            &["qos", "--only", "wings"][..],
+            "no arm's name begins with `wings`; there are tables, ",
+        ),
+        (&["all", "--show-plan"], "a plan is of one document"),
+    ] {
+        let folder = TempDir::new().expect("a folder");
+        let out = folder.path().join("out");
+        let output = weir(&[&["study"], args, &["--out", out.to_str().expect("text")]].concat());
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.contains(wanted) && !out.exists(), "{said}");
+    }
+}
+
+/// Commands in a plan are words in quotes: only running them shows that the programs still take them.
+#[test]
+fn commands_of_the_plans_are_taken_by_this_program() {
+    let folder = TempDir::new().expect("a folder");
+    let out = folder.path().to_str().expect("text");
+    if !weir(&["link", "lan", "--", "true"]).status.success() {
+        eprintln!("skipped: no link can be made here");
+        return;
+    }
+    let arms = "now-initial,now-nagle,now-close-half";
+    let output = weir(&["study", "w3c", "--only", arms, "--out", out, "--json"]);
+    let line: Value =
+        serde_json::from_str(text(&output.stdout).lines().next().expect("a line")).expect("JSON");
+    assert_eq!(line["failed"], 0, "{line}: {}", text(&output.stderr));
+    let found = report(out);
+    assert_ne!(verdict(&found, "w3-04").0, "not-judged");
+}
+
+#[test]
+fn the_kernel_tells_windows_or_that_it_does_not() {
+    let output = weir(&[
+        "lab",
+        "windows",
+        "--port",
+        "9",
+        "--seconds",
+        "50ms",
+        "--every",
+        "10ms",
+        "--json",
+    ]);
+    match output.status.code() {
+        Some(0) => {
+            let line: Value = serde_json::from_str(&text(&output.stdout)).expect("JSON");
+            assert_eq!(
+                (&line["event"], &line["observed"]),
+                (&"windows".into(), &0.into())
+            );
+        }
+        code => {
+            assert_eq!(code, Some(4));
+            assert!(text(&output.stderr).contains("inet_diag"));
+        }
+    }
+    assert_eq!(weir(&["lab", "windows"]).status.code(), Some(2));
+}
+
+#[test]
 fn a_key_that_means_nothing_is_named_with_the_nearest_one() {
     for (from, to, wanted) in [
         ("question =", "qestion =", "did you mean `question`?"),

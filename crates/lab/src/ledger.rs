@@ -7,7 +7,7 @@ use crate::plan::{Claim, Plan};
 use crate::record::{Record, Status};
 use crate::rule::{Outcome, Rule, short};
 use serde::Serialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What became of a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -121,7 +121,15 @@ impl Study {
                 }
             }
         }
+        let undisturbed: BTreeSet<&str> = records
+            .values()
+            .filter(|record| record.head.status == Status::Done && !record.is_disturbed())
+            .map(|record| record.head.run.as_str())
+            .collect();
         for (file, record) in &records {
+            if record.is_disturbed() && undisturbed.contains(record.head.run.as_str()) {
+                continue;
+            }
             for observation in record.observations(&plan, file) {
                 known.push(observation);
             }
@@ -416,6 +424,30 @@ wanted = "a run nobody has written"
 id = "mo-03"
 rules = ["seconds > 1"]
 "#;
+
+    #[test]
+    fn what_was_disturbed_counts_only_where_there_is_nothing_else() {
+        let plan = Plan::parse("p", PLAN).expect("a plan");
+        let run = |place: usize, others: f64, value: f64| {
+            let mut head = head("live", Status::Done);
+            head.parameters.clear();
+            head.disturbance.others_pct = Some(others);
+            let lines = vec![serde_json::json!({"mode": "old", "packets": value})];
+            (format!("results/s/live.{place}.jsonl"), Record { head, lines })
+        };
+        for (runs, wanted) in [
+            (vec![run(0, 5.0, 10.0), run(1, 90.0, 70.0)], 10.0),
+            (vec![run(0, 90.0, 70.0)], 70.0),
+        ] {
+            let study = Study::new("s", PLAN, plan.clone(), runs.into_iter().collect()).expect("a study");
+            let groups = study.known.select(
+                World::Measured,
+                "packets",
+                &[("mode".to_owned(), "old".to_owned())].into(),
+            );
+            assert_eq!(groups[0].median(), wanted);
+        }
+    }
 
     fn study(runs: &[(&str, Status, f64)]) -> Study {
         let plan = Plan::parse("p", PLAN).expect("a plan");

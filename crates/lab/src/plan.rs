@@ -33,6 +33,9 @@ pub enum Size {
 }
 
 impl Size {
+    /// All, the smallest first.
+    pub const ALL: [Size; 3] = [Size::Quick, Size::Full, Size::Paper];
+
     /// One word.
     pub fn name(self) -> &'static str {
         match self {
@@ -93,6 +96,9 @@ pub struct Plan {
     /// What the document printed.
     #[serde(default, rename = "table")]
     pub tables: Vec<Table>,
+    /// Tables of the document that hold no results: what it was done with.
+    #[serde(default, rename = "setup")]
+    pub setups: Vec<Setup>,
     /// What is drawn.
     #[serde(default, rename = "picture")]
     pub pictures: Vec<Picture>,
@@ -126,6 +132,9 @@ pub struct Arm {
     pub repetitions: BySize<u32>,
     /// Seconds that `{seconds}` stands for; they are also what it is taken to need.
     pub seconds: BySize<f64>,
+    /// What it is taken to need besides, seconds: a load that goes ahead, files that are read.
+    #[serde(default)]
+    pub lead: f64,
     /// What `weir site` is asked for; `{site}` is where that lies.
     #[serde(default)]
     pub site: Vec<String>,
@@ -133,7 +142,8 @@ pub struct Arm {
     #[serde(default)]
     pub files: Vec<u64>,
     /// A server, started before and stopped after: words for `weir`, or the name of a program of this machine
-    /// (`apache-prefork`, `apache-event`, `nginx`, `lighttpd`). `{url}` is where it is.
+    /// (`apache-prefork`, `apache-event`, `nginx`, `lighttpd`; after the first, how many processes it begins with).
+    /// `{url}` is where it is.
     #[serde(default)]
     pub serve: Vec<String>,
     /// What the server may use. Its site is forgotten by the page cache before, and read again from within the bounds.
@@ -271,6 +281,36 @@ pub struct Table {
     pub note: String,
 }
 
+impl Table {
+    /// `Table 3`; what the document gave no number goes by its own name.
+    pub fn name(&self) -> String {
+        if self.number.starts_with(|c: char| c.is_ascii_digit()) {
+            format!("Table {}", self.number)
+        } else {
+            let mut letters = self.number.chars();
+            letters
+                .next()
+                .map(|first| first.to_uppercase().chain(letters).collect())
+                .unwrap_or_default()
+        }
+    }
+}
+
+/// A table of what a document's measurements were made with, and what stands in its place here. Nothing of it is a
+/// result, and no claim is judged by it.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Setup {
+    /// Its number in the document.
+    pub number: String,
+    /// What it is of.
+    pub title: String,
+    /// What, as the document has it, and as it is here.
+    pub rows: Vec<[String; 3]>,
+    /// How it came down to us.
+    pub provenance: String,
+}
+
 /// A picture.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
@@ -393,7 +433,7 @@ impl Plan {
                 }
             }
         }
-        for size in [Size::Quick, Size::Full, Size::Paper] {
+        for size in Size::ALL {
             let count = plan.runs(size).len();
             if count > ARMS_MAX {
                 return Err(fault(format!("{count} arms; {ARMS_MAX} are the most")));
@@ -575,6 +615,14 @@ read = [{ values = { v = "/v" } }]
         let claim = SMALL.to_owned() + "[[claim]]\nid = 'x'\nrules = ['a >']\n";
         assert!(error(&claim).contains("claim x: `a >`"));
         assert!(error(&(SMALL.to_owned() + "[[claim]]\nid = 'x'\n")).contains("neither `rules`"));
+    }
+
+    #[test]
+    fn tables_go_by_their_number_or_by_their_name() {
+        let plan = Plan::parse("barford", EMBEDDED[2].1).expect("a plan");
+        let names: Vec<String> = plan.tables.iter().map(Table::name).collect();
+        assert_eq!(names.first().map(String::as_str), Some("Table 2"));
+        assert_eq!(names.last().map(String::as_str), Some("Memory"));
     }
 
     #[test]

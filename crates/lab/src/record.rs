@@ -43,7 +43,13 @@ pub struct Disturbance {
     pub steal_pct: f64,
     /// Share of the time in which something waited for a processor, percent; none if the kernel does not say.
     pub cpu_pressure_pct: Option<f64>,
+    /// Share of the processors that other programs used just before it began, percent; none if nobody looked.
+    #[serde(default)]
+    pub others_pct: Option<f64>,
 }
+
+/// Other programs that used more than this of the processors disturbed what was measured then, percent.
+pub const OTHERS_MAX_PCT: f64 = 25.0;
 
 /// Steal above this makes a run of the live machine invalid, percent.
 pub const STEAL_MAX_PCT: f64 = 5.0;
@@ -139,6 +145,14 @@ impl Record {
             lines.push(serde_json::from_str(line).map_err(|error| format!("line {}: {error}", number + 2))?);
         }
         Ok(Record { head, lines })
+    }
+
+    /// Whether others were at work when it was measured: its numbers are used only where there are no better ones.
+    pub fn is_disturbed(&self) -> bool {
+        self.head
+            .disturbance
+            .others_pct
+            .is_some_and(|share| share > OTHERS_MAX_PCT)
     }
 
     /// What the plan reads from it, under the name of its file.

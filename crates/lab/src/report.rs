@@ -4,15 +4,18 @@
 mod html;
 mod markdown;
 mod picture;
+mod summary;
 mod table;
 
 use crate::chart::{Bars, page as page_of};
 use crate::ledger::{Entry, Study, Verdict, counts};
-use crate::record::Status;
+use crate::plan::Size;
+use crate::record::{OTHERS_MAX_PCT, Status};
 use serde_json::{Value, json};
 
 pub use html::page;
 pub use markdown::text;
+pub use summary::{runs_csv, snippet, values_csv};
 
 /// The version of the JSON form.
 pub const VERSION: u32 = 1;
@@ -28,9 +31,53 @@ pub struct Material<'m> {
     pub program: &'m str,
     /// When, as it is to be shown.
     pub date: &'m str,
+    /// What lies beside the report.
+    pub raw: Raw,
 }
 
-/// The report as one object.
+/// What of the raw results lies beside a report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Raw {
+    /// Every one of them, as a file.
+    Files,
+    /// By study, a table of all runs and one of all numbers that were read from them.
+    Tables,
+}
+
+impl Raw {
+    /// Where a result is, from the place of the report; `file` is its name below the folder of results.
+    fn place(self, study: &str, file: &str) -> String {
+        match self {
+            Raw::Files => file.to_owned(),
+            Raw::Tables => format!("results/{study}-values.csv"),
+        }
+    }
+}
+
+/// The machine and the size of the runs, if there are any; none of this is known without.
+fn machine(material: &Material<'_>) -> Option<String> {
+    let heads = || {
+        material
+            .studies
+            .iter()
+            .flat_map(|study| study.records.values())
+            .map(|record| &record.head)
+    };
+    let first = heads().next()?;
+    // What lasts equally long in two sizes may have been run for a smaller one.
+    let size = Size::ALL
+        .into_iter()
+        .rev()
+        .find(|size| heads().any(|head| head.size == size.name()))?;
+    Some(format!(
+        "{}, {}, size {}",
+        first.processor,
+        first.kernel,
+        size.name()
+    ))
+}
+
+/// The report as one object. Numbers are in it where raw results are files; where they are tables, their place is.
 pub fn json(material: &Material<'_>) -> Value {
     let verdicts: serde_json::Map<String, Value> = counts(material.ledger)
         .into_iter()
@@ -59,6 +106,11 @@ pub fn json(material: &Material<'_>) -> Value {
                         "source": one.source })
                 })
                 .collect();
+            // Beside tables that have them, numbers would be there twice.
+            let numbers = match material.raw {
+                Raw::Files => json!(numbers),
+                Raw::Tables => json!(material.raw.place(&study.name, "")),
+            };
             json!({ "study": study.name, "document": study.plan.document, "runs": runs, "numbers": numbers,
                 "gaps": study.plan.gaps })
         })
@@ -154,6 +206,17 @@ fn tally(study: &Study) -> String {
     }
     if excluded > 0 {
         parts.push(format!("{excluded} invalid tries excluded and repeated"));
+    }
+    let disturbed = study
+        .records
+        .values()
+        .filter(|record| record.is_disturbed())
+        .count();
+    if disturbed > 0 {
+        parts.push(format!(
+            "{disturbed} began while other programs used more than {OTHERS_MAX_PCT} % of the processors, and count only where \
+             there is no better run"
+        ));
     }
     parts.join(", ")
 }

@@ -179,10 +179,14 @@ impl Rule {
         }
     }
 
-    /// Every choice of the values of `each`.
+    /// Every choice of the values of `each` that the rule speaks of.
     fn combinations(&self, known: &Observations, world: World) -> Vec<Labels> {
         let mut all = vec![Labels::new()];
-        for (name, values) in &self.each {
+        let named = self
+            .each
+            .iter()
+            .filter(|(name, _)| self.text.contains(&format!("${name}")));
+        for (name, values) in named {
             let values = if values.iter().any(|value| value == "*") {
                 let mut found: Vec<String> = Vec::new();
                 for measure in self.measures() {

@@ -18,7 +18,7 @@ mod watch;
 
 use crate::observation::{Labels, World};
 use crate::plan::{Arm, Plan, Run, Size, fill};
-use crate::record::{Head, Record, Status, VERSION};
+use crate::record::{Disturbance, Head, OTHERS_MAX_PCT, Record, Status, VERSION};
 use group::Group;
 use machine::Machine;
 use process::{Beside, Place, Server};
@@ -99,17 +99,7 @@ pub fn run(
     fs::create_dir_all(&plans).map_err(|error| format!("cannot make {}: {error}", plans.display()))?;
     let copy = plans.join(format!("{name}.toml"));
     fs::write(&copy, text).map_err(|error| format!("cannot write {}: {error}", copy.display()))?;
-    let runs: Vec<Run> = plan
-        .runs(settings.size)
-        .into_iter()
-        .filter(|run| {
-            settings.only.is_empty()
-                || settings
-                    .only
-                    .iter()
-                    .any(|only| plan.arms[run.arm].name.starts_with(only.as_str()))
-        })
-        .collect();
+    let runs = wanted(plan, settings);
     let queue = interleaved(plan, &runs, settings.size);
     let mut bench = Bench {
         name,
@@ -119,29 +109,19 @@ pub fn run(
         folder: &folder,
         machine: Machine::look(&settings.weir),
     };
-    let expected = |run: &Run| plan.arms[run.arm].seconds.at(settings.size) + 0.2;
-    let all_expected: f64 = queue.iter().map(|(run, _)| expected(run)).sum();
-    let (mut spent, mut spent_expected, mut behind_expected) = (0.0, 0.0, 0.0);
+    let mut outlook = Outlook::new(&bench, &queue);
     let mut tally = Tally::default();
     for (done, (run, repetition)) in queue.iter().enumerate() {
-        // What took longer than it should so far will go on doing so.
-        let pace = if spent_expected > 0.0 {
-            spent / spent_expected
-        } else {
-            1.0
-        };
         tell(Progress {
             done,
             all: queue.len(),
             run: &run.id,
-            left_s: (all_expected - behind_expected) * pace,
+            left_s: outlook.left_s(&queue[done..], done),
         });
         let began = Instant::now();
         let (status, is_new) = bench.take(run, *repetition)?;
-        behind_expected += expected(run);
         if is_new {
-            spent += began.elapsed().as_secs_f64();
-            spent_expected += expected(run);
+            outlook.learn(run.arm, began.elapsed().as_secs_f64());
         }
         match status {
             Status::Done => {
@@ -154,6 +134,88 @@ pub fn run(
         }
     }
     Ok(tally)
+}
+
+/// What a study would still need, seconds; as its plan says, or as earlier runs of the same arms took.
+pub fn left_s(name: &str, text: &str, plan: &Plan, settings: &Settings) -> f64 {
+    let folder = settings.out.join("results").join(name);
+    let runs = wanted(plan, settings);
+    let queue = interleaved(plan, &runs, settings.size);
+    let bench = Bench {
+        name,
+        plan,
+        plan_digest: digest(text),
+        settings,
+        folder: &folder,
+        machine: Machine::look(&settings.weir),
+    };
+    Outlook::new(&bench, &queue).left_s(&queue, 0)
+}
+
+/// The runs of a plan that were asked for.
+fn wanted(plan: &Plan, settings: &Settings) -> Vec<Run> {
+    plan.runs(settings.size)
+        .into_iter()
+        .filter(|run| {
+            settings.only.is_empty()
+                || settings
+                    .only
+                    .iter()
+                    .any(|only| plan.arms[run.arm].name.starts_with(only.as_str()))
+        })
+        .collect()
+}
+
+/// How long what is ahead will take: each arm as long as its runs so far, or as its plan says until there is one.
+struct Outlook {
+    /// By arm: what its plan says, seconds.
+    planned: Vec<f64>,
+    /// By arm: the runs there are, and how long they took together, seconds.
+    taken: Vec<(u32, f64)>,
+    /// Whether the result of a place of the queue is there already.
+    kept: Vec<bool>,
+}
+
+impl Outlook {
+    fn new(bench: &Bench<'_>, queue: &[(&Run, u32)]) -> Outlook {
+        let arms = &bench.plan.arms;
+        let size = bench.settings.size;
+        let mut outlook = Outlook {
+            planned: arms
+                .iter()
+                .map(|arm| arm.seconds.at(size) + arm.lead + 0.2)
+                .collect(),
+            taken: vec![(0, 0.0); arms.len()],
+            kept: Vec::new(),
+        };
+        for (run, repetition) in queue {
+            let before = bench.before(run, *repetition);
+            let done = before.filter(|record| record.head.status == Status::Done);
+            outlook.kept.push(done.is_some());
+            if let Some(record) = done {
+                outlook.learn(run.arm, record.head.seconds);
+            }
+        }
+        outlook
+    }
+
+    fn learn(&mut self, arm: usize, seconds: f64) {
+        self.taken[arm].0 += 1;
+        self.taken[arm].1 += seconds;
+    }
+
+    /// For the rest of the queue, which begins at this place.
+    fn left_s(&self, rest: &[(&Run, u32)], place: usize) -> f64 {
+        let of_arm = |arm: usize| match self.taken[arm] {
+            (0, _) => self.planned[arm],
+            (runs, seconds) => seconds / f64::from(runs),
+        };
+        rest.iter()
+            .zip(&self.kept[place..])
+            .filter(|(_, is_kept)| !**is_kept)
+            .map(|((run, _), _)| of_arm(run.arm))
+            .sum()
+    }
 }
 
 /// All first repetitions, then all second ones: what disturbs the machine for a while disturbs every arm alike.
@@ -173,21 +235,22 @@ fn interleaved<'r>(plan: &Plan, runs: &'r [Run], size: Size) -> Vec<(&'r Run, u3
         .collect()
 }
 
-/// The results of a study that belong to a plan and a size, by the names of their files.
+/// The results of a study that belong to a plan and a size, by the names of their files; without a size, to the largest
+/// there are results of. What lasts equally long in two sizes belongs to both.
 ///
 /// # Errors
 /// A file cannot be read, or is no result.
-pub fn results(out: &Path, name: &str, plan: &Plan) -> Result<BTreeMap<String, Record>, String> {
+pub fn results(
+    out: &Path,
+    name: &str,
+    plan: &Plan,
+    size: Option<Size>,
+) -> Result<BTreeMap<String, Record>, String> {
     let folder = out.join("results").join(name);
     let mut found = BTreeMap::new();
     let Ok(entries) = fs::read_dir(&folder) else {
         return Ok(found);
     };
-    let known: Vec<String> = [Size::Quick, Size::Full, Size::Paper]
-        .into_iter()
-        .flat_map(|size| plan.runs(size))
-        .map(|run| run.id)
-        .collect();
     for entry in entries.flatten() {
         let path = entry.path();
         if path.extension().is_none_or(|extension| extension != "jsonl") {
@@ -197,12 +260,23 @@ pub fn results(out: &Path, name: &str, plan: &Plan) -> Result<BTreeMap<String, R
             fs::read_to_string(&path).map_err(|error| format!("cannot read {}: {error}", path.display()))?;
         let record =
             Record::parse(&text).map_err(|error| format!("{} is no result: {error}", path.display()))?;
-        // What an arm left that the plan no longer has is no evidence of anything.
-        if known.contains(&record.head.run) {
-            let file = entry.file_name().to_string_lossy().into_owned();
-            found.insert(format!("results/{name}/{file}"), record);
-        }
+        let file = entry.file_name().to_string_lossy().into_owned();
+        found.insert(format!("results/{name}/{file}"), record);
     }
+    let has = |size: &Size| found.values().any(|record| record.head.size == size.name());
+    let size = size
+        .or_else(|| Size::ALL.into_iter().rev().find(has))
+        .unwrap_or(Size::Quick);
+    let runs: BTreeMap<String, usize> = plan.runs(size).into_iter().map(|run| (run.id, run.arm)).collect();
+    // What an arm left that the plan no longer has, or that another size has, is no evidence of anything.
+    found.retain(|_, record| {
+        let Some(arm) = runs.get(&record.head.run).map(|&arm| &plan.arms[arm]) else {
+            return false;
+        };
+        let of = Size::ALL.into_iter().find(|size| record.head.size == size.name());
+        let lasts_as_long = of.is_some_and(|of| arm.seconds.at(of) == arm.seconds.at(size));
+        lasts_as_long && record.head.repetition < *arm.repetitions.at(size)
+    });
     Ok(found)
 }
 
@@ -216,7 +290,11 @@ pub fn keep(path: &Path, text: &str) -> Result<(), String> {
     folder
         .and_then(|()| fs::write(&part, text))
         .and_then(|()| fs::rename(&part, path))
-        .map_err(|error| format!("cannot write {}: {error}", path.display()))
+        .map_err(|error| {
+            // Half a file would only take room on a disk that has none.
+            let _ = fs::remove_file(&part);
+            format!("cannot write {}: {error}", path.display())
+        })
 }
 
 fn digest(text: &str) -> String {
@@ -280,15 +358,42 @@ struct Tried {
     reason: String,
     commands: Vec<Vec<String>>,
     lines: Vec<serde_json::Value>,
+    /// Its folder while it ran.
+    scratch: Option<String>,
+}
+
+impl Tried {
+    /// Says `SCRATCH`, `OUT` and `weir` where paths of this machine stand: nobody else has them.
+    fn without_places(&mut self, weir: &Path, out: &Path) {
+        let out = out.canonicalize().unwrap_or_else(|_| out.to_owned());
+        let places = [
+            (self.scratch.take().unwrap_or_default(), "SCRATCH"),
+            (out.display().to_string(), "OUT"),
+            (weir.display().to_string(), "weir"),
+        ];
+        for text in self.commands.iter_mut().flatten().chain([&mut self.reason]) {
+            for (place, word) in places.iter().filter(|(place, _)| !place.is_empty()) {
+                *text = text.replace(place, word);
+            }
+        }
+    }
 }
 
 impl Bench<'_> {
-    /// The result of one repetition, and whether it was made now.
-    fn take(&mut self, run: &Run, repetition: u32) -> Result<(Status, bool), String> {
+    fn seed(&self, repetition: u32) -> u64 {
+        self.plan.seed + u64::from(repetition)
+    }
+
+    fn path(&self, run: &Run, repetition: u32) -> PathBuf {
+        self.folder.join(format!("{}.{repetition}.jsonl", run.id))
+    }
+
+    /// Digest of what decides a result.
+    fn decides(&self, run: &Run, repetition: u32) -> String {
         let arm = &self.plan.arms[run.arm];
         let seconds = *arm.seconds.at(self.settings.size);
-        let seed = self.plan.seed + u64::from(repetition);
-        let decides = format!(
+        let seed = self.seed(repetition);
+        digest(&format!(
             "{:?}{:?}{:?}{:?}{:?}{:?}{}{}{:?}{seconds}{seed}{}",
             arm.run,
             arm.serve,
@@ -300,27 +405,45 @@ impl Bench<'_> {
             arm.watch,
             arm.meanwhile,
             self.settings.program
-        );
-        let decides = digest(&decides);
-        let path = self.folder.join(format!("{}.{repetition}.jsonl", run.id));
-        let mut excluded = 0;
-        if let Ok(text) = fs::read_to_string(&path)
-            && let Ok(before) = Record::parse(&text)
-            && before.head.arm == decides
+        ))
+    }
+
+    /// The result that is there already, if the same decides it.
+    fn before(&self, run: &Run, repetition: u32) -> Option<Record> {
+        let text = fs::read_to_string(self.path(run, repetition)).ok()?;
+        let record = Record::parse(&text).ok()?;
+        (record.head.arm == self.decides(run, repetition)).then_some(record)
+    }
+
+    /// The result of one repetition, and whether it was made now.
+    fn take(&mut self, run: &Run, repetition: u32) -> Result<(Status, bool), String> {
+        let arm = &self.plan.arms[run.arm];
+        let seconds = *arm.seconds.at(self.settings.size);
+        let seed = self.seed(repetition);
+        let decides = self.decides(run, repetition);
+        let path = self.path(run, repetition);
+        let before = self.before(run, repetition);
+        if before
+            .as_ref()
+            .is_some_and(|before| before.head.status == Status::Done)
         {
-            if before.head.status == Status::Done {
-                return Ok((Status::Done, false));
-            }
-            excluded = before.head.excluded;
+            return Ok((Status::Done, false));
         }
+        let excluded_before = before.map_or(0, |before| {
+            before.head.excluded + u32::from(before.head.status == Status::Invalid)
+        });
         let began = SystemTime::now()
             .duration_since(UNIX_EPOCH)
             .map_or(0, |since| since.as_secs());
-        for _ in 0..TRIES {
+        for tried_before in 0..TRIES {
+            let others_pct = (arm.world == World::Measured).then(|| self.machine.others(OTHERS_MAX_PCT));
             let clock = Instant::now();
             let before = self.machine.busy();
             let mut tried = self.attempt(arm, run, seed, seconds);
-            let disturbance = self.machine.since(&before);
+            let disturbance = Disturbance {
+                others_pct,
+                ..self.machine.since(&before)
+            };
             if arm.world == World::Measured
                 && tried.status == Status::Done
                 && disturbance.steal_pct > self.settings.steal_max_pct
@@ -348,7 +471,7 @@ impl Bench<'_> {
                     commands: tried.commands,
                     status: tried.status,
                     reason: tried.reason,
-                    excluded,
+                    excluded: excluded_before + tried_before,
                     began,
                     seconds: clock.elapsed().as_secs_f64(),
                     program: self.settings.program.clone(),
@@ -363,7 +486,6 @@ impl Bench<'_> {
             if tried.status != Status::Invalid {
                 return Ok((tried.status, true));
             }
-            excluded += 1;
         }
         Ok((Status::Invalid, true))
     }
@@ -374,6 +496,7 @@ impl Bench<'_> {
             reason: String::new(),
             commands: Vec::new(),
             lines: Vec::new(),
+            scratch: None,
         };
         let of_bounds = ["groups"].into_iter().filter(|_| arm.confine.is_some());
         let of_processors = ["processors:2", "program:taskset"]
@@ -394,6 +517,7 @@ impl Bench<'_> {
             tried.status = status;
             tried.reason = reason;
         }
+        tried.without_places(&self.settings.weir, &self.settings.out);
         tried
     }
 
@@ -408,6 +532,7 @@ impl Bench<'_> {
         let failed = |reason: String| (Status::Failed, reason);
         let weir = &self.settings.weir;
         let scratch = process::Scratch::new(&self.settings.out).map_err(failed)?;
+        tried.scratch = Some(scratch.path().display().to_string());
         let mut known: Labels = run.parameters.clone();
         known.insert("seed".to_owned(), seed.to_string());
         known.insert("seconds".to_owned(), format!("{seconds}s"));

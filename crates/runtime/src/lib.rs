@@ -36,6 +36,7 @@ mod sys;
 mod timer;
 #[cfg(test)]
 mod toy;
+pub mod windows;
 pub mod world;
 
 pub use session::{Action, Body, Context, Event, FileRange, Job, Line, Path, Service, Session, Tx};

@@ -3,7 +3,7 @@
 //! every run to its raw result and its plan.
 
 use super::table::{Ours, layout};
-use super::{BASES, Material, assumptions, picture, tally};
+use super::{BASES, Material, Raw, assumptions, machine, picture, tally};
 use crate::document::RECALLED;
 use crate::ledger::{Entry, Study, Verdict, counts};
 use crate::observation::World;
@@ -23,6 +23,8 @@ pub fn page(material: &Material<'_>) -> String {
         escape(material.program),
         escape(material.date),
         machine(material)
+            .map(|machine| format!(" · {}", escape(&machine)))
+            .unwrap_or_default()
     );
     // Writing to a String cannot fail, here and below.
     html.push_str("<ul class=\"counts\">");
@@ -46,26 +48,10 @@ pub fn page(material: &Material<'_>) -> String {
     gallery(&mut html, material);
     ledger(&mut html, material.ledger);
     for study in material.studies {
-        section(&mut html, study);
+        section(&mut html, study, material.raw);
     }
     html.push_str("</main></body></html>\n");
     html
-}
-
-fn machine(material: &Material<'_>) -> String {
-    let head = material
-        .studies
-        .iter()
-        .find_map(|study| study.records.values().next())
-        .map(|record| &record.head);
-    head.map_or(String::new(), |head| {
-        format!(
-            " · {} · {} · size: {}",
-            escape(&head.processor),
-            escape(&head.kernel),
-            escape(&head.size)
-        )
-    })
 }
 
 fn gallery(html: &mut String, material: &Material<'_>) {
@@ -123,7 +109,7 @@ fn ledger(html: &mut String, ledger: &[Entry]) {
         "<section><h2 id=\"ledger\">The ledger</h2>\n<table class=\"ledger\"><thead><tr><th>Claim<th>Published\
          <th>Simulated<th>Measured<th>Model<th>Verdict</tr></thead>\n",
     );
-    for entry in ledger {
+    for entry in ledger.iter().filter(|entry| entry.study.is_some()) {
         let _ = write!(
             html,
             "<tbody id=\"{0}\"><tr><td class=\"says\"><a href=\"#{0}\">{0}</a> {1}",
@@ -195,7 +181,15 @@ fn ledger(html: &mut String, ledger: &[Entry]) {
         }
         html.push_str("</details></td></tr></tbody>\n");
     }
-    html.push_str("</table></section>\n");
+    html.push_str("</table>");
+    let others = ledger.iter().filter(|entry| entry.study.is_none()).count();
+    if others > 0 {
+        let _ = write!(
+            html,
+            "<p class=\"small\">{others} more claims are of studies that were not asked for.</p>"
+        );
+    }
+    html.push_str("</section>\n");
 }
 
 /// Where a source of a claim's numbers stands on the page.
@@ -207,7 +201,7 @@ fn anchor(entry: &Entry, source: &str) -> String {
     }
 }
 
-fn section(html: &mut String, study: &Study) {
+fn section(html: &mut String, study: &Study, raw: Raw) {
     let plan = &study.plan;
     let _ = writeln!(
         html,
@@ -232,11 +226,14 @@ fn section(html: &mut String, study: &Study) {
         }
         html.push_str("</div>\n");
     }
+    for setup in &plan.setups {
+        made_with(html, study, setup);
+    }
     for table in &plan.tables {
         printed(html, study, table);
     }
     assumed(html, study);
-    runs(html, study);
+    runs(html, study, raw);
     let _ = writeln!(
         html,
         "<details class=\"plan\" id=\"plan-{}\"><summary>The plan, experiments/{}.toml</summary><pre>{}</pre></details></section>",
@@ -246,14 +243,40 @@ fn section(html: &mut String, study: &Study) {
     );
 }
 
+fn made_with(html: &mut String, study: &Study, setup: &crate::plan::Setup) {
+    let _ = writeln!(
+        html,
+        "<h3 id=\"{}-table-{}\">Table {}: {}</h3>\n<div class=\"wide\"><table><thead><tr><th class=\"l\">what<th class=\"l\">in \
+         the document<th class=\"l\">here</tr></thead><tbody>",
+        study.name,
+        slug(&setup.number),
+        escape(&setup.number),
+        escape(&setup.title)
+    );
+    for [what, then, here] in &setup.rows {
+        let _ = writeln!(
+            html,
+            "<tr><th class=\"l\">{}<td class=\"l\">{}<td class=\"l\">{}</tr>",
+            escape(what),
+            escape(then),
+            escape(here)
+        );
+    }
+    let _ = writeln!(
+        html,
+        "</tbody></table></div><p class=\"notes\">provenance: {}</p>",
+        escape(&setup.provenance)
+    );
+}
+
 fn printed(html: &mut String, study: &Study, table: &crate::plan::Table) {
     let laid = layout(study, table);
     let _ = writeln!(
         html,
-        "<h3 id=\"{}-table-{}\">Table {}: {}</h3>",
+        "<h3 id=\"{}-table-{}\">{}: {}</h3>",
         study.name,
         slug(&table.number),
-        escape(&table.number),
+        escape(&table.name()),
         escape(&table.title)
     );
     if !laid.has_ours() {
@@ -330,11 +353,12 @@ fn assumed(html: &mut String, study: &Study) {
     html.push_str("</tbody></table></div></details>\n");
 }
 
-fn runs(html: &mut String, study: &Study) {
+fn runs(html: &mut String, study: &Study, raw: Raw) {
     let _ = writeln!(
         html,
         "<details class=\"runs\"><summary>{} runs, each with its command and raw result</summary><div class=\"wide\"><table><thead><tr>\
-         <th class=\"l\">Run<th>Repetition<th class=\"l\">Ended<th>Seconds<th>Steal %<th class=\"l\">Commands</tr></thead><tbody>",
+         <th class=\"l\">Run<th>Repetition<th class=\"l\">Ended<th>Excluded<th>Seconds<th>Steal %<th>Others %\
+         <th class=\"l\">Commands</tr></thead><tbody>",
         study.records.len()
     );
     for (file, record) in &study.records {
@@ -351,15 +375,19 @@ fn runs(html: &mut String, study: &Study) {
         };
         let _ = writeln!(
             html,
-            "<tr id=\"{}\"><td class=\"l\"><a href=\"{}\">{}</a><td class=\"n\">{}<td class=\"l\">{}{why}<td class=\"n\">{:.1}\
-             <td class=\"n\">{:.1}<td class=\"l\">{}</tr>",
+            "<tr id=\"{}\"><td class=\"l\"><a href=\"{}\">{}</a><td class=\"n\">{}<td class=\"l\">{}{why}<td class=\"n\">{}\
+             <td class=\"n\">{:.1}<td class=\"n\">{:.1}<td class=\"n\">{}<td class=\"l\">{}</tr>",
             slug(file),
-            escape(file),
+            escape(&raw.place(&study.name, file)),
             escape(&head.run),
             head.repetition,
             head.status.name(),
+            head.excluded,
             head.seconds,
             head.disturbance.steal_pct,
+            head.disturbance
+                .others_pct
+                .map_or("–".to_owned(), |share| format!("{share:.0}")),
             commands.join("<br>")
         );
     }

@@ -1,7 +1,7 @@
 //! The report as Markdown: the ledger and every table, for those who read text.
 
 use super::table::layout;
-use super::{BASES, Material, assumptions, tally};
+use super::{BASES, Material, assumptions, machine, tally};
 use crate::ledger::counts;
 use crate::observation::World;
 use crate::rule::short;
@@ -11,8 +11,12 @@ use std::fmt::Write;
 pub fn text(material: &Material<'_>) -> String {
     // Writing to a String cannot fail, here and below.
     let mut text = format!(
-        "# Five documents, 41 claims\n\n{}, {}\n\n",
-        material.program, material.date
+        "# Five documents, 41 claims\n\n{}, {}{}\n\n",
+        material.program,
+        material.date,
+        machine(material)
+            .map(|machine| format!(", {machine}"))
+            .unwrap_or_default()
     );
     for (verdict, count) in counts(material.ledger) {
         let _ = writeln!(text, "- {}: {count}", verdict.name());
@@ -54,9 +58,21 @@ pub fn text(material: &Material<'_>) -> String {
         for gap in &plan.gaps {
             let _ = writeln!(text, "- Not shown: {gap}");
         }
+        for setup in &plan.setups {
+            let _ = writeln!(
+                text,
+                "\n### Table {}: {}\n\n| what | in the document | here |\n|---|---|---|",
+                setup.number, setup.title
+            );
+            for row in &setup.rows {
+                let cells: Vec<String> = row.iter().map(|cell| plain(cell)).collect();
+                let _ = writeln!(text, "| {} |", cells.join(" | "));
+            }
+            let _ = writeln!(text, "\n- provenance: {}", setup.provenance);
+        }
         for table in &plan.tables {
             let laid = layout(study, table);
-            let _ = writeln!(text, "\n### Table {}: {}\n", table.number, table.title);
+            let _ = writeln!(text, "\n### {}: {}\n", table.name(), table.title);
             let heads: Vec<&str> = laid
                 .heads
                 .iter()
@@ -101,9 +117,10 @@ pub fn text(material: &Material<'_>) -> String {
         text.push_str("\n| run | repetition | ended | seconds | why | result |\n|---|---|---|---|---|---|\n");
         for (file, record) in &study.records {
             let head = &record.head;
+            let place = material.raw.place(&study.name, file);
             let _ = writeln!(
                 text,
-                "| {} | {} | {} | {:.1} | {} | [{file}]({file}) |",
+                "| {} | {} | {} | {:.1} | {} | [{place}]({place}) |",
                 head.run,
                 head.repetition,
                 head.status.name(),

@@ -70,6 +70,7 @@ fn the_page_has_printed_numbers_ours_links_and_nothing_from_outside() {
         ledger: &ledger,
         program: "weir 0",
         date: "today",
+        raw: Raw::Files,
     };
     let page = page(&material);
     for part in [
@@ -114,7 +115,45 @@ fn a_report_without_any_result_is_still_one() {
         ledger: &ledger,
         program: "weir 0",
         date: "today",
+        raw: Raw::Files,
     };
     assert!(page(&material).contains("Nothing to draw yet"));
     assert!(text(&material).contains("not judged: 41"));
+}
+
+#[test]
+fn what_is_committed_has_every_run_and_number_and_links_to_tables() {
+    let studies = [study()];
+    let ledger = ledger(&studies);
+    let material = Material {
+        studies: &studies,
+        ledger: &ledger,
+        program: "weir 0",
+        date: "today",
+        raw: Raw::Tables,
+    };
+    for text in [page(&material), text(&material)] {
+        assert!(text.contains("results/small-values.csv") && !text.contains("(results/small/live.0.jsonl"));
+    }
+    assert_eq!(
+        json(&material)["studies"][0]["numbers"],
+        "results/small-values.csv"
+    );
+    let runs = runs_csv(&studies[0]);
+    assert_eq!(runs.lines().count(), 4, "{runs}");
+    assert!(
+        runs.contains("\nlive,0,quick,measured,done,,0,1,0,1.0,0.00,,,"),
+        "{runs}"
+    );
+    let values = values_csv(&studies[0]);
+    assert_eq!(values.lines().count(), 7, "{values}");
+    assert!(
+        values.contains("\nlive,0,measured,packets,,mode=pipelined test=first_time users=40,50\n"),
+        "{values}"
+    );
+    let snippet = snippet(&material);
+    assert!(
+        snippet.starts_with("Of 41 claims: 1 reproduced, 40 not judged (weir 0"),
+        "{snippet}"
+    );
 }

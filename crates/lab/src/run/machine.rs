@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Ticks of all processors below which steal is not told.
 const TICKS_MIN: f64 = 100.0;
@@ -19,10 +19,16 @@ pub(super) struct Machine {
     pub(super) processors: usize,
     /// The numbers of those that may be used.
     pub(super) allowed: Vec<u32>,
+    /// Whether nobody else was at work when last looked.
+    was_quiet: bool,
     weir: PathBuf,
     /// Needs that were looked into, and why they are not met.
     known: BTreeMap<String, Option<String>>,
 }
+
+/// How long is looked at what others do, and how long is waited for them.
+const LOOK: Duration = Duration::from_millis(150);
+const PATIENCE: Duration = Duration::from_secs(3);
 
 /// Processor time so far.
 pub(super) struct Busy {
@@ -58,6 +64,7 @@ impl Machine {
                 .lines()
                 .find_map(|line| line.strip_prefix("Cpus_allowed_list:"))
                 .map_or_else(Vec::new, numbers),
+            was_quiet: true,
             weir: weir.to_owned(),
             known: BTreeMap::new(),
         }
@@ -116,6 +123,23 @@ impl Machine {
         !status.is_ok_and(|status| status.success())
     }
 
+    /// What others use of the processors while nothing of ours runs, percent. Waits a little for them to use no more than
+    /// `most`; not again and again, if they never do.
+    pub(super) fn others(&mut self, most: f64) -> f64 {
+        let began = Instant::now();
+        loop {
+            let (used_before, all_before) = used();
+            std::thread::park_timeout(LOOK);
+            let (used_now, all_now) = used();
+            let share = 100.0 * (used_now - used_before) / (all_now - all_before).max(1.0);
+            let is_quiet = share <= most;
+            if is_quiet || !self.was_quiet || began.elapsed() >= PATIENCE {
+                self.was_quiet = is_quiet;
+                return share;
+            }
+        }
+    }
+
     pub(super) fn busy(&self) -> Busy {
         let stat = fs::read_to_string("/proc/stat").unwrap_or_default();
         let times: Vec<f64> = stat
@@ -155,8 +179,26 @@ impl Machine {
         Disturbance {
             steal_pct,
             cpu_pressure_pct,
+            others_pct: None,
         }
     }
+}
+
+/// Ticks of all processors in which programs ran, and all ticks.
+fn used() -> (f64, f64) {
+    let stat = fs::read_to_string("/proc/stat").unwrap_or_default();
+    shares(stat.lines().next().unwrap_or_default())
+}
+
+fn shares(line: &str) -> (f64, f64) {
+    let times: Vec<f64> = line
+        .split_whitespace()
+        .skip(1)
+        .take(8)
+        .filter_map(|time| time.parse().ok())
+        .collect();
+    // User, nice, system.
+    (times.iter().take(3).sum(), times.iter().sum())
 }
 
 /// The numbers of a list as the kernel writes it: `0-2,7`.
@@ -180,6 +222,23 @@ mod tests {
         assert_eq!(numbers("\t0-2,7\n"), [0, 1, 2, 7]);
         assert_eq!(numbers("3"), [3]);
         assert!(numbers("").is_empty());
+    }
+
+    #[test]
+    fn what_programs_used_is_told_from_idling_and_waiting() {
+        assert_eq!(shares("cpu  10 5 25 50 7 1 2 0 0 0"), (40.0, 100.0));
+        assert_eq!(shares(""), (0.0, 0.0));
+    }
+
+    #[test]
+    fn a_machine_that_is_never_quiet_is_not_waited_for_again_and_again() {
+        let mut machine = Machine::look(Path::new("/bin/true"));
+        let share = machine.others(100.0);
+        assert!((0.0..=100.0).contains(&share) && machine.was_quiet, "{share}");
+        machine.was_quiet = false;
+        let began = Instant::now();
+        machine.others(-1.0);
+        assert!(began.elapsed() < PATIENCE && !machine.was_quiet);
     }
 
     #[test]

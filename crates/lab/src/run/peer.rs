@@ -44,9 +44,10 @@ pub(super) fn free_port() -> Result<u16, String> {
         .ok_or_else(|| "no port is free".to_owned())
 }
 
-/// Writes a server's configuration into `scratch`.
+/// Writes a server's configuration into `scratch`; Apache's processes begin with `start`, else with five.
 pub(super) fn prepare(
     name: &str,
+    start: Option<u32>,
     port: u16,
     root: &Path,
     scratch: &Path,
@@ -81,6 +82,7 @@ pub(super) fn prepare(
         _ => (
             apache(
                 name == "apache-event",
+                start,
                 is_root,
                 port,
                 &root.to_string(),
@@ -105,7 +107,7 @@ pub(super) fn prepare(
     Ok(Peer { program, words, stop })
 }
 
-fn apache(is_event: bool, is_root: bool, port: u16, root: &str, folder: &str) -> String {
+fn apache(is_event: bool, start: Option<u32>, is_root: bool, port: u16, root: &str, folder: &str) -> String {
     // Its children may not be root, whoever starts it.
     let user = if is_root {
         "User www-data\nGroup www-data\n"
@@ -116,12 +118,15 @@ fn apache(is_event: bool, is_root: bool, port: u16, root: &str, folder: &str) ->
     let (mpm, bounds) = if is_event {
         (
             "event",
-            "ServerLimit 32\nThreadsPerChild 64\nThreadLimit 64\nMaxRequestWorkers 2048\n",
+            "ServerLimit 32\nThreadsPerChild 64\nThreadLimit 64\nMaxRequestWorkers 2048\n".to_owned(),
         )
     } else {
         (
             "prefork",
-            "StartServers 5\nMinSpareServers 5\nMaxSpareServers 10\nServerLimit 900\nMaxRequestWorkers 900\n",
+            format!(
+                "StartServers {}\nMinSpareServers 5\nMaxSpareServers 10\nServerLimit 900\nMaxRequestWorkers 900\n",
+                start.unwrap_or(5).min(900)
+            ),
         )
     };
     let load: String = ["authz_core", "mime", "dir"]

@@ -165,7 +165,7 @@ impl Server {
     /// Starts `weir` with these words, or a program of this machine, and waits until it answers.
     pub(super) fn start(place: Place<'_>, words: &[String]) -> Result<Server, String> {
         if peer::is_known(&words[0]) {
-            return Server::peer(place, &words[0]);
+            return Server::peer(place, words);
         }
         let mut full = words.to_vec();
         full.extend(["--listen", "127.0.0.1:0", "--json"].map(str::to_owned));
@@ -211,9 +211,19 @@ impl Server {
         Ok(server)
     }
 
-    fn peer(place: Place<'_>, name: &str) -> Result<Server, String> {
+    fn peer(place: Place<'_>, words: &[String]) -> Result<Server, String> {
+        let name = &words[0];
+        let start = match words {
+            [_] => None,
+            [_, start] => Some(
+                start
+                    .parse()
+                    .map_err(|_| format!("`{start}` is no number of processes to begin with"))?,
+            ),
+            _ => return Err(format!("{name} takes one word, the processes to begin with")),
+        };
         let port = peer::free_port()?;
-        let peer = peer::prepare(name, port, place.root, place.scratch, place.is_root)?;
+        let peer = peer::prepare(name, start, port, place.root, place.scratch, place.is_root)?;
         // Apache passes its signals on to its whole process group, which must not be ours; and only a signal that it
         // can heed lets it end its children.
         let child = command(place.before, &peer.program, "TERM")

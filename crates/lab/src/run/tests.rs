@@ -63,7 +63,7 @@ fn arms_take_turns_and_what_is_missing_is_not_run() {
     assert_eq!((tally.done, tally.kept, tally.not_run), (4, 0, 1));
     assert_eq!(calls(&folder), ["say 1 1", "say 2 1", "say 1 2", "say 2 2"]);
     let plan = Plan::parse("p", PLAN).expect("a plan");
-    let results = results(&settings.out, "s", &plan).expect("results");
+    let results = results(&settings.out, "s", &plan, None).expect("results");
     assert_eq!(results.len(), 5);
     let missing = &results["results/s/b.0.jsonl"].head;
     assert_eq!(missing.reason, "no-such-program-anywhere is not installed");
@@ -100,9 +100,64 @@ fn a_run_that_says_it_is_invalid_is_repeated_and_then_left() {
         .count();
     assert_eq!(tried, 6);
     let plan = Plan::parse("p", PLAN).expect("a plan");
-    let results = results(&settings.out, "s", &plan).expect("results");
+    let results = results(&settings.out, "s", &plan, None).expect("results");
     let head = &results["results/s/a-x=2.0.jsonl"].head;
     assert_eq!((head.status, head.excluded), (Status::Invalid, 2));
+}
+
+#[test]
+fn a_report_of_one_size_has_no_results_of_another() {
+    let (_folder, settings) = lab("echo \"{\\\"v\\\": $2}\"");
+    go(&settings);
+    let full = Settings {
+        size: Size::Full,
+        only: vec!["none".to_owned()],
+        ..settings.clone()
+    };
+    // Quick results are there and full ones are not.
+    assert_eq!(go(&full).done, 0);
+    let plan = Plan::parse("p", PLAN).expect("a plan");
+    let count = |size: Option<Size>| results(&settings.out, "s", &plan, size).expect("results").len();
+    assert_eq!([Some(Size::Quick), Some(Size::Full), None].map(count), [5, 0, 5]);
+    let longer = PLAN.replace("quick = 0.1, full = 1", "quick = 1, full = 1");
+    let plan = Plan::parse("p", &longer).expect("a plan");
+    let both = results(&settings.out, "s", &plan, Some(Size::Full)).expect("results");
+    assert_eq!(
+        both.len(),
+        5,
+        "what lasts equally long in both sizes is the same run"
+    );
+}
+
+#[test]
+fn what_is_left_follows_from_the_plan_and_then_from_what_runs_took() {
+    let (_folder, settings) = lab("echo \"{\\\"v\\\": $2}\"");
+    let text = PLAN.replace("quick = 0.1,", "lead = 5\nquick = 0.1,");
+    assert!(Plan::parse("p", &text).is_err(), "it is a key of the arm");
+    let text = PLAN.replacen("over =", "lead = 50\nover =", 1);
+    let plan = Plan::parse("p", &text).expect("a plan");
+    let planned = left_s("s", &text, &plan, &settings);
+    assert!((planned - (4.0 * 50.3 + 0.3)).abs() < 1e-6, "{planned}");
+    let mut told = Vec::new();
+    run("s", &text, &plan, &settings, &mut |progress| {
+        told.push(progress.left_s)
+    })
+    .expect("a run");
+    assert!((told[0] - planned).abs() < 1e-6, "{told:?}");
+    // After one run of the arm nobody believes the plan any more.
+    assert!(told[1] < 50.0, "{told:?}");
+    assert!(left_s("s", &text, &plan, &settings) < 1.0);
+}
+
+#[test]
+fn a_result_names_no_path_of_this_machine() {
+    let (folder, settings) = lab("echo $0 $2 >&2; exit 4");
+    let text = PLAN.replace("\"say\"", "\"say {scratch}/x\"");
+    let plan = Plan::parse("p", &text).expect("a plan");
+    run("s", &text, &plan, &settings, &mut |_| {}).expect("a run");
+    let kept = fs::read_to_string(settings.out.join("results/s/a-x=1.0.jsonl")).expect("a result");
+    assert!(kept.contains("say SCRATCH/x"), "{kept}");
+    assert!(!kept.contains(&folder.path().display().to_string()), "{kept}");
 }
 
 #[test]
@@ -110,7 +165,7 @@ fn a_program_that_fails_says_why() {
     let (_folder, settings) = lab("echo nonsense >&2; exit 4");
     assert_eq!(go(&settings).failed, 4);
     let plan = Plan::parse("p", PLAN).expect("a plan");
-    let results = results(&settings.out, "s", &plan).expect("results");
+    let results = results(&settings.out, "s", &plan, None).expect("results");
     let reason = &results["results/s/a-x=1.0.jsonl"].head.reason;
     assert_eq!(reason, "`weir say 1 1`: exit code 4: nonsense");
 }
@@ -149,7 +204,7 @@ fn a_server_is_watched_apart_from_what_runs_meanwhile() {
     let (folder, settings) = lab(SERVER);
     let plan = Plan::parse("p", SERVED).expect("a plan");
     let tally = run("s", SERVED, &plan, &settings, &mut |_| {}).expect("a run");
-    let results = results(&settings.out, "s", &plan).expect("results");
+    let results = results(&settings.out, "s", &plan, None).expect("results");
     let record = &results["results/s/a.0.jsonl"];
     if tally.not_run == 1 {
         // One processor, or no taskset.
