@@ -234,6 +234,7 @@ fn log(report: &Report) -> io::Result<Vec<u8>> {
         ("first-byte", &record.first_byte),
         ("transfer", &record.transfer),
         ("lag", &record.lag),
+        ("tick", &record.tick),
     ] {
         if times.count() > 0 {
             add(tag, Duration::ZERO, whole, times)?;

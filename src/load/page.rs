@@ -178,7 +178,7 @@ fn times(html: &mut String, report: &Report) {
     let _ = write!(
         html,
         "<h2>Times, ms</h2>\n<p class=\"soft\">Response counts from when a file was meant to be asked for, service from when it was. \
-         Lag is this client's own lateness.</p>\n<div class=\"wide\"><table>{head}"
+         Lag is this client's own lateness for what its users did next, tick the same for an alarm every 10 ms.</p>\n<div class=\"wide\"><table>{head}"
     );
     for (name, times) in report.times() {
         row(html, name, times);

@@ -62,6 +62,7 @@ pub(super) struct Report {
     pub(super) first_byte_ms: Summary,
     pub(super) transfer_ms: Summary,
     pub(super) lag_ms: Summary,
+    pub(super) tick_ms: Summary,
     pub(super) deciles: Vec<Decile>,
     /// Document 000's, as a client can know them.
     pub(super) table6: Table6,
@@ -188,6 +189,7 @@ impl Report {
             first_byte_ms: record.first_byte.summary(),
             transfer_ms: record.transfer.summary(),
             lag_ms: record.lag.summary(),
+            tick_ms: record.tick.summary(),
             deciles: deciles
                 .map(|(&bytes_max, times)| Decile {
                     bytes_max,
@@ -238,7 +240,7 @@ impl Report {
     }
 
     /// The histograms by name, with their summaries.
-    pub(super) fn times(&self) -> [(&'static str, &Summary); 7] {
+    pub(super) fn times(&self) -> [(&'static str, &Summary); 8] {
         [
             ("response", &self.response_ms),
             ("service", &self.service_ms),
@@ -247,6 +249,7 @@ impl Report {
             ("first byte", &self.first_byte_ms),
             ("transfer", &self.transfer_ms),
             ("lag", &self.lag_ms),
+            ("tick", &self.tick_ms),
         ]
     }
 

@@ -11,10 +11,10 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use tempfile::TempDir;
 
 /// What a server does with a request, given its head: what it sends, and whether it closes then.
-type Answer = fn(&str) -> (String, bool);
+pub(super) type Answer = fn(&str) -> (String, bool);
 
 /// A server that answers so; and the heads of the requests it had.
-fn answering(answer: Answer) -> (String, Receiver<String>) {
+pub(super) fn answering(answer: Answer) -> (String, Receiver<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let url = format!("http://{}/", listener.local_addr().expect("an address"));
     let (told, heads) = channel();
@@ -51,7 +51,7 @@ fn serve(mut stream: TcpStream, answer: Answer, told: &Sender<String>) {
 }
 
 /// A whole reply.
-fn reply(line: &str, fields: &str, content: &str) -> String {
+pub(super) fn reply(line: &str, fields: &str, content: &str) -> String {
     let length = content.len();
     format!("HTTP/1.1 {line}\r\n{fields}Content-Length: {length}\r\n\r\n{content}")
 }

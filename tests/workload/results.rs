@@ -230,6 +230,7 @@ fn a_result_is_a_table_a_log_and_a_page_too() {
         "first-byte",
         "transfer",
         "lag",
+        "tick",
     ] {
         let line = log.lines().find(|line| line.starts_with(&format!("Tag={tag},")));
         let written = line

@@ -3,6 +3,7 @@
 //!
 //! The machine these run on may be busy: how late alarms rang decides nothing here but where it is the matter.
 
+use crate::answers::{answering, reply};
 use crate::served::served;
 use crate::{conforms, lines, printed, weir};
 use serde_json::Value;
@@ -280,6 +281,49 @@ fn a_pause_shows_in_response_times_and_not_only_once() {
         service.as_f64() < Some(100.0),
         "once it answered it was quick: {service}"
     );
+}
+
+/// Clients that never sleep set no alarm that would ring late, and answers that lay waiting for them look slow.
+#[test]
+fn a_client_that_stood_still_makes_a_run_invalid() {
+    let (url, asked) = answering(|_| (reply("200 OK", "", "hi"), false));
+    let client = Command::new(env!("CARGO_BIN_EXE_weir"))
+        .args([
+            "--json",
+            "load",
+            &url,
+            "--clients",
+            "1",
+            "--threads",
+            "1",
+            "--duration",
+            "2s",
+        ])
+        .args(["--lag-max", "500ms"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("the binary starts");
+    asked.recv().expect("it asks");
+    let tell = |signal: &str| {
+        let told = Command::new("kill")
+            .args([signal, &client.id().to_string()])
+            .status();
+        assert!(told.expect("a kill").success());
+    };
+    tell("-STOP");
+    let (_nobody, news) = std::sync::mpsc::channel::<()>();
+    let _ = news.recv_timeout(std::time::Duration::from_secs(1));
+    tell("-CONT");
+    let ended = client.wait_with_output().expect("its end");
+    let said = String::from_utf8_lossy(&ended.stdout);
+    assert_eq!(ended.status.code(), Some(3), "{said}");
+    let result = &lines(&said)[0];
+    let reasons = result["verdict"]["reasons"].to_string();
+    assert!(
+        reasons.contains("this client was late: 1 % of its ticks"),
+        "{reasons}"
+    );
+    assert!(result["tick_ms"]["max"].as_f64() > Some(900.0), "{result}");
 }
 
 /// On a terminal a line says how it goes, again and again in the same place; in a pipe nothing does.

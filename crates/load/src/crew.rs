@@ -19,12 +19,13 @@
 //! A user with several connections asks for the page on the first; when it is complete the files it embeds are dealt
 //! out to all of them in turn, and each goes on with its own as the mode says. The object is complete with the last.
 //!
-//! Two lines have only alarms: the bell that ends the run, and the clock of arrivals of an open run, whose
-//! users are a pool of connections.
+//! Three lines have only alarms: the bell that ends the run, the clock of arrivals of an open run, whose
+//! users are a pool of connections, and the tick that shows how late the thread itself is.
 //! Refuses to know of sockets, clocks and what a run is for.
 
 mod arriving;
 mod hearing;
+mod ticking;
 
 use crate::arrivals::Arrivals;
 use crate::ledger::Ledger;
@@ -226,9 +227,11 @@ pub struct Crew {
 const NEVER: Instant = Instant::from_nanos(u64::MAX);
 /// The line whose alarm ends the run: no user has it.
 const BELL: u32 = 0;
-/// The line that tells arrivals; users come after it.
+/// The line that tells arrivals; users come after these three.
 const CLOCK: u32 = 1;
-const FIRST: u32 = 2;
+/// The line whose alarm rings at even intervals.
+const TICK: u32 = 2;
+const FIRST: u32 = 3;
 
 impl Crew {
     /// A crew that has not begun.
@@ -285,6 +288,16 @@ impl Crew {
             parted(&mut user.stands, &mut self.ledger, now);
         }
         self.ledger.into_record()
+    }
+
+    /// Over which time it counted what was complete in time.
+    pub fn counted(&self) -> Duration {
+        self.ledger.counted()
+    }
+
+    /// Nothing is meant to begin from then on.
+    fn until(&self) -> Instant {
+        self.began + self.setup.duration
     }
 
     fn user(&mut self, line: u32) -> &mut User {
@@ -769,7 +782,8 @@ impl dial::Crew for Crew {
     fn start(&mut self, port: &mut Port, now: Instant) {
         self.began = now;
         self.ledger.begin(now, self.setup.warmup, self.setup.counted);
-        port.wake(BELL, now + self.setup.duration);
+        port.wake(BELL, self.until());
+        port.wake(TICK, now + ticking::EVERY);
         for (number, start) in core::mem::take(&mut self.starts).into_iter().enumerate() {
             self.wake(FIRST + number as u32 * self.setup.lanes.max(1), now + start, port);
         }
@@ -783,6 +797,8 @@ impl dial::Crew for Crew {
         match (line, happened) {
             (BELL, _) => self.end(port, now),
             (CLOCK, _) => self.arrive(port, now),
+            (TICK, Happened::Woken(at)) => self.tick(at, port, now),
+            (TICK, _) => {}
             // Never asked for.
             (_, Happened::Inspected(_)) => {}
             (line, Happened::Woken(at)) => self.woken(line, at, port, now),

@@ -53,6 +53,11 @@ impl Ledger {
         now < self.until
     }
 
+    /// Over which time what is complete counts, as far as it is known by now.
+    pub(crate) fn counted(&self) -> Duration {
+        self.until.since(self.from)
+    }
+
     /// The record of what was meant to happen then.
     pub(crate) fn of(&mut self, intended: Instant) -> &mut Record {
         if intended < self.from {

@@ -127,8 +127,10 @@ pub struct Record {
     pub object: Times,
     /// The same by decile of the object's size, smallest first; empty where sizes are not known.
     pub deciles: Vec<Times>,
-    /// How late this program was to act on an alarm.
+    /// How late this program was to act on the alarms of users and arrivals.
     pub lag: Times,
+    /// How late each of its threads was for a tick every 10 ms; of those that a thread slept through, each.
+    pub tick: Times,
     /// By second from the start.
     pub seconds: Vec<Second>,
     /// How often each trouble came.
@@ -295,6 +297,7 @@ impl Record {
             (&mut self.transfer, &other.transfer),
             (&mut self.object, &other.object),
             (&mut self.lag, &other.lag),
+            (&mut self.tick, &other.tick),
         ] {
             sum.merge(part);
         }

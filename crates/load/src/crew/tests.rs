@@ -57,7 +57,7 @@ struct Rehearsal {
     later: BinaryHeap<core::cmp::Reverse<(Instant, u64, Later)>>,
     order: u64,
     alarms: BTreeMap<u32, Instant>,
-    /// How often one was set.
+    /// How often one of a user was set.
     set: usize,
     /// The connection a line has now: its number, and requests it was given.
     open: BTreeMap<u32, (u64, usize)>,
@@ -70,6 +70,8 @@ struct Rehearsal {
     skips: BTreeMap<u32, u64>,
     /// How many it was spared.
     skipped: u64,
+    /// What happens from the first of these instants on is told at the second: the thread stands still meanwhile.
+    still: Option<(Instant, Instant)>,
 }
 
 impl Rehearsal {
@@ -118,7 +120,7 @@ impl Rehearsal {
                         self.skips.insert(line, bytes);
                     }
                     Wish::Wake(line, at) => {
-                        self.set += 1;
+                        self.set += usize::from(line >= FIRST);
                         self.alarms.insert(line, at);
                         self.at(at.max(self.now), Later::Alarm(line));
                     }
@@ -200,28 +202,30 @@ impl Rehearsal {
         {
             turns += 1;
             assert!(turns < 1_000_000, "it ends");
-            self.now = at;
+            let told = self.still.filter(|still| (still.0..still.1).contains(&at));
+            self.now = told.map_or(at, |still| still.1);
+            let now = self.now;
             let has = |rehearsal: &Rehearsal, line, number| {
                 rehearsal.open.get(&line).is_some_and(|open| open.0 == number)
             };
             match later {
                 Later::Alarm(line) if self.alarms.get(&line) == Some(&at) => {
                     self.alarms.remove(&line);
-                    self.crew.handle(line, Happened::Woken(at), &mut self.port, at);
+                    self.crew.handle(line, Happened::Woken(at), &mut self.port, now);
                 }
                 Later::Connected(line, number) if has(&self, line, number) => {
-                    self.crew.handle(line, Happened::Connected, &mut self.port, at);
+                    self.crew.handle(line, Happened::Connected, &mut self.port, now);
                 }
                 Later::Bytes(line, number, bytes) if has(&self, line, number) => {
-                    self.tell(line, &bytes, at);
+                    self.tell(line, &bytes, now);
                 }
                 Later::Eof(line, number) if has(&self, line, number) => {
-                    self.crew.handle(line, Happened::Eof, &mut self.port, at);
+                    self.crew.handle(line, Happened::Eof, &mut self.port, now);
                 }
                 Later::Refused(line, number) if has(&self, line, number) => {
                     self.open.remove(&line);
                     let lost = Happened::Lost(Failing::Opening(111));
-                    self.crew.handle(line, lost, &mut self.port, at);
+                    self.crew.handle(line, lost, &mut self.port, now);
                 }
                 _ => {}
             }
@@ -276,11 +280,18 @@ fn setup(mode: Mode) -> Setup {
 }
 
 fn rehearse_as(setup: Setup, model: Model, server: Server) -> Rehearsal {
+    rehearse_still(None, setup, model, server)
+}
+
+/// With a thread that stands still between these milliseconds from the start.
+fn rehearse_still(still: Option<(u64, u64)>, setup: Setup, model: Model, server: Server) -> Rehearsal {
+    let began = Instant::from_nanos(5_000_000_000);
+    let after = |ms| began + Duration::from_millis(ms);
     Rehearsal {
         crew: Crew::new(setup, model, Arc::default()),
         server,
         port: Port::default(),
-        now: Instant::from_nanos(5_000_000_000),
+        now: began,
         later: BinaryHeap::new(),
         order: 0,
         alarms: BTreeMap::new(),
@@ -291,6 +302,7 @@ fn rehearse_as(setup: Setup, model: Model, server: Server) -> Rehearsal {
         closed: Vec::new(),
         skips: BTreeMap::new(),
         skipped: 0,
+        still: still.map(|(from, to)| (after(from), after(to))),
     }
     .play()
 }
@@ -666,6 +678,40 @@ fn clients_never_sleep() {
     assert_eq!(played.sent[2].3, ["/0"]);
     // An alarm each 500 ms to look whether anything has come, not one for each request.
     assert!(played.set <= 8, "{} alarms", played.set);
+}
+
+/// A thread that stands still is late, whoever its users are: those who never sleep set no alarm that would show it.
+#[test]
+fn a_thread_that_stands_still_is_late_in_every_model() {
+    let clients = || Model::Closed(vec![(Duration::ZERO, one_object())]);
+    let users = || script(&[1; 30], 30);
+    let arrivals = || Model::Open {
+        arrivals: Arrivals::new(Process::Constant, &Schedule::constant(1000.0), Seed(1), 0, 1),
+        supply: one_object(),
+        lines_max: 10,
+    };
+    for (name, model) in [
+        ("clients", &clients as &dyn Fn() -> Model),
+        ("users", &users),
+        ("arrivals", &arrivals),
+    ] {
+        let ticks = |still| {
+            let played = rehearse_still(still, setup(Mode::Serial), model(), GOOD);
+            played.recorded().tick.summary()
+        };
+        // Two seconds have 199 ticks after their beginning.
+        let (punctual, late) = (ticks(None), ticks(Some((701, 900))));
+        assert_eq!((punctual.count, punctual.max), (199, 0.0), "{name}");
+        // Those due at 710 to 890 ms are as late as 900 ms is after them.
+        assert_eq!((late.count, late.max.round()), (199, 190.0), "{name}");
+        assert!(
+            (late.mean * 199.0 / 1900.0 - 1.0).abs() < 0.01,
+            "{name}: {late:?}"
+        );
+        // Nothing of it is lost where the run ends meanwhile, and nothing is counted that was due after the end.
+        let late = ticks(Some((1801, 2500)));
+        assert_eq!((late.count, late.max.round()), (199, 690.0), "{name}");
+    }
 }
 
 /// A request that no alarm was set for times out all the same, when it should.
