@@ -9,7 +9,7 @@ use ::load::replies::Statuses;
 use ::load::run::{Parts, Run, Share};
 use ::load::times::Summary;
 use ::load::verdict::Verdict;
-use ::load::webstone::{Counts, Metrics};
+use ::load::webstone::Metrics;
 use client::plan::Mode;
 use measure::{Bytes, Duration};
 use serde::Serialize;
@@ -66,7 +66,7 @@ pub(super) struct Report {
     pub(super) deciles: Vec<Decile>,
     /// Document 000's, as a client can know them.
     pub(super) table6: Table6,
-    /// `WebStone`'s, where a connection is one request.
+    /// `WebStone`'s, of requests that ended in time, where a connection is one request.
     pub(super) webstone: Option<Metrics>,
     pub(super) verdict: Verdict,
 }
@@ -144,12 +144,6 @@ impl Report {
         let record = &run.record;
         // What ended after the run, while its last objects were completed, is no part of its rate.
         let (files, bytes) = (record.files_in_time, record.bytes_in_time);
-        let counts = Counts {
-            connects: record.connections,
-            errors: record.errors(),
-            bytes: Bytes(record.bytes_received),
-            response_time: record.busy,
-        };
         let come = matches!(run.model.as_str(), "users" | "clients" | "sessions");
         let files_per_s = files as f64 / span;
         let deciles = run.decile_bytes.iter().zip(&record.deciles);
@@ -198,7 +192,7 @@ impl Report {
                 .collect(),
             table6: Table6::of(record, files_per_s, span),
             webstone: (run.mode == Mode::Http10.name())
-                .then(|| Metrics::new(&counts, Duration::from_secs_f64(duration_s))),
+                .then(|| Metrics::new(&record.in_time, Duration::from_secs_f64(duration_s))),
             verdict,
             run,
         }

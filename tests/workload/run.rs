@@ -130,10 +130,8 @@ fn webstone_clients_keep_the_identities() {
     );
     let metric = |name: &str| result["webstone"][name].as_f64().expect("a number");
     let load = metric("littles_load_factor");
-    // The number of clients, less the time this program itself needs between two requests; and those begun within the
-    // two seconds are counted whole, so the slowest of each client may hang over the end.
-    let slowest = result["response_ms"]["max"].as_f64().expect("a number") / 2000.0;
-    assert!(load > 0.2 && load <= 4.0 * (1.0 + slowest), "{load} {slowest}");
+    // The number of clients, less the time this program itself needs between two requests, and what was under way at the end.
+    assert!(load > 0.2 && load <= 4.0, "{load}");
     let by_law = metric("connection_rate") * metric("average_response_time") / 1000.0;
     assert!((by_law - load).abs() < 1e-6 * load, "{by_law} {load}");
     let by_client = metric("average_client_throughput") * load;

@@ -144,6 +144,8 @@ struct Fetch {
     progress: Instant,
     status: u16,
     bytes: u64,
+    /// What came for the part under way, heads among it. Of parts whose replies come together, the first has it all.
+    received: u64,
     /// The length that the reply's head says, where no content follows it.
     said: Option<u64>,
     /// Whether a part was not as it should be.
@@ -505,6 +507,8 @@ impl Crew {
             let unanswered = matches!(left, Left::Unanswered(_));
             self.ledger.of(now).closed_by_server += u64::from(unanswered || mode != Mode::Http10);
             if let Left::Unanswered(count) = left {
+                let took = now.since(fetch.mark);
+                self.ledger.transferred(fetch.part_intended, took, None, now);
                 fetch.tries += 1;
                 if fetch.tries > TRIES_MAX {
                     self.lost(line, Trouble::Lost, port, now);
@@ -566,10 +570,18 @@ impl Crew {
         let from = self.ledger.from();
         let user = &mut self.users[(line - FIRST) as usize];
         user.session = None;
+        let stood = user.stands.is_some();
         parted(&mut user.stands, &mut self.ledger, now);
         let Phase::Fetching(fetch) = &mut user.phase else {
             return;
         };
+        if stood {
+            let took = now.since(fetch.mark);
+            self.ledger.transferred(fetch.part_intended, took, None, now);
+        } else {
+            self.ledger.unconnected(fetch.part_intended, now);
+        }
+        fetch.received = 0;
         let record = self.ledger.of(fetch.part_intended);
         record.trouble(trouble, now, from);
         self.live.errors.fetch_add(1, Ordering::Relaxed);
@@ -739,6 +751,7 @@ impl Fetch {
             progress: now,
             status: 0,
             bytes: 0,
+            received: 0,
             said: None,
             spoiled: false,
             digest: None,
@@ -752,6 +765,7 @@ impl Fetch {
     fn done(&mut self, now: Instant) {
         self.got += 1;
         self.first = None;
+        self.received = 0;
         self.mark = now;
         self.sent = now;
         self.part_intended = now;

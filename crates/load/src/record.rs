@@ -7,7 +7,8 @@
 //! exactly, before and after they were written down. Knows no clock.
 
 use crate::replies::{Breach, Refused, Statuses};
-use crate::times::{Sparse, Times};
+use crate::times::{Sparse, Times, nanoseconds};
+use crate::webstone::Counts;
 use measure::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -178,9 +179,8 @@ pub struct Record {
     pub bytes_in_time: u64,
     /// Everything received, heads among it.
     pub bytes_received: u64,
-    /// Sum over files of their service time.
-    #[serde(rename = "busy_ns", with = "nanoseconds")]
-    pub busy: Duration,
+    /// Requests that ended before the time they are counted over did, as WebStone counts them.
+    pub in_time: Counts,
     /// Open arrivals that found no room to wait.
     pub dropped: u64,
     /// Files under way when patience ended.
@@ -190,20 +190,6 @@ pub struct Record {
     /// The second that is not over, and the response times in it.
     #[serde(skip)]
     pub(crate) under_way: (usize, Times),
-}
-
-/// Durations as whole numbers.
-mod nanoseconds {
-    use super::{Deserialize, Duration};
-    use serde::{Deserializer, Serializer};
-
-    pub(super) fn serialize<S: Serializer>(time: &Duration, to: S) -> Result<S::Ok, S::Error> {
-        to.serialize_u64(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX))
-    }
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
-        u64::deserialize(from).map(Duration::from_nanos)
-    }
 }
 
 impl Record {
@@ -349,7 +335,7 @@ impl Record {
         }
         self.left_out.add(&other.left_out);
         self.last_begun = self.last_begun.max(other.last_begun);
-        self.busy += other.busy;
+        self.in_time.add(&other.in_time);
         self.standing += other.standing;
         // Not the first that is met: sums must not depend on the order.
         self.refusal = self.refusal.max(other.refusal);
@@ -408,7 +394,7 @@ mod tests {
     fn records_survive_being_written() {
         let mut a = record(&[1, 20, 3000]);
         a.decile(3, Duration::from_millis(7));
-        a.busy = Duration::from_nanos(17);
+        a.in_time.response_time = Duration::from_nanos(17);
         a.refusal = Some(24);
         (a.users_begun, a.last_begun) = (3, Duration::from_millis(100));
         a.left_out.files = 9;

@@ -892,6 +892,43 @@ fn what_ends_after_the_time_that_counts_is_no_part_of_rates() {
     assert_eq!((record.files, record.files_in_time), (7, 2));
 }
 
+/// WebStone counts requests that ended in time, well or not, and what they took.
+#[test]
+fn webstone_counts_what_ended_in_time() {
+    let client = || Model::Closed(vec![(Duration::ZERO, one_object())]);
+    let slow = Server {
+        needs: Duration::from_millis(300),
+        answers: 1,
+        ..GOOD
+    };
+    let counted = |server| {
+        let record = rehearse(Mode::Http10, client(), server).recorded();
+        let counts = record.in_time;
+        (
+            counts.connects,
+            counts.errors,
+            counts.bytes.0,
+            counts.response_time.as_millis(),
+            record.files,
+        )
+    };
+    // 300 ms each: the seventh is under way when the two seconds end, and is a file like the others.
+    let reply = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n/0".len() as u64;
+    assert_eq!(counted(slow), (6, 0, 6 * reply, 1800, 7));
+    // What is cut short ends a millisecond later and failed: its bytes do not count, its time does.
+    assert_eq!(counted(Server { cuts: 1, ..slow }), (6, 6, 0, 1806, 0));
+    // Nobody answers for half a second, then patience ends and a pause begins.
+    assert_eq!(counted(Server { hangs: 0, ..slow }), (3, 3, 0, 1500, 0));
+    // What never stood is an error and no connection: one each 101 ms.
+    assert_eq!(
+        counted(Server {
+            refuses: true,
+            ..slow
+        }),
+        (0, 20, 0, 0, 0)
+    );
+}
+
 #[test]
 fn a_sleeping_user_is_small() {
     assert!(size_of::<User>() <= 200, "{}", size_of::<User>());
