@@ -691,8 +691,10 @@ impl Crew {
             }
         }
         self.user(line).phase = Phase::Done;
+        // The bell may be as late as the rest.
+        let late = now >= self.until();
         let closes = matches!(self.setup.mode, Mode::Http10 | Mode::EarlyClose);
-        if closes || self.ending {
+        if closes || self.ending || late {
             self.leave_all(line, port, now);
         }
         if self.ending {
@@ -703,11 +705,16 @@ impl Crew {
         }
         if let Some(open) = &mut self.open {
             self.users[(line - FIRST) as usize].phase = Phase::Free;
-            match open.backlog.pop_front() {
+            match open.backlog.pop_front_if(|_| !late) {
                 Some((at, object)) => self.begin(line, at, Some(object), port, now),
-                None => open.free.push(line),
+                None if open.backlog.is_empty() => open.free.push(line),
+                // It is too late for those who wait, and nobody overtakes them.
+                None => {}
             }
             self.end_with_log(port);
+            return;
+        }
+        if late {
             return;
         }
         if off.is_zero() {

@@ -892,6 +892,39 @@ fn what_ends_after_the_time_that_counts_is_no_part_of_rates() {
     assert_eq!((record.files, record.files_in_time), (7, 2));
 }
 
+/// Nothing begins after the end, even if the bell is as late as the rest: what else is ready is looked at before it.
+#[test]
+fn nothing_begins_after_the_end() {
+    let clients = || Model::Closed((0..4).map(|_| (Duration::ZERO, one_object())).collect());
+    // One connection, and twice as many arrivals as it answers: those that wait have none.
+    let arrivals = || Model::Open {
+        arrivals: Arrivals::new(Process::Constant, &Schedule::constant(1000.0), Seed(1), 0, 1),
+        supply: one_object(),
+        lines_max: 1,
+    };
+    for (name, model) in [
+        ("clients", &clients as &dyn Fn() -> Model),
+        ("arrivals", &arrivals),
+    ] {
+        for mode in [Mode::Http10, Mode::Serial] {
+            // What is answered just before the end is told after it.
+            let still = Some((1990, 2050));
+            let played = rehearse_still(still, setup(mode), model(), GOOD);
+            let last = played.sent.iter().map(|sent| sent.0).max();
+            assert!(last < Some(5_000 + 2_000), "{name} {mode:?}: {last:?}");
+            let record = played.recorded();
+            assert_eq!(
+                record.seconds.get(2).map_or(0, |second| second.begun),
+                0,
+                "{name} {mode:?}"
+            );
+            if name == "arrivals" {
+                assert_eq!(record.objects_begun + record.dropped, 2000, "{mode:?}");
+            }
+        }
+    }
+}
+
 /// WebStone counts requests that ended in time, well or not, and what they took.
 #[test]
 fn webstone_counts_what_ended_in_time() {
