@@ -98,6 +98,14 @@ pub fn judge(
             format!("no file was received as it should be{were}")
         },
     );
+    because(
+        record.files > 0 && record.files_in_time == 0,
+        format!(
+            "none of its {} files was complete within the time that was measured, so that its rates are of nothing; use a longer \
+             --duration",
+            record.files
+        ),
+    );
     let early = stopped.filter(|&after| after < asked.duration);
     if let Some(after) = early {
         because(
@@ -256,6 +264,7 @@ mod tests {
     fn good() -> Record {
         let mut record = Record {
             files: 1000,
+            files_in_time: 1000,
             objects_begun: 1000,
             ..Record::default()
         };
@@ -412,6 +421,18 @@ mod tests {
             "no room to wait",
         );
         check(&Record { files: 0, ..good() }, ASKED, 0.5, None, "no file");
+        let late = Record {
+            files: 4,
+            files_in_time: 0,
+            ..good()
+        };
+        check(
+            &late,
+            ASKED,
+            0.5,
+            None,
+            "none of its 4 files was complete within the time",
+        );
         for (trouble, fragment) in [
             (Trouble::Here, "ulimit"),
             (Trouble::Length, "another length"),
