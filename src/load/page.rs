@@ -2,7 +2,7 @@
 //! no script, light and dark, readable on a phone.
 
 use super::plot::{Plot, Scale};
-use super::report::{Report, name};
+use super::report::Report;
 use ::load::record::Second;
 use ::load::times::{Summary, Times};
 use measure::Bytes;
@@ -232,7 +232,7 @@ fn counts(html: &mut String, report: &Report) {
     let errors: Vec<String> = report
         .errors
         .iter()
-        .map(|(trouble, count)| format!("{count} {}", name(*trouble)))
+        .map(|(trouble, count)| format!("{count} {}", trouble.name()))
         .collect();
     rows.push((
         "errors",

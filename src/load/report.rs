@@ -351,7 +351,7 @@ impl Report {
             self.resent
         );
         for (trouble, count) in &self.errors {
-            text += &format!(", {count} {}", name(*trouble));
+            text += &format!(", {count} {}", trouble.name());
         }
         if self.has_other_answers() {
             text += &format!("\n  answers: {}", self.answers());
@@ -392,11 +392,4 @@ impl Report {
             self.verdict.reasons.join("; ")
         )))
     }
-}
-
-/// A trouble as results call it.
-pub(super) fn name(trouble: Trouble) -> String {
-    let value = serde_json::to_value(trouble).ok();
-    let name = value.as_ref().and_then(|value| value.as_str());
-    name.unwrap_or("errors").to_owned()
 }

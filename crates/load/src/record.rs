@@ -42,6 +42,23 @@ pub enum Trouble {
     Content,
 }
 
+impl Trouble {
+    /// Its name in results.
+    pub fn name(self) -> &'static str {
+        match self {
+            Trouble::Here => "here",
+            Trouble::Connect => "connect",
+            Trouble::Lost => "lost",
+            Trouble::Truncated => "truncated",
+            Trouble::Timeout => "timeout",
+            Trouble::Protocol => "protocol",
+            Trouble::Status => "status",
+            Trouble::Length => "length",
+            Trouble::Content => "content",
+        }
+    }
+}
+
 /// One second of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Second {
@@ -388,6 +405,24 @@ mod tests {
         assert_eq!(a.seconds, whole.seconds);
         assert_eq!((a.files, a.errors(), a.count(Trouble::Lost)), (5, 5, 5));
         assert_eq!(a.count(Trouble::Status), 0);
+    }
+
+    #[test]
+    fn troubles_are_called_what_results_call_them() {
+        for trouble in [
+            Trouble::Here,
+            Trouble::Connect,
+            Trouble::Lost,
+            Trouble::Truncated,
+            Trouble::Timeout,
+            Trouble::Protocol,
+            Trouble::Status,
+            Trouble::Length,
+            Trouble::Content,
+        ] {
+            let written = serde_json::to_string(&trouble).expect("JSON");
+            assert_eq!(written, format!("\"{}\"", trouble.name()));
+        }
     }
 
     #[test]

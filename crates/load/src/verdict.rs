@@ -9,6 +9,9 @@ use crate::replies::told;
 use measure::Duration;
 use serde::{Deserialize, Serialize};
 
+/// Kinds of errors that a sentence names.
+const KINDS_MAX: usize = 4;
+
 /// What a run was asked to be.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Asked {
@@ -90,12 +93,13 @@ pub fn judge(
     let answers = record.statuses.total();
     // What answers that are no good files were, behind the sentence that says so.
     let were = told(&record.refused, answers).map_or_else(String::new, |said| format!(": {said}"));
+    let kinds = kinds(record);
     because(
         record.files == 0,
         if answers == 0 {
-            "no file was completely received".to_owned()
+            format!("no file was completely received{kinds}")
         } else {
-            format!("no file was received as it should be{were}")
+            format!("no file was received as it should be{kinds}{were}")
         },
     );
     because(
@@ -194,11 +198,11 @@ pub fn judge(
     }
     let (failed, all) = (record.files_failed, record.files + record.files_failed);
     let share = |count: u64| count as f64 / all.max(1) as f64;
-    let said_already = record.files == 0 && answers > 0;
+    // Of none that did not fail it is said already.
     because(
-        share(failed) > bounds.failures_max && !said_already,
+        share(failed) > bounds.failures_max && record.files > 0,
         format!(
-            "{failed} of {all} files failed ({:.1} %), {:.1} % are allowed{were}",
+            "{failed} of {all} files failed ({:.1} %), {:.1} % are allowed{kinds}{were}",
             share(failed) * 100.0,
             bounds.failures_max * 100.0
         ),
@@ -235,6 +239,26 @@ pub fn judge(
         reasons,
         warnings,
     }
+}
+
+/// What went wrong, most frequent first, in brackets; nothing if only statuses were wrong, which are told by number elsewhere.
+fn kinds(record: &Record) -> String {
+    let counts = record.troubles.iter().filter(|&(_, &count)| count > 0);
+    let mut counts: Vec<(Trouble, u64)> = counts.map(|(&trouble, &count)| (trouble, count)).collect();
+    if let [] | [(Trouble::Status, _)] = counts[..] {
+        return String::new();
+    }
+    counts.sort_by_key(|&(trouble, count)| (core::cmp::Reverse(count), trouble));
+    let mut named: Vec<String> = counts
+        .iter()
+        .take(KINDS_MAX)
+        .map(|(trouble, count)| format!("{count} {}", trouble.name()))
+        .collect();
+    let others: u64 = counts.iter().skip(KINDS_MAX).map(|(_, count)| count).sum();
+    if others > 0 {
+        named.push(format!("{others} others"));
+    }
+    format!(" (errors: {})", named.join(", "))
 }
 
 /// The share of the objects begun that were never complete nor given up.
@@ -403,6 +427,33 @@ mod tests {
             ..good()
         };
         check(&failed, ASKED, 0.5, None, "20 of 1020 files failed");
+        // Why they failed, the most frequent kinds first.
+        let mut failed = failed;
+        let at = Instant::ZERO;
+        for (trouble, count) in [
+            (Trouble::Lost, 3),
+            (Trouble::Timeout, 12),
+            (Trouble::Status, 5),
+            (Trouble::Connect, 4),
+            (Trouble::Protocol, 2),
+        ] {
+            (0..count).for_each(|_| failed.trouble(trouble, at, at));
+        }
+        let said = "20 of 1020 files failed (2.0 %), 1.0 % are allowed (errors: 12 timeout, 5 status, 4 connect, 3 lost, 2 others)";
+        check(&failed, ASKED, 0.5, None, said);
+        let mut nobody = Record {
+            files: 0,
+            files_failed: 30,
+            ..good()
+        };
+        (0..30).for_each(|_| nobody.trouble(Trouble::Connect, at, at));
+        check(
+            &nobody,
+            ASKED,
+            0.5,
+            None,
+            "no file was completely received (errors: 30 connect)",
+        );
         check(
             &Record {
                 files_failed: 2,
