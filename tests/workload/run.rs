@@ -238,6 +238,7 @@ fn a_server_that_is_not_there_makes_a_run_invalid() {
     let nobody = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
     let url = format!("http://{}/", nobody.expect("a port"));
     let (result, error) = result(&[&url, "--clients", "3", "--duration", "1s"], 3);
+    assert_eq!(number(&result, "connections"), 0, "none was opened");
     let refused = result["errors"]["connect"].as_u64().expect("refusals");
     let sentence = format!("no file was completely received (errors: {refused} connect)");
     assert!(error.contains(&sentence), "{error}");

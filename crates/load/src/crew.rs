@@ -461,7 +461,6 @@ impl Crew {
         let session = session.get_or_insert_with(Session::new);
         if !connected {
             port.connect(line);
-            self.ledger.of(now).connections += 1;
             fetch.asked = fetch.got;
             fetch.opening = Some(now);
         }
@@ -824,7 +823,9 @@ impl dial::Crew for Crew {
             (_, Happened::Inspected(_)) => {}
             (line, Happened::Woken(at)) => self.woken(line, at, port, now),
             (line, Happened::Connected) => {
-                self.ledger.of(now).established += 1;
+                let record = self.ledger.of(now);
+                record.connections += 1;
+                record.established += 1;
                 self.user(line).stands = Some(now);
                 if let Phase::Fetching(fetch) = &mut self.users[(line - FIRST) as usize].phase
                     && let Some(opened) = fetch.opening.take()

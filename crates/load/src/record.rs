@@ -153,9 +153,9 @@ pub struct Record {
     pub seconds: Vec<Second>,
     /// How often each trouble came.
     pub troubles: BTreeMap<Trouble, u64>,
-    /// Connections opened.
+    /// Connections that came to stand. One that could not be opened is a trouble and no connection.
     pub connections: u64,
-    /// Connections that came to stand.
+    /// The same, with those that a warm-up had opened and that stood when it was over.
     pub established: u64,
     /// Sum over connections of how long they stood.
     #[serde(rename = "standing_ns", with = "nanoseconds")]

@@ -655,6 +655,11 @@ fn a_server_that_answers_nothing_costs_a_bounded_number_of_tries() {
         (record.count(Trouble::Connect), record.files_failed, record.files),
         (2, 4, 0)
     );
+    assert_eq!(
+        (record.connections, record.established),
+        (0, 0),
+        "none was opened"
+    );
     let silent = rehearse(Mode::Serial, script(&[2, 2], 1), Server { hangs: 0, ..GOOD });
     let record = silent.crew.ledger.measured();
     assert_eq!((record.count(Trouble::Timeout), record.files_failed), (2, 4));
