@@ -133,7 +133,9 @@ impl Report {
             .runs()
             .filter_map(|run| run.stopped_after_s)
             .reduce(f64::min);
-        let duration_s = stopped.unwrap_or(first.asked_s).min(first.asked_s);
+        // Of ranks that were stopped at different times, what each counted lies within the longest.
+        let spans = parts.runs().map(|run| run.stopped_after_s.unwrap_or(run.asked_s));
+        let duration_s = spans.fold(0.0, f64::max).min(first.asked_s);
         let span = duration_s.max(1e-9);
         let run = Run {
             record: parts.record(),
@@ -344,7 +346,7 @@ impl Report {
         }
         text += &format!(
             "  {} connections, {:.2} on average for {:.3} ms each, {} closed by the server, {} requests sent again",
-            self.connections,
+            self.table6.total_connects,
             self.table6.average_established,
             self.table6.average_duration_s * 1e3,
             self.closed_by_server,

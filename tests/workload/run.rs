@@ -326,6 +326,44 @@ fn a_client_that_stood_still_makes_a_run_invalid() {
     assert!(result["tick_ms"]["max"].as_f64() > Some(900.0), "{result}");
 }
 
+/// What is counted ends when the threads hear of it, a little after it was said.
+#[test]
+fn a_run_that_was_stopped_has_no_more_connections_on_average_than_it_opened() {
+    let (url, asked) = answering(|_| (reply("200 OK", "", "hi"), false));
+    let client = Command::new(env!("CARGO_BIN_EXE_weir"))
+        .args([
+            "--json",
+            "load",
+            &url,
+            "--clients",
+            "2",
+            "--threads",
+            "2",
+            "--duration",
+            "1h",
+        ])
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("the binary starts");
+    // Both have their connection then.
+    asked.iter().take(20).for_each(drop);
+    let told = Command::new("kill")
+        .args(["-INT", &client.id().to_string()])
+        .status();
+    assert!(told.expect("a kill").success());
+    let ended = client.wait_with_output().expect("its end");
+    let said = String::from_utf8_lossy(&ended.stdout);
+    assert_eq!(ended.status.code(), Some(3), "{said}");
+    let result = &lines(&said)[0];
+    conforms("load-result.schema.json", std::slice::from_ref(result));
+    let (stood, all) = (
+        &result["table6"]["average_established"],
+        number(result, "connections"),
+    );
+    assert!(stood.as_f64() <= Some(all as f64), "{stood} of {all}");
+    assert!(result["duration_s"].as_f64() < Some(3600.0));
+}
+
 /// On a terminal a line says how it goes, again and again in the same place; in a pipe nothing does.
 #[test]
 fn a_terminal_sees_how_it_goes() {

@@ -72,6 +72,8 @@ struct Rehearsal {
     skipped: u64,
     /// What happens from the first of these instants on is told at the second: the thread stands still meanwhile.
     still: Option<(Instant, Instant)>,
+    /// When somebody wants it to end.
+    stopped: Option<Instant>,
 }
 
 impl Rehearsal {
@@ -205,6 +207,11 @@ impl Rehearsal {
             let told = self.still.filter(|still| (still.0..still.1).contains(&at));
             self.now = told.map_or(at, |still| still.1);
             let now = self.now;
+            if self.stopped.is_some_and(|stopped| stopped <= now) {
+                self.stopped = None;
+                self.crew.stop(&mut self.port, now);
+                self.obey();
+            }
             let has = |rehearsal: &Rehearsal, line, number| {
                 rehearsal.open.get(&line).is_some_and(|open| open.0 == number)
             };
@@ -283,15 +290,28 @@ fn rehearse_as(setup: Setup, model: Model, server: Server) -> Rehearsal {
     rehearse_still(None, setup, model, server)
 }
 
+/// Stopped so many milliseconds after the start.
+fn rehearse_stopped(stopped: Option<u64>, setup: Setup, model: Model, server: Server) -> Rehearsal {
+    let mut rehearsal = rehearsal(setup, model, server);
+    rehearsal.stopped = stopped.map(|ms| rehearsal.now + Duration::from_millis(ms));
+    rehearsal.play()
+}
+
 /// With a thread that stands still between these milliseconds from the start.
 fn rehearse_still(still: Option<(u64, u64)>, setup: Setup, model: Model, server: Server) -> Rehearsal {
-    let began = Instant::from_nanos(5_000_000_000);
-    let after = |ms| began + Duration::from_millis(ms);
+    let mut rehearsal = rehearsal(setup, model, server);
+    let after = |ms| rehearsal.now + Duration::from_millis(ms);
+    rehearsal.still = still.map(|(from, to)| (after(from), after(to)));
+    rehearsal.play()
+}
+
+/// One that has not begun.
+fn rehearsal(setup: Setup, model: Model, server: Server) -> Rehearsal {
     Rehearsal {
         crew: Crew::new(setup, model, Arc::default()),
         server,
         port: Port::default(),
-        now: began,
+        now: Instant::from_nanos(5_000_000_000),
         later: BinaryHeap::new(),
         order: 0,
         alarms: BTreeMap::new(),
@@ -302,9 +322,9 @@ fn rehearse_still(still: Option<(u64, u64)>, setup: Setup, model: Model, server:
         closed: Vec::new(),
         skips: BTreeMap::new(),
         skipped: 0,
-        still: still.map(|(from, to)| (after(from), after(to))),
+        still: None,
+        stopped: None,
     }
-    .play()
 }
 
 /// Content that is not looked at counts as if it were, in every mode.
@@ -926,6 +946,27 @@ fn nothing_begins_after_the_end() {
             if name == "arrivals" {
                 assert_eq!(record.objects_begun + record.dropped, 2000, "{mode:?}");
             }
+        }
+    }
+}
+
+/// However early a run is stopped, no more connections stand on average than there are.
+#[test]
+fn no_more_connections_stand_than_there_are() {
+    let client = || Model::Closed(vec![(Duration::ZERO, one_object())]);
+    for warmup in [0, 300] {
+        let setup = Setup {
+            warmup: Duration::from_millis(warmup),
+            ..setup(Mode::Serial)
+        };
+        for stopped in [Some(100), Some(302), Some(778), None] {
+            let played = rehearse_stopped(stopped, setup.clone(), client(), GOOD);
+            let counted = played.crew.counted();
+            let wanted = stopped.unwrap_or(2000).saturating_sub(warmup);
+            assert_eq!(counted.as_millis(), u128::from(wanted), "{warmup} {stopped:?}");
+            let record = played.recorded();
+            assert!(record.standing <= counted, "{warmup} {stopped:?}: {record:?}");
+            assert_eq!(record.established, u64::from(wanted > 0), "{warmup} {stopped:?}");
         }
     }
 }
