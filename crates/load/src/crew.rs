@@ -510,7 +510,7 @@ impl Crew {
                 self.ledger.transferred(fetch.part_intended, took, None, now);
                 fetch.tries += 1;
                 if fetch.tries > TRIES_MAX {
-                    self.lost(line, Trouble::Lost, port, now);
+                    self.lost(line, Trouble::Unanswered, port, now);
                     return;
                 }
                 self.ledger.of(now).resent += u64::from(count);
@@ -574,11 +574,12 @@ impl Crew {
         let Phase::Fetching(fetch) = &mut user.phase else {
             return;
         };
-        if stood {
-            let took = now.since(fetch.mark);
-            self.ledger.transferred(fetch.part_intended, took, None, now);
-        } else {
-            self.ledger.unconnected(fetch.part_intended, now);
+        let took = now.since(fetch.mark);
+        match trouble {
+            // That the last of them ended is told.
+            Trouble::Unanswered => {}
+            _ if stood => self.ledger.transferred(fetch.part_intended, took, None, now),
+            _ => self.ledger.unconnected(fetch.part_intended, now),
         }
         fetch.received = 0;
         let record = self.ledger.of(fetch.part_intended);
@@ -589,7 +590,7 @@ impl Crew {
         fetch.opening = None;
         let hopeless = matches!(
             trouble,
-            Trouble::Here | Trouble::Connect | Trouble::Timeout | Trouble::Protocol
+            Trouble::Here | Trouble::Connect | Trouble::Unanswered | Trouble::Timeout | Trouble::Protocol
         );
         if hopeless || fetch.tries > TRIES_MAX {
             record.files_failed += (fetch.parts.len() - fetch.got) as u64;

@@ -18,7 +18,8 @@ const SECONDS_MAX: usize = 86_400;
 /// Classes of object sizes, equally often asked for.
 pub const DECILES: usize = 10;
 
-/// What went wrong.
+/// What went wrong. All but the last four are counted once for each connection they happen to, whether what was owed on it is asked for
+/// again, or given up, which is many files; the last four once for each file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Trouble {
@@ -26,14 +27,17 @@ pub enum Trouble {
     Here,
     /// A connection could not be opened.
     Connect,
-    /// A connection failed while a reply was owed.
+    /// A connection was reset while a reply was owed.
     Lost,
-    /// A reply was cut short.
-    Truncated,
+    /// A connection was closed while a reply was owed, none of which had come, and so were those before it on which the same was asked for: it
+    /// is given up. The closes before that are no trouble: a server may close (RFC 9112 section 9.5).
+    Unanswered,
     /// Nothing came for too long.
     Timeout,
     /// What came was not HTTP, or nobody had asked for it.
     Protocol,
+    /// A reply was cut short.
+    Truncated,
     /// A status that is none of a good file.
     Status,
     /// A body of another length than the manifest's.
@@ -49,6 +53,7 @@ impl Trouble {
             Trouble::Here => "here",
             Trouble::Connect => "connect",
             Trouble::Lost => "lost",
+            Trouble::Unanswered => "unanswered",
             Trouble::Truncated => "truncated",
             Trouble::Timeout => "timeout",
             Trouble::Protocol => "protocol",
@@ -413,6 +418,7 @@ mod tests {
             Trouble::Here,
             Trouble::Connect,
             Trouble::Lost,
+            Trouble::Unanswered,
             Trouble::Truncated,
             Trouble::Timeout,
             Trouble::Protocol,

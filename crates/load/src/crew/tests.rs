@@ -24,6 +24,8 @@ struct Server {
     hangs: usize,
     /// The answer of this number on a connection ends in its middle, and the connection with it.
     cuts: usize,
+    /// It answers nothing, and closes instead, or resets if that is so.
+    shuts: Option<bool>,
     /// What it says a millisecond after each answer, unasked.
     babbles: &'static [u8],
 }
@@ -35,6 +37,7 @@ const GOOD: Server = Server {
     refuses: false,
     hangs: usize::MAX,
     cuts: usize::MAX,
+    shuts: None,
     babbles: b"",
 };
 
@@ -45,6 +48,7 @@ enum Later {
     Bytes(u32, u64, Vec<u8>),
     Eof(u32, u64),
     Refused(u32, u64),
+    Reset(u32, u64),
     Alarm(u32),
 }
 
@@ -142,7 +146,17 @@ impl Rehearsal {
             panic!("sent without a connection")
         };
         let mut at = self.now + self.server.needs;
+        if let Some(resets) = self.server.shuts {
+            let news = match resets {
+                true => Later::Reset(line, number),
+                false => Later::Eof(line, number),
+            };
+            self.at(at, news);
+        }
         for (position, target) in targets.iter().enumerate() {
+            if self.server.shuts.is_some() {
+                break;
+            }
             let given = before + position + 1;
             if given > self.server.answers.min(self.server.hangs) {
                 break;
@@ -228,6 +242,11 @@ impl Rehearsal {
                 }
                 Later::Eof(line, number) if has(&self, line, number) => {
                     self.crew.handle(line, Happened::Eof, &mut self.port, now);
+                }
+                Later::Reset(line, number) if has(&self, line, number) => {
+                    self.open.remove(&line);
+                    let lost = Happened::Lost(Failing::Open(104));
+                    self.crew.handle(line, lost, &mut self.port, now);
                 }
                 Later::Refused(line, number) if has(&self, line, number) => {
                     self.open.remove(&line);
@@ -683,9 +702,22 @@ fn a_server_that_answers_nothing_costs_a_bounded_number_of_tries() {
     let silent = rehearse(Mode::Serial, script(&[2, 2], 1), Server { hangs: 0, ..GOOD });
     let record = silent.crew.ledger.measured();
     assert_eq!((record.count(Trouble::Timeout), record.files_failed), (2, 4));
-    let closing = rehearse(Mode::Serial, script(&[1], 1), Server { answers: 0, ..GOOD });
-    // It neither answers nor closes, which this one took for silence.
-    assert_eq!(closing.crew.ledger.measured().count(Trouble::Timeout), 1);
+    // Closed each time before a reply began: told once, when it is given up. Reset each time: told each time.
+    for (resets, counts) in [(false, [0, 1]), (true, [4, 0])] {
+        let closing = Server {
+            shuts: Some(resets),
+            ..GOOD
+        };
+        let closing = rehearse(Mode::Serial, script(&[1], 1), closing);
+        let record = closing.crew.ledger.measured();
+        let counted = [Trouble::Lost, Trouble::Unanswered].map(|trouble| record.count(trouble));
+        assert_eq!((counted, record.errors()), (counts, counts[0] + counts[1]));
+        assert_eq!(
+            (record.files_failed, record.resent, record.connections),
+            (1, 3, 4)
+        );
+        assert_eq!((record.closed_by_server, record.in_time.errors), (4, 4));
+    }
 }
 
 #[test]
