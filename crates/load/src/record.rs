@@ -136,17 +136,18 @@ impl LeftOut {
 /// Everything that was measured.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Record {
-    /// From a file's mark to its end.
+    /// From a file's mark to its end. This and the next one, `first_byte` and `transfer` are each of every file that is complete and as it should
+    /// be, and of no other: how long a failure took says nothing of files.
     pub service: Times,
     /// From when it was meant to be asked for to its end.
     pub response: Times,
-    /// Opening a connection.
+    /// Opening a connection, of each that came to stand, whatever was then answered on it.
     pub connect: Times,
     /// From the mark, or the connection's standing, to the first byte of the reply.
     pub first_byte: Times,
     /// From the first byte to the end.
     pub transfer: Times,
-    /// A whole object, from when it was meant to begin.
+    /// A whole object, from when it was meant to begin, of those all of whose files are as they should be.
     pub object: Times,
     /// The same by decile of the object's size, smallest first; empty where sizes are not known.
     pub deciles: Vec<Times>,

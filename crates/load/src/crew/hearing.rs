@@ -159,7 +159,6 @@ impl Hearing<'_> {
                         record.refused.entry(status).or_default().points_to(location);
                     }
                 }
-                record.first_byte.add(now.since(fetch.sent));
                 if self.setup.verify {
                     fetch.digest = Some(Box::default());
                 }
@@ -230,7 +229,9 @@ impl Hearing<'_> {
             None => {
                 record.service.add(service);
                 record.respond(now.since(fetch.part_intended), *now, from);
-                record.transfer.add(now.since(fetch.first.unwrap_or(*now)));
+                let first = fetch.first.unwrap_or(*now);
+                record.first_byte.add(first.since(fetch.sent));
+                record.transfer.add(now.since(first));
                 record.files += 1;
                 record.bytes += fetch.bytes;
                 if in_time {

@@ -5,6 +5,7 @@ use crate::arrivals::{Process, Schedule};
 use crate::connections::of_session;
 use crate::record::LeftOut;
 use crate::supply::Step;
+use crate::times::Times;
 use client::session::Version;
 use measure::Seed;
 use runtime::dial::{Crew as _, Wish};
@@ -979,6 +980,29 @@ fn nothing_begins_after_the_end() {
                 assert_eq!(record.objects_begun + record.dropped, 2000, "{mode:?}");
             }
         }
+    }
+}
+
+/// Times of files are of good files alone, in each of their parts; connections count whatever is answered on them.
+#[test]
+fn a_failure_is_in_no_histogram_of_files() {
+    for (accept, wanted) in [("200", [4, 4, 4, 4, 2, 1]), ("404", [0, 0, 0, 0, 0, 1])] {
+        let setup = Setup {
+            accept: accept.parse().expect("a status"),
+            ..setup(Mode::Serial)
+        };
+        let record = rehearse_as(setup, script(&[3, 1], 2), GOOD).recorded();
+        assert_eq!((record.files, record.files_failed), (wanted[0], 4 - wanted[0]));
+        let counted = [
+            &record.service,
+            &record.response,
+            &record.first_byte,
+            &record.transfer,
+            &record.object,
+            &record.connect,
+        ]
+        .map(Times::count);
+        assert_eq!(counted, wanted, "{accept}");
     }
 }
 
