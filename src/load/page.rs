@@ -76,7 +76,7 @@ fn tiles(html: &mut String, report: &Report) {
 
 fn plots(html: &mut String, report: &Report) {
     let record = &report.run.record;
-    let seconds = &record.seconds;
+    let seconds = report.seconds();
     let series = |of: &dyn Fn(&Second) -> Option<f64>| -> Vec<(f64, f64)> {
         let each = seconds.iter().enumerate();
         each.filter_map(|(number, second)| Some((number as f64, of(second)?)))

@@ -4,7 +4,7 @@
 //! worked out from them.
 
 use crate::cli::{Failure, Voice, output};
-use ::load::record::{LeftOut, Record, Trouble};
+use ::load::record::{LeftOut, Record, Second, Trouble};
 use ::load::replies::Statuses;
 use ::load::run::{Parts, Run, Share};
 use ::load::times::Summary;
@@ -247,6 +247,12 @@ impl Report {
             ("lag", &self.lag_ms),
             ("tick", &self.tick_ms),
         ]
+    }
+
+    /// The seconds of the run. What ends after it has none there: it is in the counts and the times.
+    pub(super) fn seconds(&self) -> &[Second] {
+        let seconds = &self.run.record.seconds;
+        &seconds[..seconds.len().min(self.duration_s.ceil() as usize)]
     }
 
     /// The deciles of sizes, each with its times or with why there are none.

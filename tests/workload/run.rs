@@ -364,6 +364,46 @@ fn a_run_that_was_stopped_has_no_more_connections_on_average_than_it_opened() {
     assert!(result["duration_s"].as_f64() < Some(3600.0));
 }
 
+/// Rows and points are of seconds of the run; what was under way at its end is a file all the same.
+#[test]
+fn there_is_no_second_after_the_end() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let url = format!("http://{}/", listener.local_addr().expect("an address"));
+    std::thread::spawn(move || {
+        for (number, stream) in listener.incoming().flatten().enumerate() {
+            // The first is answered as usual, the second only when the run is over.
+            let slow = std::time::Duration::from_millis(if number == 1 { 1300 } else { 0 });
+            std::thread::spawn(move || {
+                let (_nobody, news) = std::sync::mpsc::channel::<()>();
+                let _ = news.recv_timeout(slow);
+                answer(stream, if slow.is_zero() { usize::MAX } else { 1 });
+            });
+        }
+    });
+    let dir = tempfile::TempDir::new().expect("a folder");
+    let path = |name: &str| text(&dir.path().join(name)).to_owned();
+    let (csv, html) = (path("csv"), path("html"));
+    let files = ["--csv", &csv, "--html", &html];
+    let run = [&url, "--clients", "2", "--threads", "1", "--duration", "1s"];
+    let (result, _) = result(&[&run[..], &files].concat(), 0);
+    let (all, in_time) = (number(&result, "files"), number(&result, "files_in_time"));
+    assert_eq!(all, in_time + 1, "{result}");
+    assert_eq!(result["record"]["seconds"].as_array().map(Vec::len), Some(2));
+    let table = fs::read_to_string(&csv).expect("a table");
+    let rows: Vec<&str> = table.lines().skip(1).collect();
+    assert_eq!(rows.len(), 1, "{table}");
+    let in_rows = rows[0].split(',').nth(2).and_then(|cell| cell.parse().ok());
+    assert_eq!(in_rows, Some(in_time));
+    let page = fs::read_to_string(&html).expect("a page");
+    let plot = page
+        .split("</figure>")
+        .find(|plot| plot.contains("Files and objects by second"));
+    let line = plot.and_then(|plot| plot.split("class=\"line a\" d=\"").nth(1)?.split('"').next());
+    let mut points: Vec<&str> = line.expect("a line").split(['M', 'L']).skip(1).collect();
+    points.dedup();
+    assert_eq!(points.len(), 1, "{points:?}");
+}
+
 /// On a terminal a line says how it goes, again and again in the same place; in a pipe nothing does.
 #[test]
 fn a_terminal_sees_how_it_goes() {
