@@ -387,7 +387,8 @@ fn there_is_no_second_after_the_end() {
     let run = [&url, "--clients", "2", "--threads", "1", "--duration", "1s"];
     let (result, _) = result(&[&run[..], &files].concat(), 0);
     let (all, in_time) = (number(&result, "files"), number(&result, "files_in_time"));
-    assert_eq!(all, in_time + 1, "{result}");
+    // The other client's last may be late, too.
+    assert!((in_time + 1..=in_time + 2).contains(&all), "{result}");
     assert_eq!(result["record"]["seconds"].as_array().map(Vec::len), Some(2));
     let table = fs::read_to_string(&csv).expect("a table");
     let rows: Vec<&str> = table.lines().skip(1).collect();

@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 /// The name of the form.
 pub const FORMAT: &str = "weir-load";
 /// Its version: raised when a reader of the old form could misunderstand the new one.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 /// How far apart the ranks of one run may begin, in seconds.
 const SPREAD_MAX: f64 = 1.0;
 
