@@ -31,6 +31,7 @@ fn run(users: u32, throughput: f64, response: f64) -> Run {
             record.second(now, began).files += 1;
             record.connect.add(Duration::from_secs_f64(0.002 + 0.002 * share));
             record.files += 1;
+            record.files_in_time += 1;
         }
     }
     record.settle();
