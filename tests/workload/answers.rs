@@ -245,6 +245,60 @@ fn bytes_behind_a_reply_make_a_run_invalid() {
     assert!(why.contains("not HTTP: `SSH-2.0-x\\\\r\\\\n`"), "{why}");
 }
 
+/// A trial whose slowest objects were never complete meets nothing, however quick the others were: they may be the slowest of all.
+#[test]
+fn a_search_is_not_content_with_the_quick_ones_alone() {
+    let (url, _) = answering(|head| match head.split(' ').nth(1) {
+        // As long as the program lives.
+        Some("/never") => loop {
+            std::thread::park();
+        },
+        _ => (reply("200 OK", "", "hi"), false),
+    });
+    let dir = TempDir::new().expect("a folder");
+    let path = |name: &str| dir.path().join(name).to_str().expect("text").to_owned();
+    let urls = path("urls");
+    fs::write(&urls, "/quick\n/never\n").expect("written");
+    // One client: there is no smaller number to go on with.
+    let output = weir(&[
+        "--json",
+        "load",
+        &url,
+        "--urls",
+        &urls,
+        "--clients",
+        "1",
+        "--threads",
+        "1",
+        "--duration",
+        "300ms",
+        "--grace",
+        "100ms",
+        "--lag-max",
+        "60s",
+        "--slo",
+        "max<1h",
+    ]);
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    let said = lines(&said);
+    let (trial, found) = (&said[0], &said[1]);
+    conforms("load-search.schema.json", std::slice::from_ref(found));
+    // What was measured keeps the objective, in a run that can be trusted.
+    assert!(trial["response_ms"].as_f64() < Some(3.6e6), "{trial}");
+    assert_eq!(
+        [&trial["valid"], &trial["met"], &trial["overloaded"]],
+        [&json!(true), &json!(false), &json!(true)],
+        "{trial}"
+    );
+    let why = found["said"].as_str().expect("a sentence");
+    assert!(
+        why.starts_with("no number of clients that was tried meets max < 3600 s: with 1 client not all is answered: 1 of 2 objects"),
+        "{why}"
+    );
+    assert_eq!((said.len(), &found["stop"]), (3, &json!("missed")));
+}
+
 #[test]
 fn counts_of_replies_cut_short_agree() {
     let (url, _) = answering(|_| {
