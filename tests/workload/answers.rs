@@ -56,7 +56,7 @@ pub(super) fn reply(line: &str, fields: &str, content: &str) -> String {
     format!("HTTP/1.1 {line}\r\n{fields}Content-Length: {length}\r\n\r\n{content}")
 }
 
-/// The result of a run of a client that ended with this code, and why it failed.
+/// The result of a run of one client that ended with this code, and why it failed.
 fn load(url: &str, more: &[&str], code: i32) -> (Value, String) {
     let few = [
         "load",
@@ -68,17 +68,7 @@ fn load(url: &str, more: &[&str], code: i32) -> (Value, String) {
         "--duration",
         "200ms",
     ];
-    let output = weir(&[&few[..], &["--json", "--lag-max", "60s"], more].concat());
-    let said = String::from_utf8_lossy(&output.stdout);
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(code), "{more:?}: {errors} {said}");
-    let mut said = lines(&said).into_iter();
-    let result = said.next().expect("a result");
-    conforms("load-result.schema.json", std::slice::from_ref(&result));
-    let failure = said
-        .next()
-        .map_or(String::new(), |line| line["error"].to_string());
-    (result, failure)
+    crate::result(&[&few[..], &["--json", "--lag-max", "60s"], more].concat(), code)
 }
 
 fn number(value: &Value) -> u64 {

@@ -773,20 +773,7 @@ fn what_nobody_can_read_is_told_from_what_nobody_wants_to() {
     for arguments in [
         &run[..],
         // The first trial misses it, and there is none with fewer.
-        &[
-            "load",
-            &served.url,
-            "--site",
-            served.path(),
-            "--clients",
-            "1",
-            "--duration",
-            "200ms",
-            "--lag-max",
-            "10s",
-            "--slo",
-            "max<1us",
-        ],
+        &[&run[..], &["--slo", "max<1us"]].concat(),
         &["load", "merge", &json],
         &["load", "fit", &log],
         &["compare", &json, &json],

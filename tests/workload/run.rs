@@ -17,20 +17,7 @@ const PATIENT: [&str; 3] = ["--json", "--lag-max", "60s"];
 
 /// The result of a run that ended with this code.
 fn result(arguments: &[&str], code: i32) -> (Value, String) {
-    let output = weir(&[&["load"], arguments, &PATIENT].concat());
-    let (errors, said) = (
-        String::from_utf8_lossy(&output.stderr),
-        String::from_utf8_lossy(&output.stdout),
-    );
-    assert_eq!(output.status.code(), Some(code), "{arguments:?}: {errors} {said}");
-    let mut said = lines(&said).into_iter();
-    let result = said.next().expect("a result");
-    conforms("load-result.schema.json", std::slice::from_ref(&result));
-    // A failure is a line of its own.
-    let failure = said
-        .next()
-        .map_or(String::new(), |line| line["error"].to_string());
-    (result, failure)
+    crate::result(&[&["load"], arguments, &PATIENT].concat(), code)
 }
 
 fn number(result: &Value, name: &str) -> u64 {
