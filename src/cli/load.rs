@@ -279,7 +279,7 @@ pub(crate) struct HowFlags {
     #[arg(long, requires = "site", help_heading = "Trust")]
     pub(crate) verify: bool,
 
-    /// How late one alarm in a hundred may be
+    /// How late one alarm in a hundred may be, of users and arrivals, and of each thread's ticks of 10 ms
     #[arg(long, value_name = "TIME", default_value = "10ms", value_parser = parse_duration, help_heading = "Trust")]
     pub(crate) lag_max: Duration,
 

@@ -170,13 +170,13 @@ fn lines(parts: &Parts, report: &Report, found: &str) -> io::Result<Vec<u8>> {
     Ok(text.into_bytes())
 }
 
-/// The run by second, as CSV (RFC 4180, with a line feed as most tools write it).
+/// The seconds of the run, as CSV (RFC 4180, with a line feed as most tools write it).
 fn table(report: &Report) -> String {
     let mut text = String::from(
         "second,begun,files,bytes,errors,response_p50_ms,response_p90_ms,response_p99_ms,response_max_ms,\
          replies_3xx,replies_4xx,replies_5xx\n",
     );
-    for (number, second) in report.run.record.seconds.iter().enumerate() {
+    for (number, second) in report.seconds().iter().enumerate() {
         // Writing to a String cannot fail, here and below.
         let _ = write!(
             text,
@@ -234,6 +234,7 @@ fn log(report: &Report) -> io::Result<Vec<u8>> {
         ("first-byte", &record.first_byte),
         ("transfer", &record.transfer),
         ("lag", &record.lag),
+        ("tick", &record.tick),
     ] {
         if times.count() > 0 {
             add(tag, Duration::ZERO, whole, times)?;

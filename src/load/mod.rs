@@ -108,7 +108,10 @@ fn perform(
     let now = clock::now();
     let mut record = Record::default();
     let mut usage: Vec<Usage> = Vec::new();
+    // A thread hears a little later than this one that it is to stop, and counts until then.
+    let mut longest = Duration::ZERO;
     for (crew, used) in ended {
+        longest = longest.max(crew.counted());
         record.merge(&crew.into_record(now));
         usage.push(used);
     }
@@ -152,7 +155,7 @@ fn perform(
             _ => task.rate_asked(&flags.asked),
         },
         arrivals_drawn: split.drawn,
-        stopped_after_s: stopped.map(|at| at.since(measured_from).as_secs_f64()),
+        stopped_after_s: stopped.map(|at| at.since(measured_from).max(longest).as_secs_f64()),
         rank: place.rank,
         size: place.size,
         start_at: place.start_at,

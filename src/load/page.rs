@@ -2,7 +2,7 @@
 //! no script, light and dark, readable on a phone.
 
 use super::plot::{Plot, Scale};
-use super::report::{Report, name};
+use super::report::Report;
 use ::load::record::Second;
 use ::load::times::{Summary, Times};
 use measure::Bytes;
@@ -76,7 +76,7 @@ fn tiles(html: &mut String, report: &Report) {
 
 fn plots(html: &mut String, report: &Report) {
     let record = &report.run.record;
-    let seconds = &record.seconds;
+    let seconds = report.seconds();
     let series = |of: &dyn Fn(&Second) -> Option<f64>| -> Vec<(f64, f64)> {
         let each = seconds.iter().enumerate();
         each.filter_map(|(number, second)| Some((number as f64, of(second)?)))
@@ -178,7 +178,7 @@ fn times(html: &mut String, report: &Report) {
     let _ = write!(
         html,
         "<h2>Times, ms</h2>\n<p class=\"soft\">Response counts from when a file was meant to be asked for, service from when it was. \
-         Lag is this client's own lateness.</p>\n<div class=\"wide\"><table>{head}"
+         Lag is this client's own lateness for what its users did next, tick the same for an alarm every 10 ms.</p>\n<div class=\"wide\"><table>{head}"
     );
     for (name, times) in report.times() {
         row(html, name, times);
@@ -232,7 +232,7 @@ fn counts(html: &mut String, report: &Report) {
     let errors: Vec<String> = report
         .errors
         .iter()
-        .map(|(trouble, count)| format!("{count} {}", name(*trouble)))
+        .map(|(trouble, count)| format!("{count} {}", trouble.name()))
         .collect();
     rows.push((
         "errors",

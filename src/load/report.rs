@@ -4,12 +4,12 @@
 //! worked out from them.
 
 use crate::cli::{Failure, Voice, output};
-use ::load::record::{LeftOut, Record, Trouble};
+use ::load::record::{LeftOut, Record, Second, Trouble};
 use ::load::replies::Statuses;
 use ::load::run::{Parts, Run, Share};
 use ::load::times::Summary;
 use ::load::verdict::Verdict;
-use ::load::webstone::{Counts, Metrics};
+use ::load::webstone::Metrics;
 use client::plan::Mode;
 use measure::{Bytes, Duration};
 use serde::Serialize;
@@ -62,10 +62,11 @@ pub(super) struct Report {
     pub(super) first_byte_ms: Summary,
     pub(super) transfer_ms: Summary,
     pub(super) lag_ms: Summary,
+    pub(super) tick_ms: Summary,
     pub(super) deciles: Vec<Decile>,
     /// Document 000's, as a client can know them.
     pub(super) table6: Table6,
-    /// `WebStone`'s, where a connection is one request.
+    /// `WebStone`'s, of requests that ended in time, where a connection is one request.
     pub(super) webstone: Option<Metrics>,
     pub(super) verdict: Verdict,
 }
@@ -132,7 +133,9 @@ impl Report {
             .runs()
             .filter_map(|run| run.stopped_after_s)
             .reduce(f64::min);
-        let duration_s = stopped.unwrap_or(first.asked_s).min(first.asked_s);
+        // Of ranks that were stopped at different times, what each counted lies within the longest.
+        let spans = parts.runs().map(|run| run.stopped_after_s.unwrap_or(run.asked_s));
+        let duration_s = spans.fold(0.0, f64::max).min(first.asked_s);
         let span = duration_s.max(1e-9);
         let run = Run {
             record: parts.record(),
@@ -143,12 +146,6 @@ impl Report {
         let record = &run.record;
         // What ended after the run, while its last objects were completed, is no part of its rate.
         let (files, bytes) = (record.files_in_time, record.bytes_in_time);
-        let counts = Counts {
-            connects: record.connections,
-            errors: record.errors(),
-            bytes: Bytes(record.bytes_received),
-            response_time: record.busy,
-        };
         let come = matches!(run.model.as_str(), "users" | "clients" | "sessions");
         let files_per_s = files as f64 / span;
         let deciles = run.decile_bytes.iter().zip(&record.deciles);
@@ -188,6 +185,7 @@ impl Report {
             first_byte_ms: record.first_byte.summary(),
             transfer_ms: record.transfer.summary(),
             lag_ms: record.lag.summary(),
+            tick_ms: record.tick.summary(),
             deciles: deciles
                 .map(|(&bytes_max, times)| Decile {
                     bytes_max,
@@ -196,7 +194,7 @@ impl Report {
                 .collect(),
             table6: Table6::of(record, files_per_s, span),
             webstone: (run.mode == Mode::Http10.name())
-                .then(|| Metrics::new(&counts, Duration::from_secs_f64(duration_s))),
+                .then(|| Metrics::new(&record.in_time, Duration::from_secs_f64(duration_s))),
             verdict,
             run,
         }
@@ -238,7 +236,7 @@ impl Report {
     }
 
     /// The histograms by name, with their summaries.
-    pub(super) fn times(&self) -> [(&'static str, &Summary); 7] {
+    pub(super) fn times(&self) -> [(&'static str, &Summary); 8] {
         [
             ("response", &self.response_ms),
             ("service", &self.service_ms),
@@ -247,7 +245,14 @@ impl Report {
             ("first byte", &self.first_byte_ms),
             ("transfer", &self.transfer_ms),
             ("lag", &self.lag_ms),
+            ("tick", &self.tick_ms),
         ]
+    }
+
+    /// The seconds of the run. What ends after it has none there: it is in the counts and the times.
+    pub(super) fn seconds(&self) -> &[Second] {
+        let seconds = &self.run.record.seconds;
+        &seconds[..seconds.len().min(self.duration_s.ceil() as usize)]
     }
 
     /// The deciles of sizes, each with its times or with why there are none.
@@ -347,14 +352,14 @@ impl Report {
         }
         text += &format!(
             "  {} connections, {:.2} on average for {:.3} ms each, {} closed by the server, {} requests sent again",
-            self.connections,
+            self.table6.total_connects,
             self.table6.average_established,
             self.table6.average_duration_s * 1e3,
             self.closed_by_server,
             self.resent
         );
         for (trouble, count) in &self.errors {
-            text += &format!(", {count} {}", name(*trouble));
+            text += &format!(", {count} {}", trouble.name());
         }
         if self.has_other_answers() {
             text += &format!("\n  answers: {}", self.answers());
@@ -395,11 +400,4 @@ impl Report {
             self.verdict.reasons.join("; ")
         )))
     }
-}
-
-/// A trouble as results call it.
-pub(super) fn name(trouble: Trouble) -> String {
-    let value = serde_json::to_value(trouble).ok();
-    let name = value.as_ref().and_then(|value| value.as_str());
-    name.unwrap_or("errors").to_owned()
 }

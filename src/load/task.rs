@@ -94,6 +94,11 @@ impl Task {
     /// What the flags of a plan say; with no other source of objects, the workload they describe.
     pub(crate) fn planned(flags: &PlanFlags) -> Result<Task, Failure> {
         let (asked, workload) = (&flags.asked, &flags.workload);
+        if flags.how.slo.is_some() {
+            tracing::warn!(
+                "--slo tries many loads, and which depends on what is measured: this is the plan of the first of them"
+            );
+        }
         let named = flags.url.is_some() || asked.urls.is_some() || asked.replay.is_some();
         let described = if !named && asked.site.is_none() {
             let surge = Surge::new(workload.parameters()?, workload.seed());
@@ -117,6 +122,18 @@ impl Task {
         seed: Option<u64>,
         described: Option<Surge>,
     ) -> Result<Task, Failure> {
+        let whole = flags
+            .urls
+            .as_ref()
+            .map(|_| "--urls")
+            .or(flags.replay.as_ref().map(|_| "--replay"));
+        if let Some(flag) = whole.filter(|_| flags.site.is_none() && url.path != "/") {
+            return Err(Failure::Usage(format!(
+                "`{flag}` says whole paths, and `{}` of the URL would not be asked for; leave it out, and put it before those paths if \
+                 they are below it",
+                url.path.escape_debug()
+            )));
+        }
         let site = flags.site.as_deref().map(plan::manifest).transpose()?;
         let (work, what) = match (&site, &flags.urls, &flags.replay) {
             (Some((name, manifest)), ..) => (

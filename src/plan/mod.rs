@@ -24,6 +24,7 @@ use std::path::Path;
 /// # Errors
 /// `Usage` for what cannot be planned, `System` for what the system refuses.
 pub(crate) fn run(flags: &PlanFlags, voice: &Voice) -> Result<(), Failure> {
+    voice.listen();
     let task = Task::planned(flags)?;
     check_place(flags, &task)?;
     let requests = task.requests(&flags.asked, flags.size, flags.nominal);

@@ -11,10 +11,10 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use tempfile::TempDir;
 
 /// What a server does with a request, given its head: what it sends, and whether it closes then.
-type Answer = fn(&str) -> (String, bool);
+pub(super) type Answer = fn(&str) -> (String, bool);
 
 /// A server that answers so; and the heads of the requests it had.
-fn answering(answer: Answer) -> (String, Receiver<String>) {
+pub(super) fn answering(answer: Answer) -> (String, Receiver<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let url = format!("http://{}/", listener.local_addr().expect("an address"));
     let (told, heads) = channel();
@@ -51,12 +51,12 @@ fn serve(mut stream: TcpStream, answer: Answer, told: &Sender<String>) {
 }
 
 /// A whole reply.
-fn reply(line: &str, fields: &str, content: &str) -> String {
+pub(super) fn reply(line: &str, fields: &str, content: &str) -> String {
     let length = content.len();
     format!("HTTP/1.1 {line}\r\n{fields}Content-Length: {length}\r\n\r\n{content}")
 }
 
-/// The result of a run of a client that ended with this code, and why it failed.
+/// The result of a run of one client that ended with this code, and why it failed.
 fn load(url: &str, more: &[&str], code: i32) -> (Value, String) {
     let few = [
         "load",
@@ -68,17 +68,7 @@ fn load(url: &str, more: &[&str], code: i32) -> (Value, String) {
         "--duration",
         "200ms",
     ];
-    let output = weir(&[&few[..], &["--json", "--lag-max", "60s"], more].concat());
-    let said = String::from_utf8_lossy(&output.stdout);
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(code), "{more:?}: {errors} {said}");
-    let mut said = lines(&said).into_iter();
-    let result = said.next().expect("a result");
-    conforms("load-result.schema.json", std::slice::from_ref(&result));
-    let failure = said
-        .next()
-        .map_or(String::new(), |line| line["error"].to_string());
-    (result, failure)
+    crate::result(&[&few[..], &["--json", "--lag-max", "60s"], more].concat(), code)
 }
 
 fn number(value: &Value) -> u64 {
@@ -243,6 +233,60 @@ fn bytes_behind_a_reply_make_a_run_invalid() {
     let (url, _) = answering(|_| ("SSH-2.0-x\r\n".to_owned(), false));
     let (_, why) = load(&url, &[], 3);
     assert!(why.contains("not HTTP: `SSH-2.0-x\\\\r\\\\n`"), "{why}");
+}
+
+/// A trial whose slowest objects were never complete meets nothing, however quick the others were: they may be the slowest of all.
+#[test]
+fn a_search_is_not_content_with_the_quick_ones_alone() {
+    let (url, _) = answering(|head| match head.split(' ').nth(1) {
+        // As long as the program lives.
+        Some("/never") => loop {
+            std::thread::park();
+        },
+        _ => (reply("200 OK", "", "hi"), false),
+    });
+    let dir = TempDir::new().expect("a folder");
+    let path = |name: &str| dir.path().join(name).to_str().expect("text").to_owned();
+    let urls = path("urls");
+    fs::write(&urls, "/quick\n/never\n").expect("written");
+    // One client: there is no smaller number to go on with.
+    let output = weir(&[
+        "--json",
+        "load",
+        &url,
+        "--urls",
+        &urls,
+        "--clients",
+        "1",
+        "--threads",
+        "1",
+        "--duration",
+        "300ms",
+        "--grace",
+        "100ms",
+        "--lag-max",
+        "60s",
+        "--slo",
+        "max<1h",
+    ]);
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    let said = lines(&said);
+    let (trial, found) = (&said[0], &said[1]);
+    conforms("load-search.schema.json", std::slice::from_ref(found));
+    // What was measured keeps the objective, in a run that can be trusted.
+    assert!(trial["response_ms"].as_f64() < Some(3.6e6), "{trial}");
+    assert_eq!(
+        [&trial["valid"], &trial["met"], &trial["overloaded"]],
+        [&json!(true), &json!(false), &json!(true)],
+        "{trial}"
+    );
+    let why = found["said"].as_str().expect("a sentence");
+    assert!(
+        why.starts_with("no number of clients that was tried meets max < 3600 s: with 1 client not all is answered: 1 of 2 objects"),
+        "{why}"
+    );
+    assert_eq!((said.len(), &found["stop"]), (3, &json!("missed")));
 }
 
 #[test]

@@ -213,6 +213,30 @@ fn no_flag_is_passed_over() {
         let error = refused(&[&["load", NOWHERE, "--duration", "1s"], arguments].concat(), 2);
         assert!(error.contains(fragment), "{arguments:?}: {error}");
     }
+    // A plan refuses what a run does, and what would not be planned.
+    let below = format!("{NOWHERE}base/");
+    let (urls, log) = (file(&dir, "urls"), file(&dir, "log"));
+    fs::write(&urls, "/a\n").expect("written");
+    fs::write(
+        &log,
+        "h - - [10/Oct/2020:13:55:30 +0000] \"GET / HTTP/1.1\" 200 5\n",
+    )
+    .expect("written");
+    for command in [&["load"][..], &["load", "plan"]] {
+        for (flag, what) in [("--urls", &urls), ("--replay", &log)] {
+            let error = refused(&[command, &[&below, flag, what]].concat(), 2);
+            let said = format!("`{flag}` says whole paths, and `/base/` of the URL would not be asked for");
+            assert!(error.contains(&said), "{error}");
+        }
+    }
+    let planned = printed(&["load", "plan", NOWHERE, "--urls", &urls, "--duration", "100ms"]);
+    assert!(planned.lines().count() > 1);
+    let ended = weir(&["load", "plan", "--users", "4", "--slo", "p99<1s"]);
+    let said = String::from_utf8_lossy(&ended.stderr);
+    assert!(
+        ended.status.success() && said.contains("the plan of the first of them"),
+        "{said}"
+    );
     assert!(!Path::new(&out).exists());
     let site = served(&["webstone"]);
     let clients = ["--clients", "1", "--duration", "200ms", "--failures-max", "50%"];

@@ -56,6 +56,21 @@ fn refused(arguments: &[&str], code: i32) -> String {
     errors
 }
 
+/// The result of a run that ended with this code, and why it failed, if it did: a failure is a line of its own.
+fn result(arguments: &[&str], code: i32) -> (Value, String) {
+    let output = weir(arguments);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(code), "{arguments:?}: {errors} {said}");
+    let mut said = lines(&said).into_iter();
+    let result = said.next().expect("a result");
+    conforms("load-result.schema.json", std::slice::from_ref(&result));
+    let failure = said
+        .next()
+        .map_or(String::new(), |line| line["error"].to_string());
+    (result, failure)
+}
+
 /// Checks values against a schema of ours.
 fn conforms(name: &str, values: &[Value]) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("schemas").join(name);

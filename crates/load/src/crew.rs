@@ -19,12 +19,13 @@
 //! A user with several connections asks for the page on the first; when it is complete the files it embeds are dealt
 //! out to all of them in turn, and each goes on with its own as the mode says. The object is complete with the last.
 //!
-//! Two lines have only alarms: the bell that ends the run, and the clock of arrivals of an open run, whose
-//! users are a pool of connections.
+//! Three lines have only alarms: the bell that ends the run, the clock of arrivals of an open run, whose
+//! users are a pool of connections, and the tick that shows how late the thread itself is.
 //! Refuses to know of sockets, clocks and what a run is for.
 
 mod arriving;
 mod hearing;
+mod ticking;
 
 use crate::arrivals::Arrivals;
 use crate::ledger::Ledger;
@@ -143,6 +144,8 @@ struct Fetch {
     progress: Instant,
     status: u16,
     bytes: u64,
+    /// What came for the part under way, heads among it. Of parts whose replies come together, the first has it all.
+    received: u64,
     /// The length that the reply's head says, where no content follows it.
     said: Option<u64>,
     /// Whether a part was not as it should be.
@@ -226,9 +229,11 @@ pub struct Crew {
 const NEVER: Instant = Instant::from_nanos(u64::MAX);
 /// The line whose alarm ends the run: no user has it.
 const BELL: u32 = 0;
-/// The line that tells arrivals; users come after it.
+/// The line that tells arrivals; users come after these three.
 const CLOCK: u32 = 1;
-const FIRST: u32 = 2;
+/// The line whose alarm rings at even intervals.
+const TICK: u32 = 2;
+const FIRST: u32 = 3;
 
 impl Crew {
     /// A crew that has not begun.
@@ -285,6 +290,16 @@ impl Crew {
             parted(&mut user.stands, &mut self.ledger, now);
         }
         self.ledger.into_record()
+    }
+
+    /// Over which time it counted what was complete in time.
+    pub fn counted(&self) -> Duration {
+        self.ledger.counted()
+    }
+
+    /// Nothing is meant to begin from then on.
+    fn until(&self) -> Instant {
+        self.began + self.setup.duration
     }
 
     fn user(&mut self, line: u32) -> &mut User {
@@ -446,7 +461,6 @@ impl Crew {
         let session = session.get_or_insert_with(Session::new);
         if !connected {
             port.connect(line);
-            self.ledger.of(now).connections += 1;
             fetch.asked = fetch.got;
             fetch.opening = Some(now);
         }
@@ -492,9 +506,11 @@ impl Crew {
             let unanswered = matches!(left, Left::Unanswered(_));
             self.ledger.of(now).closed_by_server += u64::from(unanswered || mode != Mode::Http10);
             if let Left::Unanswered(count) = left {
+                let took = now.since(fetch.mark);
+                self.ledger.transferred(fetch.part_intended, took, None, now);
                 fetch.tries += 1;
                 if fetch.tries > TRIES_MAX {
-                    self.lost(line, Trouble::Lost, port, now);
+                    self.lost(line, Trouble::Unanswered, port, now);
                     return;
                 }
                 self.ledger.of(now).resent += u64::from(count);
@@ -553,10 +569,19 @@ impl Crew {
         let from = self.ledger.from();
         let user = &mut self.users[(line - FIRST) as usize];
         user.session = None;
+        let stood = user.stands.is_some();
         parted(&mut user.stands, &mut self.ledger, now);
         let Phase::Fetching(fetch) = &mut user.phase else {
             return;
         };
+        let took = now.since(fetch.mark);
+        match trouble {
+            // That the last of them ended is told.
+            Trouble::Unanswered => {}
+            _ if stood => self.ledger.transferred(fetch.part_intended, took, None, now),
+            _ => self.ledger.unconnected(fetch.part_intended, now),
+        }
+        fetch.received = 0;
         let record = self.ledger.of(fetch.part_intended);
         record.trouble(trouble, now, from);
         self.live.errors.fetch_add(1, Ordering::Relaxed);
@@ -565,7 +590,7 @@ impl Crew {
         fetch.opening = None;
         let hopeless = matches!(
             trouble,
-            Trouble::Here | Trouble::Connect | Trouble::Timeout | Trouble::Protocol
+            Trouble::Here | Trouble::Connect | Trouble::Unanswered | Trouble::Timeout | Trouble::Protocol
         );
         if hopeless || fetch.tries > TRIES_MAX {
             record.files_failed += (fetch.parts.len() - fetch.got) as u64;
@@ -666,8 +691,10 @@ impl Crew {
             }
         }
         self.user(line).phase = Phase::Done;
+        // The bell may be as late as the rest.
+        let late = now >= self.until();
         let closes = matches!(self.setup.mode, Mode::Http10 | Mode::EarlyClose);
-        if closes || self.ending {
+        if closes || self.ending || late {
             self.leave_all(line, port, now);
         }
         if self.ending {
@@ -678,11 +705,16 @@ impl Crew {
         }
         if let Some(open) = &mut self.open {
             self.users[(line - FIRST) as usize].phase = Phase::Free;
-            match open.backlog.pop_front() {
+            match open.backlog.pop_front_if(|_| !late) {
                 Some((at, object)) => self.begin(line, at, Some(object), port, now),
-                None => open.free.push(line),
+                None if open.backlog.is_empty() => open.free.push(line),
+                // It is too late for those who wait, and nobody overtakes them.
+                None => {}
             }
             self.end_with_log(port);
+            return;
+        }
+        if late {
             return;
         }
         if off.is_zero() {
@@ -726,6 +758,7 @@ impl Fetch {
             progress: now,
             status: 0,
             bytes: 0,
+            received: 0,
             said: None,
             spoiled: false,
             digest: None,
@@ -739,6 +772,7 @@ impl Fetch {
     fn done(&mut self, now: Instant) {
         self.got += 1;
         self.first = None;
+        self.received = 0;
         self.mark = now;
         self.sent = now;
         self.part_intended = now;
@@ -769,7 +803,8 @@ impl dial::Crew for Crew {
     fn start(&mut self, port: &mut Port, now: Instant) {
         self.began = now;
         self.ledger.begin(now, self.setup.warmup, self.setup.counted);
-        port.wake(BELL, now + self.setup.duration);
+        port.wake(BELL, self.until());
+        port.wake(TICK, now + ticking::EVERY);
         for (number, start) in core::mem::take(&mut self.starts).into_iter().enumerate() {
             self.wake(FIRST + number as u32 * self.setup.lanes.max(1), now + start, port);
         }
@@ -783,11 +818,15 @@ impl dial::Crew for Crew {
         match (line, happened) {
             (BELL, _) => self.end(port, now),
             (CLOCK, _) => self.arrive(port, now),
+            (TICK, Happened::Woken(at)) => self.tick(at, port, now),
+            (TICK, _) => {}
             // Never asked for.
             (_, Happened::Inspected(_)) => {}
             (line, Happened::Woken(at)) => self.woken(line, at, port, now),
             (line, Happened::Connected) => {
-                self.ledger.of(now).established += 1;
+                let record = self.ledger.of(now);
+                record.connections += 1;
+                record.established += 1;
                 self.user(line).stands = Some(now);
                 if let Phase::Fetching(fetch) = &mut self.users[(line - FIRST) as usize].phase
                     && let Some(opened) = fetch.opening.take()

@@ -53,12 +53,46 @@ impl Ledger {
         now < self.until
     }
 
+    /// Over which time what is complete counts, as far as it is known by now.
+    pub(crate) fn counted(&self) -> Duration {
+        self.until.since(self.from)
+    }
+
     /// The record of what was meant to happen then.
     pub(crate) fn of(&mut self, intended: Instant) -> &mut Record {
         if intended < self.from {
             &mut self.warm
         } else {
             &mut self.measured
+        }
+    }
+
+    /// A request ended on its connection: one that came to so many bytes, heads among them, or failed. What ends after the time
+    /// that counts does not count.
+    #[inline]
+    pub(crate) fn transferred(
+        &mut self,
+        intended: Instant,
+        took: Duration,
+        bytes: Option<u64>,
+        now: Instant,
+    ) {
+        if !self.is_in_time(now) {
+            return;
+        }
+        let counts = &mut self.of(intended).in_time;
+        counts.connects += 1;
+        counts.response_time += took;
+        match bytes {
+            Some(bytes) => counts.bytes.0 += bytes,
+            None => counts.errors += 1,
+        }
+    }
+
+    /// A request ended that never had a connection.
+    pub(crate) fn unconnected(&mut self, intended: Instant, now: Instant) {
+        if self.is_in_time(now) {
+            self.of(intended).in_time.errors += 1;
         }
     }
 

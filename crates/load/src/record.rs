@@ -7,7 +7,8 @@
 //! exactly, before and after they were written down. Knows no clock.
 
 use crate::replies::{Breach, Refused, Statuses};
-use crate::times::{Sparse, Times};
+use crate::times::{Sparse, Times, nanoseconds};
+use crate::webstone::Counts;
 use measure::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -17,7 +18,8 @@ const SECONDS_MAX: usize = 86_400;
 /// Classes of object sizes, equally often asked for.
 pub const DECILES: usize = 10;
 
-/// What went wrong.
+/// What went wrong. All but the last four are counted once for each connection they happen to, whether what was owed on it is asked for
+/// again, or given up, which is many files; the last four once for each file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Trouble {
@@ -25,20 +27,41 @@ pub enum Trouble {
     Here,
     /// A connection could not be opened.
     Connect,
-    /// A connection failed while a reply was owed.
+    /// A connection was reset while a reply was owed.
     Lost,
-    /// A reply was cut short.
-    Truncated,
+    /// A connection was closed while a reply was owed, none of which had come, and so were those before it on which the same was asked for: it
+    /// is given up. The closes before that are no trouble: a server may close (RFC 9112 section 9.5).
+    Unanswered,
     /// Nothing came for too long.
     Timeout,
     /// What came was not HTTP, or nobody had asked for it.
     Protocol,
+    /// A reply was cut short.
+    Truncated,
     /// A status that is none of a good file.
     Status,
     /// A body of another length than the manifest's.
     Length,
     /// A body of another content than the manifest's.
     Content,
+}
+
+impl Trouble {
+    /// Its name in results.
+    pub fn name(self) -> &'static str {
+        match self {
+            Trouble::Here => "here",
+            Trouble::Connect => "connect",
+            Trouble::Lost => "lost",
+            Trouble::Unanswered => "unanswered",
+            Trouble::Truncated => "truncated",
+            Trouble::Timeout => "timeout",
+            Trouble::Protocol => "protocol",
+            Trouble::Status => "status",
+            Trouble::Length => "length",
+            Trouble::Content => "content",
+        }
+    }
 }
 
 /// One second of a run.
@@ -113,29 +136,32 @@ impl LeftOut {
 /// Everything that was measured.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Record {
-    /// From a file's mark to its end.
+    /// From a file's mark to its end. This and the next one, `first_byte` and `transfer` are each of every file that is complete and as it should
+    /// be, and of no other: how long a failure took says nothing of files.
     pub service: Times,
     /// From when it was meant to be asked for to its end.
     pub response: Times,
-    /// Opening a connection.
+    /// Opening a connection, of each that came to stand, whatever was then answered on it.
     pub connect: Times,
     /// From the mark, or the connection's standing, to the first byte of the reply.
     pub first_byte: Times,
     /// From the first byte to the end.
     pub transfer: Times,
-    /// A whole object, from when it was meant to begin.
+    /// A whole object, from when it was meant to begin, of those all of whose files are as they should be.
     pub object: Times,
     /// The same by decile of the object's size, smallest first; empty where sizes are not known.
     pub deciles: Vec<Times>,
-    /// How late this program was to act on an alarm.
+    /// How late this program was to act on the alarms of users and arrivals.
     pub lag: Times,
+    /// How late each of its threads was for a tick every 10 ms; of those that a thread slept through, each.
+    pub tick: Times,
     /// By second from the start.
     pub seconds: Vec<Second>,
     /// How often each trouble came.
     pub troubles: BTreeMap<Trouble, u64>,
-    /// Connections opened.
+    /// Connections that came to stand. One that could not be opened is a trouble and no connection.
     pub connections: u64,
-    /// Connections that came to stand.
+    /// The same, with those that a warm-up had opened and that stood when it was over.
     pub established: u64,
     /// Sum over connections of how long they stood.
     #[serde(rename = "standing_ns", with = "nanoseconds")]
@@ -176,9 +202,8 @@ pub struct Record {
     pub bytes_in_time: u64,
     /// Everything received, heads among it.
     pub bytes_received: u64,
-    /// Sum over files of their service time.
-    #[serde(rename = "busy_ns", with = "nanoseconds")]
-    pub busy: Duration,
+    /// Requests that ended before the time they are counted over did, as WebStone counts them.
+    pub in_time: Counts,
     /// Open arrivals that found no room to wait.
     pub dropped: u64,
     /// Files under way when patience ended.
@@ -188,20 +213,6 @@ pub struct Record {
     /// The second that is not over, and the response times in it.
     #[serde(skip)]
     pub(crate) under_way: (usize, Times),
-}
-
-/// Durations as whole numbers.
-mod nanoseconds {
-    use super::{Deserialize, Duration};
-    use serde::{Deserializer, Serializer};
-
-    pub(super) fn serialize<S: Serializer>(time: &Duration, to: S) -> Result<S::Ok, S::Error> {
-        to.serialize_u64(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX))
-    }
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
-        u64::deserialize(from).map(Duration::from_nanos)
-    }
 }
 
 impl Record {
@@ -295,6 +306,7 @@ impl Record {
             (&mut self.transfer, &other.transfer),
             (&mut self.object, &other.object),
             (&mut self.lag, &other.lag),
+            (&mut self.tick, &other.tick),
         ] {
             sum.merge(part);
         }
@@ -346,7 +358,7 @@ impl Record {
         }
         self.left_out.add(&other.left_out);
         self.last_begun = self.last_begun.max(other.last_begun);
-        self.busy += other.busy;
+        self.in_time.add(&other.in_time);
         self.standing += other.standing;
         // Not the first that is met: sums must not depend on the order.
         self.refusal = self.refusal.max(other.refusal);
@@ -402,10 +414,29 @@ mod tests {
     }
 
     #[test]
+    fn troubles_are_called_what_results_call_them() {
+        for trouble in [
+            Trouble::Here,
+            Trouble::Connect,
+            Trouble::Lost,
+            Trouble::Unanswered,
+            Trouble::Truncated,
+            Trouble::Timeout,
+            Trouble::Protocol,
+            Trouble::Status,
+            Trouble::Length,
+            Trouble::Content,
+        ] {
+            let written = serde_json::to_string(&trouble).expect("JSON");
+            assert_eq!(written, format!("\"{}\"", trouble.name()));
+        }
+    }
+
+    #[test]
     fn records_survive_being_written() {
         let mut a = record(&[1, 20, 3000]);
         a.decile(3, Duration::from_millis(7));
-        a.busy = Duration::from_nanos(17);
+        a.in_time.response_time = Duration::from_nanos(17);
         a.refusal = Some(24);
         (a.users_begun, a.last_begun) = (3, Duration::from_millis(100));
         a.left_out.files = 9;

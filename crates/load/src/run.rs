@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 /// The name of the form.
 pub const FORMAT: &str = "weir-load";
 /// Its version: raised when a reader of the old form could misunderstand the new one.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 /// How far apart the ranks of one run may begin, in seconds.
 const SPREAD_MAX: f64 = 1.0;
 
@@ -167,14 +167,15 @@ impl Run {
         judge(&self.record, &asked, &self.cpu, stopped, &self.bounds)
     }
 
-    /// Whether nothing but what was not answered makes it invalid: files failed, or arrivals found every connection busy. Such
-    /// a run says nothing of response times, and that the load was too high.
+    /// Whether nothing but what was not answered makes it invalid: files failed, or came too late, or arrivals found every connection
+    /// busy. Such a run says nothing of response times, and that the load was too high.
     pub fn is_overloaded(&self) -> bool {
         if self.verdict().valid {
             return false;
         }
         let mut answered = self.clone();
         answered.record.files_failed = 0;
+        answered.record.files_in_time = answered.record.files;
         answered.record.dropped = 0;
         let share = self.shares.get(self.rank as usize);
         answered.record.objects_begun = share.and_then(|share| share.objects).unwrap_or(0);
@@ -417,6 +418,7 @@ pub(crate) mod tests {
     pub(crate) fn run(rank: u32, size: u32, files: u64) -> Run {
         let record = Record {
             files,
+            files_in_time: files,
             objects_begun: files,
             users_begun: 2,
             ..Record::default()
@@ -615,6 +617,8 @@ pub(crate) mod tests {
         let mut open = run(0, 1, 50);
         open.model = "poisson".to_owned();
         assert!(open.verdict().valid && !open.is_overloaded());
+        open.record.files_in_time = 0;
+        assert!(!open.verdict().valid && open.is_overloaded());
         open.record.files_failed = 9;
         assert!(!open.verdict().valid && open.is_overloaded());
         open.record.objects_begun = 20;

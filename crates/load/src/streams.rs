@@ -153,32 +153,14 @@ pub fn all(surge: &Surge) -> Vec<Stream> {
         let (model, max) = (&parameters.files_per_object, parameters.files_per_object_max);
         let draw = |seed| file_counts(model, max, seed).take(DRAWS).map(u64::from).collect();
         let cdf = |count| counted_cdf(model, max, count);
-        let test = |sample: &[u64]| fit::chi_square(sample, cdf);
         let shown = format!("{model}, rounded down, at most {max}");
-        streams.push(whole(
-            "files per base object",
-            shown,
-            Unit::Count,
-            surge.seed,
-            draw,
-            cdf,
-            test,
-        ));
+        streams.push(counted("files per base object", shown, surge.seed, draw, cdf));
     }
     if !is_constant(&parameters.session_length) {
         let draw = |seed| habits(seed, 0, |habits| habits.session_length(parameters));
         let cdf = |length| session_cdf(parameters, length);
-        let test = |sample: &[u64]| fit::chi_square(sample, cdf);
         let shown = format!("{}, rounded", parameters.session_length);
-        streams.push(whole(
-            "session lengths",
-            shown,
-            Unit::Count,
-            surge.seed,
-            draw,
-            cdf,
-            test,
-        ));
+        streams.push(counted("session lengths", shown, surge.seed, draw, cdf));
     }
     if !is_constant(&parameters.off_time) {
         let off = |seed| habits(seed, 1, |habits| habits.off_time(parameters).as_secs_f64());
@@ -254,6 +236,18 @@ fn other(seed: Seed) -> Seed {
 fn verdict(fit: Fit, again: impl FnOnce() -> Fit) -> Verdict {
     let again = (fit.p_value <= LEVEL).then(again);
     Verdict::Drawn { fit, again }
+}
+
+/// Counts, which are few enough for cells.
+fn counted(
+    name: &'static str,
+    model: String,
+    seed: Seed,
+    draw: impl Fn(Seed) -> Vec<u64>,
+    cdf: impl Fn(u64) -> f64,
+) -> Stream {
+    let test = |sample: &[u64]| fit::chi_square(sample, &cdf);
+    whole(name, model, Unit::Count, seed, draw, &cdf, test)
 }
 
 fn whole(

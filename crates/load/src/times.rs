@@ -137,6 +137,20 @@ impl Times {
     }
 }
 
+/// Durations as whole numbers.
+pub(crate) mod nanoseconds {
+    use super::{Deserialize, Duration};
+    use serde::{Deserializer, Serializer};
+
+    pub(crate) fn serialize<S: Serializer>(time: &Duration, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_u64(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX))
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
+        u64::deserialize(from).map(Duration::from_nanos)
+    }
+}
+
 /// Few times: each with how often it was, in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sparse(Vec<(u64, u64)>);

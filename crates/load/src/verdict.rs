@@ -9,6 +9,9 @@ use crate::replies::told;
 use measure::Duration;
 use serde::{Deserialize, Serialize};
 
+/// Kinds of errors that a sentence names.
+const KINDS_MAX: usize = 4;
+
 /// What a run was asked to be.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Asked {
@@ -90,13 +93,22 @@ pub fn judge(
     let answers = record.statuses.total();
     // What answers that are no good files were, behind the sentence that says so.
     let were = told(&record.refused, answers).map_or_else(String::new, |said| format!(": {said}"));
+    let kinds = kinds(record);
     because(
         record.files == 0,
         if answers == 0 {
-            "no file was completely received".to_owned()
+            format!("no file was completely received{kinds}")
         } else {
-            format!("no file was received as it should be{were}")
+            format!("no file was received as it should be{kinds}{were}")
         },
+    );
+    because(
+        record.files > 0 && record.files_in_time == 0,
+        format!(
+            "none of its {} files was complete within the time that was measured, so that its rates are of nothing; use a longer \
+             --duration",
+            record.files
+        ),
     );
     let early = stopped.filter(|&after| after < asked.duration);
     if let Some(after) = early {
@@ -120,11 +132,17 @@ pub fn judge(
             ),
         );
     }
-    let lag = record.lag.quantile(0.99);
+    // Neither is diluted by the other: there may be many more ticks than alarms, or fewer.
+    let (alarms, ticks) = (record.lag.quantile(0.99), record.tick.quantile(0.99));
+    let (lag, what) = if alarms >= ticks {
+        (alarms, "alarms")
+    } else {
+        (ticks, "ticks, one each 10 ms,")
+    };
     because(
-        record.lag.count() > 0 && lag > bounds.lag_max,
+        lag > bounds.lag_max,
         format!(
-            "this client was late: 1 % of its alarms rang {:.1} ms late or more, {:.1} are allowed (--lag-max)",
+            "this client was late: 1 % of its {what} rang {:.1} ms late or more, {:.1} are allowed (--lag-max)",
             lag.as_secs_f64() * 1e3,
             bounds.lag_max.as_secs_f64() * 1e3
         ),
@@ -180,11 +198,11 @@ pub fn judge(
     }
     let (failed, all) = (record.files_failed, record.files + record.files_failed);
     let share = |count: u64| count as f64 / all.max(1) as f64;
-    let said_already = record.files == 0 && answers > 0;
+    // Of none that did not fail it is said already.
     because(
-        share(failed) > bounds.failures_max && !said_already,
+        share(failed) > bounds.failures_max && record.files > 0,
         format!(
-            "{failed} of {all} files failed ({:.1} %), {:.1} % are allowed{were}",
+            "{failed} of {all} files failed ({:.1} %), {:.1} % are allowed{kinds}{were}",
             share(failed) * 100.0,
             bounds.failures_max * 100.0
         ),
@@ -223,6 +241,26 @@ pub fn judge(
     }
 }
 
+/// What went wrong, most frequent first, in brackets; nothing if only statuses were wrong, which are told by number elsewhere.
+fn kinds(record: &Record) -> String {
+    let counts = record.troubles.iter().filter(|&(_, &count)| count > 0);
+    let mut counts: Vec<(Trouble, u64)> = counts.map(|(&trouble, &count)| (trouble, count)).collect();
+    if let [] | [(Trouble::Status, _)] = counts[..] {
+        return String::new();
+    }
+    counts.sort_by_key(|&(trouble, count)| (core::cmp::Reverse(count), trouble));
+    let mut named: Vec<String> = counts
+        .iter()
+        .take(KINDS_MAX)
+        .map(|(trouble, count)| format!("{count} {}", trouble.name()))
+        .collect();
+    let others: u64 = counts.iter().skip(KINDS_MAX).map(|(_, count)| count).sum();
+    if others > 0 {
+        named.push(format!("{others} others"));
+    }
+    format!(" (errors: {})", named.join(", "))
+}
+
 /// The share of the objects begun that were never complete nor given up.
 fn unfinished(record: &Record) -> f64 {
     record.unfinished as f64 / record.objects_begun.max(record.unfinished).max(1) as f64
@@ -236,6 +274,7 @@ pub fn is_cut_off(record: &Record, bounds: &Bounds) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::times::Times;
     use measure::Instant;
 
     const ASKED: Asked = Asked {
@@ -249,6 +288,7 @@ mod tests {
     fn good() -> Record {
         let mut record = Record {
             files: 1000,
+            files_in_time: 1000,
             objects_begun: 1000,
             ..Record::default()
         };
@@ -354,12 +394,66 @@ mod tests {
         check(&waiting, ASKED, 0.5, None, "");
         let mut late = good();
         (0..20).for_each(|_| late.lag.add(Duration::from_millis(50)));
-        check(&late, ASKED, 0.5, None, "--lag-max");
+        check(&late, ASKED, 0.5, None, "1 % of its alarms rang 50.");
+        // A thread that stood still, whose users set no alarm.
+        let mut still = Record {
+            lag: Times::default(),
+            ..good()
+        };
+        (0..1000).for_each(|_| still.tick.add(Duration::from_micros(80)));
+        check(
+            &still,
+            Asked {
+                paced: false,
+                ..ASKED
+            },
+            0.97,
+            None,
+            "",
+        );
+        (0..100).for_each(|tick| still.tick.add(Duration::from_millis(10 * tick)));
+        check(
+            &still,
+            Asked {
+                paced: false,
+                ..ASKED
+            },
+            0.97,
+            None,
+            "1 % of its ticks, one each 10 ms, rang 8",
+        );
         let failed = Record {
             files_failed: 20,
             ..good()
         };
         check(&failed, ASKED, 0.5, None, "20 of 1020 files failed");
+        // Why they failed, the most frequent kinds first.
+        let mut failed = failed;
+        let at = Instant::ZERO;
+        for (trouble, count) in [
+            (Trouble::Lost, 3),
+            (Trouble::Timeout, 12),
+            (Trouble::Status, 5),
+            (Trouble::Connect, 4),
+            (Trouble::Protocol, 2),
+        ] {
+            (0..count).for_each(|_| failed.trouble(trouble, at, at));
+        }
+        let said = "20 of 1020 files failed (2.0 %), 1.0 % are allowed (errors: 12 timeout, 5 status, 4 connect, 3 lost, 2 others)";
+        check(&failed, ASKED, 0.5, None, said);
+        let mut nobody = Record {
+            files: 0,
+            files_failed: 30,
+            ..good()
+        };
+        (0..30).for_each(|_| nobody.trouble(Trouble::Connect, at, at));
+        check(
+            &nobody,
+            ASKED,
+            0.5,
+            None,
+            "no file was completely received (errors: 30 connect)",
+        );
         check(
             &Record {
                 files_failed: 2,
@@ -378,6 +472,18 @@ mod tests {
             "no room to wait",
         );
         check(&Record { files: 0, ..good() }, ASKED, 0.5, None, "no file");
+        let late = Record {
+            files: 4,
+            files_in_time: 0,
+            ..good()
+        };
+        check(
+            &late,
+            ASKED,
+            0.5,
+            None,
+            "none of its 4 files was complete within the time",
+        );
         for (trouble, fragment) in [
             (Trouble::Here, "ulimit"),
             (Trouble::Length, "another length"),

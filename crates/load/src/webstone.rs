@@ -5,6 +5,7 @@
 //! source reseeds before every draw, so that every draw of a process picks the same page.
 
 use crate::chance::{Purpose, below, stream};
+use crate::times::nanoseconds;
 use core::str::FromStr;
 use measure::{Bytes, Duration, Rng, Seed};
 use serde::{Deserialize, Serialize};
@@ -142,17 +143,28 @@ impl Iterator for Choices {
     }
 }
 
-/// What all clients of a run report together.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// What all clients of a run report together: requests that ended before it did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
-    /// Connections made, each for one request.
+    /// Requests that ended on a connection of theirs, well or not. A connection is one request.
     pub connects: u64,
-    /// Transfers that failed; none of their bytes count.
+    /// Transfers that failed, those without a connection among them; none of their bytes count.
     pub errors: u64,
     /// Bytes received, heads among them.
     pub bytes: Bytes,
-    /// From before connect to after close, summed over all requests.
+    /// From before connect to the end, summed over all requests that had a connection.
+    #[serde(rename = "response_time_ns", with = "nanoseconds")]
     pub response_time: Duration,
+}
+
+impl Counts {
+    /// Adds those of other clients.
+    pub fn add(&mut self, other: &Counts) {
+        self.connects += other.connects;
+        self.errors += other.errors;
+        self.bytes.0 += other.bytes.0;
+        self.response_time += other.response_time;
+    }
 }
 
 /// The metrics of a run of length `T`.

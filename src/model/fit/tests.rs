@@ -31,6 +31,7 @@ pub(in crate::model) fn run(users: u32, throughput: f64, response: f64) -> Run {
             record.second(now, began).files += 1;
             record.connect.add(Duration::from_secs_f64(0.002 + 0.002 * share));
             record.files += 1;
+            record.files_in_time += 1;
         }
     }
     record.settle();
@@ -236,7 +237,7 @@ fn what_is_no_measurement_is_named_by_file_and_line() {
         ),
         (
             broken("old.json", |value| value["version"] = json!(1)),
-            ["old.json` line 3", "this program reads weir-load 3"],
+            ["old.json` line 3", "this program reads weir-load 4"],
         ),
         (
             ("cut.json".to_owned(), format!("{good}{{\"event\":")),

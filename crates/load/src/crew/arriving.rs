@@ -37,7 +37,7 @@ impl Open {
 impl Crew {
     /// Arrivals that are due.
     pub(super) fn arrive(&mut self, port: &mut Port, now: Instant) {
-        let until = self.began + self.setup.duration;
+        let until = self.until();
         loop {
             let Some(open) = &mut self.open else { return };
             let (number, at) = open.next;

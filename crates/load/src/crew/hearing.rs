@@ -64,6 +64,7 @@ impl Crew {
         let outcome = match came {
             Came::Bytes(bytes) => {
                 hearing.ledger.of(now).bytes_received += bytes.len() as u64;
+                hearing.fetch.received += bytes.len() as u64;
                 hearing.fetch.progress = now;
                 let outcome = session.receive(bytes, &mut self.memory, |heard| hearing.hear(heard));
                 let ahead = session.content_ahead();
@@ -75,6 +76,7 @@ impl Crew {
             Came::Skipped(bytes) => {
                 hearing.ledger.of(now).bytes_received += bytes;
                 hearing.fetch.progress = now;
+                hearing.fetch.received += bytes;
                 hearing.fetch.bytes += bytes;
                 let passed = session.pass(bytes);
                 if passed == Ok(true) {
@@ -114,6 +116,8 @@ impl Crew {
             return;
         };
         let from = self.ledger.from();
+        let took = now.since(fetch.mark);
+        self.ledger.transferred(fetch.part_intended, took, None, now);
         let record = self.ledger.of(fetch.part_intended);
         record.trouble(Trouble::Truncated, now, from);
         record.files_failed += 1;
@@ -155,7 +159,6 @@ impl Hearing<'_> {
                         record.refused.entry(status).or_default().points_to(location);
                     }
                 }
-                record.first_byte.add(now.since(fetch.sent));
                 if self.setup.verify {
                     fetch.digest = Some(Box::default());
                 }
@@ -215,6 +218,7 @@ impl Hearing<'_> {
                 _ => None,
             }
         };
+        let service = now.since(fetch.mark);
         match trouble {
             Some(trouble) => {
                 fetch.spoiled = true;
@@ -223,11 +227,11 @@ impl Hearing<'_> {
                 self.live.errors.fetch_add(1, Ordering::Relaxed);
             }
             None => {
-                let service = now.since(fetch.mark);
                 record.service.add(service);
                 record.respond(now.since(fetch.part_intended), *now, from);
-                record.transfer.add(now.since(fetch.first.unwrap_or(*now)));
-                record.busy += service;
+                let first = fetch.first.unwrap_or(*now);
+                record.first_byte.add(first.since(fetch.sent));
+                record.transfer.add(now.since(first));
                 record.files += 1;
                 record.bytes += fetch.bytes;
                 if in_time {
@@ -243,6 +247,8 @@ impl Hearing<'_> {
                 self.live.bytes.store(bytes, Ordering::Relaxed);
             }
         }
+        let bytes = trouble.is_none().then_some(fetch.received);
+        ledger.transferred(fetch.part_intended, service, bytes, *now);
         fetch.done(*now);
     }
 }

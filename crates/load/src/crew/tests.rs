@@ -5,6 +5,7 @@ use crate::arrivals::{Process, Schedule};
 use crate::connections::of_session;
 use crate::record::LeftOut;
 use crate::supply::Step;
+use crate::times::Times;
 use client::session::Version;
 use measure::Seed;
 use runtime::dial::{Crew as _, Wish};
@@ -24,6 +25,8 @@ struct Server {
     hangs: usize,
     /// The answer of this number on a connection ends in its middle, and the connection with it.
     cuts: usize,
+    /// It answers nothing, and closes instead, or resets if that is so.
+    shuts: Option<bool>,
     /// What it says a millisecond after each answer, unasked.
     babbles: &'static [u8],
 }
@@ -35,6 +38,7 @@ const GOOD: Server = Server {
     refuses: false,
     hangs: usize::MAX,
     cuts: usize::MAX,
+    shuts: None,
     babbles: b"",
 };
 
@@ -45,6 +49,7 @@ enum Later {
     Bytes(u32, u64, Vec<u8>),
     Eof(u32, u64),
     Refused(u32, u64),
+    Reset(u32, u64),
     Alarm(u32),
 }
 
@@ -57,7 +62,7 @@ struct Rehearsal {
     later: BinaryHeap<core::cmp::Reverse<(Instant, u64, Later)>>,
     order: u64,
     alarms: BTreeMap<u32, Instant>,
-    /// How often one was set.
+    /// How often one of a user was set.
     set: usize,
     /// The connection a line has now: its number, and requests it was given.
     open: BTreeMap<u32, (u64, usize)>,
@@ -70,6 +75,10 @@ struct Rehearsal {
     skips: BTreeMap<u32, u64>,
     /// How many it was spared.
     skipped: u64,
+    /// What happens from the first of these instants on is told at the second: the thread stands still meanwhile.
+    still: Option<(Instant, Instant)>,
+    /// When somebody wants it to end.
+    stopped: Option<Instant>,
 }
 
 impl Rehearsal {
@@ -118,7 +127,7 @@ impl Rehearsal {
                         self.skips.insert(line, bytes);
                     }
                     Wish::Wake(line, at) => {
-                        self.set += 1;
+                        self.set += usize::from(line >= FIRST);
                         self.alarms.insert(line, at);
                         self.at(at.max(self.now), Later::Alarm(line));
                     }
@@ -138,7 +147,17 @@ impl Rehearsal {
             panic!("sent without a connection")
         };
         let mut at = self.now + self.server.needs;
+        if let Some(resets) = self.server.shuts {
+            let news = match resets {
+                true => Later::Reset(line, number),
+                false => Later::Eof(line, number),
+            };
+            self.at(at, news);
+        }
         for (position, target) in targets.iter().enumerate() {
+            if self.server.shuts.is_some() {
+                break;
+            }
             let given = before + position + 1;
             if given > self.server.answers.min(self.server.hangs) {
                 break;
@@ -200,28 +219,40 @@ impl Rehearsal {
         {
             turns += 1;
             assert!(turns < 1_000_000, "it ends");
-            self.now = at;
+            let told = self.still.filter(|still| (still.0..still.1).contains(&at));
+            self.now = told.map_or(at, |still| still.1);
+            let now = self.now;
+            if self.stopped.is_some_and(|stopped| stopped <= now) {
+                self.stopped = None;
+                self.crew.stop(&mut self.port, now);
+                self.obey();
+            }
             let has = |rehearsal: &Rehearsal, line, number| {
                 rehearsal.open.get(&line).is_some_and(|open| open.0 == number)
             };
             match later {
                 Later::Alarm(line) if self.alarms.get(&line) == Some(&at) => {
                     self.alarms.remove(&line);
-                    self.crew.handle(line, Happened::Woken(at), &mut self.port, at);
+                    self.crew.handle(line, Happened::Woken(at), &mut self.port, now);
                 }
                 Later::Connected(line, number) if has(&self, line, number) => {
-                    self.crew.handle(line, Happened::Connected, &mut self.port, at);
+                    self.crew.handle(line, Happened::Connected, &mut self.port, now);
                 }
                 Later::Bytes(line, number, bytes) if has(&self, line, number) => {
-                    self.tell(line, &bytes, at);
+                    self.tell(line, &bytes, now);
                 }
                 Later::Eof(line, number) if has(&self, line, number) => {
-                    self.crew.handle(line, Happened::Eof, &mut self.port, at);
+                    self.crew.handle(line, Happened::Eof, &mut self.port, now);
+                }
+                Later::Reset(line, number) if has(&self, line, number) => {
+                    self.open.remove(&line);
+                    let lost = Happened::Lost(Failing::Open(104));
+                    self.crew.handle(line, lost, &mut self.port, now);
                 }
                 Later::Refused(line, number) if has(&self, line, number) => {
                     self.open.remove(&line);
                     let lost = Happened::Lost(Failing::Opening(111));
-                    self.crew.handle(line, lost, &mut self.port, at);
+                    self.crew.handle(line, lost, &mut self.port, now);
                 }
                 _ => {}
             }
@@ -276,6 +307,26 @@ fn setup(mode: Mode) -> Setup {
 }
 
 fn rehearse_as(setup: Setup, model: Model, server: Server) -> Rehearsal {
+    rehearse_still(None, setup, model, server)
+}
+
+/// Stopped so many milliseconds after the start.
+fn rehearse_stopped(stopped: Option<u64>, setup: Setup, model: Model, server: Server) -> Rehearsal {
+    let mut rehearsal = rehearsal(setup, model, server);
+    rehearsal.stopped = stopped.map(|ms| rehearsal.now + Duration::from_millis(ms));
+    rehearsal.play()
+}
+
+/// With a thread that stands still between these milliseconds from the start.
+fn rehearse_still(still: Option<(u64, u64)>, setup: Setup, model: Model, server: Server) -> Rehearsal {
+    let mut rehearsal = rehearsal(setup, model, server);
+    let after = |ms| rehearsal.now + Duration::from_millis(ms);
+    rehearsal.still = still.map(|(from, to)| (after(from), after(to)));
+    rehearsal.play()
+}
+
+/// One that has not begun.
+fn rehearsal(setup: Setup, model: Model, server: Server) -> Rehearsal {
     Rehearsal {
         crew: Crew::new(setup, model, Arc::default()),
         server,
@@ -291,8 +342,9 @@ fn rehearse_as(setup: Setup, model: Model, server: Server) -> Rehearsal {
         closed: Vec::new(),
         skips: BTreeMap::new(),
         skipped: 0,
+        still: None,
+        stopped: None,
     }
-    .play()
 }
 
 /// Content that is not looked at counts as if it were, in every mode.
@@ -643,12 +695,30 @@ fn a_server_that_answers_nothing_costs_a_bounded_number_of_tries() {
         (record.count(Trouble::Connect), record.files_failed, record.files),
         (2, 4, 0)
     );
+    assert_eq!(
+        (record.connections, record.established),
+        (0, 0),
+        "none was opened"
+    );
     let silent = rehearse(Mode::Serial, script(&[2, 2], 1), Server { hangs: 0, ..GOOD });
     let record = silent.crew.ledger.measured();
     assert_eq!((record.count(Trouble::Timeout), record.files_failed), (2, 4));
-    let closing = rehearse(Mode::Serial, script(&[1], 1), Server { answers: 0, ..GOOD });
-    // It neither answers nor closes, which this one took for silence.
-    assert_eq!(closing.crew.ledger.measured().count(Trouble::Timeout), 1);
+    // Closed each time before a reply began: told once, when it is given up. Reset each time: told each time.
+    for (resets, counts) in [(false, [0, 1]), (true, [4, 0])] {
+        let closing = Server {
+            shuts: Some(resets),
+            ..GOOD
+        };
+        let closing = rehearse(Mode::Serial, script(&[1], 1), closing);
+        let record = closing.crew.ledger.measured();
+        let counted = [Trouble::Lost, Trouble::Unanswered].map(|trouble| record.count(trouble));
+        assert_eq!((counted, record.errors()), (counts, counts[0] + counts[1]));
+        assert_eq!(
+            (record.files_failed, record.resent, record.connections),
+            (1, 3, 4)
+        );
+        assert_eq!((record.closed_by_server, record.in_time.errors), (4, 4));
+    }
 }
 
 #[test]
@@ -666,6 +736,40 @@ fn clients_never_sleep() {
     assert_eq!(played.sent[2].3, ["/0"]);
     // An alarm each 500 ms to look whether anything has come, not one for each request.
     assert!(played.set <= 8, "{} alarms", played.set);
+}
+
+/// A thread that stands still is late, whoever its users are: those who never sleep set no alarm that would show it.
+#[test]
+fn a_thread_that_stands_still_is_late_in_every_model() {
+    let clients = || Model::Closed(vec![(Duration::ZERO, one_object())]);
+    let users = || script(&[1; 30], 30);
+    let arrivals = || Model::Open {
+        arrivals: Arrivals::new(Process::Constant, &Schedule::constant(1000.0), Seed(1), 0, 1),
+        supply: one_object(),
+        lines_max: 10,
+    };
+    for (name, model) in [
+        ("clients", &clients as &dyn Fn() -> Model),
+        ("users", &users),
+        ("arrivals", &arrivals),
+    ] {
+        let ticks = |still| {
+            let played = rehearse_still(still, setup(Mode::Serial), model(), GOOD);
+            played.recorded().tick.summary()
+        };
+        // Two seconds have 199 ticks after their beginning.
+        let (punctual, late) = (ticks(None), ticks(Some((701, 900))));
+        assert_eq!((punctual.count, punctual.max), (199, 0.0), "{name}");
+        // Those due at 710 to 890 ms are as late as 900 ms is after them.
+        assert_eq!((late.count, late.max.round()), (199, 190.0), "{name}");
+        assert!(
+            (late.mean * 199.0 / 1900.0 - 1.0).abs() < 0.01,
+            "{name}: {late:?}"
+        );
+        // Nothing of it is lost where the run ends meanwhile, and nothing is counted that was due after the end.
+        let late = ticks(Some((1801, 2500)));
+        assert_eq!((late.count, late.max.round()), (199, 690.0), "{name}");
+    }
 }
 
 /// A request that no alarm was set for times out all the same, when it should.
@@ -844,6 +948,120 @@ fn what_ends_after_the_time_that_counts_is_no_part_of_rates() {
     };
     let record = rehearse_as(counted, client(), slow).recorded();
     assert_eq!((record.files, record.files_in_time), (7, 2));
+}
+
+/// Nothing begins after the end, even if the bell is as late as the rest: what else is ready is looked at before it.
+#[test]
+fn nothing_begins_after_the_end() {
+    let clients = || Model::Closed((0..4).map(|_| (Duration::ZERO, one_object())).collect());
+    // One connection, and twice as many arrivals as it answers: those that wait have none.
+    let arrivals = || Model::Open {
+        arrivals: Arrivals::new(Process::Constant, &Schedule::constant(1000.0), Seed(1), 0, 1),
+        supply: one_object(),
+        lines_max: 1,
+    };
+    for (name, model) in [
+        ("clients", &clients as &dyn Fn() -> Model),
+        ("arrivals", &arrivals),
+    ] {
+        for mode in [Mode::Http10, Mode::Serial] {
+            // What is answered just before the end is told after it.
+            let still = Some((1990, 2050));
+            let played = rehearse_still(still, setup(mode), model(), GOOD);
+            let last = played.sent.iter().map(|sent| sent.0).max();
+            assert!(last < Some(5_000 + 2_000), "{name} {mode:?}: {last:?}");
+            let record = played.recorded();
+            assert_eq!(
+                record.seconds.get(2).map_or(0, |second| second.begun),
+                0,
+                "{name} {mode:?}"
+            );
+            if name == "arrivals" {
+                assert_eq!(record.objects_begun + record.dropped, 2000, "{mode:?}");
+            }
+        }
+    }
+}
+
+/// Times of files are of good files alone, in each of their parts; connections count whatever is answered on them.
+#[test]
+fn a_failure_is_in_no_histogram_of_files() {
+    for (accept, wanted) in [("200", [4, 4, 4, 4, 2, 1]), ("404", [0, 0, 0, 0, 0, 1])] {
+        let setup = Setup {
+            accept: accept.parse().expect("a status"),
+            ..setup(Mode::Serial)
+        };
+        let record = rehearse_as(setup, script(&[3, 1], 2), GOOD).recorded();
+        assert_eq!((record.files, record.files_failed), (wanted[0], 4 - wanted[0]));
+        let counted = [
+            &record.service,
+            &record.response,
+            &record.first_byte,
+            &record.transfer,
+            &record.object,
+            &record.connect,
+        ]
+        .map(Times::count);
+        assert_eq!(counted, wanted, "{accept}");
+    }
+}
+
+/// However early a run is stopped, no more connections stand on average than there are.
+#[test]
+fn no_more_connections_stand_than_there_are() {
+    let client = || Model::Closed(vec![(Duration::ZERO, one_object())]);
+    for warmup in [0, 300] {
+        let setup = Setup {
+            warmup: Duration::from_millis(warmup),
+            ..setup(Mode::Serial)
+        };
+        for stopped in [Some(100), Some(302), Some(778), None] {
+            let played = rehearse_stopped(stopped, setup.clone(), client(), GOOD);
+            let counted = played.crew.counted();
+            let wanted = stopped.unwrap_or(2000).saturating_sub(warmup);
+            assert_eq!(counted.as_millis(), u128::from(wanted), "{warmup} {stopped:?}");
+            let record = played.recorded();
+            assert!(record.standing <= counted, "{warmup} {stopped:?}: {record:?}");
+            assert_eq!(record.established, u64::from(wanted > 0), "{warmup} {stopped:?}");
+        }
+    }
+}
+
+/// WebStone counts requests that ended in time, well or not, and what they took.
+#[test]
+fn webstone_counts_what_ended_in_time() {
+    let client = || Model::Closed(vec![(Duration::ZERO, one_object())]);
+    let slow = Server {
+        needs: Duration::from_millis(300),
+        answers: 1,
+        ..GOOD
+    };
+    let counted = |server| {
+        let record = rehearse(Mode::Http10, client(), server).recorded();
+        let counts = record.in_time;
+        (
+            counts.connects,
+            counts.errors,
+            counts.bytes.0,
+            counts.response_time.as_millis(),
+            record.files,
+        )
+    };
+    // 300 ms each: the seventh is under way when the two seconds end, and is a file like the others.
+    let reply = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n/0".len() as u64;
+    assert_eq!(counted(slow), (6, 0, 6 * reply, 1800, 7));
+    // What is cut short ends a millisecond later and failed: its bytes do not count, its time does.
+    assert_eq!(counted(Server { cuts: 1, ..slow }), (6, 6, 0, 1806, 0));
+    // Nobody answers for half a second, then patience ends and a pause begins.
+    assert_eq!(counted(Server { hangs: 0, ..slow }), (3, 3, 0, 1500, 0));
+    // What never stood is an error and no connection: one each 101 ms.
+    assert_eq!(
+        counted(Server {
+            refuses: true,
+            ..slow
+        }),
+        (0, 20, 0, 0, 0)
+    );
 }
 
 #[test]
