@@ -25,8 +25,9 @@ const STEP: u32 = 4;
 const LEAST: Duration = Duration::from_millis(250);
 /// Windows in a row that are pressed before anything is done: one alone may be a copy of a large file.
 const PRESSED_MIN: u32 = 2;
-/// Calm windows before it is tried whether more time does harm.
-const PATIENCE: u32 = 10;
+/// Calm windows before it is tried whether more time does harm: of a second, as long as it takes a disk of a hundred reads a second
+/// to bring back some of the files that memory has room for again. Before that nothing is told by its being calm.
+const PATIENCE: u32 = 30;
 /// The same at the most for a time that did harm; so long after it was made longer, want is thought to come from that.
 const PATIENCE_MAX: u32 = 320;
 /// Pages of files per second that come back after eviction. Less is what any full cache has: a disk of a hundred reads a
@@ -369,7 +370,10 @@ mod tests {
                 at_best += to - from;
             }
         }
-        assert!(at_best > 1500, "{at_best} of 2000 seconds: {changes:?}");
+        assert!(
+            at_best > 1333,
+            "less than two thirds: {at_best} of 2000 seconds: {changes:?}"
+        );
     }
 
     /// What did harm once need not for ever.
