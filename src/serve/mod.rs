@@ -45,6 +45,7 @@ use runtime::herd::Member;
 use runtime::inherit::{Predecessor, Program};
 use runtime::listen::{Listening, Sockets};
 use runtime::notify;
+use runtime::shaping::Shaping;
 use runtime::signal::{Signal, Signals};
 use runtime::strategy::Limits;
 use runtime::{clock, machine};
@@ -142,6 +143,7 @@ fn serve(
         no_delay: !config.behavior.nagle,
         send_buffer: sockets::send_buffer(&config),
         paced: config.pacing,
+        unsent: config.shaping().map(Shaping::unsent_max),
         ..Listening::default()
     };
     let mut workers = Drivers::start(&server, &choice, &listeners, &shares, how)?;
