@@ -98,8 +98,8 @@ where
 mod tests {
     use super::*;
     use server::config::{
-        Adapt, CacheLock, CachePolicy, ColdReads, Concurrency, IoKind, Landlock, LineOrder, LiveFor, LogFormat,
-        LookupTime, Preset,
+        Adapt, CacheLock, CachePolicy, ColdReads, Concurrency, IoKind, Landlock, LineOrder, LiveFor,
+        LogFormat, LookupTime, Preset,
     };
 
     /// The words that a type names when it is given none of them.

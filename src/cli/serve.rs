@@ -3,14 +3,16 @@
 
 use super::Failure;
 use super::behavior::BehaviorFlags;
-use super::offered::{ADAPT, CONCURRENCY, IO, LANDLOCK, LINE_ORDERS, LIVE, LOG_FORMATS, POLICIES, PRESETS, offered};
+use super::offered::{
+    ADAPT, CONCURRENCY, IO, LANDLOCK, LINE_ORDERS, LIVE, LOG_FORMATS, POLICIES, PRESETS, offered,
+};
 use super::tilde::TildeFlags;
 use super::together::{self, Source};
 use clap::Args;
 use measure::{Bytes, Duration, Rate};
 use server::config::{
-    Adapt, CachePolicy, Concurrency, Config, ConfigError, FieldLine, IoKind, Keys, Landlock, LineOrder, Listen,
-    LiveFor, LogFormat, MaxTurn, Preset, Tuned, User, Workers, parse_duration,
+    Adapt, CachePolicy, Concurrency, Config, ConfigError, FieldLine, IoKind, Keys, Landlock, LineOrder,
+    Listen, LiveFor, LogFormat, MaxTurn, Preset, Tuned, User, Workers, parse_duration,
 };
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};

@@ -571,7 +571,8 @@ impl Operator<'_> {
         let waiting = next.needs_restart(&running);
         self.rights.refuse_new(&next, &running, self.flags)?;
         // Half of it is the strategy's, which goes on as it is.
-        next.behavior = running.behavior;
+        next.behavior = running.behavior.clone();
+        (next.line_rate, next.line_order) = (running.line_rate, running.line_order);
         let log = AccessLog::open(next.access_log.as_deref(), self.log.as_ref())?;
         self.server
             .reload(next, sink(log.as_ref()))

@@ -32,7 +32,7 @@ const HEADERS: u64 = 52;
 const FULL: u64 = SEGMENT + HEADERS;
 /// Of the declared rate the hundredths that are used. The rest is for what the server does not send by its own
 /// decision (handshakes, pure acknowledgments, segments sent again), and lets a queue that formed before the line go.
-const USED: u64 = 98;
+const USED: u64 = 99;
 /// So much may leave at once after a pause.
 const BURST: Duration = Duration::from_millis(2);
 /// But always so many segments: fewer would make every write a segment.
@@ -64,7 +64,9 @@ impl Shaping {
     fn burst(self) -> u64 {
         let span = u64::try_from(BURST.as_nanos()).unwrap_or(u64::MAX);
         let bytes = u128::from(self.bytes_per_second()) * u128::from(span) / 1_000_000_000;
-        u64::try_from(bytes).unwrap_or(u64::MAX).max(BURST_SEGMENTS * FULL)
+        u64::try_from(bytes)
+            .unwrap_or(u64::MAX)
+            .max(BURST_SEGMENTS * FULL)
     }
 
     /// What a connection may have handed to the kernel that is not on its way yet (`TCP_NOTSENT_LOWAT`): more would be
@@ -132,7 +134,12 @@ mod tests {
         for one in Precedence::ALL {
             assert_eq!(one.to_string().parse(), Ok(one));
         }
-        assert!("largest".parse::<Precedence>().unwrap_err().contains("smallest, shared"));
+        assert!(
+            "largest"
+                .parse::<Precedence>()
+                .unwrap_err()
+                .contains("smallest, shared")
+        );
     }
 
     #[test]
@@ -141,9 +148,9 @@ mod tests {
             rate,
             precedence: Precedence::Smallest,
         };
-        assert_eq!(of(Rate::mbit(1000)).burst(), 245_000);
+        assert_eq!(of(Rate::mbit(1000)).burst(), 247_500);
         assert_eq!(of(Rate::mbit(20)).burst(), 6_000);
         assert_eq!(of(Rate::kbit(100)).unsent_max(), 3_000);
-        assert_eq!(of(Rate::mbit(1000)).unsent_max(), 122_500);
+        assert_eq!(of(Rate::mbit(1000)).unsent_max(), 123_750);
     }
 }

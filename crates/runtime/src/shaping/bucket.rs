@@ -116,14 +116,21 @@ mod tests {
     fn no_interval_gets_more_than_its_rate_and_a_burst() {
         for seed in 0..40 {
             let mut rng = Seed(seed).rng();
-            let (rate, burst) = ([6_250, 2_450_000, 122_500_000][below(&mut rng, 3) as usize], 6_000);
+            let (rate, burst) = (
+                [6_250, 2_450_000, 122_500_000][below(&mut rng, 3) as usize],
+                6_000,
+            );
             let bucket = Bucket::holding(rate, burst);
             let mut now = Instant::from_nanos(below(&mut rng, 1 << 40));
             let mut given: Vec<(Instant, u64)> = Vec::new();
             for _ in 0..400 {
                 now = now + Duration::from_nanos(below(&mut rng, 3_000_000_000 * 1500 / rate));
                 let taken = bucket.take(1 + below(&mut rng, 1_500), below(&mut rng, 9_000), now);
-                let back = if below(&mut rng, 3) == 0 { below(&mut rng, taken + 1) } else { 0 };
+                let back = if below(&mut rng, 3) == 0 {
+                    below(&mut rng, taken + 1)
+                } else {
+                    0
+                };
                 bucket.give_back(back);
                 given.push((now, taken - back));
             }
@@ -133,7 +140,10 @@ mod tests {
                     sum += bytes;
                     let span = at.since(given[from].0).as_nanos() as u128;
                     let bound = span * u128::from(rate) / 1_000_000_000 + u128::from(burst) + 1;
-                    assert!(u128::from(sum) <= bound, "seed {seed}: {sum} in {span} ns, at most {bound}");
+                    assert!(
+                        u128::from(sum) <= bound,
+                        "seed {seed}: {sum} in {span} ns, at most {bound}"
+                    );
                 }
             }
         }
@@ -166,10 +176,16 @@ mod tests {
         assert_eq!(bucket.take(1, 10_000, now), 0);
         let at = bucket.ready_at(1_500, now);
         assert_eq!(at.since(now), duration_of(&bucket, 1_500));
-        assert_eq!(bucket.take(1_500, 10_000, Instant::from_nanos(at.as_nanos() - 1_000)), 0);
+        assert_eq!(
+            bucket.take(1_500, 10_000, Instant::from_nanos(at.as_nanos() - 1_000)),
+            0
+        );
         assert_eq!(bucket.take(1_500, 10_000, at), 1_500);
         // More than it holds is not waited for in vain.
-        assert_eq!(bucket.ready_at(1 << 40, at).since(at), duration_of(&bucket, 6_000));
+        assert_eq!(
+            bucket.ready_at(1 << 40, at).since(at),
+            duration_of(&bucket, 6_000)
+        );
         bucket.give_back(1_500);
         assert_eq!(bucket.take(1_500, 10_000, at), 1_500);
     }

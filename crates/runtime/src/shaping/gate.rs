@@ -208,8 +208,12 @@ mod tests {
         assert_eq!([ends[0].0, ends[1].0], [1, 0]);
         // 10 kB take 4 ms of the line, less the first burst, more the share of the other.
         assert!(ends[0].1 < Duration::from_millis(5), "{:?}", ends[0]);
-        // 1010 kB and their headers at 98 % of 20 Mbit/s.
-        assert!(ends[1].1 > Duration::from_millis(422) && ends[1].1 < Duration::from_millis(430), "{:?}", ends[1]);
+        // 1010 kB and their headers at 99 % of 20 Mbit/s.
+        assert!(
+            ends[1].1 > Duration::from_millis(418) && ends[1].1 < Duration::from_millis(426),
+            "{:?}",
+            ends[1]
+        );
         let withheld = gate.withheld();
         assert_eq!((withheld.answers, withheld.bytes, withheld.waited), (0, 0, 2));
         assert!(withheld.time > Duration::from_millis(400), "{withheld:?}");
@@ -224,8 +228,9 @@ mod tests {
         assert_eq!((first.id, first.bytes), (id(0), 2 * SEGMENT));
         gate.used(first, 0);
         let second = gate.next(START).expect("nothing was taken yet");
-        assert_eq!((second.id, second.bytes), (id(1), 4 * SEGMENT));
-        gate.used(second, 3 * SEGMENT);
+        // What was given back is rounded down, and a byte is missing at a fourth.
+        assert_eq!((second.id, second.bytes), (id(1), 3 * SEGMENT));
+        gate.used(second, 2 * SEGMENT);
         gate.hold(id(0), 2 * SEGMENT, START);
         let third = gate.next(START).expect("a segment is left");
         assert_eq!((third.id, third.bytes), (id(0), SEGMENT));
@@ -235,11 +240,17 @@ mod tests {
     fn who_has_gone_is_not_picked() {
         let mut gate = gate(Rate::mbit(20));
         gate.hold(id(0), 5, START);
-        let other = Id { index: 0, generation: 1 };
+        let other = Id {
+            index: 0,
+            generation: 1,
+        };
         gate.forget(other);
         assert_eq!(gate.withheld().answers, 1);
         gate.forget(id(0));
-        assert_eq!((gate.next(START), gate.due(START), gate.withheld().bytes), (None, None, 0));
+        assert_eq!(
+            (gate.next(START), gate.due(START), gate.withheld().bytes),
+            (None, None, 0)
+        );
     }
 
     /// Two workers together send no more than one would.
@@ -268,7 +279,7 @@ mod tests {
             now = now.max(gates[turn ^ 1].due(now).expect("it waits"));
         }
         let sum = sent[0] + sent[1];
-        assert!(sum <= 980_000 + 6_000 && sum > 970_000, "{sent:?}");
+        assert!(sum <= 990_000 + 6_000 && sum > 980_000, "{sent:?}");
         assert!(sent.iter().all(|sent| *sent > 400_000), "{sent:?}");
     }
 }

@@ -274,7 +274,9 @@ mod tests {
                     break;
                 }
                 if below(&mut rng, 4) == 0 {
-                    blocked.drain(..).for_each(|(index, left)| order.wait(index, left));
+                    blocked
+                        .drain(..)
+                        .for_each(|(index, left)| order.wait(index, left));
                 }
                 assert!(sent <= bound, "seed {seed}: {sent} bytes left, at most {bound}");
             }
@@ -289,10 +291,16 @@ mod tests {
         let (mut all, mut other) = (0, 0);
         for round in 0..20_000_u32 {
             if order.waiting() < 20 {
-                order.wait(round + 100, 1 + below(&mut rng, 1 << (4 + below(&mut rng, 14))));
+                let most = 1 << (4 + below(&mut rng, 14));
+                order.wait(round + 100, 1 + below(&mut rng, most));
             }
             let pick = order.next().expect("somebody waits");
-            let least = order.entries.values().filter_map(|entry| entry.place).map(|(_, left)| left).min();
+            let least = order
+                .entries
+                .values()
+                .filter_map(|entry| entry.place)
+                .map(|(_, left)| left)
+                .min();
             let bytes = pick.left.min(pick.most).min(SEGMENT);
             all += on_the_line(bytes);
             if Some(pick.left) != least {

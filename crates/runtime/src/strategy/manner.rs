@@ -55,7 +55,8 @@ impl Manner {
     /// text names which can.
     pub(super) fn check(self, concurrency: Concurrency, io: Io) -> Result<(), StrategyError> {
         if self.shaping.is_some() && !concurrency.can_shape() {
-            let text = format!("`{concurrency}` cannot keep to the rate of a line; it goes with loops and loop");
+            let text =
+                format!("`{concurrency}` cannot keep to the rate of a line; it goes with loops and loop");
             return Err(StrategyError { text });
         }
         let shared = matches!(
