@@ -33,6 +33,9 @@ def run_beside(a, link, far, loads, seconds):
                           capture_output=True, text=True, timeout=seconds + 120)
     if made.returncode == 4:
         raise Refused(f"no link: {made.stderr.strip()[-200:]}")
+    late = next((line for line in made.stderr.splitlines() if "did not see the link as described" in line), None)
+    if late:
+        raise OSError(late[-200:])
     results = []
     for path in said:
         try:

@@ -158,7 +158,7 @@ impl Gate {
 mod tests {
     use super::*;
     use crate::shaping::Precedence;
-    use measure::Rate;
+    use measure::{Draw, Rate, Seed};
 
     fn gate(rate: Rate) -> Gate {
         let shaping = Shaping {
@@ -251,6 +251,61 @@ mod tests {
             (gate.next(START), gate.due(START), gate.withheld().bytes),
             (None, None, 0)
         );
+    }
+
+    /// Answers of any size come and go, some whose sockets take less than they are offered: what is sent keeps to the rate,
+    /// and while somebody can send less than a segment is held back for nobody.
+    #[test]
+    fn what_may_be_sent_is_sent_and_nothing_beyond() {
+        for seed in 0..20 {
+            let mut rng = Seed(seed).rng();
+            let mut below = |bound: u64| rng.next_u64() % bound;
+            let mut gate = gate(Rate::mbit(20));
+            let mut left: HashMap<u32, u64> = HashMap::new();
+            let mut blocked: Vec<u32> = Vec::new();
+            let (mut now, mut came, mut sent) = (START, 0, 0);
+            for _ in 0..3_000 {
+                now = now + Duration::from_nanos(below(1_500_000));
+                if below(3) == 0 {
+                    let size = 1 + below(1 << (1 + below(18)));
+                    left.insert(came, size);
+                    gate.hold(id(came), size, now);
+                    came += 1;
+                }
+                for index in blocked.drain(..) {
+                    gate.hold(id(index), left[&index], now);
+                }
+                while let Some(grant) = gate.next(now) {
+                    let takes = match below(4) {
+                        0 => below(grant.bytes + 1),
+                        _ => grant.bytes,
+                    };
+                    gate.used(grant, takes);
+                    sent += on_the_line(takes);
+                    let index = grant.id.index;
+                    let rest = left.get_mut(&index).expect("it waited");
+                    *rest -= takes;
+                    match *rest {
+                        0 => gate.forget(grant.id),
+                        _ if takes < grant.bytes => blocked.push(index),
+                        rest => gate.hold(grant.id, rest, now),
+                    }
+                }
+                if gate.withheld().answers > 0 {
+                    assert_eq!(
+                        gate.bucket.take(FULL, FULL, now),
+                        0,
+                        "seed {seed}: nobody was given it"
+                    );
+                }
+                let span = u64::try_from(now.since(START).as_nanos()).expect("seconds");
+                assert!(
+                    sent <= span * 2_475 / 1_000_000 + 6_000,
+                    "seed {seed}: {sent} in {span} ns"
+                );
+            }
+            assert!(sent > 1_000_000, "seed {seed}: {sent}");
+        }
     }
 
     /// Two workers together send no more than one would.
