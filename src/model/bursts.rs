@@ -79,7 +79,7 @@ impl Bursts {
             format!("--connections={}", self.users.max(1)),
             format!("--duration={}s", self.bursts + 1),
         ];
-        match stage.over_link(&self.link(), TARGET, &words)? {
+        match stage.over_link(&self.link(), &words)? {
             Tried::Refused(why) => Ok(Err(why)),
             Tried::Done(run) => self.read(&run).map(Ok),
         }

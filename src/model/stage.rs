@@ -66,8 +66,8 @@ impl Stage {
         Ok(path)
     }
 
-    /// Serves the site at the far end of `link` and asks for it from the near end: `weir load` of `target`.
-    pub(super) fn over_link(&self, link: &str, target: &str, load: &[String]) -> Result<Tried, Failure> {
+    /// Serves the site at the far end of `link` and asks for it from the near end by `weir load`.
+    pub(super) fn over_link(&self, link: &str, load: &[String]) -> Result<Tried, Failure> {
         let out = self.folder.path().join("result.json");
         let weir = runtime::itself::path()
             .map_err(|error| Failure::System(format!("this program's own file: {error}")))?;
@@ -84,10 +84,7 @@ impl Stage {
         let again = Again::with(words.chain(load).chain(result))
             .variable("STAGE_WEIR", weir)
             .variable("STAGE_SITE", self.site())
-            .variable(
-                "STAGE_URL",
-                format!("http://{}:8080{target}", runtime::ferry::GATEWAY),
-            );
+            .variable("STAGE_URL", format!("http://{}:8080/", runtime::ferry::GATEWAY));
         self.result_of(&again, &out)
     }
 

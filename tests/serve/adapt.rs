@@ -107,7 +107,7 @@ fn a_bad_time() -> String {
     };
     (1..=10)
         .map(|at| window(at, 3000))
-        .chain((11..=80).map(|at| window(at, 5)))
+        .chain((11..=170).map(|at| window(at, 5)))
         .collect()
 }
 
@@ -122,7 +122,7 @@ fn a_recorded_want_of_memory_shortens_the_time_and_calm_gives_it_back() {
         .map(|line| serde_json::from_str(line).expect("JSON"))
         .collect();
     let (end, decisions) = decisions.split_last().expect("a last line");
-    assert_eq!(end["windows"], 80);
+    assert_eq!(end["windows"], 170);
     assert_eq!(end["decisions"], decisions.len());
     let first = &decisions[0]["decision"];
     assert_eq!(
@@ -300,7 +300,7 @@ fn what_is_no_recording_is_refused_by_line() {
     for (text, part) in [
         (
             backwards.join("\n") + "\n",
-            "line 2: 79000 ms comes after 80000 ms",
+            "line 2: 169000 ms comes after 170000 ms",
         ),
         (format!("{good}\n"), "line 81: the line is empty"),
         (
