@@ -47,6 +47,8 @@ pub(crate) const ADAPT: &[&str] = &["auto", "all", "dry-run", "off"];
 pub(crate) const LIVE: &[&str] = &["nobody", "local", "all"];
 /// See `--landlock`.
 pub(crate) const LANDLOCK: &[&str] = &["auto", "root", "off"];
+/// See `--line-order`.
+pub(crate) const LINE_ORDERS: &[&str] = &["smallest", "shared"];
 /// See `--lookup`.
 pub(crate) const LOOKUP: &[&str] = &["cached", "each-request"];
 /// See `--cold-reads`.
@@ -96,8 +98,8 @@ where
 mod tests {
     use super::*;
     use server::config::{
-        Adapt, CacheLock, CachePolicy, ColdReads, Concurrency, IoKind, Landlock, LiveFor, LogFormat,
-        LookupTime, Preset,
+        Adapt, CacheLock, CachePolicy, ColdReads, Concurrency, IoKind, Landlock, LineOrder, LiveFor,
+        LogFormat, LookupTime, Preset,
     };
 
     /// The words that a type names when it is given none of them.
@@ -124,6 +126,7 @@ mod tests {
         assert_eq!(sorted(ADAPT), named::<Adapt>());
         assert_eq!(sorted(LIVE), named::<LiveFor>());
         assert_eq!(sorted(LANDLOCK), named::<Landlock>());
+        assert_eq!(sorted(LINE_ORDERS), named::<LineOrder>());
         assert_eq!(sorted(LOOKUP), named::<LookupTime>());
         assert_eq!(sorted(COLD_READS), named::<ColdReads>());
         assert_eq!(sorted(CACHE_LOCK), named::<CacheLock>());

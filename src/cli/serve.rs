@@ -3,14 +3,16 @@
 
 use super::Failure;
 use super::behavior::BehaviorFlags;
-use super::offered::{ADAPT, CONCURRENCY, IO, LANDLOCK, LIVE, LOG_FORMATS, POLICIES, PRESETS, offered};
+use super::offered::{
+    ADAPT, CONCURRENCY, IO, LANDLOCK, LINE_ORDERS, LIVE, LOG_FORMATS, POLICIES, PRESETS, offered,
+};
 use super::tilde::TildeFlags;
 use super::together::{self, Source};
 use clap::Args;
-use measure::{Bytes, Duration};
+use measure::{Bytes, Duration, Rate};
 use server::config::{
-    Adapt, CachePolicy, Concurrency, Config, ConfigError, FieldLine, IoKind, Keys, Landlock, Listen, LiveFor,
-    LogFormat, MaxTurn, Preset, Tuned, User, Workers, parse_duration,
+    Adapt, CachePolicy, Concurrency, Config, ConfigError, FieldLine, IoKind, Keys, Landlock, LineOrder,
+    Listen, LiveFor, LogFormat, MaxTurn, Preset, Tuned, User, Workers, parse_duration,
 };
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -127,6 +129,18 @@ pub(crate) struct Flags {
     #[arg(long, env = "WEIR_PACING", num_args = 0..=1, require_equals = true, default_missing_value = "true",
           value_name = "BOOL", help_heading = "Strategy")]
     pacing: Option<bool>,
+
+    /// What the slowest line on the way to the clients carries, if this server has it to itself, as in 100Mbit: it then
+    /// sends a little slower, and decides whose bytes leave first. With loops and loop; without it each connection is
+    /// sent what it takes
+    #[arg(long, value_name = "RATE", env = "WEIR_LINE_RATE", help_heading = "Strategy")]
+    line_rate: Option<Rate>,
+
+    /// Whose bytes leave first with --line-rate: smallest (the answer with the least left, and one byte in eight to the
+    /// one that began first), shared (all in turn) [default: smallest]
+    #[arg(long, value_name = "ORDER", env = "WEIR_LINE_ORDER", value_parser = offered::<LineOrder>(LINE_ORDERS),
+          hide_possible_values = true, help_heading = "Strategy")]
+    line_order: Option<LineOrder>,
 
     /// File name tried for a directory; may be repeated [default: index.html]
     #[arg(
@@ -416,6 +430,7 @@ impl Flags {
             "io" => self.io.is_some(),
             "workers" => self.workers.is_some(),
             "control" => self.control.is_some(),
+            "line-rate" => self.line_rate.is_some(),
             _ => false,
         };
         let of_preset = preset.filter(|preset| {
@@ -501,6 +516,7 @@ impl Flags {
             cache_files,
             send_buffer,
             pacing,
+            line_order,
             listing,
             hidden,
             symlinks,
@@ -535,6 +551,9 @@ impl Flags {
         );
         self.behavior.override_in(&mut config.behavior);
         self.tilde.override_in(&mut config.tilde);
+        if self.line_rate.is_some() {
+            config.line_rate = self.line_rate;
+        }
         if self.root.is_some() {
             config.root.clone_from(&self.root);
         }
@@ -635,9 +654,9 @@ mod tests {
             "--workers",
             "3",
             "--concurrency",
-            "pool",
+            "loops",
             "--io",
-            "blocking",
+            "epoll",
             "--cache-policy",
             "lru",
             "--cache-size",
@@ -664,6 +683,10 @@ mod tests {
             "--send-buffer",
             "64K",
             "--pacing",
+            "--line-rate",
+            "20Mbit",
+            "--line-order",
+            "shared",
             "--landlock",
             "root",
             "--idle-timeout",
@@ -673,10 +696,10 @@ mod tests {
         ])
         .expect("valid flags");
         let file = Config::from_toml(
-            "root = 'site'\nlisten = [':80', '[::1]:81']\nworkers = 3\nconcurrency = 'pool'\nio = 'blocking'\n\
+            "root = 'site'\nlisten = [':80', '[::1]:81']\nworkers = 3\nconcurrency = 'loops'\nio = 'epoll'\n\
              cache-policy = 'lru'\ncache-size = '1.5MiB'\nlisting = true\nsymlinks = false\n\
              spa-fallback = '/index.html'\naccess-log = '-'\nlog-format = 'json'\nuser = 'www:web'\n\
-             adapt = 'dry-run'\nmax-turn = '20ms'\nsend-buffer = '64K'\npacing = true\nrecord = 'sensors.jsonl'\nlandlock = 'root'\nidle-timeout = '1m30s'\n\
+             adapt = 'dry-run'\nmax-turn = '20ms'\nsend-buffer = '64K'\npacing = true\nline-rate = '20M'\nline-order = 'shared'\nrecord = 'sensors.jsonl'\nlandlock = 'root'\nidle-timeout = '1m30s'\n\
              header = ['X-Frame-Options: DENY']\n[error-pages]\n404 = '/404.html'\n5xx = '/sorry.html'\n",
             "weir.toml",
         )

@@ -74,6 +74,18 @@ pub(crate) fn check(config: &Config, source: &dyn Fn(&str) -> Source) -> Result<
             why: format!("{control} asks one process, and {named} makes several; leave one of the two out"),
         });
     }
+    let can_shape = |one: Concurrency| matches!(one, Concurrency::Loops | Concurrency::Loop);
+    if let (Some(rate), false) = (config.line_rate, can_shape(concurrency)) {
+        let rate = source("line-rate").quoted("line-rate", rate);
+        let instead = whose.advised("concurrency", Concurrency::Loops);
+        return Err(Contradiction {
+            keys: ["line-rate", "concurrency"],
+            why: format!(
+                "{rate} needs a worker that sends for many connections and waits for none, in one process, and \
+                 {named} is no such; use {instead} or `loop`, or leave `line-rate` out"
+            ),
+        });
+    }
     if let (Concurrency::Loop, Workers::Fixed(count)) = (concurrency, config.workers)
         && count.get() > 1
     {

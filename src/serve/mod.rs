@@ -45,6 +45,7 @@ use runtime::herd::Member;
 use runtime::inherit::{Predecessor, Program};
 use runtime::listen::{Listening, Sockets};
 use runtime::notify;
+use runtime::shaping::Shaping;
 use runtime::signal::{Signal, Signals};
 use runtime::strategy::Limits;
 use runtime::{clock, machine};
@@ -142,6 +143,7 @@ fn serve(
         no_delay: !config.behavior.nagle,
         send_buffer: sockets::send_buffer(&config),
         paced: config.pacing,
+        unsent: config.shaping().map(Shaping::unsent_max),
         ..Listening::default()
     };
     let mut workers = Drivers::start(&server, &choice, &listeners, &shares, how)?;
@@ -569,7 +571,8 @@ impl Operator<'_> {
         let waiting = next.needs_restart(&running);
         self.rights.refuse_new(&next, &running, self.flags)?;
         // Half of it is the strategy's, which goes on as it is.
-        next.behavior = running.behavior;
+        next.behavior = running.behavior.clone();
+        (next.line_rate, next.line_order) = (running.line_rate, running.line_order);
         let log = AccessLog::open(next.access_log.as_deref(), self.log.as_ref())?;
         self.server
             .reload(next, sink(log.as_ref()))

@@ -6,7 +6,7 @@ use super::rights::Rights;
 use super::strategy::Choice;
 use measure::Duration;
 use serde_json::{Value, json};
-use server::config::{Config, show_duration};
+use server::config::{Config, LineOrder, show_duration};
 use std::fmt::Write;
 use std::net::SocketAddr;
 
@@ -54,6 +54,10 @@ impl Started<'_> {
             "preset": config.preset,
             "profile-differs": self.profile,
             "behavior": config.switched_on(),
+            "line": config.line_rate.map(|rate| json!({
+                "bits-per-second": rate.0,
+                "order": config.line_order.to_string(),
+            })),
             "cache": {
                 "policy": config.cache_policy.to_string(),
                 "bytes": config.cache_size.0,
@@ -142,6 +146,13 @@ impl Started<'_> {
                 "",
                 &format!("from a profile of another machine: {}", differs.join(", ")),
             ),
+        }
+        if let Some(rate) = config.line_rate {
+            let first = match config.line_order {
+                LineOrder::Smallest => "the answer with the least left first",
+                LineOrder::Shared => "all in turn",
+            };
+            line("line", &format!("{rate}, {first}"));
         }
         let on = config.switched_on();
         let preset = config.preset.map(|preset| format!("as {preset}"));

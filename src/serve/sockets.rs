@@ -6,6 +6,7 @@ use crate::cli::Failure;
 use runtime::inherit::{Legacy, Predecessor};
 use runtime::listen::{self, Listener, Listening, Origin};
 use runtime::notify;
+use runtime::shaping::Shaping;
 use server::config::{Concurrency, Config, Listen};
 use std::io;
 use std::net::SocketAddr;
@@ -67,6 +68,7 @@ pub(crate) fn open(config: &Config, choice: &Choice, given: &mut Given) -> Resul
             no_delay,
             send_buffer: send_buffer(config),
             paced: config.pacing,
+            unsent: config.shaping().map(Shaping::unsent_max),
             ..Listening::default()
         };
         return passed
@@ -85,6 +87,7 @@ pub(crate) fn open(config: &Config, choice: &Choice, given: &mut Given) -> Resul
             no_delay,
             send_buffer: send_buffer(config),
             paced: config.pacing,
+            unsent: config.shaping().map(Shaping::unsent_max),
             ..Listening::default()
         };
         let taken = |error: &io::Error| taken(address, error, given.confined.is_some());

@@ -3,7 +3,7 @@
 use crate::cli::Failure;
 use crate::cli::together::{self, Source};
 use runtime::strategy::{Manner, Refusal, Strategy, Writing, try_uring};
-use server::config::{Behavior, Concurrency, Config, IoKind, Workers};
+use server::config::{Concurrency, Config, IoKind, Workers};
 use std::num::NonZeroUsize;
 
 /// Workers that wait for one client each, per usable core: most of the time they do nothing, so there must
@@ -89,13 +89,14 @@ fn choose_where(
         concurrency,
         io,
         workers,
-        manner: manner(&config.behavior),
+        manner: manner(config),
         why: [why_concurrency.to_owned(), why_io, why_workers],
     })
 }
 
-/// What of a behavior is the strategy's part; the rest is the server's.
-fn manner(behavior: &Behavior) -> Manner {
+/// What of a configuration is the strategy's part; the rest is the server's.
+fn manner(config: &Config) -> Manner {
+    let behavior = &config.behavior;
     Manner {
         writing: Writing {
             split_head: behavior.split_head,
@@ -107,6 +108,7 @@ fn manner(behavior: &Behavior) -> Manner {
         },
         fresh_clock: behavior.fresh_date,
         accept_lock: behavior.accept_lock,
+        shaping: config.shaping(),
     }
 }
 

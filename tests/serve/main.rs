@@ -16,6 +16,7 @@
 //! - `manager`: what a service manager passes and is told
 //! - `rights`: what the process may still do once it listens
 //! - `hosts`: sites told apart by name, redirects, field lines for some paths
+//! - `line`: a line whose rate was declared: what is sent keeps to it, and in which order
 //! - `load`: a reload and a stop while clients ask lose no request
 //! - `tilde`: pages of logins, and that no answer tells which there are
 //! - `live`: the live page, metrics, health and readiness
@@ -47,6 +48,7 @@ mod control;
 mod disk;
 mod files;
 mod hosts;
+mod line;
 mod live;
 mod load;
 mod manager;

@@ -25,6 +25,7 @@ pub(crate) mod uring;
 pub(crate) use socket::accept;
 
 use crate::session::{Body, FileRange, Line, Loss, Path, Tx};
+use crate::shaping::Withheld;
 use crate::strategy::Writing;
 use measure::{Instant, UnixTime};
 use std::net::SocketAddr;
@@ -123,6 +124,16 @@ impl Out {
     #[inline]
     pub(crate) fn head_left(&self) -> &[u8] {
         &self.tx.head[self.head_sent..]
+    }
+
+    /// Bytes that are still to go.
+    pub(crate) fn left(&self) -> u64 {
+        let of_body = match &self.tx.body {
+            None => 0,
+            Some(Body::Bytes(bytes)) => bytes.len() as u64,
+            Some(Body::File(range)) => range.len,
+        };
+        self.head_left().len() as u64 + of_body
     }
 
     /// Whether everything went.
@@ -228,6 +239,12 @@ pub(crate) trait Backend {
     /// Whether connections may wait that it can take only when the one it has is gone.
     fn owes(&self) -> bool {
         false
+    }
+
+    /// What it holds back because the line is taken, if it looks after one.
+    #[inline]
+    fn withheld(&self) -> Option<Withheld> {
+        None
     }
 
     /// Takes back the buffer of a receive.

@@ -28,6 +28,7 @@ pub mod privilege;
 pub mod profiler;
 pub mod sensors;
 pub mod session;
+pub mod shaping;
 pub mod shared;
 pub mod signal;
 pub mod sim;

@@ -41,6 +41,9 @@ pub struct Listening {
     /// What is sent is spread over a round trip instead of leaving in bursts (`SO_MAX_PACING_RATE`): after idling, too,
     /// as Visweswaraiah and Heidemann found in 1997 to be better than beginning anew.
     pub paced: bool,
+    /// Bytes that a connection may have handed to the kernel and that are not on their way yet (`TCP_NOTSENT_LOWAT`);
+    /// none: as many as the send buffer holds.
+    pub unsent: Option<usize>,
 }
 
 impl Listening {
@@ -59,6 +62,7 @@ impl Default for Listening {
             no_delay: true,
             send_buffer: None,
             paced: false,
+            unsent: None,
         }
     }
 }
@@ -271,6 +275,9 @@ fn set_sending(fd: &OwnedFd, how: Listening) -> std::io::Result<()> {
     }
     if how.paced {
         sys::pace(fd.as_fd())?;
+    }
+    if let Some(bytes) = how.unsent {
+        sys::bound_unsent(fd.as_fd(), bytes)?;
     }
     Ok(())
 }

@@ -16,6 +16,7 @@
 //! argument; nothing here blocks.
 
 use crate::fs;
+use crate::shaping::Withheld;
 use bytes::Bytes;
 use measure::{Duration, Instant, UnixTime};
 use std::net::SocketAddr;
@@ -189,6 +190,9 @@ pub trait Context: Send + 'static {
     fn wants_path(&self) -> bool {
         false
     }
+
+    /// What the driver holds back because the line is taken; told at the end of each turn where it looks after one.
+    fn withheld(&mut self, _what: Withheld) {}
 
     /// The turn that began last, with this line, has ended; the driver rests or begins another. Called only where
     /// [`Context::is_timed`].

@@ -74,6 +74,12 @@ impl Concurrency {
         matches!(self, Concurrency::ProcessLoops | Concurrency::Processes)
     }
 
+    /// Whether it can hold output back until the line takes it, in an order: where a worker sends for many connections
+    /// and never waits for one, and all workers are of one process, which has the budget.
+    pub const fn can_shape(self) -> bool {
+        matches!(self, Concurrency::Loops | Concurrency::Loop)
+    }
+
     /// The I/O strategies it can use, the best first.
     pub fn valid_io(self) -> impl Iterator<Item = Io> {
         COMBINATIONS

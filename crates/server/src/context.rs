@@ -17,6 +17,7 @@ use crate::service::{Hub, State};
 use crate::site::{Encode, Load, Loaded, View};
 use core::fmt;
 use measure::{Duration, Instant, Rng, UnixTime};
+use runtime::shaping::Withheld;
 use runtime::{Context, Job, Line};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -155,6 +156,8 @@ impl Drop for Cx {
     /// A worker that ends hands over what it has logged and counted: nothing is lost at shutdown.
     fn drop(&mut self) {
         self.flush(Instant::ZERO);
+        // Nothing waits any more; what did so far stays counted.
+        self.latencies.nothing_withheld();
         self.hub.board.leave(&self.counters);
     }
 }
@@ -220,6 +223,10 @@ impl Context for Cx {
     #[inline]
     fn wants_path(&self) -> bool {
         self.state.wants_path
+    }
+
+    fn withheld(&mut self, what: Withheld) {
+        self.latencies.withheld(&what);
     }
 
     fn rest(&mut self, now: Instant, line: Line) {

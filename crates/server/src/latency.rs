@@ -3,12 +3,14 @@
 //!
 //! A turn's beginning and end are all the clock readings there are, so an answer made within one turn
 //! counts with the whole of it: never too little, and too much by what others did in that turn. What
-//! the kernel and the network then take is not in it. Beside them stands how long the worker had a queue that stands.
+//! the kernel and the network then take is not in it. Beside them stands how long the worker had a queue that stands,
+//! and what it holds back because the line is taken.
 //!
 //! The scale is logarithmic, four steps an octave from 1 microsecond, so a percentile read from it is
 //! at most a fifth too high.
 
 use measure::{Duration, Instant};
+use runtime::shaping::Withheld;
 use runtime::shared::Words;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -20,11 +22,14 @@ const BUCKETS: usize = STEPS * OCTAVES;
 /// Where, behind the buckets, the sum is, and the time with a standing queue; both in microseconds.
 const SUM: usize = BUCKETS;
 const STOOD: usize = BUCKETS + 1;
+/// Where the line's are: answers that had to wait, and how long in microseconds; answers that wait now, and their bytes.
+const LINE: usize = BUCKETS + 2;
+const LINE_WORDS: usize = 4;
 
 /// Counts by duration; one writer, any readers.
 #[derive(Debug)]
 pub struct Latencies {
-    /// A count for each bucket, then the sum in microseconds, then the time with a standing queue.
+    /// A count for each bucket, then the sum in microseconds, then the time with a standing queue, then the line's.
     words: Words,
 }
 
@@ -50,7 +55,7 @@ fn bound(at: usize) -> u64 {
 
 impl Latencies {
     /// Words they take.
-    pub(crate) const WORDS: usize = BUCKETS + 2;
+    pub(crate) const WORDS: usize = LINE + LINE_WORDS;
 
     /// In these words, of which there are [`Latencies::WORDS`].
     pub(crate) fn on(words: Words) -> Latencies {
@@ -71,6 +76,22 @@ impl Latencies {
         if !time.is_zero() {
             let micros = u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
             add(&self.words.get()[STOOD], micros);
+        }
+    }
+
+    /// What is held back now, and was so far.
+    pub(crate) fn withheld(&self, what: &Withheld) {
+        let micros = u64::try_from(what.time.as_micros()).unwrap_or(u64::MAX);
+        let values = [what.waited, micros, what.answers as u64, what.bytes];
+        for (word, value) in self.words.get()[LINE..].iter().zip(values) {
+            word.store(value, Ordering::Relaxed);
+        }
+    }
+
+    /// Nothing is held back any more.
+    pub(crate) fn nothing_withheld(&self) {
+        for word in &self.words.get()[LINE + 2..] {
+            word.store(0, Ordering::Relaxed);
         }
     }
 }
@@ -127,6 +148,7 @@ pub struct Durations {
     counts: [u64; BUCKETS],
     micros: u64,
     stood: u64,
+    line: [u64; LINE_WORDS],
 }
 
 impl Default for Durations {
@@ -135,6 +157,7 @@ impl Default for Durations {
             counts: [0; BUCKETS],
             micros: 0,
             stood: 0,
+            line: [0; LINE_WORDS],
         }
     }
 }
@@ -154,11 +177,25 @@ impl Durations {
         }
         self.micros = self.micros.wrapping_add(words[SUM]);
         self.stood = self.stood.wrapping_add(words[STOOD]);
+        for (sum, one) in self.line.iter_mut().zip(&words[LINE..]) {
+            *sum = sum.wrapping_add(*one);
+        }
     }
 
     /// How long workers had a standing queue, together.
     pub fn stood(&self) -> Duration {
         Duration::from_micros(self.stood)
+    }
+
+    /// What workers held back because the line was taken, and hold back now, together.
+    pub fn withheld(&self) -> Withheld {
+        let [waited, micros, answers, bytes] = self.line;
+        Withheld {
+            answers: usize::try_from(answers).unwrap_or(usize::MAX),
+            bytes,
+            waited,
+            time: Duration::from_micros(micros),
+        }
     }
 
     /// How many.
@@ -219,6 +256,30 @@ mod tests {
                 bound(at)
             );
         }
+    }
+
+    #[test]
+    fn what_workers_hold_back_adds_up() {
+        let what = Withheld {
+            answers: 2,
+            bytes: 3_000,
+            waited: 7,
+            time: Duration::from_millis(9),
+        };
+        let mut all = Durations::default();
+        for _ in 0..2 {
+            let latencies = Latencies::on(Words::own(Latencies::WORDS));
+            latencies.withheld(&Withheld::default());
+            latencies.withheld(&what);
+            all.take_in(&latencies);
+        }
+        let both = Withheld {
+            answers: 4,
+            bytes: 6_000,
+            waited: 14,
+            time: Duration::from_millis(18),
+        };
+        assert_eq!(all.withheld(), both);
     }
 
     #[test]

@@ -332,6 +332,9 @@ impl<V: Service, B: Backend> Worker<V, B> {
         if self.control.is_draining() {
             self.drain();
         }
+        if let Some(what) = self.backend.withheld() {
+            self.cx.withheld(what);
+        }
         if self.cx.is_timed() {
             self.cx.rest(self.backend.now(), self.backend.line());
         }

@@ -236,7 +236,7 @@ impl Blocking {
     fn send(&mut self, id: Id, mut out: Box<Out>) -> Option<Done> {
         let connection = self.connection(id)?;
         loop {
-            match socket::push(&connection.fd, &mut out, Disk::Wait) {
+            match socket::push(&connection.fd, &mut out, Disk::Wait, socket::ALL) {
                 Pushed::All => {
                     connection.underway = Underway::Nothing;
                     return Some(Done::Sent { id, out });

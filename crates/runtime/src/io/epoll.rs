@@ -22,6 +22,7 @@ use super::turnstile::Turnstile;
 use super::{Backend, Buf, Done, Id, Op, Out};
 use crate::clock;
 use crate::session::{Line, Loss, Path};
+use crate::shaping::{Gate, Grant, Withheld};
 use crate::sys;
 use measure::{Instant, UnixTime};
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
@@ -59,6 +60,8 @@ const WANTS_ROOM: u8 = 16;
 const COLD: u8 = 32;
 /// A send is under way; what is left of it lies in [`Epoll::sending`].
 const SENDING: u8 = 64;
+/// Its file was read in for a send that waits for the line.
+const WARMED: u8 = 128;
 
 /// What is kept of a connection.
 #[derive(Debug)]
@@ -111,6 +114,8 @@ pub(crate) struct Epoll {
     sending: HashMap<u32, Box<Out>>,
     /// Sends that had their share of the last turn.
     again: Vec<Id>,
+    /// What output waits at, if the line's rate is known.
+    gate: Option<Box<Gate>>,
     /// What is put at the end of the line of what is ready, once there was a line.
     mark: Option<OwnedFd>,
     marker: Marker,
@@ -161,6 +166,7 @@ impl Epoll {
             sockets: Table::new(),
             sending: HashMap::new(),
             again: Vec::new(),
+            gate: None,
             mark: None,
             marker: Marker::Out,
             mark_came: false,
@@ -183,6 +189,14 @@ impl Epoll {
         match self.sockets.get_mut(id)?.flags & EXHAUSTED {
             0 => Some(Done::Ready { id }),
             _ => self.park(id, WANTS_INPUT),
+        }
+    }
+
+    /// As it is, but its output goes through this gate, if there is one.
+    pub(crate) fn behind(self, gate: Option<Gate>) -> Epoll {
+        Epoll {
+            gate: gate.map(Box::new),
+            ..self
         }
     }
 
@@ -287,11 +301,69 @@ impl Epoll {
     }
 
     #[inline]
-    fn send(&mut self, id: Id, mut out: Box<Out>, disk: Disk) -> Option<Done> {
+    fn send(&mut self, id: Id, out: Box<Out>, disk: Disk) -> Option<Done> {
+        match self.gate {
+            None => self.push(id, out, disk, None),
+            Some(_) => self.hold(id, out, disk),
+        }
+    }
+
+    /// Has output wait for the line, until the turn's end at least: what else wants to be sent then goes first if less
+    /// of it is left.
+    fn hold(&mut self, id: Id, out: Box<Out>, disk: Disk) -> Option<Done> {
+        let socket = self.sockets.get_mut(id)?;
+        let Some(gate) = self.gate.as_mut().filter(|_| !out.is_sent()) else {
+            return Some(Done::Sent { id, out });
+        };
+        socket.flags &= !WANTS_INPUT;
+        socket.flags |= SENDING;
+        if disk == Disk::Warmed {
+            socket.flags |= WARMED;
+        }
+        gate.hold(id, out.left(), self.now);
+        self.sending.insert(id.index, out);
+        None
+    }
+
+    /// Sends what the line takes now.
+    #[cold]
+    fn let_go(&mut self, done: &mut Vec<Done>) {
+        let now = clock::now();
+        while let Some(grant) = self.gate.as_mut().and_then(|gate| gate.next(now)) {
+            let id = grant.id;
+            let Some(out) = self.sending.remove(&id.index) else {
+                continue;
+            };
+            let mut disk = Disk::Ask;
+            if let Some(socket) = self.sockets.get_mut(id) {
+                if socket.flags & WARMED != 0 {
+                    disk = Disk::Warmed;
+                }
+                socket.flags &= !(SENDING | WARMED);
+            }
+            done.extend(self.push(id, out, disk, Some(grant)));
+        }
+    }
+
+    #[inline]
+    fn push(&mut self, id: Id, mut out: Box<Out>, disk: Disk, grant: Option<Grant>) -> Option<Done> {
         let socket = self.sockets.get_mut(id)?;
         // One thing at a time: input that arrives meanwhile stays where it is.
         socket.flags &= !WANTS_INPUT;
-        let pushed = socket::push(&socket.fd, &mut out, disk);
+        let pushed = match grant {
+            None => socket::push(&socket.fd, &mut out, disk, socket::ALL),
+            Some(grant) => {
+                let before = out.left();
+                let pushed = socket::push(&socket.fd, &mut out, disk, grant.bytes);
+                if let Some(gate) = &mut self.gate {
+                    gate.used(grant, before - out.left());
+                    if out.is_sent() {
+                        gate.forget(id);
+                    }
+                }
+                pushed
+            }
+        };
         let (bytes, wants) = match pushed {
             Pushed::All => return Some(Done::Sent { id, out }),
             Pushed::Lost(loss) => return Some(Done::Failed { id, loss }),
@@ -305,6 +377,11 @@ impl Epoll {
         };
         socket::shrink(&mut out);
         socket.flags |= SENDING;
+        if let (Some(gate), 0) = (&mut self.gate, wants) {
+            gate.hold(id, out.left(), self.now);
+            self.sending.insert(id.index, out);
+            return (bytes > 0).then_some(Done::Progress { id, bytes });
+        }
         self.sending.insert(id.index, out);
         if wants == 0 {
             self.again.push(id);
@@ -374,6 +451,9 @@ impl Epoll {
         let socket = self.sockets.remove(id)?;
         if socket.flags & SENDING != 0 {
             self.sending.remove(&id.index);
+        }
+        if let Some(gate) = &mut self.gate {
+            gate.forget(id);
         }
         Some(socket)
     }
@@ -456,7 +536,14 @@ impl Backend for Epoll {
             tv_sec: 0,
             tv_nsec: 0,
         };
-        let pressing = !self.again.is_empty() || until.is_some_and(|until| until <= self.now);
+        let mut until = until;
+        if self.gate.is_some() {
+            self.let_go(done);
+            let due = self.gate.as_ref().and_then(|gate| gate.due(clock::now()));
+            until = [until, due].into_iter().flatten().min();
+        }
+        let pressing =
+            !self.again.is_empty() || !done.is_empty() || until.is_some_and(|until| until <= self.now);
         if let (Some(until), false) = (until, pressing) {
             self.arm(until);
         }
@@ -486,6 +573,11 @@ impl Backend for Epoll {
     #[inline]
     fn line(&self) -> Line {
         self.line
+    }
+
+    #[inline]
+    fn withheld(&self) -> Option<Withheld> {
+        self.gate.as_ref().map(|gate| gate.withheld())
     }
 
     #[inline]

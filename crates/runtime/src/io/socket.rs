@@ -98,7 +98,7 @@ pub(super) enum Pushed {
     All,
     /// The kernel takes no more for now.
     Blocked,
-    /// The connection has had its share; the kernel would take more.
+    /// The connection has had its share, or all that was granted; the kernel would take more.
     Enough,
     /// The next bytes are on disk.
     Cold(FileRange),
@@ -117,11 +117,22 @@ pub(super) enum Disk {
     Wait,
 }
 
-/// Hands as much of `out` to the kernel as it takes.
+/// What is granted where nothing bounds it.
+pub(super) const ALL: u64 = u64::MAX;
+
+/// Hands as much of `out` to the kernel as it takes, of as many bytes as are granted.
 #[inline]
-pub(super) fn push(fd: &OwnedFd, out: &mut Out, disk: Disk) -> Pushed {
+pub(super) fn push(fd: &OwnedFd, out: &mut Out, disk: Disk, granted: u64) -> Pushed {
+    let mut room = granted;
     loop {
+        if room == 0 {
+            return match out.is_sent() {
+                true => Pushed::All,
+                false => Pushed::Enough,
+            };
+        }
         let Writing { split_head, most, .. } = out.writing;
+        let most = most.min(usize::try_from(room).unwrap_or(usize::MAX));
         let head = cut(out.head_left(), most);
         let sent = match &out.tx.body {
             None if head.is_empty() => return Pushed::All,
@@ -136,15 +147,19 @@ pub(super) fn push(fd: &OwnedFd, out: &mut Out, disk: Disk) -> Pushed {
                     rustix::net::sendmsg(fd, &pieces, &mut control, SendFlags::NOSIGNAL)
                 }
             },
-            Some(Body::File(_)) if head.is_empty() => return push_file(fd, out, disk),
-            Some(Body::File(range)) if range.len == 0 || split_head => {
+            Some(Body::File(_)) if head.is_empty() => return push_file(fd, out, disk, room),
+            // Nothing of the file may follow now, and the head is not to wait for it.
+            Some(Body::File(range)) if range.len == 0 || split_head || head.len() as u64 == room => {
                 rustix::net::send(fd, head, SendFlags::NOSIGNAL)
             }
             // MORE: the first bytes of the file join the head's segment.
             Some(Body::File(_)) => rustix::net::send(fd, head, SendFlags::NOSIGNAL | SendFlags::MORE),
         };
         match sent {
-            Ok(n) => out.advance(n),
+            Ok(n) => {
+                room -= n as u64;
+                out.advance(n);
+            }
             Err(Errno::INTR) => {}
             Err(Errno::AGAIN) => return Pushed::Blocked,
             Err(errno) => return Pushed::Lost(Loss::Socket(errno.raw_os_error())),
@@ -152,8 +167,8 @@ pub(super) fn push(fd: &OwnedFd, out: &mut Out, disk: Disk) -> Pushed {
     }
 }
 
-fn push_file(fd: &OwnedFd, out: &mut Out, mut disk: Disk) -> Pushed {
-    let mut share = SEND_MAX;
+fn push_file(fd: &OwnedFd, out: &mut Out, mut disk: Disk, granted: u64) -> Pushed {
+    let mut share = SEND_MAX.min(granted);
     loop {
         let Some(Body::File(range)) = &out.tx.body else {
             return Pushed::All;
@@ -235,7 +250,7 @@ mod tests {
         let mut out = Out::new(writing);
         out.tx.head.extend_from_slice(b"the head, ");
         out.tx.body = body;
-        assert!(matches!(push(&near, &mut out, Disk::Wait), Pushed::All));
+        assert!(matches!(push(&near, &mut out, Disk::Wait, ALL), Pushed::All));
         assert!(out.is_sent());
         drop(near);
         let mut calls = Vec::new();

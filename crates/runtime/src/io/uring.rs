@@ -33,6 +33,7 @@ use super::table::Table;
 use super::{Backend, Buf, Done, Id, Op, Out};
 use crate::clock;
 use crate::session::{Body, Loss, Path};
+use crate::shaping::{Gate, Grant, Withheld};
 use crate::sys::{self, Completion, Ring, Sizes, Ticket};
 use measure::{Instant, UnixTime};
 use rustix::net::Shutdown;
@@ -100,6 +101,8 @@ enum Output {
     Shared(Box<Out>),
     /// Waiting for its file to be read in.
     Cold(Box<Out>),
+    /// Waiting for the line.
+    Held(Box<Out>, Disk),
 }
 
 /// What is kept of a connection.
@@ -158,6 +161,8 @@ pub(crate) struct Uring {
     starved: Vec<Id>,
     /// Sends that had their share of the last turn.
     again: Vec<Id>,
+    /// What output waits at, if the line's rate is known.
+    gate: Option<Box<Gate>>,
     /// For what was held.
     spare: Option<Buf>,
     now: Instant,
@@ -192,9 +197,18 @@ impl Uring {
             sockets: Table::new(),
             starved: Vec::new(),
             again: Vec::new(),
+            gate: None,
             spare: None,
             now: clock::now(),
         })
+    }
+
+    /// As it is, but its output goes through this gate, if there is one.
+    pub(crate) fn behind(self, gate: Option<Gate>) -> Uring {
+        Uring {
+            gate: gate.map(Box::new),
+            ..self
+        }
     }
 
     /// Bytes of memory per idle connection.
@@ -376,17 +390,31 @@ impl Uring {
         if out.is_sent() {
             return Some(Done::Sent { id, out });
         }
+        if let Some(gate) = &mut self.gate {
+            // Until the turn's end at least: what else wants to be sent then goes first if less of it is left.
+            gate.hold(id, out.left(), self.now);
+            socket.output = Output::Held(out, disk);
+            return None;
+        }
         if matches!(out.tx.body, Some(Body::File(_))) || !out.writing.is_free() {
-            return self.send_here(id, out, disk);
+            return self.send_here(id, out, disk, None);
         }
         socket.output = Output::Flying(self.ring.send(socket.fd.as_fd(), token(id), out));
         None
     }
 
     /// Sends with calls of this thread: what a file holds, or what is to be cut in a certain way.
-    fn send_here(&mut self, id: Id, mut out: Box<Out>, disk: Disk) -> Option<Done> {
+    fn send_here(&mut self, id: Id, mut out: Box<Out>, disk: Disk, grant: Option<Grant>) -> Option<Done> {
         let socket = self.sockets.get_mut(id)?;
-        let pushed = socket::push(&socket.fd, &mut out, disk);
+        let before = out.left();
+        let most = grant.map_or(socket::ALL, |grant| grant.bytes);
+        let pushed = socket::push(&socket.fd, &mut out, disk, most);
+        if let (Some(gate), Some(grant)) = (&mut self.gate, grant) {
+            gate.used(grant, before - out.left());
+            if out.is_sent() {
+                gate.forget(id);
+            }
+        }
         let bytes = match pushed {
             Pushed::All => return Some(Done::Sent { id, out }),
             Pushed::Lost(loss) => return Some(Done::Failed { id, loss }),
@@ -400,11 +428,28 @@ impl Uring {
         if matches!(pushed, Pushed::Blocked) {
             socket.output = Output::Blocked(out);
             self.ring.await_room(socket.fd.as_fd(), token(id));
+        } else if let Some(gate) = &mut self.gate {
+            gate.hold(id, out.left(), self.now);
+            socket.output = Output::Held(out, Disk::Ask);
         } else {
             socket.output = Output::Shared(out);
             self.again.push(id);
         }
         (bytes > 0).then_some(Done::Progress { id, bytes })
+    }
+
+    /// Sends what the line takes now.
+    #[cold]
+    fn let_go(&mut self, done: &mut Vec<Done>) {
+        let now = clock::now();
+        while let Some(grant) = self.gate.as_mut().and_then(|gate| gate.next(now)) {
+            let Some(socket) = self.sockets.get_mut(grant.id) else {
+                continue;
+            };
+            if let Output::Held(out, disk) = std::mem::replace(&mut socket.output, Output::Nowhere) {
+                done.extend(self.send_here(grant.id, out, disk, Some(grant)));
+            }
+        }
     }
 
     fn resume(&mut self, id: Id, warmed: Result<(), Loss>) -> Option<Done> {
@@ -482,7 +527,10 @@ impl Uring {
         match socket.output {
             Output::Flying(ticket) => self.ring.cancel_send(ticket),
             Output::Blocked(_) => self.ring.cancel_poll(token(id)),
-            Output::Nowhere | Output::Shared(_) | Output::Cold(_) => {}
+            Output::Nowhere | Output::Shared(_) | Output::Cold(_) | Output::Held(..) => {}
+        }
+        if let Some(gate) = &mut self.gate {
+            gate.forget(id);
         }
         self.ring.close(socket.fd);
     }
@@ -571,7 +619,14 @@ impl Backend for Uring {
                 self.ring.receive(socket.fd.as_fd(), token(id));
             }
         }
-        let pressing = !self.again.is_empty() || until.is_some_and(|until| until <= self.now);
+        let mut until = until;
+        if self.gate.is_some() {
+            self.let_go(done);
+            let due = self.gate.as_ref().and_then(|gate| gate.due(clock::now()));
+            until = [until, due].into_iter().flatten().min();
+        }
+        let pressing =
+            !self.again.is_empty() || !done.is_empty() || until.is_some_and(|until| until <= self.now);
         if let (Some(until), false) = (until, pressing) {
             self.set_timer(until);
         }
@@ -604,6 +659,11 @@ impl Backend for Uring {
         if let Some(buf) = self.ring.recycle(buf) {
             self.spare = Some(buf);
         }
+    }
+
+    #[inline]
+    fn withheld(&self) -> Option<Withheld> {
+        self.gate.as_ref().map(|gate| gate.withheld())
     }
 
     fn path(&mut self, id: Id) -> Option<Path> {

@@ -4,6 +4,7 @@
 //! sent apart and Nagle's algorithm; document 002, "Optimizing the protocol processing", on the rest).
 
 use super::{Concurrency, Io, StrategyError};
+use crate::shaping::Shaping;
 
 /// How output is cut into system calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -42,14 +43,22 @@ pub struct Manner {
     pub fresh_clock: bool,
     /// Whoever accepts a connection holds a lock meanwhile that all workers share.
     pub accept_lock: bool,
+    /// The line's rate, if what is sent is held to it.
+    pub shaping: Option<Shaping>,
 }
 
 impl Manner {
     /// Whether this strategy can go about it like this.
     ///
     /// # Errors
-    /// If it has several workers that accept, and the lock cannot be between them; the text names which can.
+    /// If it has several workers that accept, and the lock cannot be between them; if it cannot hold output back; the
+    /// text names which can.
     pub(super) fn check(self, concurrency: Concurrency, io: Io) -> Result<(), StrategyError> {
+        if self.shaping.is_some() && !concurrency.can_shape() {
+            let text =
+                format!("`{concurrency}` cannot keep to the rate of a line; it goes with loops and loop");
+            return Err(StrategyError { text });
+        }
         let shared = matches!(
             concurrency,
             Concurrency::Loops | Concurrency::ProcessLoops | Concurrency::Pool | Concurrency::Processes

@@ -15,6 +15,7 @@ use crate::io::uring::{self, Uring};
 use crate::listen::Listener;
 use crate::machine;
 use crate::session::{JobOf, Service};
+use crate::shaping::{Bucket, Gate};
 use crossbeam_utils::CachePadded;
 use measure::{Bytes, Duration};
 use std::os::fd::OwnedFd;
@@ -285,6 +286,10 @@ fn start_loops<V: Service>(
     // Sockets of its own would go with a process that dies, and whoever waits at them.
     let own = strategy.concurrency == Concurrency::Loops;
     let turnstile = strategy.turnstile();
+    let shaped = strategy
+        .manner
+        .shaping
+        .map(|shaping| (shaping, Arc::new(Bucket::new(shaping))));
     for (number, sockets) in sockets(listeners, strategy.workers(), own)?
         .into_iter()
         .enumerate()
@@ -302,6 +307,10 @@ fn start_loops<V: Service>(
                 Hands::Crew(crew.hand(Inbox::new(move || waker.wake())))
             }
         };
+        let gate = {
+            let shaped = shaped.clone();
+            move || shaped.clone().map(|(shaping, bucket)| Gate::new(shaping, bucket))
+        };
         let plan = Plan {
             name: format!("weir-loop-{number}"),
             number,
@@ -312,12 +321,15 @@ fn start_loops<V: Service>(
             let room = room(&handle.together, limits, strategy.workers());
             let parts = move |sockets| {
                 let backend = Uring::new(sockets, &waker, uring::sizes(), room.clone())?;
-                Ok((backend, hands()))
+                Ok((backend.behind(gate()), hands()))
             };
             spawn(handle, plan, service, sockets, parts)?;
         } else {
             let turnstile = turnstile.clone();
-            let parts = move |sockets| Ok((Epoll::new(sockets, turnstile.clone(), &waker)?, hands()));
+            let parts = move |sockets| {
+                let backend = Epoll::new(sockets, turnstile.clone(), &waker)?;
+                Ok((backend.behind(gate()), hands()))
+            };
             spawn(handle, plan, service, sockets, parts)?;
         }
     }

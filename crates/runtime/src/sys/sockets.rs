@@ -22,6 +22,12 @@ pub(crate) fn pace(fd: BorrowedFd<'_>) -> std::io::Result<()> {
     set(fd, libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, PACED_AT_MOST)
 }
 
+/// `TCP_NOTSENT_LOWAT`: a socket with so many bytes that are not on their way takes no more (Linux 3.12).
+pub(crate) fn bound_unsent(fd: BorrowedFd<'_>, bytes: usize) -> std::io::Result<()> {
+    let bytes = libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX);
+    set(fd, libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT, bytes)
+}
+
 /// Whether there is that bound.
 #[cfg(test)]
 pub(crate) fn is_paced(fd: BorrowedFd<'_>) -> std::io::Result<bool> {

@@ -42,8 +42,8 @@ pub use tilde::{HomeDirectory, Tilde};
 pub use toml::Table as Keys;
 pub use tuned::{Machine, Probe, Tuned};
 pub use values::{
-    Adapt, CachePolicy, Concurrency, ErrorPages, FieldLine, IoKind, Landlock, Listen, LiveFor, LogFormat,
-    MaxTurn, User, Workers,
+    Adapt, CachePolicy, Concurrency, ErrorPages, FieldLine, IoKind, Landlock, LineOrder, Listen, LiveFor,
+    LogFormat, MaxTurn, User, Workers,
 };
 
 use crate::cache::{CacheConfig, Policy};
@@ -51,7 +51,8 @@ use crate::coding::CompressConfig;
 use crate::filter::Filters;
 use crate::limits::Limits;
 use crate::site::{SiteConfig, Source, Symlinks};
-use measure::{Bytes, Duration};
+use measure::{Bytes, Duration, Rate};
+use runtime::shaping::{Precedence, Shaping};
 use serde::Deserialize;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -89,6 +90,12 @@ pub struct Config {
     pub send_buffer: Bytes,
     /// Whether what is sent is spread over a round trip instead of leaving in bursts (document 001, after idling).
     pub pacing: bool,
+    /// What the slowest line on the way to the clients carries, which the server has to itself: it sends no faster, and
+    /// decides whose bytes leave first. None: as fast as each connection takes it.
+    #[serde(deserialize_with = "values::some_rate")]
+    pub line_rate: Option<Rate>,
+    /// Whose bytes leave first where the line's rate is declared.
+    pub line_order: LineOrder,
 
     /// File names tried, in order, for a directory.
     pub index: Vec<String>,
@@ -222,6 +229,8 @@ impl Default for Config {
             cache_files: 2048,
             send_buffer: Bytes(0),
             pacing: false,
+            line_rate: None,
+            line_order: LineOrder::default(),
             index: vec!["index.html".to_owned()],
             listing: false,
             hidden: false,
@@ -367,6 +376,22 @@ impl Config {
                 };
                 return Err(ConfigError::invalid("listen", why));
             }
+        }
+        if let Some(rate) = self.line_rate
+            && !(Shaping::RATE_MIN..=Shaping::RATE_MAX).contains(&rate)
+        {
+            let why = format!(
+                "{rate} is no rate to send at; write what the line carries, from {} to {}, as in 100Mbit",
+                Shaping::RATE_MIN,
+                Shaping::RATE_MAX
+            );
+            return Err(ConfigError::invalid("line-rate", why));
+        }
+        if self.line_rate.is_none() && self.line_order != LineOrder::default() {
+            return Err(ConfigError::invalid(
+                "line-order",
+                "bytes are put in order only where the line's rate is known; say also `line-rate` (`--line-rate`)",
+            ));
         }
         at_least(
             "max-head-size",
@@ -543,6 +568,15 @@ impl Config {
         }
     }
 
+    /// How what is sent is held to the line's rate, if that is declared.
+    pub fn shaping(&self) -> Option<Shaping> {
+        let precedence = match self.line_order {
+            LineOrder::Smallest => Precedence::Smallest,
+            LineOrder::Shared => Precedence::Shared,
+        };
+        self.line_rate.map(|rate| Shaping { rate, precedence })
+    }
+
     /// Whether both describe the same site, so that one's cache can serve the other.
     pub(crate) fn same_site(&self, other: &Config) -> bool {
         let parts = |c: &Config| {
@@ -573,6 +607,12 @@ impl Config {
         }
         if self.pacing != running.pacing {
             keys.push("pacing");
+        }
+        if self.line_rate != running.line_rate {
+            keys.push("line-rate");
+        }
+        if self.line_order != running.line_order {
+            keys.push("line-order");
         }
         if self.workers != running.workers {
             keys.push("workers");

@@ -3,7 +3,7 @@
 use super::duration::parse_duration;
 use core::fmt;
 use core::str::FromStr;
-use measure::{Bytes, Duration};
+use measure::{Bytes, Duration, Rate};
 use serde::de::{self, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -228,8 +228,20 @@ text_values!(
     LogFormat,
     Adapt,
     Landlock,
-    LiveFor
+    LiveFor,
+    LineOrder
 );
+
+/// Whose bytes leave first where the line's rate is declared.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LineOrder {
+    /// The answer with the least left to send, with a share for the one that began first.
+    #[default]
+    Smallest,
+    /// All in turn.
+    Shared,
+}
 
 /// Worker threads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -539,6 +551,10 @@ pub(super) fn bytes<'de, D: Deserializer<'de>>(d: D) -> Result<Bytes, D::Error> 
 }
 
 pub(super) fn some_bytes<'de, D: Deserializer<'de>>(d: D) -> Result<Option<Bytes>, D::Error> {
+    from_text_or_number(d).map(Some)
+}
+
+pub(super) fn some_rate<'de, D: Deserializer<'de>>(d: D) -> Result<Option<Rate>, D::Error> {
     from_text_or_number(d).map(Some)
 }
 

@@ -49,6 +49,7 @@ impl Collector for Gathered {
             }
         }
         let cache = readings.cache.map_or_else(|| server.cache(), |(cache, _)| cache);
+        let line = readings.durations.withheld();
         let gauges = [
             (
                 "connections_open",
@@ -61,6 +62,18 @@ impl Collector for Gathered {
                 "Addresses with a connection open now",
                 None,
                 server.open_addresses() as u64,
+            ),
+            (
+                "line_waiting",
+                "Answers that wait for the line now",
+                None,
+                line.answers as u64,
+            ),
+            (
+                "line_waiting",
+                "Bytes left of the answers that wait for the line now",
+                Some(Unit::Bytes),
+                line.bytes,
             ),
             ("cache_entries", "Entries in the cache", None, cache.entries),
             (
@@ -132,6 +145,12 @@ impl Collector for Gathered {
         let help = "Time in which a worker had a queue that stands, summed over workers";
         let stood = encoder.encode_descriptor("standing_queue", help, unit, MetricType::Counter)?;
         ConstCounter::new(durations.stood().as_secs_f64()).encode(stood)?;
+        let help = "Time answers waited for the line whose rate was declared, summed over answers";
+        let waited = encoder.encode_descriptor("line_wait", help, unit, MetricType::Counter)?;
+        ConstCounter::new(line.time.as_secs_f64()).encode(waited)?;
+        let help = "Answers that waited for the line whose rate was declared";
+        let waited = encoder.encode_descriptor("line_waits", help, None, MetricType::Counter)?;
+        ConstCounter::new(line.waited).encode(waited)?;
         let mut before = 0;
         let buckets: Vec<(f64, u64)> = durations
             .cumulative()

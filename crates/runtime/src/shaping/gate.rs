@@ -1,0 +1,341 @@
+//! One worker's way to the line: who waits, in order, for a bucket that others take from as well.
+
+use super::order::{Order, Pick};
+use super::{Bucket, FULL, SEGMENT, Shaping, on_the_line};
+use crate::io::Id;
+use measure::{Duration, Instant};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// What a worker holds back because the line is taken.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Withheld {
+    /// Answers that wait now.
+    pub answers: usize,
+    /// Bytes they have left.
+    pub bytes: u64,
+    /// Answers that had to wait, so far.
+    pub waited: u64,
+    /// How long they waited together, so far; of those that wait now only what came before.
+    pub time: Duration,
+}
+
+/// So many bytes of content of this answer may be sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Grant {
+    /// Whose.
+    pub(crate) id: Id,
+    /// How many; never zero.
+    pub(crate) bytes: u64,
+    is_eldest: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Held {
+    id: Id,
+    since: Instant,
+    /// How often all that could go had gone when it came.
+    round: u64,
+    /// It had to wait before.
+    waited: bool,
+}
+
+/// What stands between a worker's sockets and the line.
+#[derive(Debug)]
+pub(crate) struct Gate {
+    bucket: Arc<Bucket>,
+    order: Order,
+    held: HashMap<u32, Held>,
+    /// Bytes of the line that are worth waking up for.
+    worth: u64,
+    round: u64,
+    waited: u64,
+    time: Duration,
+}
+
+impl Gate {
+    /// One of those that take from this bucket.
+    pub(crate) fn new(shaping: Shaping, bucket: Arc<Bucket>) -> Gate {
+        let burst = bucket.burst();
+        Gate {
+            order: Order::new(shaping.precedence, burst / 8),
+            held: HashMap::new(),
+            worth: (burst / 4).max(FULL),
+            round: 0,
+            waited: 0,
+            time: Duration::ZERO,
+            bucket,
+        }
+    }
+
+    /// This answer has so many bytes left, at least one, and waits for the line.
+    pub(crate) fn hold(&mut self, id: Id, left: u64, now: Instant) {
+        self.order.wait(id.index, left);
+        let held = self.held.entry(id.index).or_insert(Held {
+            id,
+            since: now,
+            round: self.round,
+            waited: false,
+        });
+        (held.since, held.round) = (now, self.round);
+    }
+
+    /// Whose bytes leave next, and how many, if any may; the rest is to be told to [`Gate::used`] before the next is
+    /// asked for.
+    pub(crate) fn next(&mut self, now: Instant) -> Option<Grant> {
+        let Some(Pick {
+            index,
+            left,
+            most,
+            is_eldest,
+        }) = self.order.next()
+        else {
+            self.round += 1;
+            return None;
+        };
+        let wanted = left.min(most);
+        let whole = on_the_line(wanted);
+        let taken = self.bucket.take(on_the_line(wanted.min(SEGMENT)), whole, now);
+        if taken == 0 {
+            self.round += 1;
+            return None;
+        }
+        // Whole segments, unless it is all there is.
+        let bytes = match taken == whole {
+            true => wanted,
+            false => taken / FULL * SEGMENT,
+        };
+        self.bucket.give_back(taken - on_the_line(bytes));
+        self.order.leave(index);
+        let held = self.held.get_mut(&index)?;
+        if held.round != self.round {
+            self.time += now.since(held.since);
+            self.waited += u64::from(!std::mem::replace(&mut held.waited, true));
+        }
+        Some(Grant {
+            id: held.id,
+            bytes,
+            is_eldest,
+        })
+    }
+
+    /// Of what was granted so many bytes were sent.
+    pub(crate) fn used(&mut self, grant: Grant, sent: u64) {
+        let sent = sent.min(grant.bytes);
+        self.bucket
+            .give_back(on_the_line(grant.bytes) - on_the_line(sent));
+        self.order.got(grant.is_eldest, sent);
+    }
+
+    /// This answer has nothing more to send, or nobody to send it to.
+    pub(crate) fn forget(&mut self, id: Id) {
+        if self.held.get(&id.index).is_some_and(|held| held.id == id) {
+            self.held.remove(&id.index);
+            self.order.forget(id.index);
+        }
+    }
+
+    /// When it is worth asking again, if anybody waits.
+    pub(crate) fn due(&self, now: Instant) -> Option<Instant> {
+        let pick = self.order.next()?;
+        // What the next one has left may be less; but many who have little left would wake a worker for each.
+        let enough = on_the_line(pick.left.min(SEGMENT)).max(self.worth);
+        Some(self.bucket.ready_at(enough, now))
+    }
+
+    /// What is held back.
+    pub(crate) fn withheld(&self) -> Withheld {
+        Withheld {
+            answers: self.order.waiting(),
+            bytes: self.order.waiting_bytes(),
+            waited: self.waited,
+            time: self.time,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::shaping::Precedence;
+    use measure::{Draw, Rate, Seed};
+
+    fn gate(rate: Rate) -> Gate {
+        let shaping = Shaping {
+            rate,
+            precedence: Precedence::Smallest,
+        };
+        Gate::new(shaping, Arc::new(Bucket::new(shaping)))
+    }
+
+    fn id(index: u32) -> Id {
+        Id { index, generation: 0 }
+    }
+
+    const START: Instant = Instant::from_nanos(1 << 40);
+
+    /// Sends all that waits as fast as it may: when each was sent.
+    fn run(gate: &mut Gate, sizes: &[u64]) -> Vec<(u32, Duration)> {
+        let mut left = sizes.to_vec();
+        let mut now = START;
+        for (index, size) in sizes.iter().enumerate() {
+            gate.hold(id(index as u32), *size, now);
+        }
+        let mut ends = Vec::new();
+        loop {
+            while let Some(grant) = gate.next(now) {
+                gate.used(grant, grant.bytes);
+                let rest = &mut left[grant.id.index as usize];
+                *rest -= grant.bytes;
+                match *rest {
+                    0 => {
+                        gate.forget(grant.id);
+                        ends.push((grant.id.index, now.since(START)));
+                    }
+                    rest => gate.hold(grant.id, rest, now),
+                }
+            }
+            let Some(due) = gate.due(now) else { return ends };
+            assert!(due > now, "it would be asked for ever");
+            now = due;
+        }
+    }
+
+    #[test]
+    fn a_small_answer_is_sent_before_a_large_one_that_began_earlier() {
+        let mut gate = gate(Rate::mbit(20));
+        let ends = run(&mut gate, &[1_000_000, 10_000]);
+        assert_eq!([ends[0].0, ends[1].0], [1, 0]);
+        // 10 kB take 4 ms of the line, less the first burst, more the share of the other.
+        assert!(ends[0].1 < Duration::from_millis(5), "{:?}", ends[0]);
+        // 1010 kB and their headers at 99 % of 20 Mbit/s.
+        assert!(
+            ends[1].1 > Duration::from_millis(418) && ends[1].1 < Duration::from_millis(426),
+            "{:?}",
+            ends[1]
+        );
+        let withheld = gate.withheld();
+        assert_eq!((withheld.answers, withheld.bytes, withheld.waited), (0, 0, 2));
+        assert!(withheld.time > Duration::from_millis(400), "{withheld:?}");
+    }
+
+    #[test]
+    fn what_a_socket_does_not_take_the_next_one_gets() {
+        let mut gate = gate(Rate::mbit(20));
+        gate.hold(id(0), 2 * SEGMENT, START);
+        gate.hold(id(1), 100 * SEGMENT, START);
+        let first = gate.next(START).expect("the bucket is full");
+        assert_eq!((first.id, first.bytes), (id(0), 2 * SEGMENT));
+        gate.used(first, 0);
+        let second = gate.next(START).expect("nothing was taken yet");
+        // What was given back is rounded down, and a byte is missing at a fourth.
+        assert_eq!((second.id, second.bytes), (id(1), 3 * SEGMENT));
+        gate.used(second, 2 * SEGMENT);
+        gate.hold(id(0), 2 * SEGMENT, START);
+        let third = gate.next(START).expect("a segment is left");
+        assert_eq!((third.id, third.bytes), (id(0), SEGMENT));
+    }
+
+    #[test]
+    fn who_has_gone_is_not_picked() {
+        let mut gate = gate(Rate::mbit(20));
+        gate.hold(id(0), 5, START);
+        let other = Id {
+            index: 0,
+            generation: 1,
+        };
+        gate.forget(other);
+        assert_eq!(gate.withheld().answers, 1);
+        gate.forget(id(0));
+        assert_eq!(
+            (gate.next(START), gate.due(START), gate.withheld().bytes),
+            (None, None, 0)
+        );
+    }
+
+    /// Answers of any size come and go, some whose sockets take less than they are offered: what is sent keeps to the rate,
+    /// and while somebody can send less than a segment is held back for nobody.
+    #[test]
+    fn what_may_be_sent_is_sent_and_nothing_beyond() {
+        for seed in 0..20 {
+            let mut rng = Seed(seed).rng();
+            let mut below = |bound: u64| rng.next_u64() % bound;
+            let mut gate = gate(Rate::mbit(20));
+            let mut left: HashMap<u32, u64> = HashMap::new();
+            let mut blocked: Vec<u32> = Vec::new();
+            let (mut now, mut came, mut sent) = (START, 0, 0);
+            for _ in 0..3_000 {
+                now = now + Duration::from_nanos(below(1_500_000));
+                if below(3) == 0 {
+                    let most = 1 << (1 + below(18));
+                    let size = 1 + below(most);
+                    left.insert(came, size);
+                    gate.hold(id(came), size, now);
+                    came += 1;
+                }
+                for index in blocked.drain(..) {
+                    gate.hold(id(index), left[&index], now);
+                }
+                while let Some(grant) = gate.next(now) {
+                    let takes = match below(4) {
+                        0 => below(grant.bytes + 1),
+                        _ => grant.bytes,
+                    };
+                    gate.used(grant, takes);
+                    sent += on_the_line(takes);
+                    let index = grant.id.index;
+                    let rest = left.get_mut(&index).expect("it waited");
+                    *rest -= takes;
+                    match *rest {
+                        0 => gate.forget(grant.id),
+                        _ if takes < grant.bytes => blocked.push(index),
+                        rest => gate.hold(grant.id, rest, now),
+                    }
+                }
+                if gate.withheld().answers > 0 {
+                    assert_eq!(
+                        gate.bucket.take(FULL, FULL, now),
+                        0,
+                        "seed {seed}: nobody was given it"
+                    );
+                }
+                let span = u64::try_from(now.since(START).as_nanos()).expect("seconds");
+                assert!(
+                    sent <= span * 2_475 / 1_000_000 + 6_000,
+                    "seed {seed}: {sent} in {span} ns"
+                );
+            }
+            assert!(sent > 1_000_000, "seed {seed}: {sent}");
+        }
+    }
+
+    /// Two workers together send no more than one would.
+    #[test]
+    fn workers_share_one_bucket() {
+        let shaping = Shaping {
+            rate: Rate::mbit(8),
+            precedence: Precedence::Smallest,
+        };
+        let bucket = Arc::new(Bucket::new(shaping));
+        let mut gates = [0, 1].map(|_| Gate::new(shaping, Arc::clone(&bucket)));
+        let mut sent = [0, 0];
+        let (mut now, mut turn) = (START, 0);
+        let end = START + Duration::from_secs(1);
+        for gate in &mut gates {
+            gate.hold(id(0), 1 << 30, START);
+        }
+        while now < end {
+            turn ^= 1;
+            let gate = &mut gates[turn];
+            if let Some(grant) = gate.next(now) {
+                gate.used(grant, grant.bytes);
+                sent[turn] += on_the_line(grant.bytes);
+                gate.hold(grant.id, 1 << 30, now);
+            }
+            now = now.max(gates[turn ^ 1].due(now).expect("it waits"));
+        }
+        let sum = sent[0] + sent[1];
+        assert!(sum <= 990_000 + 6_000 && sum > 980_000, "{sent:?}");
+        assert!(sent.iter().all(|sent| *sent > 400_000), "{sent:?}");
+    }
+}

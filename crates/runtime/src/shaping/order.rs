@@ -1,0 +1,319 @@
+//! Who of those that wait goes next: the one with the least left to send, and for one byte in eight the one that began
+//! first.
+//!
+//! ```text
+//!   unknown ── wait ──▶ WAITING ── leave ──▶ KNOWN (its socket is full, its file on disk) ── wait ──▶ WAITING
+//!      ▲                                        │
+//!      └──────────────── forget ────────────────┴ from anywhere
+//! ```
+//! Schrage (1968): of all orders, smallest remaining first has the least mean response time. What it costs a large
+//! answer has no bound while smaller ones keep coming; the share of the eldest gives it one: an answer that began
+//! when answers with B bytes left had begun before it is sent no later than after 8 · (B + its own bytes) have left,
+//! whatever comes afterwards, as long as those can be sent. Decides the order; how much there is to give is the
+//! [`bucket`](super::bucket)'s.
+
+use super::{FULL, Precedence, SEGMENT, SHARE, on_the_line};
+use std::collections::{BTreeSet, HashMap};
+
+/// The next one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Pick {
+    /// Which.
+    pub(super) index: u32,
+    /// Bytes of content it has left.
+    pub(super) left: u64,
+    /// Bytes of content after which another may be next.
+    pub(super) most: u64,
+    /// Whether nobody who waits began before it.
+    pub(super) is_eldest: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    /// The order in which they began.
+    number: u64,
+    /// Where it stands in line, if it does: what it is ordered by, and what is left of it.
+    place: Option<(u64, u64)>,
+}
+
+/// Those that have something to send.
+#[derive(Debug)]
+pub(super) struct Order {
+    precedence: Precedence,
+    /// Bytes of content that are not worth a further decision: whole segments.
+    unit: u64,
+    /// Who waits, the next one first.
+    line: BTreeSet<(u64, u64, u32)>,
+    /// Who waits, the eldest first.
+    elders: BTreeSet<(u64, u32)>,
+    entries: HashMap<u32, Entry>,
+    /// Numbers and places given so far.
+    given: u64,
+    /// Bytes of the line that others got while an elder one waited, less seven for each that the eldest got.
+    owed: u64,
+    /// Bytes of content left of those that wait.
+    waiting: u64,
+}
+
+impl Order {
+    /// Nobody waits. A decision holds for some bytes: the segments that fit into `grain` bytes of the line.
+    pub(super) fn new(precedence: Precedence, grain: u64) -> Order {
+        Order {
+            precedence,
+            unit: (grain / FULL).max(1) * SEGMENT,
+            line: BTreeSet::new(),
+            elders: BTreeSet::new(),
+            entries: HashMap::new(),
+            given: 0,
+            owed: 0,
+            waiting: 0,
+        }
+    }
+
+    fn number(&mut self) -> u64 {
+        self.given += 1;
+        self.given
+    }
+
+    /// This one has so much left and waits for the line.
+    pub(super) fn wait(&mut self, index: u32, left: u64) {
+        self.leave(index);
+        let number = self.entries.get(&index).map(|entry| entry.number);
+        let number = number.unwrap_or_else(|| self.number());
+        let rank = match self.precedence {
+            Precedence::Smallest => left,
+            Precedence::Shared => self.number(),
+        };
+        let entry = Entry {
+            number,
+            place: Some((rank, left)),
+        };
+        self.entries.insert(index, entry);
+        self.line.insert((rank, number, index));
+        self.elders.insert((number, index));
+        self.waiting += left;
+    }
+
+    /// This one does not wait any more, and keeps its age. Whether it did.
+    pub(super) fn leave(&mut self, index: u32) -> bool {
+        let Some(entry) = self.entries.get_mut(&index) else {
+            return false;
+        };
+        let Some((rank, left)) = entry.place.take() else {
+            return false;
+        };
+        self.line.remove(&(rank, entry.number, index));
+        self.elders.remove(&(entry.number, index));
+        self.waiting -= left;
+        true
+    }
+
+    /// This one has nothing to send.
+    pub(super) fn forget(&mut self, index: u32) {
+        self.leave(index);
+        self.entries.remove(&index);
+        if self.entries.is_empty() {
+            self.owed = 0;
+        }
+    }
+
+    /// How many wait.
+    pub(super) fn waiting(&self) -> usize {
+        self.line.len()
+    }
+
+    /// Bytes of content left of those that wait.
+    pub(super) fn waiting_bytes(&self) -> u64 {
+        self.waiting
+    }
+
+    /// What others may get before the eldest has to have a unit.
+    fn patience(&self) -> u64 {
+        (SHARE - 1) * on_the_line(self.unit)
+    }
+
+    /// Who is next.
+    pub(super) fn next(&self) -> Option<Pick> {
+        let &(_, _, first) = self.line.first()?;
+        let &(_, eldest) = self.elders.first()?;
+        let pick = |index: u32, most: u64| {
+            let left = self.entries.get(&index)?.place?.1;
+            Some(Pick {
+                index,
+                left,
+                most,
+                is_eldest: index == eldest,
+            })
+        };
+        match self.precedence {
+            Precedence::Shared if self.line.len() == 1 => pick(first, u64::MAX),
+            Precedence::Shared => pick(first, self.unit),
+            Precedence::Smallest if first == eldest => pick(first, u64::MAX),
+            Precedence::Smallest => match self.patience().checked_sub(self.owed) {
+                None | Some(0) => pick(eldest, self.unit),
+                Some(rest) => pick(first, rest.div_ceil(FULL) * SEGMENT),
+            },
+        }
+    }
+
+    /// Whoever was picked got so many bytes of content.
+    pub(super) fn got(&mut self, is_eldest: bool, content: u64) {
+        if self.precedence == Precedence::Shared {
+            return;
+        }
+        let bytes = on_the_line(content);
+        self.owed = match is_eldest {
+            true => self.owed.saturating_sub(bytes * (SHARE - 1)),
+            false => self.owed + bytes,
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use measure::{Draw, Rng, Seed};
+
+    fn below(rng: &mut Rng, bound: u64) -> u64 {
+        rng.next_u64() % bound
+    }
+
+    fn smallest() -> Order {
+        Order::new(Precedence::Smallest, FULL)
+    }
+
+    /// Gives each in turn what it may have, until nobody waits: whose turns they were.
+    fn turns(order: &mut Order) -> Vec<u32> {
+        let mut turns = Vec::new();
+        while let Some(pick) = order.next() {
+            let bytes = pick.left.min(pick.most).min(SEGMENT);
+            order.leave(pick.index);
+            order.got(pick.is_eldest, bytes);
+            match pick.left - bytes {
+                0 => order.forget(pick.index),
+                left => order.wait(pick.index, left),
+            }
+            turns.push(pick.index);
+        }
+        turns
+    }
+
+    #[test]
+    fn the_least_left_goes_first_and_an_eighth_to_the_eldest() {
+        let mut order = smallest();
+        for (index, segments) in [(1, 30), (2, 9), (3, 5)] {
+            order.wait(index, segments * SEGMENT);
+        }
+        let turns = turns(&mut order);
+        assert_eq!(turns[..8], [3, 3, 3, 3, 3, 2, 2, 1]);
+        assert_eq!(turns[8..16], [2, 2, 2, 2, 2, 2, 2, 1]);
+        assert!(turns[16..].iter().all(|&index| index == 1));
+        assert_eq!(turns.len(), 44);
+        assert_eq!((order.waiting(), order.waiting_bytes()), (0, 0));
+    }
+
+    #[test]
+    fn who_stops_waiting_keeps_its_age_and_who_is_forgotten_does_not() {
+        let mut order = smallest();
+        order.wait(1, 9 * SEGMENT);
+        order.wait(2, 5 * SEGMENT);
+        assert!(order.leave(1) && !order.leave(1));
+        order.got(false, 7 * SEGMENT);
+        assert_eq!(order.next().map(|pick| pick.index), Some(2), "nobody elder waits");
+        order.wait(1, 9 * SEGMENT);
+        assert_eq!(order.next().map(|pick| pick.index), Some(1), "it is owed");
+        order.forget(1);
+        order.wait(1, 9 * SEGMENT);
+        assert_eq!(order.next().map(|pick| pick.index), Some(2), "the eldest now");
+        assert_eq!(order.waiting_bytes(), 14 * SEGMENT);
+    }
+
+    #[test]
+    fn shared_is_in_turn() {
+        let mut order = Order::new(Precedence::Shared, FULL);
+        for (index, segments) in [(1, 3), (2, 1), (3, 2)] {
+            order.wait(index, segments * SEGMENT);
+        }
+        assert_eq!(turns(&mut order), [1, 2, 3, 1, 3, 1]);
+    }
+
+    /// However many small ones keep coming, an answer is sent after eight times what had begun before it and itself.
+    #[test]
+    fn no_answer_starves() {
+        for seed in 0..50 {
+            let mut rng = Seed(seed).rng();
+            let mut order = smallest();
+            let mut before = 0;
+            let elders = below(&mut rng, 6) as u32;
+            for index in 0..elders {
+                let left = 1 + below(&mut rng, 40 * SEGMENT);
+                before += on_the_line(left);
+                order.wait(index, left);
+            }
+            let (it, size) = (elders, 1 + below(&mut rng, 100 * SEGMENT));
+            order.wait(it, size);
+            let bound = SHARE * (before + on_the_line(size)) + u64::from(elders + 1) * SHARE * FULL;
+            let (mut sent, mut next) = (0, 1_000);
+            let mut blocked: Vec<(u32, u64)> = Vec::new();
+            loop {
+                // There is always a smaller one.
+                order.wait(next, 1 + below(&mut rng, SEGMENT));
+                next += 1;
+                let pick = order.next().expect("somebody waits");
+                let bytes = pick.left.min(pick.most).min(SEGMENT * (1 + below(&mut rng, 3)));
+                order.leave(pick.index);
+                order.got(pick.is_eldest, bytes);
+                sent += on_the_line(bytes);
+                match pick.left - bytes {
+                    0 => order.forget(pick.index),
+                    // Some are slow now and then: they do not wait for the line meanwhile.
+                    left if pick.index < it && below(&mut rng, 4) == 0 => blocked.push((pick.index, left)),
+                    left => order.wait(pick.index, left),
+                }
+                if pick.index == it && pick.left == bytes {
+                    break;
+                }
+                if below(&mut rng, 4) == 0 {
+                    blocked
+                        .drain(..)
+                        .for_each(|(index, left)| order.wait(index, left));
+                }
+                assert!(sent <= bound, "seed {seed}: {sent} bytes left, at most {bound}");
+            }
+        }
+    }
+
+    /// Without the share it would be least left first, exactly: with it all but one byte in eight are.
+    #[test]
+    fn all_but_an_eighth_goes_to_the_least_left() {
+        let mut rng = Seed(7).rng();
+        let mut order = smallest();
+        let (mut all, mut other) = (0, 0);
+        for round in 0..20_000_u32 {
+            if order.waiting() < 20 {
+                let most = 1 << (4 + below(&mut rng, 14));
+                order.wait(round + 100, 1 + below(&mut rng, most));
+            }
+            let pick = order.next().expect("somebody waits");
+            let least = order
+                .entries
+                .values()
+                .filter_map(|entry| entry.place)
+                .map(|(_, left)| left)
+                .min();
+            let bytes = pick.left.min(pick.most).min(SEGMENT);
+            all += on_the_line(bytes);
+            if Some(pick.left) != least {
+                other += on_the_line(bytes);
+            }
+            order.leave(pick.index);
+            order.got(pick.is_eldest, bytes);
+            match pick.left - bytes {
+                0 => order.forget(pick.index),
+                left => order.wait(pick.index, left),
+            }
+        }
+        assert!(other * SHARE <= all + SHARE * FULL, "{other} of {all}");
+        assert!(other > 0);
+    }
+}
