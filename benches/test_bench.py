@@ -150,6 +150,25 @@ class Adaptations(unittest.TestCase):
         self.assertAlmostEqual(order.MEAN / exact, 1, delta=0.05)
 
 
+    def test_the_order_of_the_line_is_held_beside_nginx(self):
+        for repetition in range(2):
+            for setting, mean, large in (("line-rate", 12, 125), ("nginx", 25, 100)):
+                self.results.append("cell", row="order/heavy", server=setting, repetition=repetition, status="ok", mean_ms=mean,
+                                    large_ms=large)
+        lines = every()["order"].compared(self.results, "order/heavy", "heavy")
+        self.assertEqual(len(lines), 2)
+        self.assertTrue(lines[0].endswith("line-rate has 0.48 of nginx's; at most 0.5: yes."), lines[0])
+        self.assertTrue(lines[1].endswith("line-rate has 1.25 of nginx's; at most 1.2: **no**."), lines[1])
+
+    def test_the_largest_are_a_hundredth_of_all_answers(self):
+        made = object.__new__(order.Order)
+        made.files = {"heavy": [(f"/{step}.bin", size, 1) for step, size in enumerate(order.SIZES)], "uniform": [("/mean.bin", 5, 1)]}
+        (smaller, most), (largest, part) = made.parts("heavy")
+        self.assertEqual((len(smaller), len(largest), part, most + part), (order.STEPS - 4, 4, 0.01, 1))
+        self.assertLess(max(size for _, size, _ in smaller), min(size for _, size, _ in largest))
+        self.assertEqual(made.parts("uniform"), [(made.files["uniform"], 1)])
+
+
 class Requests(unittest.TestCase):
     def test_the_mix_has_its_shares_the_same_order_and_one_length(self):
         row = BY_NAME["webstone"]

@@ -34,6 +34,15 @@ class Experiment:
     def measure(self, a, load, setting, repetition):
         raise NotImplementedError
 
+    def versions(self):
+        """Of other servers it has to do with."""
+        return {}
+
+    @classmethod
+    def compared(cls, results, row, load):
+        """Lines on what its verdict is beside that of all experiments."""
+        return []
+
     def close(self):
         pass
 

@@ -9,19 +9,49 @@ from . import Refused
 from .served import result_of
 
 ADDRESS = "198.18.0.1:8080"
+# Of the packets so many may be more than a millisecond late: as many as `weir link` itself lets pass.
+LATE_MAX = 0.01
+
+
+def serving(a, site, setting):
+    """The command of a server at the far end."""
+    return [a.weir, "-q", "serve", site, "--listen", "0.0.0.0:8080", "--landlock", "off", "--adapt", "off", "--workers", "1", *setting]
 
 
 def run(a, link, site, setting, options, seconds):
     """The load's result, and the link's counters from time to time. `link` is said as words of one LINK."""
+    results, counters = run_beside(a, link, serving(a, site, setting), [options], seconds)
+    return results[0], counters
+
+
+def run_beside(a, link, far, loads, seconds):
+    """The same for any server's command, with the results of several loads at once."""
     log = os.path.join(a.scratch, "link.jsonl")
-    far = shlex.join([a.weir, "-q", "serve", site, "--listen", "0.0.0.0:8080", "--landlock", "off", "--adapt", "off", "--workers", "1",
-                      *setting])
-    made = subprocess.run([a.weir, "link", " ".join(link), "--log", log, "--far", far, "--far-ready", "8080", "--", a.weir, "--json",
-                           "load", f"http://{ADDRESS}/", *options],
+    said = [os.path.join(a.scratch, f"load-{number}.jsonl") for number in range(len(loads))]
+    commands = [f"{shlex.join([a.weir, '--json', 'load', f'http://{ADDRESS}/', *options])} > {shlex.quote(path)}"
+                for options, path in zip(loads, said)]
+    made = subprocess.run([a.weir, "link", " ".join(link), "--log", log, "--far", shlex.join(far), "--far-ready", "8080", "--", "sh", "-c",
+                           f"{' & '.join(commands)}; wait"],
                           capture_output=True, text=True, timeout=seconds + 120)
     if made.returncode == 4:
         raise Refused(f"no link: {made.stderr.strip()[-200:]}")
-    result = result_of(made)
+    results = []
+    for path in said:
+        try:
+            with open(path) as f:
+                made.stdout = f.read()
+        except FileNotFoundError:
+            made.stdout = ""
+        results.append(result_of(made))
     with open(log) as f:
         counters = [json.loads(line) for line in f if line.startswith("{")]
-    return result, counters
+    return results, counters
+
+
+def punctual(counters):
+    """By how many ms the latest packet was late, if so few were late that the link was what it was to be."""
+    last = counters[-1]
+    packets = last["up"]["packets_out"] + last["down"]["packets_out"]
+    if last["late"] > LATE_MAX * packets:
+        raise OSError(f"{last['late']} of {packets} packets were late, because the machine was too busy")
+    return last["late_max_ms"]

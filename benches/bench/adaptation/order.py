@@ -1,14 +1,19 @@
 """Whose bytes leave first, where the line to the clients is the bottleneck.
 
-A server at the far end of a link of 20 Mbit/s and 10 ms, at 70 % of what the link carries, Poisson arrivals. `heavy`: sizes from
-1 kB to 1 MB by Pareto's law (1.2), most files small and most bytes in large ones. `uniform`: all files of the same mean. The
-server gives every answer its turn, and TCP divides the line; no setting changes the order. Settings: as it is by default
-(turns), each answer spread over a round trip (paced, `--pacing`), and send buffers of 32 KiB, a little more than the line holds
-(buffer-32k, `--send-buffer`). The latter do not order anything either: they shorten the queue before the line, in which the small
-wait behind what was sent of the large. Beside them is what the queueing model (`weir model srpt`) says of sharing and of
-smallest remaining first at that load; the ratio of these two is the most that a change of order could save of the mean. The model
-knows no round trips and no slow start: the measured mean contains at least the 10 ms of one, and for large files some of
-them. The plan predicts: what the line's queue costs is more than what an order could save.
+A server at the far end of a link of 20 Mbit/s and 10 ms with a queue of 200 packets, Poisson arrivals; the load is a share of what the
+link carries, headers counted. `heavy`: sizes from 1 kB to 1 MB by Pareto's law (1.2), most files small and most bytes in large ones.
+`uniform`: all files of the same mean. `surge`: sizes and popularity of Surge's files (`weir site surge`, up to 1 MB). TCP is CUBIC, Linux's
+own default, or BBR, whose congestion window follows the line's rate and not its queue.
+
+Settings: as it is by default (turns: every answer gets its turn, and TCP divides the line); send buffers of 32 KiB, a little more than the
+line holds (buffer-32k, `--send-buffer`); held to the line's rate, with no order (shared, `--line-rate 20M --line-order shared`) and with the
+least left first (line-rate, `--line-rate 20M`); nginx with sendfile and tcp_nopush, which gives every answer its turn as well. Beside
+them is what the queueing model (`weir model srpt`) says of sharing and of smallest remaining first at that load; it knows no round trips
+and no slow start, and each measured mean contains at least the 10 ms of one. The largest 1 % of the answers are asked for by a load of
+their own, so that how long they take is known.
+
+The plan predicts: what the queue before the line costs is more than what an order saves; without the declared rate neither can be had;
+with it the mean is at most half of nginx's, and the largest 1 % take at most a fifth longer.
 """
 
 import json
@@ -16,16 +21,27 @@ import os
 import random
 import subprocess
 
-from . import Experiment
-from .linked import run as run_linked
+from .. import machine, servers
+from . import Experiment, Refused
+from .linked import punctual, run_beside, serving
 from .served import trusted
+from .verdict import shown
 
 LINK = ["rate=20M", "rtt=10ms", "queue=200p"]
+LINE = ["--line-rate", "20M"]
 BYTES_PER_S = 20e6 / 8
-SHARE = 0.7
 SMALLEST, LARGEST, TAIL = 1000, 1_000_000, 1.2
 # Files that stand for the distribution: its quantiles in equal steps.
 STEPS = 400
+SURGE_FILES = 1000
+# What is asked for by a load of its own: so much of all answers, the largest.
+LARGE = 0.01
+# Of a head, about what both servers send; of headers around 1448 bytes of it and of content.
+HEAD_SIZE, SEGMENT, HEADERS = 250, 1448, 52
+# What is to be reached: the mean, and how long the largest take, in parts of nginx's.
+MEAN_MAX, LARGE_MAX = 0.5, 1.2
+# Where all are of one size there is nothing to put in order, and nothing may be lost either.
+SAME_MAX = 1.05
 
 
 def quantile(share):
@@ -33,49 +49,132 @@ def quantile(share):
     return SMALLEST / (1 - share * (1 - (SMALLEST / LARGEST) ** TAIL)) ** (1 / TAIL)
 
 
+def on_the_line(size):
+    return size + HEAD_SIZE + -(-(size + HEAD_SIZE) // SEGMENT) * HEADERS
+
+
 SIZES = [round(quantile((step + 0.5) / STEPS)) for step in range(STEPS)]
 MEAN = round(sum(SIZES) / STEPS)
 
 
 class Order(Experiment):
-    """What sharing costs the mean, and what an order by size could save."""
+    """What the queue before the line and sharing it cost the mean, and what a declared rate and an order save."""
 
-    LOADS = {"heavy": f"{SMALLEST} B to {LARGEST // 1000} kB, mean {MEAN} B", "uniform": f"all {MEAN} B"}
-    SETTINGS = {"turns": [], "paced": ["--pacing"], "buffer-32k": ["--send-buffer", "32768"]}
-    JUDGED = "turns"
+    LOADS = {"heavy": f"{SMALLEST} B to {LARGEST // 1000} kB, mean {MEAN} B, 70 %", "heavy-90": "the same, 90 %",
+             "heavy-90-bbr": "the same with BBR, 90 %", "surge": "Surge's files and popularity, 80 %", "uniform": f"all {MEAN} B, 70 %"}
+    SHARES = {"heavy": 0.7, "heavy-90": 0.9, "heavy-90-bbr": 0.9, "surge": 0.8, "uniform": 0.7}
+    SETTINGS = {"turns": [], "buffer-32k": ["--send-buffer", "32768"], "shared": [*LINE, "--line-order", "shared"], "line-rate": LINE,
+                "nginx": None}
+    JUDGED = "line-rate"
     HEAD = "Medians, lowest to highest. The models' figures are for the same sizes, rate and load."
     FIRST = ("sizes", "setting")
-    FIELDS = (("mean_ms", "mean ms", 1, True), ("p50_ms", "p50 ms", 1, True), ("p99_ms", "p99 ms", 0, True),
+    FIELDS = (("mean_ms", "mean ms", 1, True), ("p99_ms", "p99 ms of the smaller 99 %", 0, True),
+              ("large_ms", "mean ms of the largest 1 %", 0, True),
               ("sharing_ms", "model: sharing, mean ms", 1, False), ("smallest_ms", "smallest first, mean ms", 1, False))
 
     def __init__(self, a, scratch, results):
+        self.nginx = machine.find("nginx")
+        if "nginx" in a.only and not self.nginx:
+            raise Refused("there is no nginx; install it, or leave it out with --only")
         self.site = os.path.join(scratch, "site")
-        os.mkdir(self.site)
-        for step, size in enumerate(SIZES):
-            with open(os.path.join(self.site, f"{step}.bin"), "wb") as f:
-                f.write(os.urandom(size))
-        with open(os.path.join(self.site, "mean.bin"), "wb") as f:
-            f.write(os.urandom(MEAN))
+        # Load: the paths with their sizes and how often each is asked for, the largest last.
+        self.files = {}
+        if any(load != "surge" for load in a.loads):
+            os.mkdir(self.site)
+            for step, size in enumerate(SIZES):
+                self.write(f"{step}.bin", size)
+            self.write("mean.bin", MEAN)
+        if "surge" in a.loads:
+            folder = os.path.join(self.site, "surge")
+            subprocess.run([a.weir, "-q", "site", "surge", folder, "--files", str(SURGE_FILES), "--size-max", str(LARGEST)], check=True)
+            with open(os.path.join(folder, "manifest.json")) as f:
+                files = json.load(f)["files"]
+            self.files["surge"] = sorted(((f"/surge/{file['path']}", file["bytes"], file["references"]) for file in files),
+                                         key=lambda file: file[1])
+        heavy = [(f"/{step}.bin", size, 1) for step, size in enumerate(SIZES)]
+        for load in ("heavy", "heavy-90", "heavy-90-bbr"):
+            self.files[load] = heavy
+        self.files["uniform"] = [("/mean.bin", MEAN, 1)]
+
+    def write(self, name, size):
+        with open(os.path.join(self.site, name), "wb") as f:
+            f.write(os.urandom(size))
+
+    def versions(self):
+        if not self.nginx:
+            return {}
+        said = subprocess.run([self.nginx, "-v"], capture_output=True, text=True, check=True).stderr.strip()
+        version = f"nginx {said.rpartition('/')[2]}"
+        return {"nginx": {"identity": version, "version": version}}
 
     def predicted(self, a, load):
+        if load == "surge":
+            return {"sharing_ms": None, "smallest_ms": None}
         # Another program's words for the same two distributions.
-        sizes = f"pareto({SMALLEST},{LARGEST},{TAIL})" if load == "heavy" else f"fixed({MEAN})"
-        said = subprocess.run([a.weir, "--json", "model", "srpt", "--sizes", sizes, "--rate", "20M", "--load", str(SHARE)],
+        sizes = f"fixed({MEAN})" if load == "uniform" else f"pareto({SMALLEST},{LARGEST},{TAIL})"
+        said = subprocess.run([a.weir, "--json", "model", "srpt", "--sizes", sizes, "--rate", "20M", "--load", str(self.SHARES[load])],
                               capture_output=True, text=True, check=True).stdout
         answer = json.loads(said)["answers"][0]["answer"]
         return {"sharing_ms": 1e3 * answer["ps"], "smallest_ms": 1e3 * answer["srpt"]}
 
+    def parts(self, load):
+        """The files with their part of all answers: the smaller ones, and the largest, if they differ."""
+        files = self.files[load]
+        whole = sum(weight for _, _, weight in files)
+        at, part = len(files), 0
+        while part < LARGE * whole and at > 1:
+            at -= 1
+            part += files[at][2]
+        return [(files[:at], 1 - part / whole), (files[at:], part / whole)] if part else [(files, 1)]
+
     def measure(self, a, load, setting, repetition):
+        files = self.files[load]
+        whole = sum(weight for _, _, weight in files)
+        rate = self.SHARES[load] * BYTES_PER_S / (sum(on_the_line(size) * weight for _, size, weight in files) / whole)
         rng = random.Random(f"{load}/{repetition}")
-        paths = os.path.join(a.scratch, "paths")
-        with open(paths, "w") as f:
-            for _ in range(50_000):
-                f.write("/mean.bin\n" if load == "uniform" else f"/{rng.randrange(STEPS)}.bin\n")
-        rate = SHARE * BYTES_PER_S / MEAN
-        result, _ = run_linked(a, LINK, self.site, self.SETTINGS[setting],
-                               ["--urls", paths, "--rate", f"{rate:.0f}", "--arrivals", "poisson", "--connections", "500", "--seed",
-                                str(1 + repetition), "--duration", f"{a.seconds}s", "--timeout", "20s", "--lag-max", "1s"], a.seconds)
-        trusted(result)
-        return {"files_per_s": result["files_per_s"], "mean_ms": result["response_ms"]["mean"],
-                "p50_ms": result["response_ms"]["p50"], "p99_ms": result["response_ms"]["p99"], "decisions": [],
-                **self.predicted(a, load)}
+        loads = []
+        for number, (some, part) in enumerate(self.parts(load)):
+            paths = os.path.join(a.scratch, f"paths-{number}")
+            with open(paths, "w") as f:
+                drawn = rng.choices([path for path, _, _ in some], [weight for _, _, weight in some], k=50_000)
+                f.writelines(f"{path}\n" for path in drawn)
+            loads.append(["--urls", paths, "--rate", f"{rate * part:.4f}", "--arrivals", "poisson", "--connections", "500", "--seed",
+                          str(1 + repetition), "--duration", f"{a.seconds}s", "--grace", "30s", "--timeout", "20s", "--lag-max", "1s"])
+        far = self.nginx_serving(a) if setting == "nginx" else serving(a, self.site, self.SETTINGS[setting])
+        link = [*LINK, f"congestion={'bbr' if load.endswith('bbr') else 'cubic'}"]
+        results, counters = run_beside(a, link, far, loads, a.seconds)
+        for result in results:
+            trusted(result)
+        count = sum(result["files"] for result in results)
+        mean = sum(result["files"] * result["response_ms"]["mean"] for result in results) / count
+        large = results[1]["response_ms"]["mean"] if len(results) > 1 else None
+        return {"files_per_s": count / a.seconds, "mean_ms": mean, "p99_ms": results[0]["response_ms"]["p99"], "large_ms": large,
+                "large": results[1]["files"] if len(results) > 1 else 0, "late_max_ms": punctual(counters),
+                "decisions": [], **self.predicted(a, load)}
+
+    def nginx_serving(self, a):
+        """nginx as beside the peers, with one worker, at the port that weir has."""
+        folder = os.path.join(a.scratch, "nginx")
+        os.makedirs(folder, exist_ok=True)
+        template = os.path.join(servers.HERE, "peers", "nginx.conf")
+        with open(template) as f:
+            text = servers.fill(f.read(), False, {"PORT": 8080, "ROOT": self.site, "RUN": folder, "NOPUSH": "on",
+                                                  "DESCRIPTORS": machine.facts()["descriptors"]})
+        path = os.path.join(folder, "nginx.conf")
+        with open(path, "w") as f:
+            f.write(text.replace("127.0.0.1:8080", "0.0.0.0:8080"))
+        return [self.nginx, "-p", folder, "-c", path, "-e", os.path.join(folder, "error.log")]
+
+    @classmethod
+    def compared(cls, results, row, load):
+        """A line for each of what is to be reached."""
+        out = []
+        mean_max = SAME_MAX if load == "uniform" else MEAN_MAX
+        for field, what, most in (("mean_ms", "the mean", mean_max), ("large_ms", "the largest 1 %", LARGE_MAX)):
+            if not results.values(row, cls.JUDGED, field) or not results.values(row, "nginx", field):
+                continue
+            ratio = results.ratio(row, cls.JUDGED, "nginx", field)
+            if ratio:
+                out.append(f"- {cls.named(load)}, {what}: {cls.JUDGED} has {shown(ratio)} of nginx's; at most {most}: "
+                           f"{'yes' if ratio[0] <= most else '**no**'}.")
+        return out
