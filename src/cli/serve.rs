@@ -131,7 +131,8 @@ pub(crate) struct Flags {
     pacing: Option<bool>,
 
     /// What the slowest line on the way to the clients carries, if this server has it to itself, as in 100Mbit: it then
-    /// sends a little slower, and decides whose bytes leave first. With loops and loop [default: unknown]
+    /// sends a little slower, and decides whose bytes leave first. With loops and loop; without it each connection is
+    /// sent what it takes
     #[arg(long, value_name = "RATE", env = "WEIR_LINE_RATE", help_heading = "Strategy")]
     line_rate: Option<Rate>,
 

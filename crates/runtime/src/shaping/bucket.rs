@@ -138,7 +138,7 @@ mod tests {
                 let mut sum = 0;
                 for (at, bytes) in &given[from..] {
                     sum += bytes;
-                    let span = at.since(given[from].0).as_nanos() as u128;
+                    let span = at.since(given[from].0).as_nanos();
                     let bound = span * u128::from(rate) / 1_000_000_000 + u128::from(burst) + 1;
                     assert!(
                         u128::from(sum) <= bound,

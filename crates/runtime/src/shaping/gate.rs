@@ -267,7 +267,8 @@ mod tests {
             for _ in 0..3_000 {
                 now = now + Duration::from_nanos(below(1_500_000));
                 if below(3) == 0 {
-                    let size = 1 + below(1 << (1 + below(18)));
+                    let most = 1 << (1 + below(18));
+                    let size = 1 + below(most);
                     left.insert(came, size);
                     gate.hold(id(came), size, now);
                     came += 1;
