@@ -18,11 +18,6 @@ def serving(a, site, setting):
     return [a.weir, "-q", "serve", site, "--listen", "0.0.0.0:8080", "--landlock", "off", "--adapt", "off", "--workers", "1", *setting]
 
 
-def serving(a, site, setting):
-    """The command of a server at the far end."""
-    return [a.weir, "-q", "serve", site, "--listen", "0.0.0.0:8080", "--landlock", "off", "--adapt", "off", "--workers", "1", *setting]
-
-
 def run(a, link, site, setting, options, seconds):
     """The load's result, and the link's counters from time to time. `link` is said as words of one LINK."""
     results, counters = run_beside(a, link, serving(a, site, setting), [options], seconds)
