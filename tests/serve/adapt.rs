@@ -220,7 +220,7 @@ fn what_was_set_stays_set_in_a_replay() {
     let count = end["decisions"].as_u64().expect("a number");
     assert_eq!(
         (end["windows"].as_u64(), count > 0, count % 2),
-        (Some(160), true, 0),
+        (Some(340), true, 0),
         "{end}"
     );
 }
@@ -290,7 +290,7 @@ fn what_is_no_recording_is_refused_by_line() {
     let broken = tree.write("broken.jsonl", format!("{}{{\"at-ms\":1}}\n", &good));
     let (code, _, complaint) = replay(&broken);
     assert_eq!(code, 2, "{complaint}");
-    assert!(complaint.contains("line 81"), "{complaint}");
+    assert!(complaint.contains("line 171"), "{complaint}");
     // A server that was killed leaves half a line.
     let half = tree.write("half.jsonl", &good[..good.len() - 20]);
     assert_eq!(replay(&half).0, 0);
@@ -302,7 +302,7 @@ fn what_is_no_recording_is_refused_by_line() {
             backwards.join("\n") + "\n",
             "line 2: 169000 ms comes after 170000 ms",
         ),
-        (format!("{good}\n"), "line 81: the line is empty"),
+        (format!("{good}\n"), "line 171: the line is empty"),
         (
             good.replace("\"limit\":142606336", "\"limit\":0"),
             "line 1: memory with a bound of 0 bytes",
