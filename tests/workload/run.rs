@@ -11,7 +11,7 @@ use std::fs;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 
 const PATIENT: [&str; 3] = ["--json", "--lag-max", "60s"];
 
@@ -270,37 +270,34 @@ fn a_pause_shows_in_response_times_and_not_only_once() {
     );
 }
 
+/// So many clients, each on a thread of its own, under way.
+fn clients(url: &str, count: &str, more: &[&str]) -> Child {
+    Command::new(env!("CARGO_BIN_EXE_weir"))
+        .args(["--json", "load", url, "--clients", count, "--threads", count])
+        .args(more)
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("the binary starts")
+}
+
+fn tell(client: &Child, signal: &str) {
+    let told = Command::new("kill")
+        .args([signal, &client.id().to_string()])
+        .status();
+    assert!(told.expect("a kill").success());
+}
+
 /// Clients that never sleep set no alarm that would ring late, and answers that lay waiting for them look slow.
 #[test]
 fn a_client_that_stood_still_makes_a_run_invalid() {
     let (url, asked) = answering(|_| (reply("200 OK", "", "hi"), false));
-    let client = Command::new(env!("CARGO_BIN_EXE_weir"))
-        .args([
-            "--json",
-            "load",
-            &url,
-            "--clients",
-            "1",
-            "--threads",
-            "1",
-            "--duration",
-            "2s",
-        ])
-        .args(["--lag-max", "500ms"])
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("the binary starts");
+    let client = clients(&url, "1", &["--duration", "2s", "--lag-max", "500ms"]);
     asked.recv().expect("it asks");
-    let tell = |signal: &str| {
-        let told = Command::new("kill")
-            .args([signal, &client.id().to_string()])
-            .status();
-        assert!(told.expect("a kill").success());
-    };
-    tell("-STOP");
+    tell(&client, "-STOP");
+    // The clock of a stopped program is the machine's: nothing else makes it late.
     let (_nobody, news) = std::sync::mpsc::channel::<()>();
     let _ = news.recv_timeout(std::time::Duration::from_secs(1));
-    tell("-CONT");
+    tell(&client, "-CONT");
     let ended = client.wait_with_output().expect("its end");
     let said = String::from_utf8_lossy(&ended.stdout);
     assert_eq!(ended.status.code(), Some(3), "{said}");
@@ -317,27 +314,10 @@ fn a_client_that_stood_still_makes_a_run_invalid() {
 #[test]
 fn a_run_that_was_stopped_has_no_more_connections_on_average_than_it_opened() {
     let (url, asked) = answering(|_| (reply("200 OK", "", "hi"), false));
-    let client = Command::new(env!("CARGO_BIN_EXE_weir"))
-        .args([
-            "--json",
-            "load",
-            &url,
-            "--clients",
-            "2",
-            "--threads",
-            "2",
-            "--duration",
-            "1h",
-        ])
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("the binary starts");
+    let client = clients(&url, "2", &["--duration", "1h"]);
     // Both have their connection then.
     asked.iter().take(20).for_each(drop);
-    let told = Command::new("kill")
-        .args(["-INT", &client.id().to_string()])
-        .status();
-    assert!(told.expect("a kill").success());
+    tell(&client, "-INT");
     let ended = client.wait_with_output().expect("its end");
     let said = String::from_utf8_lossy(&ended.stdout);
     assert_eq!(ended.status.code(), Some(3), "{said}");

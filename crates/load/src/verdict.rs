@@ -400,28 +400,15 @@ mod tests {
             lag: Times::default(),
             ..good()
         };
+        let unpaced = Asked {
+            paced: false,
+            ..ASKED
+        };
         (0..1000).for_each(|_| still.tick.add(Duration::from_micros(80)));
-        check(
-            &still,
-            Asked {
-                paced: false,
-                ..ASKED
-            },
-            0.97,
-            None,
-            "",
-        );
+        check(&still, unpaced, 0.97, None, "");
         (0..100).for_each(|tick| still.tick.add(Duration::from_millis(10 * tick)));
-        check(
-            &still,
-            Asked {
-                paced: false,
-                ..ASKED
-            },
-            0.97,
-            None,
-            "1 % of its ticks, one each 10 ms, rang 8",
-        );
+        let late = "1 % of its ticks, one each 10 ms, rang 8";
+        check(&still, unpaced, 0.97, None, late);
         let failed = Record {
             files_failed: 20,
             ..good()
