@@ -118,19 +118,21 @@ class Adaptations(unittest.TestCase):
                 self.assertIn(f"<!-- {name}: end -->", document)
 
     def test_an_adaptation_is_judged_beside_the_best_and_the_worst_in_each_repetition(self):
-        admission = every()["admission"]
+        class Twice(every()["admission"]):
+            JUDGED = "adaptive"
+            SETTINGS = dict.fromkeys(("off", "fixed-5", "fixed-40", "adaptive"))
         # A machine that is half as fast in the second repetition.
         for repetition, speed in enumerate((1.0, 0.5, 1.0)):
             for setting, files in (("off", 100), ("fixed-5", 200), ("fixed-40", 150), ("adaptive", 196)):
                 self.results.append("cell", row="admission/twice", server=setting, repetition=repetition, status="ok",
                                     files_per_s=files * speed, p99_ms=(5 if setting == "fixed-5" else 8) / speed, why="-")
-        lines = verdict.lines(admission, self.results, "admission/twice", "twice")
+        lines = verdict.lines(Twice, self.results, "admission/twice", "twice")
         self.assertEqual(len(lines), 2)
         self.assertIn("adaptive has 0.98 of the best of the others (fixed-5), 1.96 of the worst (off)", lines[0])
         self.assertTrue(lines[0].endswith("within 5 % of the best: yes."))
         self.assertIn("adaptive has 1.60 of the best of the others (fixed-5)", lines[1])
         self.assertTrue(lines[1].endswith("**no**."))
-        self.assertEqual(verdict.lines(admission, self.results, "admission/half", "half"), [])
+        self.assertEqual(verdict.lines(Twice, self.results, "admission/half", "half"), [])
 
     def test_a_sequence_is_its_seed_and_nothing_else(self):
         def made(name, seed):

@@ -28,7 +28,7 @@ pub(crate) struct Replay {
     /// What `weir serve --record` wrote; - is standard input
     pub(crate) recording: PathBuf,
 
-    /// Decides as if nothing had been set, and as --adapt all does
+    /// Decides as if nothing had been set
     #[arg(long)]
     pub(crate) all: bool,
 

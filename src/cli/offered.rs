@@ -42,7 +42,7 @@ pub(crate) const POLICIES: &[&str] = &["lru", "lfu", "s3-fifo", "hinted", "struc
 /// See `--log-format`.
 pub(crate) const LOG_FORMATS: &[&str] = &["common", "combined", "json"];
 /// See `--adapt`.
-pub(crate) const ADAPT: &[&str] = &["auto", "all", "dry-run", "off"];
+pub(crate) const ADAPT: &[&str] = &["auto", "dry-run", "off"];
 /// See `--live`.
 pub(crate) const LIVE: &[&str] = &["nobody", "local", "all"];
 /// See `--landlock`.

@@ -207,13 +207,13 @@ pub(crate) struct Flags {
           value_name = "BOOL", help_heading = "Operation")]
     health: Option<bool>,
 
-    /// What it may change of its own accord: auto (what is not set), all (also by rules not yet shown to be worth
-    /// it), dry-run (it says what it would change), off [default: auto]
+    /// What it may change of its own accord: auto (what is not set), dry-run (it says what it would change), off
+    /// [default: auto]
     #[arg(long, value_name = "HOW", env = "WEIR_ADAPT", value_parser = offered::<Adapt>(ADAPT), hide_possible_values = true, help_heading = "Operation")]
     adapt: Option<Adapt>,
 
     /// How long whoever is ready may wait for a worker of an event loop; beyond it requests for more than a small file
-    /// in memory get 503: off, auto (5ms while a queue stands), or a time such as 20ms [default: off]
+    /// in memory get 503: off, or a time such as 20ms [default: off]
     #[arg(long, value_name = "TIME", env = "WEIR_MAX_TURN", help_heading = "Limits")]
     max_turn: Option<MaxTurn>,
 

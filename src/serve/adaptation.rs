@@ -60,7 +60,7 @@ impl Adaptation {
         Ok(Some(Adaptation {
             sensors: Sensors::open(),
             adaptor,
-            applies: matches!(config.adapt, Adapt::Auto | Adapt::All),
+            applies: config.adapt == Adapt::Auto,
             record,
             start: now,
             before: None,

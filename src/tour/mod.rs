@@ -138,6 +138,8 @@ impl Show<'_> {
                     "--grace",
                     "1s",
                 ])
+                // Nobody asks for codings, and what is decided about them would be beside the story.
+                .arg("--compress=false")
                 .args(["--concurrency", "processes", "--workers"])
                 .arg((2 * self.flags.users).to_string())
                 .arg("--record")

@@ -13,7 +13,8 @@ const ANTICIPATING: [&str; 2] = ["hinted", "structured"];
 fn launch(strategy: Strategy, tree: &Tree, policy: &str, flags: &[&str]) -> Server {
     Launch::new(strategy)
         .root(tree.path())
-        .args(["--live", "--cache-policy", policy])
+        // A busy machine must not spare the codings that are asked for.
+        .args(["--live", "--adapt", "off", "--cache-policy", policy])
         .args(flags)
         .start()
 }

@@ -278,7 +278,11 @@ fn text_is_compressed_on_first_use(strategy: Strategy) {
     let text = "The height over the crest tells how much is flowing. ".repeat(400);
     tree.write("long.txt", &text);
     tree.write("picture.png", &text);
-    let server = Server::of(strategy, tree.path());
+    // A busy machine must not spare any.
+    let server = Launch::new(strategy)
+        .root(tree.path())
+        .args(["--adapt", "off"])
+        .start();
     let mut connection = server.connect();
     if strategy.grows() {
         // These look at files instead of being told of changes, so one that was just written must settle

@@ -43,7 +43,16 @@ pub(crate) fn served(site: &[&str]) -> Served {
     let errors = String::from_utf8_lossy(&written.stderr);
     assert!(written.status.success(), "{site:?}: {errors}");
     let mut server = binary()
-        .args(["serve", &path, "--listen", "127.0.0.1:0", "--json"])
+        // A busy machine must not spare the codings that are asked for.
+        .args([
+            "serve",
+            &path,
+            "--listen",
+            "127.0.0.1:0",
+            "--json",
+            "--adapt",
+            "off",
+        ])
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .spawn()

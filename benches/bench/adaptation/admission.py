@@ -4,10 +4,10 @@ One worker of an event loop, the WebStone mix of document 002, an open loop with
 connections. Files are opened and looked at for each request (`--lookup each-request`): a worker that has them in memory answers more
 than twice over what the client on the other core can ask for. What the worker can do is measured first, with 32 clients that ask without pause, once for the run. `half` is
 half of that, `twice` is twice that. Settings: nobody is refused (off), waits are held to 5 ms or 40 ms (fixed-5,
-fixed-40); or the server decides (adaptive). Measured are whole files a second (goodput) and the 99th percentile of their
-times, after the first third of the run, in which the server finds out. The plan predicts: at half nobody differs; at
-twice, off answers everybody late or not at all, and the others keep at least 90 % of what the worker can do with a p99
-that off has not; adaptive is within 5 % of the better fixed one.
+fixed-40). A controller was a fourth (docs/adaptation.md). Measured are whole files a second (goodput) and the 99th percentile of their
+times, after the first third of the run. The plan predicted: at half nobody differs; at twice, off answers everybody late
+or not at all, and the others keep at least 90 % of what the worker can do with a p99 that off has not. They do not: a refusal
+costs a third of an answer.
 """
 
 import json
@@ -26,13 +26,13 @@ BUSY_CLIENTS = 32
 class Admission(Experiment):
     """Goodput and waits below and above what a worker can do."""
 
+    JUDGED = "off"
     # Times what the worker can do.
     LOADS = {"half": 0.5, "twice": 2.0}
     SETTINGS = {
         "off": ["--adapt", "off", "--max-turn", "off"],
         "fixed-5": ["--adapt", "off", "--max-turn", "5ms"],
         "fixed-40": ["--adapt", "off", "--max-turn", "40ms"],
-        "adaptive": ["--adapt", "auto", "--max-turn", "auto"],
     }
     MEASURES = (("files_per_s", True), ("p99_ms", False))
     HEAD = "Medians, lowest to highest, of the last two thirds of each run."
@@ -52,14 +52,14 @@ class Admission(Experiment):
         return f"{load}: {cls.LOADS[load]:g} times"
 
     def run(self, a, setting, loads, more=()):
-        """A server with this setting under one load after the other: what came of the last one, and what was decided."""
+        """A server with this setting under one load after the other: what came of the last one, and how many were refused in it."""
         with Served(a.weir, self.site, "--workers", "1", "--lookup", "each-request", "--live", *setting, *more) as server:
             for options in loads:
                 before = refused_so_far(server.url)
                 result = put_load(a, server.url, "--site", self.site, "--mode", "serial", "--failures-max", "1",
                                   "--lag-max", "1s", *options)
                 refused = refused_so_far(server.url) - before
-        return result, refused, server.decisions("admission")
+        return result, refused
 
     def measure(self, a, load, setting, repetition):
         if self.capacity is None:
@@ -70,13 +70,13 @@ class Admission(Experiment):
         open_loop = ["--rate", rate, "--arrivals", "poisson", "--connections", str(CONNECTIONS), "--timeout", "5s", "--grace", "1s"]
         seeds = [["--seed", str(2 * repetition + part)] for part in (1, 2)]
         record = ["--record", os.path.join(a.out, f"admission-{load}-{setting}-{repetition}.jsonl")] if a.record else []
-        # The first third is for the server to find out; it is the same one afterwards.
-        result, refused, decisions = self.run(a, self.SETTINGS[setting], [
+        # The first third is for queues to become what they will be; it is the same server afterwards.
+        result, refused = self.run(a, self.SETTINGS[setting], [
             [*open_loop, *seeds[0], "--duration", f"{third}s"], [*open_loop, *seeds[1], "--duration", f"{2 * third}s"]], record)
         return {"capacity": self.capacity, "files_per_s": result["files"] / (2 * third),
                 "mean_ms": result["response_ms"]["mean"], "p50_ms": result["response_ms"]["p50"],
                 "p99_ms": result["response_ms"]["p99"], "refused_per_s": refused / (2 * third),
-                "dropped": result["dropped"], "decisions": decisions}
+                "dropped": result["dropped"], "decisions": []}
 
 
 def refused_so_far(url):

@@ -30,7 +30,7 @@ class Coding(Experiment):
     SETTINGS = {
         "off": ["--compress=false", "--adapt", "off"],
         "on": ["--adapt", "off"],
-        "adaptive": ["--adapt", "all"],
+        "adaptive": ["--adapt", "auto"],
     }
     # On each load by what is short there.
     MEASURES = (("page_kb", False, "idle"), ("files_per_s", True, "busy"))

@@ -5,8 +5,8 @@
 //! state for every answer it begins, while an answer under way keeps what it holds of the old one.
 
 use crate::access_log::Journal;
+use crate::adapt::turn_max;
 use crate::clock::Clock;
-use crate::config::MaxTurn;
 use crate::counters::Counters;
 use crate::gate::Gate;
 use crate::hosts::Place;
@@ -66,7 +66,7 @@ impl Cx {
             change: 0,
             are_new: false,
             keep_alive: state.limits.early_close,
-            gate: gate(&state, None),
+            gate: gate(&state),
             spares_codings: false,
             queue: Queue::Short,
             told: hub.board.is_among().then_some(0),
@@ -87,10 +87,11 @@ impl Cx {
         self.flush(now);
         // Other limits may hold for heads, and other rules for answers.
         self.recall.forget();
-        // The configured bounds, and what is changed of them, are looked at anew.
+        // What is changed of the configured bounds is looked at anew.
         self.change = u64::MAX;
         let before = Arc::clone(&self.state);
         (self.generation, self.state) = self.hub.current();
+        self.gate.hold(turn_max(&self.state.config));
         self.journal
             .set_format(self.state.log.as_ref().map(|_| self.state.config.log_format));
         let mut views: Vec<Option<View>> = std::mem::take(&mut self.views).into_iter().map(Some).collect();
@@ -109,7 +110,6 @@ impl Cx {
         self.change = change;
         self.are_new = true;
         let settings = self.hub.knobs.settings();
-        self.gate.hold(turn_max(&self.state, settings.turn_max));
         self.spares_codings = settings.spares_codings;
         let set = settings.keep_alive;
         let configured = self.state.limits.early_close;
@@ -245,21 +245,9 @@ impl Context for Cx {
     }
 }
 
-/// How long a turn may last: as configured, else as decided, where workers take turns.
-fn turn_max(state: &State, decided: Option<Duration>) -> Option<Duration> {
-    if !crate::adapt::takes_turns(state.config.concurrency) {
-        return None;
-    }
-    match state.config.max_turn {
-        MaxTurn::Auto => decided,
-        MaxTurn::Off => None,
-        MaxTurn::At(span) => Some(span),
-    }
-}
-
-fn gate(state: &State, decided: Option<Duration>) -> Gate {
+fn gate(state: &State) -> Gate {
     let mut gate = Gate::new();
-    gate.hold(turn_max(state, decided));
+    gate.hold(turn_max(&state.config));
     gate
 }
 

@@ -7,7 +7,7 @@
 //! and Jain 1989): answers that are more than a copy from memory are counted, and beyond the turn's allowance refused with
 //! 503 and `Retry-After`. A small answer from memory costs as much as its refusal would, and is never refused. Of a line
 //! that is longer than a turn is heard once each time it has passed, and the allowance is lowered once for that, as a
-//! sender of TCP does once in a round trip. Pure; whether it holds at all is decided by `adapt::admission`.
+//! sender of TCP does once in a round trip. Pure; whether it holds at all the operator says (`--max-turn`).
 
 use crate::queue::waited;
 use measure::Duration;

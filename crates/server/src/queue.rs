@@ -9,13 +9,13 @@
 //! CoDel's test (RFC 8289, 3.1 and 5): a burst makes a queue that is long and goes again, more than can be done one that
 //! stays. How long the queue is does not tell them apart, and neither does the mean wait; the least wait of an interval
 //! does. Here it is a worker's: who is ready waits for the turns before his and for the turn in which he is answered.
-//! Pure. What is done about it `adapt::admission` decides.
+//! Pure. It is a metric and a number of each window; no controller acts on it.
 
 use measure::{Duration, Instant};
 use runtime::Line;
 
 /// A wait of less is no harm: half of what people notice. A hundred times what a worker needs for a turn that is not full.
-pub(crate) const TARGET: Duration = Duration::from_millis(50);
+const TARGET: Duration = Duration::from_millis(50);
 /// A queue that lasts as long as this was no burst: some round trips of a client far away, as CoDel has it.
 const INTERVAL: Duration = Duration::from_millis(100);
 

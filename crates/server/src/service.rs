@@ -111,7 +111,9 @@ impl State {
         }
         State {
             rate: Rate::new(limits.request_rate, limits.request_burst),
-            is_timed: shown_to != LiveFor::Nobody || crate::adapt::is_timed(&config),
+            is_timed: shown_to != LiveFor::Nobody
+                || config.record.is_some()
+                || crate::adapt::turn_max(&config).is_some(),
             copied_max: match config.behavior.split_head {
                 true => 0,
                 false => Limits::COPIED_BODY,

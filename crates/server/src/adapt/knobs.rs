@@ -1,7 +1,7 @@
 //! Where the workers find the settings in force: a few words that all workers of all processes read.
 //!
 //! ```text
-//!   number of the change │ keep-alive in ms, plus one │ longest turn in ms, plus one │ whether codings are spared │ decisions
+//!   number of the change │ keep-alive in ms, plus one │ whether codings are spared │ decisions
 //! ```
 //! One writer. A worker looks at the first word each turn, which costs one load of a line that nobody writes, and at
 //! the others when it has changed. Words, not a lock: processes share them, and one that is killed leaves nothing held.
@@ -13,9 +13,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 const CHANGE: usize = 0;
 const KEEP_ALIVE: usize = 1;
-const TURN_MAX: usize = 2;
-const CODINGS: usize = 3;
-const DECISIONS: usize = 4;
+const CODINGS: usize = 2;
+const DECISIONS: usize = 3;
 const LEN: usize = DECISIONS + decisions::LEN;
 
 /// What is changed from what the configuration says.
@@ -23,8 +22,6 @@ const LEN: usize = DECISIONS + decisions::LEN;
 pub struct Settings {
     /// An answered connection may be idle for so long and no longer; none as configured.
     pub keep_alive: Option<Duration>,
-    /// A worker's turn should last so long at the most, for which costly requests are refused; none: none are.
-    pub turn_max: Option<Duration>,
     /// No coding is begun; what there is already is sent.
     pub spares_codings: bool,
 }
@@ -46,10 +43,8 @@ impl Knobs {
     pub fn set(&self, settings: Settings) {
         if let Some(words) = self.words() {
             let ms = |span: Duration| u64::try_from(span.as_millis()).unwrap_or(u64::MAX - 1);
-            for (place, value) in [(KEEP_ALIVE, settings.keep_alive), (TURN_MAX, settings.turn_max)] {
-                let value = value.map_or(0, |span| ms(span) + 1);
-                words[place].store(value, Ordering::Relaxed);
-            }
+            let keep_alive = settings.keep_alive.map_or(0, |span| ms(span) + 1);
+            words[KEEP_ALIVE].store(keep_alive, Ordering::Relaxed);
             words[CODINGS].store(settings.spares_codings.into(), Ordering::Relaxed);
             words[CHANGE].fetch_add(1, Ordering::Release);
         }
@@ -86,13 +81,9 @@ impl Knobs {
         };
         // What was written before the change this worker saw is what it reads, or something newer.
         words[CHANGE].load(Ordering::Acquire);
-        let at = |place: usize| {
-            let value = words[place].load(Ordering::Relaxed);
-            value.checked_sub(1).map(Duration::from_millis)
-        };
+        let keep_alive = words[KEEP_ALIVE].load(Ordering::Relaxed);
         Settings {
-            keep_alive: at(KEEP_ALIVE),
-            turn_max: at(TURN_MAX),
+            keep_alive: keep_alive.checked_sub(1).map(Duration::from_millis),
             spares_codings: words[CODINGS].load(Ordering::Relaxed) != 0,
         }
     }
@@ -114,9 +105,9 @@ mod tests {
         let asked = knobs.clone();
         assert_eq!(asked.decisions().count(), 0);
         let decision = Decision {
-            knob: super::super::Knob::Admission,
-            from: "all requests".to_owned(),
-            to: "turns of 5ms".to_owned(),
+            knob: super::super::Knob::Coding,
+            from: "on first use".to_owned(),
+            to: "what there is".to_owned(),
             why: "so".to_owned(),
         };
         knobs.note(std::slice::from_ref(&decision), UnixTime::from_secs(7));
@@ -133,10 +124,8 @@ mod tests {
         assert_eq!((knobs.change(), knobs.settings()), (0, Settings::default()));
         for keep_alive in [Some(Duration::ZERO), Some(Duration::from_millis(250)), None] {
             let before = knobs.change();
-            let turn_max = keep_alive.map(|span| span * 2);
             let settings = Settings {
                 keep_alive,
-                turn_max,
                 spares_codings: keep_alive.is_some(),
             };
             knobs.set(settings);

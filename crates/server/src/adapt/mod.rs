@@ -7,10 +7,9 @@
 //! ```
 //! Controllers are pure: a window and what they remember decide, no clock and no system is asked. So a recorded run
 //! can be looked into afterwards, and a rule tried on it (`weir adapt replay`). Document 002 gives the idea (no fixed
-//! strategy is best), document 000 the first rule (`keep_alive`), RFC 8289 the sensor of the second (`admission`). This file decides who is asked, that what the
+//! strategy is best), document 000 the first rule (`keep_alive`). This file decides who is asked, that what the
 //! operator set stays as it is, and that a dry run changes nothing; it does not know how a knob is turned.
 
-mod admission;
 mod coding;
 mod decisions;
 mod keep_alive;
@@ -23,8 +22,7 @@ pub use knobs::{Knobs, Settings};
 pub use recording::{Decided, Line, Start};
 pub use window::{MemoryState, Sample, Window};
 
-use crate::config::{Adapt, Concurrency, Config, MaxTurn};
-use admission::Admission;
+use crate::config::{Adapt, Concurrency, Config, LookupTime, MaxTurn};
 use coding::Coding;
 use keep_alive::KeepAlive;
 use measure::Duration;
@@ -49,21 +47,18 @@ pub struct Decision {
 pub enum Knob {
     /// How long a connection that was answered may be idle.
     KeepAlive,
-    /// Whether requests that cost much may be refused.
-    Admission,
     /// Whether codings are made on first use.
     Coding,
 }
 
 impl Knob {
     /// All there are.
-    pub const ALL: [Knob; 3] = [Knob::KeepAlive, Knob::Admission, Knob::Coding];
+    pub const ALL: [Knob; 2] = [Knob::KeepAlive, Knob::Coding];
 
     /// As the configuration and the metrics name it.
     pub fn name(self) -> &'static str {
         match self {
             Knob::KeepAlive => "keep-alive",
-            Knob::Admission => "admission",
             Knob::Coding => "coding",
         }
     }
@@ -73,7 +68,6 @@ impl Knob {
 #[derive(Debug)]
 pub struct Adaptor {
     keep_alive: Option<KeepAlive>,
-    admission: Option<Admission>,
     coding: Option<Coding>,
     settings: Settings,
 }
@@ -82,14 +76,11 @@ impl Adaptor {
     /// The controllers that this configuration leaves free: a knob whose value the operator has set is his.
     pub fn new(config: &Config) -> Adaptor {
         let on = config.adapt != Adapt::Off;
-        // What a trial says is also said of what is not shown to be worth it yet.
-        let is_all = matches!(config.adapt, Adapt::All | Adapt::DryRun);
         let pinned =
             config.idle_timeout != Config::default().idle_timeout || !config.behavior.early_close.is_zero();
         Adaptor {
             keep_alive: (on && !pinned).then(|| KeepAlive::new(config.idle_timeout)),
-            admission: (on && is_gated(config)).then(Admission::new),
-            coding: (is_all && config.compress).then(Coding::new),
+            coding: (on && makes_codings(config)).then(Coding::new),
             settings: Settings::default(),
         }
     }
@@ -99,7 +90,6 @@ impl Adaptor {
         let is_free = |knob: Knob| free.contains(&knob);
         Adaptor {
             keep_alive: is_free(Knob::KeepAlive).then(|| KeepAlive::new(idle_timeout)),
-            admission: is_free(Knob::Admission).then(Admission::new),
             coding: is_free(Knob::Coding).then(Coding::new),
             settings: Settings::default(),
         }
@@ -109,7 +99,6 @@ impl Adaptor {
     pub fn free(&self) -> Vec<Knob> {
         let free = |knob: &Knob| match knob {
             Knob::KeepAlive => self.keep_alive.is_some(),
-            Knob::Admission => self.admission.is_some(),
             Knob::Coding => self.coding.is_some(),
         };
         Knob::ALL.into_iter().filter(free).collect()
@@ -117,7 +106,7 @@ impl Adaptor {
 
     /// Whether anything can change.
     pub fn is_idle(&self) -> bool {
-        self.keep_alive.is_none() && self.admission.is_none() && self.coding.is_none()
+        self.keep_alive.is_none() && self.coding.is_none()
     }
 
     /// Looks at one window.
@@ -127,12 +116,6 @@ impl Adaptor {
             && let Some(decision) = keep_alive.look(window)
         {
             self.settings.keep_alive = keep_alive.bound();
-            decisions.push(decision);
-        }
-        if let Some(admission) = &mut self.admission
-            && let Some(decision) = admission.look(window)
-        {
-            self.settings.turn_max = admission.target();
             decisions.push(decision);
         }
         if let Some(coding) = &mut self.coding
@@ -150,12 +133,6 @@ impl Adaptor {
     }
 }
 
-/// Whether requests may come to be refused of the server's own accord: where workers take turns over many connections,
-/// and nobody has said how long turns may be.
-fn is_gated(config: &Config) -> bool {
-    config.max_turn == MaxTurn::Auto && takes_turns(config.concurrency)
-}
-
 /// Whether a worker has many connections: the length of its turns is then how long they wait for each other.
 pub(crate) fn takes_turns(concurrency: Concurrency) -> bool {
     matches!(
@@ -164,12 +141,15 @@ pub(crate) fn takes_turns(concurrency: Concurrency) -> bool {
     )
 }
 
-/// Whether answers have to be timed for the controllers.
-pub(crate) fn is_timed(config: &Config) -> bool {
-    takes_turns(config.concurrency)
-        && match config.max_turn {
-            MaxTurn::Auto => config.adapt != Adapt::Off,
-            MaxTurn::Off => false,
-            MaxTurn::At(_) => true,
-        }
+/// Whether text is compressed on first use: a server that looks for each file anew has nowhere to keep it.
+fn makes_codings(config: &Config) -> bool {
+    config.compress && config.behavior.lookup == LookupTime::Cached
+}
+
+/// How long a worker's turn may last, where workers take turns and that is bounded.
+pub(crate) fn turn_max(config: &Config) -> Option<Duration> {
+    match config.max_turn {
+        MaxTurn::At(span) if takes_turns(config.concurrency) => Some(span),
+        MaxTurn::At(_) | MaxTurn::Off => None,
+    }
 }

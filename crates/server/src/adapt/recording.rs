@@ -1,7 +1,7 @@
 //! What stands in a recording: one object of JSON a line. Decides the lines' form; opens no file.
 //!
 //! ```text
-//!   {"recording":1, ...}          a server started: who it was and which knobs were free
+//!   {"recording":2, ...}          a server started: who it was and which knobs were free
 //!   {"at-ms":1001, "cpu":...}     a window
 //!   {"at-ms":1001, "decision":..} what was decided after it, and whether that was put in force
 //! ```
@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 /// The form that is written here.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// A line.
 #[derive(Clone, Debug, PartialEq)]
@@ -112,7 +112,7 @@ impl Line {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::MaxTurn;
+    use crate::config::LookupTime;
 
     fn free(change: impl FnOnce(&mut Config)) -> Vec<Knob> {
         let mut config = Config::default();
@@ -122,11 +122,18 @@ mod tests {
 
     #[test]
     fn it_says_what_was_left_to_decide() {
-        assert_eq!(free(|_| ()), [Knob::KeepAlive]);
+        assert_eq!(free(|_| ()), Knob::ALL);
         assert_eq!(free(|config| config.adapt = Adapt::Off), []);
-        assert_eq!(free(|config| config.idle_timeout = Duration::from_secs(30)), []);
-        let all = free(|config| (config.adapt, config.max_turn) = (Adapt::DryRun, MaxTurn::Auto));
-        assert!(all.contains(&Knob::Admission), "{all:?}");
+        assert_eq!(free(|config| config.adapt = Adapt::DryRun), Knob::ALL);
+        assert_eq!(
+            free(|config| config.idle_timeout = Duration::from_secs(30)),
+            [Knob::Coding]
+        );
+        assert_eq!(free(|config| config.compress = false), [Knob::KeepAlive]);
+        assert_eq!(
+            free(|config| config.behavior.lookup = LookupTime::EachRequest),
+            [Knob::KeepAlive]
+        );
     }
 
     #[test]
@@ -155,7 +162,7 @@ mod tests {
         assert!(Line::parse(&text).expect_err("no bound").contains("0 bytes"));
         for (line, part) in [
             ("\n", "empty"),
-            ("{\"recording\":2}", "another version"),
+            ("{\"recording\":1}", "another version"),
             ("{\"at-ms\":1}", "missing field"),
         ] {
             let error = Line::parse(line).expect_err(line);

@@ -92,11 +92,9 @@ pub enum LogFormat {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Adapt {
-    /// Whatever is not set, by rules that have been shown to be worth it.
+    /// Whatever is not set.
     #[default]
     Auto,
-    /// By all rules there are.
-    All,
     /// Nothing; it says what it would change.
     DryRun,
     /// Nothing, and nothing is looked at.
@@ -106,8 +104,6 @@ pub enum Adapt {
 /// How long a worker's turn may last before requests that cost much are refused.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MaxTurn {
-    /// As the server decides.
-    Auto,
     /// As long as it takes: none are refused.
     #[default]
     Off,
@@ -120,12 +116,11 @@ impl FromStr for MaxTurn {
 
     fn from_str(text: &str) -> Result<MaxTurn, String> {
         match text {
-            "auto" => Ok(MaxTurn::Auto),
             "off" => Ok(MaxTurn::Off),
             _ => match super::parse_duration(text) {
                 Ok(span) if span >= Duration::from_millis(1) => Ok(MaxTurn::At(span)),
                 Ok(_) => Err("less than 1ms is less than one answer may take".to_owned()),
-                Err(why) => Err(format!("{why}; or auto, or off")),
+                Err(why) => Err(format!("{why}; or off")),
             },
         }
     }

@@ -81,11 +81,7 @@ fn what_costs_much_is_refused_and_small_answers_never() {
 #[test]
 fn nobody_is_refused_where_turns_are_not_bounded_or_mean_nothing() {
     let at = MaxTurn::At(Duration::from_millis(10));
-    for (max_turn, concurrency) in [
-        (MaxTurn::Auto, Concurrency::Loops),
-        (MaxTurn::Off, Concurrency::Loops),
-        (at, Concurrency::Pool),
-    ] {
+    for (max_turn, concurrency) in [(MaxTurn::Off, Concurrency::Loops), (at, Concurrency::Pool)] {
         let mut rig = behind(Config {
             max_turn,
             concurrency,
@@ -95,39 +91,6 @@ fn nobody_is_refused_where_turns_are_not_bounded_or_mean_nothing() {
             rig.send(LARGE);
         }
         assert_eq!(statuses(&rig), [200; 5], "{max_turn:?} {concurrency:?}");
-    }
-}
-
-#[test]
-fn what_is_decided_holds_until_it_is_taken_back_and_off_is_off() {
-    for (max_turn, expected) in [(MaxTurn::Auto, 503), (MaxTurn::Off, 200)] {
-        let config = Config {
-            max_turn,
-            ..Config::default()
-        };
-        let mut rig = adapted(config);
-        let set = |rig: &mut Rig, turn_max: Option<Duration>| {
-            let settings = Settings {
-                turn_max,
-                ..Settings::default()
-            };
-            rig.server.adapt(settings, &[], UnixTime::from_secs(0));
-            rig.turn();
-        };
-        set(&mut rig, Some(Duration::from_millis(10)));
-        for _ in 0..5 {
-            rig.send(LARGE);
-            end_turn(&mut rig, Duration::from_secs(1));
-        }
-        rig.out.clear();
-        rig.send(LARGE);
-        rig.send(LARGE);
-        assert_eq!(statuses(&rig), [200, expected], "{max_turn:?}");
-        rig.out.clear();
-        set(&mut rig, None);
-        rig.send(LARGE);
-        rig.send(LARGE);
-        assert_eq!(statuses(&rig), [200, 200], "{max_turn:?}");
     }
 }
 
