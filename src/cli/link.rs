@@ -7,7 +7,7 @@ use std::path::PathBuf;
 const EXAMPLES: &str = "\
 Examples:
   weir link ppp -- curl http://198.18.0.1:8080/        a server on this machine, over a modem
-  weir link wan --far 'weir serve ./site' -- curl http://198.18.0.1:8080/
+  weir link wan --far 'weir serve ./site --listen 0.0.0.0:80' -- curl http://198.18.0.1/
   weir link 'rate=1.5M rtt=90ms loss=burst:1%,30%' -- sh
   weir link cable --initcwnd 2 --up rate=256k --queue 20p -- COMMAND
   weir link wan -- weir link ppp -- COMMAND            links nest

@@ -18,6 +18,7 @@ use asked::{WEIR, text, weir};
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
+use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -198,6 +199,28 @@ fn what_commands_leave_behind_ends_with_the_link() {
     for mark in [near, far.1] {
         assert_gone(&mark);
     }
+}
+
+/// Apache does so: whoever tells it to end tells everybody of its group.
+#[test]
+fn a_far_command_that_ends_its_group_ends_nobody_else() {
+    if no_links() {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let mark = folder.path().join("listens").display().to_string();
+    let far = format!("trap 'trap - TERM; kill -TERM 0' TERM; echo > {mark}; while :; do sleep 0.05; done");
+    let near = format!("until test -s {mark}; do sleep 0.01; done");
+    let output = Command::new("sh")
+        .args([
+            "-c",
+            "$0 link rate=none --far-ready no --far \"$1\" -- sh -c \"$2\"; echo here $?",
+        ])
+        .args([WEIR, &far, &near])
+        .process_group(0)
+        .output()
+        .expect("a shell");
+    assert_eq!(text(&output.stdout), "here 0\n", "{}", text(&output.stderr));
 }
 
 #[test]

@@ -39,7 +39,9 @@ fn is_root() -> bool {
 fn serving(server: &str, folder: &Path) -> Result<String, String> {
     let run = folder.display();
     if server == "weir" {
-        return Ok(format!("exec {WEIR} -q serve {run}/site --listen 0.0.0.0:8080"));
+        return Ok(format!(
+            "exec {WEIR} -q serve {run}/site --listen 0.0.0.0:8080 --adapt off"
+        ));
     }
     let program = match server {
         "nginx" => "/usr/sbin/nginx",

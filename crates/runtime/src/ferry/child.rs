@@ -18,7 +18,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 use std::ffi::OsString;
 use std::io;
-use std::os::unix::process::ExitStatusExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitStatus, Stdio};
 
 const FORWARDED: [i32; 6] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2];
@@ -159,7 +159,8 @@ impl Signals {
     ) -> Result<Child, Fault> {
         let (mut command, name) = words_of(words, commands)?;
         if is_far {
-            command.stdin(Stdio::null());
+            // A server that passes its end on to its whole group (Apache does) must not end whoever started the link.
+            command.stdin(Stdio::null()).process_group(0);
         }
         match room.call(sys::own_processes).and_then(|made| made) {
             Ok(()) => {
