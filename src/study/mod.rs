@@ -45,6 +45,7 @@ pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<(), Failure> {
             _ => Size::Quick,
         },
         steal_max_pct: STEAL_MAX_PCT,
+        others_max_pct: OTHERS_MAX_PCT,
         only: flags.only.clone(),
     };
     if let Some(unknown) = flags.only.iter().find(|only| !begins_an_arm(&plans, only)) {
@@ -259,7 +260,7 @@ fn summary(material: &Material<'_>, tally: &Tally, out: &Path, voice: &Voice) ->
         .studies
         .iter()
         .flat_map(|study| study.records.values())
-        .filter(|record| record.is_disturbed())
+        .filter(|record| record.is_disturbed(OTHERS_MAX_PCT))
         .count();
     let warning = if disturbed == 0 {
         String::new()

@@ -4,7 +4,7 @@
 use crate::document::{RECALLED, Stated, cells, claims};
 use crate::observation::{Observations, World};
 use crate::plan::{Claim, Plan};
-use crate::record::{Record, Status};
+use crate::record::{OTHERS_MAX_PCT, Record, Status};
 use crate::rule::{Outcome, Rule, short};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -123,11 +123,11 @@ impl Study {
         }
         let undisturbed: BTreeSet<&str> = records
             .values()
-            .filter(|record| record.head.status == Status::Done && !record.is_disturbed())
+            .filter(|record| record.head.status == Status::Done && !record.is_disturbed(OTHERS_MAX_PCT))
             .map(|record| record.head.run.as_str())
             .collect();
         for (file, record) in &records {
-            if record.is_disturbed() && undisturbed.contains(record.head.run.as_str()) {
+            if record.is_disturbed(OTHERS_MAX_PCT) && undisturbed.contains(record.head.run.as_str()) {
                 continue;
             }
             for observation in record.observations(&plan, file) {

@@ -87,7 +87,7 @@ pub struct Head {
     pub status: Status,
     /// Why, unless it is done.
     pub reason: String,
-    /// Tries before this one that were invalid.
+    /// Tries before this one that were invalid, or begun while others were at work.
     pub excluded: u32,
     /// When it began, in seconds since 1970.
     pub began: u64,
@@ -147,12 +147,11 @@ impl Record {
         Ok(Record { head, lines })
     }
 
-    /// Whether others were at work when it was measured: its numbers are used only where there are no better ones.
-    pub fn is_disturbed(&self) -> bool {
-        self.head
-            .disturbance
-            .others_pct
-            .is_some_and(|share| share > OTHERS_MAX_PCT)
+    /// Whether others used more than `most` percent of the processors when it was begun: its numbers are used only where
+    /// there are no better ones.
+    pub fn is_disturbed(&self, most: f64) -> bool {
+        let share = self.head.disturbance.others_pct;
+        share.is_some_and(|share| share > most)
     }
 
     /// What the plan reads from it, under the name of its file.

@@ -188,7 +188,7 @@ fn assumptions(study: &Study) -> Vec<[String; 3]> {
 const BASES: &str = "document: it says so; fitted: chosen so that simulated figures meet published ones, which are then no \
                      evidence for it; assumed: chosen without evidence";
 
-/// Runs by how they ended, and invalid tries that were repeated.
+/// Runs by how they ended, and invalid or disturbed tries that were repeated.
 fn tally(study: &Study) -> String {
     let count = |status: Status| {
         study
@@ -205,12 +205,14 @@ fn tally(study: &Study) -> String {
         }
     }
     if excluded > 0 {
-        parts.push(format!("{excluded} invalid tries excluded and repeated"));
+        parts.push(format!(
+            "{excluded} invalid or disturbed tries excluded and repeated"
+        ));
     }
     let disturbed = study
         .records
         .values()
-        .filter(|record| record.is_disturbed())
+        .filter(|record| record.is_disturbed(OTHERS_MAX_PCT))
         .count();
     if disturbed > 0 {
         parts.push(format!(

@@ -18,7 +18,7 @@ mod watch;
 
 use crate::observation::{Labels, World};
 use crate::plan::{Arm, Plan, Run, Size, fill};
-use crate::record::{Disturbance, Head, OTHERS_MAX_PCT, Record, Status, VERSION};
+use crate::record::{Disturbance, Head, Record, Status, VERSION};
 use group::Group;
 use machine::Machine;
 use process::{Beside, Place, Server};
@@ -48,6 +48,9 @@ pub struct Settings {
     pub size: Size,
     /// Share of the processors that the host may take away from a run of the live machine, percent.
     pub steal_max_pct: f64,
+    /// Share of the processors that other programs may use when such a run begins, percent; beyond it the run is repeated
+    /// once, after all others of its study, if the machine is quiet then.
+    pub others_max_pct: f64,
     /// Only arms whose name begins with one of these; none: all.
     pub only: Vec<String>,
 }
@@ -133,6 +136,26 @@ pub fn run(
             Status::Invalid => tally.invalid += 1,
         }
     }
+    // Once, and last: whoever was at work may have ended.
+    let disturbed: Vec<(&Run, u32)> = queue
+        .iter()
+        .copied()
+        .filter(|(run, repetition)| bench.was_disturbed(run, *repetition))
+        .collect();
+    for (done, (run, repetition)) in disturbed.iter().enumerate() {
+        let others_pct = bench.machine.others(settings.others_max_pct);
+        if others_pct > settings.others_max_pct {
+            break;
+        }
+        let left = disturbed[done..].iter();
+        tell(Progress {
+            done: queue.len() + done,
+            all: queue.len() + disturbed.len(),
+            run: &run.id,
+            left_s: left.map(|(run, _)| outlook.of_arm(run.arm)).sum(),
+        });
+        bench.repeat(run, *repetition, others_pct)?;
+    }
     Ok(tally)
 }
 
@@ -206,15 +229,19 @@ impl Outlook {
 
     /// For the rest of the queue, which begins at this place.
     fn left_s(&self, rest: &[(&Run, u32)], place: usize) -> f64 {
-        let of_arm = |arm: usize| match self.taken[arm] {
-            (0, _) => self.planned[arm],
-            (runs, seconds) => seconds / f64::from(runs),
-        };
         rest.iter()
             .zip(&self.kept[place..])
             .filter(|(_, is_kept)| !**is_kept)
-            .map(|((run, _), _)| of_arm(run.arm))
+            .map(|((run, _), _)| self.of_arm(run.arm))
             .sum()
+    }
+
+    /// For one run of this arm.
+    fn of_arm(&self, arm: usize) -> f64 {
+        match self.taken[arm] {
+            (0, _) => self.planned[arm],
+            (runs, seconds) => seconds / f64::from(runs),
+        }
     }
 }
 
@@ -417,11 +444,6 @@ impl Bench<'_> {
 
     /// The result of one repetition, and whether it was made now.
     fn take(&mut self, run: &Run, repetition: u32) -> Result<(Status, bool), String> {
-        let arm = &self.plan.arms[run.arm];
-        let seconds = *arm.seconds.at(self.settings.size);
-        let seed = self.seed(repetition);
-        let decides = self.decides(run, repetition);
-        let path = self.path(run, repetition);
         let before = self.before(run, repetition);
         if before
             .as_ref()
@@ -432,62 +454,89 @@ impl Bench<'_> {
         let excluded_before = before.map_or(0, |before| {
             before.head.excluded + u32::from(before.head.status == Status::Invalid)
         });
-        let began = SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .map_or(0, |since| since.as_secs());
         for tried_before in 0..TRIES {
-            let others_pct = (arm.world == World::Measured).then(|| self.machine.others(OTHERS_MAX_PCT));
-            let clock = Instant::now();
-            let before = self.machine.busy();
-            let mut tried = self.attempt(arm, run, seed, seconds);
-            let disturbance = Disturbance {
-                others_pct,
-                ..self.machine.since(&before)
-            };
-            if arm.world == World::Measured
-                && tried.status == Status::Done
-                && disturbance.steal_pct > self.settings.steal_max_pct
-            {
-                tried.status = Status::Invalid;
-                tried.reason = format!(
-                    "the host took away {:.1} % of the processors",
-                    disturbance.steal_pct
-                );
-            }
-            let record = Record {
-                head: Head {
-                    format: "weir-study".to_owned(),
-                    version: VERSION,
-                    study: self.name.to_owned(),
-                    name: arm.name.clone(),
-                    run: run.id.clone(),
-                    parameters: run.parameters.clone(),
-                    repetition,
-                    size: self.settings.size.name().to_owned(),
-                    world: arm.world,
-                    seed,
-                    plan: self.plan_digest.clone(),
-                    arm: decides.clone(),
-                    commands: tried.commands,
-                    status: tried.status,
-                    reason: tried.reason,
-                    excluded: excluded_before + tried_before,
-                    began,
-                    seconds: clock.elapsed().as_secs_f64(),
-                    program: self.settings.program.clone(),
-                    kernel: self.machine.kernel.clone(),
-                    processor: self.machine.processor.clone(),
-                    clock: "CLOCK_MONOTONIC".to_owned(),
-                    disturbance,
-                },
-                lines: tried.lines,
-            };
-            keep(&path, &record.text())?;
-            if tried.status != Status::Invalid {
-                return Ok((tried.status, true));
+            let others_pct = (self.plan.arms[run.arm].world == World::Measured)
+                .then(|| self.machine.others(self.settings.others_max_pct));
+            let record = self.measure(run, repetition, excluded_before + tried_before, others_pct);
+            keep(&self.path(run, repetition), &record.text())?;
+            if record.head.status != Status::Invalid {
+                return Ok((record.head.status, true));
             }
         }
         Ok((Status::Invalid, true))
+    }
+
+    /// Whether others were at work when the result that is there was measured.
+    fn was_disturbed(&self, run: &Run, repetition: u32) -> bool {
+        self.before(run, repetition).is_some_and(|record| {
+            record.head.status == Status::Done && record.is_disturbed(self.settings.others_max_pct)
+        })
+    }
+
+    /// Repeats a run that others were at work beside. What came out no better takes no place.
+    fn repeat(&mut self, run: &Run, repetition: u32, others_pct: f64) -> Result<(), String> {
+        let before = self.before(run, repetition);
+        let excluded = before.map_or(0, |before| before.head.excluded) + 1;
+        let record = self.measure(run, repetition, excluded, Some(others_pct));
+        match record.head.status {
+            Status::Done => keep(&self.path(run, repetition), &record.text()),
+            Status::NotRun | Status::Failed | Status::Invalid => Ok(()),
+        }
+    }
+
+    /// Runs it once, after so many tries; others use so much of the processors.
+    fn measure(&mut self, run: &Run, repetition: u32, excluded: u32, others_pct: Option<f64>) -> Record {
+        let arm = &self.plan.arms[run.arm];
+        let seconds = *arm.seconds.at(self.settings.size);
+        let seed = self.seed(repetition);
+        let began = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .map_or(0, |since| since.as_secs());
+        let clock = Instant::now();
+        let before = self.machine.busy();
+        let mut tried = self.attempt(arm, run, seed, seconds);
+        let disturbance = Disturbance {
+            others_pct,
+            ..self.machine.since(&before)
+        };
+        if arm.world == World::Measured
+            && tried.status == Status::Done
+            && disturbance.steal_pct > self.settings.steal_max_pct
+        {
+            tried.status = Status::Invalid;
+            tried.reason = format!(
+                "the host took away {:.1} % of the processors",
+                disturbance.steal_pct
+            );
+        }
+        Record {
+            head: Head {
+                format: "weir-study".to_owned(),
+                version: VERSION,
+                study: self.name.to_owned(),
+                name: arm.name.clone(),
+                run: run.id.clone(),
+                parameters: run.parameters.clone(),
+                repetition,
+                size: self.settings.size.name().to_owned(),
+                world: arm.world,
+                seed,
+                plan: self.plan_digest.clone(),
+                arm: self.decides(run, repetition),
+                commands: tried.commands,
+                status: tried.status,
+                reason: tried.reason,
+                excluded,
+                began,
+                seconds: clock.elapsed().as_secs_f64(),
+                program: self.settings.program.clone(),
+                kernel: self.machine.kernel.clone(),
+                processor: self.machine.processor.clone(),
+                clock: "CLOCK_MONOTONIC".to_owned(),
+                disturbance,
+            },
+            lines: tried.lines,
+        }
     }
 
     fn attempt(&mut self, arm: &Arm, run: &Run, seed: u64, seconds: f64) -> Tried {

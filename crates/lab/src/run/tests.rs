@@ -41,6 +41,7 @@ fn lab(script: &str) -> (TempDir, Settings) {
         out: folder.path().join("out"),
         size: Size::Quick,
         steal_max_pct: 100.0,
+        others_max_pct: 100.0,
         only: Vec::new(),
     };
     (folder, settings)
@@ -103,6 +104,41 @@ fn a_run_that_says_it_is_invalid_is_repeated_and_then_left() {
     let results = results(&settings.out, "s", &plan, None).expect("results");
     let head = &results["results/s/a-x=2.0.jsonl"].head;
     assert_eq!((head.status, head.excluded), (Status::Invalid, 2));
+}
+
+/// As if others had used 200 % of the processors: more than any machine has, so that nothing measured here is taken for
+/// disturbed.
+fn disturb(settings: &Settings, file: &str) {
+    let path = settings.out.join("results/s").join(file);
+    let mut record = Record::parse(&fs::read_to_string(&path).expect("a result")).expect("a result");
+    record.head.disturbance.others_pct = Some(200.0);
+    fs::write(&path, record.text()).expect("a result");
+}
+
+#[test]
+fn what_others_were_at_work_beside_is_repeated_last_and_replaced_by_what_is_better() {
+    let (folder, settings) = lab("echo \"{\\\"v\\\": $2}\"; test ! -e $(dirname $0)/bad || exit 3");
+    go(&settings);
+    disturb(&settings, "a-x=1.1.jsonl");
+    disturb(&settings, "a-x=2.0.jsonl");
+    let plan = Plan::parse("p", PLAN).expect("a plan");
+    let head = |file: &str| {
+        let found = results(&settings.out, "s", &plan, None).expect("results");
+        found[file].head.clone()
+    };
+    // What comes out invalid is no better.
+    fs::write(folder.path().join("bad"), "").expect("a file");
+    assert_eq!((go(&settings).kept, calls(&folder).len()), (4, 6));
+    let two = head("results/s/a-x=2.0.jsonl");
+    assert_eq!((two.disturbance.others_pct, two.excluded), (Some(200.0), 0));
+    fs::remove_file(folder.path().join("bad")).expect("it was there");
+    assert_eq!(go(&settings).kept, 4);
+    assert_eq!(calls(&folder)[6..], ["say 2 1", "say 1 2"]);
+    let two = head("results/s/a-x=2.0.jsonl");
+    assert!(two.disturbance.others_pct <= Some(100.0), "{two:?}");
+    assert_eq!((two.status, two.excluded), (Status::Done, 1));
+    // It is good now.
+    assert_eq!((go(&settings).kept, calls(&folder).len()), (4, 8));
 }
 
 #[test]
