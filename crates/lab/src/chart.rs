@@ -11,16 +11,53 @@ use std::fmt::Write;
 
 const WIDTH: f64 = 760.0;
 const HEIGHT: f64 = 380.0;
-const LEFT: f64 = 74.0;
-const RIGHT: f64 = 200.0;
 const TOP: f64 = 40.0;
-const BOTTOM: f64 = 52.0;
 
-/// Colors that people with any color vision tell apart (Okabe and Ito 2008), for light and for dark ground.
+/// Where things stand: the size of a chart, and the margins of its frame.
+#[derive(Clone, Copy, Debug)]
+struct Sheet {
+    width: f64,
+    height: f64,
+    left: f64,
+    right: f64,
+    bottom: f64,
+    /// Below the chart instead of at its right.
+    is_legend_below: bool,
+}
+
+/// For a screen of its own.
+const WIDE: Sheet = Sheet {
+    width: WIDTH,
+    height: HEIGHT,
+    left: 74.0,
+    right: 200.0,
+    bottom: 52.0,
+    is_legend_below: false,
+};
+
+/// For a column of a page, or a phone: what is as large here is larger there.
+const COMPACT: Sheet = Sheet {
+    width: 480.0,
+    height: 350.0,
+    left: 74.0,
+    right: 14.0,
+    bottom: 58.0,
+    is_legend_below: true,
+};
+
+impl Sheet {
+    /// The frame's right edge and its lower one.
+    fn corner(&self) -> (f64, f64) {
+        (self.width - self.right, self.height - self.bottom)
+    }
+}
+
+/// Colors that people with any color vision tell apart, after Okabe and Ito (2008), for light and for dark ground; dark
+/// enough or light enough to write words in.
 const COLORS: [(&str, &str); 7] = [
     ("#0072b2", "#56b4e9"),
     ("#d55e00", "#ff8c42"),
-    ("#009e73", "#2fd0a2"),
+    ("#007a58", "#2fd0a2"),
     ("#a3488a", "#e39bcb"),
     ("#7a6a00", "#f0e442"),
     ("#56b4e9", "#9ad4f5"),
@@ -43,14 +80,25 @@ pub struct Axis {
     pub label: String,
     /// How it is divided.
     pub scale: Scale,
+    /// Whether zero is on it, however far away the values are.
+    pub has_zero: bool,
 }
 
 impl Axis {
+    /// A linear axis with zero on it.
+    pub fn from_zero(label: &str) -> Axis {
+        Axis {
+            has_zero: true,
+            ..Axis::linear(label)
+        }
+    }
+
     /// A linear axis.
     pub fn linear(label: &str) -> Axis {
         Axis {
             label: label.to_owned(),
             scale: Scale::Linear,
+            has_zero: false,
         }
     }
 
@@ -59,6 +107,18 @@ impl Axis {
         Axis {
             label: label.to_owned(),
             scale: Scale::Logarithmic,
+            has_zero: false,
+        }
+    }
+}
+
+impl Axis {
+    /// The label; where the axis does not begin at zero as a reader expects, where it does.
+    fn told(&self, ruler: &Ruler) -> String {
+        if ruler.scale == Scale::Linear && ruler.low > 0.0 && !self.label.is_empty() {
+            format!("{} (axis begins at {})", self.label, number(ruler.low))
+        } else {
+            self.label.clone()
         }
     }
 }
@@ -111,10 +171,70 @@ pub fn document(charts: &[Chart]) -> String {
 /// One document with what [`Chart::body`] and [`Bars::body`] drew, below each other.
 pub fn page(bodies: &[String]) -> String {
     let height = HEIGHT * bodies.len() as f64;
-    let mut style = String::from(
-        "text{font:13px system-ui,sans-serif;fill:var(--ink)}.title{font-weight:600;font-size:15px}\
-         .axis{stroke:var(--ink);fill:none}.grid{stroke:var(--grid);fill:none}.small{font-size:12px}\
-         .line{fill:none;stroke-width:2;stroke-linejoin:round}.ground{fill:var(--ground)}",
+    let bodies: Vec<String> = bodies
+        .iter()
+        .enumerate()
+        .map(|(place, body)| {
+            format!(
+                "<g transform=\"translate(0 {})\">{body}</g>",
+                HEIGHT * place as f64
+            )
+        })
+        .collect();
+    paper(WIDTH, (0.0, height), [13, 12, 15], &bodies.join("\n"))
+}
+
+/// One compact document: a title of as many lines as it needs above what was drawn without one, down to `bottom`.
+fn compact(title: &str, body: &str, bottom: f64) -> String {
+    let lines = wrapped(title, 52);
+    // Writing to a String cannot fail.
+    let mut svg = String::new();
+    for (place, line) in lines.iter().rev().enumerate() {
+        let _ = write!(
+            svg,
+            "<text class=\"title\" x=\"12\" y=\"{}\">{}</text>",
+            24.0 - 20.0 * place as f64,
+            escape(line)
+        );
+    }
+    let top = TOP - 16.0 - 20.0 * lines.len() as f64;
+    paper(COMPACT.width, (top, bottom), [15, 14, 16], &(svg + body))
+}
+
+/// The text in lines of as many characters, if its words allow it.
+fn wrapped(text: &str, length: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    // What is too long for a line can be cut after a sign within it.
+    let cut = |word: &str| -> Vec<String> {
+        match word.chars().count() > length {
+            true => word.split_inclusive(['+', '-']).map(str::to_owned).collect(),
+            false => vec![word.to_owned()],
+        }
+    };
+    for word in text.split_whitespace().flat_map(cut) {
+        match lines.last_mut() {
+            Some(line)
+                if line.ends_with(['+', '-']) && line.chars().count() + word.chars().count() <= length =>
+            {
+                line.push_str(&word);
+            }
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= length => {
+                line.push(' ');
+                line.push_str(&word);
+            }
+            _ => lines.push(word),
+        }
+    }
+    lines
+}
+
+/// A document from `top` to `bottom`; the sizes are those of text, small text and titles.
+fn paper(width: f64, (top, bottom): (f64, f64), [text, small, title]: [u32; 3], body: &str) -> String {
+    let height = bottom - top;
+    let mut style = format!(
+        "text{{font:{text}px system-ui,sans-serif;fill:var(--ink)}}.title{{font-weight:600;font-size:{title}px}}\
+         .axis{{stroke:var(--ink);fill:none}}.grid{{stroke:var(--grid);fill:none}}.small{{font-size:{small}px}}\
+         .line{{fill:none;stroke-width:2;stroke-linejoin:round}}.ground{{fill:var(--ground)}}"
     );
     let (mut light, mut dark) = (String::new(), String::new());
     for (number, (day, night)) in COLORS.iter().enumerate() {
@@ -126,21 +246,12 @@ pub fn page(bodies: &[String]) -> String {
         let _ = write!(light, "--s{number}:{day};");
         let _ = write!(dark, "--s{number}:{night};");
     }
-    let mut svg = format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" width=\"{WIDTH}\" \
+    format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 {top} {width} {height}\" width=\"{width}\" \
          height=\"{height}\" role=\"img\">\n<style>svg{{--ink:#1b1b1b;--grid:#dddddd;--ground:#ffffff;{light}}}\
          @media(prefers-color-scheme:dark){{svg{{--ink:#e6e6e6;--grid:#3a3a3a;--ground:#16181c;{dark}}}}}\
-         {style}</style>\n<rect class=\"ground\" width=\"{WIDTH}\" height=\"{height}\"/>\n"
-    );
-    for (place, body) in bodies.iter().enumerate() {
-        let _ = writeln!(
-            svg,
-            "<g transform=\"translate(0 {})\">{body}</g>",
-            HEIGHT * place as f64
-        );
-    }
-    svg.push_str("</svg>\n");
-    svg
+         {style}</style>\n<rect class=\"ground\" y=\"{top}\" width=\"{width}\" height=\"{height}\"/>\n{body}\n</svg>\n"
+    )
 }
 
 /// An axis with its ends and marks, from values to places.
@@ -237,28 +348,49 @@ fn round_up(value: f64) -> f64 {
 impl Chart {
     /// The chart alone, for [`page`].
     pub fn body(&self) -> String {
+        let colors: Vec<usize> = (0..self.series.len()).collect();
+        let title = format!(
+            "<text class=\"title\" x=\"16\" y=\"24\">{}</text>",
+            escape(&self.title)
+        );
+        title + &self.on(&WIDE, &colors).0
+    }
+
+    /// A document with the legend below, that can be read in a narrow column; each series has the color of this number.
+    pub fn compact(&self, colors: &[usize]) -> String {
+        let (body, bottom) = self.on(&COMPACT, colors);
+        compact(&self.title, &body, bottom)
+    }
+
+    /// Without its title, and where it ends below.
+    fn on(&self, sheet: &Sheet, colors: &[usize]) -> (String, f64) {
         let all = || {
             self.series
                 .iter()
                 .flat_map(|series| series.points.iter().copied())
         };
-        let x = Ruler::over(all().map(|point| point.0), self.x.scale, LEFT, WIDTH - RIGHT);
-        let y = Ruler::over(all().map(|point| point.1), self.y.scale, HEIGHT - BOTTOM, TOP);
-        let mut svg = format!(
-            "<text class=\"title\" x=\"16\" y=\"24\">{}</text>",
-            escape(&self.title)
-        );
-        self.frame(&mut svg, &x, &y);
-        let curves = self.distinct(&x, &y);
-        for (class, (series, _)) in curves.iter().enumerate() {
-            curve(&mut svg, series, class % COLORS.len(), &x, &y);
+        let zero = |axis: &Axis| axis.has_zero.then_some(0.0);
+        let (right, bottom) = sheet.corner();
+        let xs = all().map(|point| point.0).chain(zero(&self.x));
+        let ys = all().map(|point| point.1).chain(zero(&self.y));
+        let x = Ruler::over(xs, self.x.scale, sheet.left, right);
+        let y = Ruler::over(ys, self.y.scale, bottom, TOP);
+        let mut svg = String::new();
+        self.frame(&mut svg, sheet, &x, &y);
+        for ((series, below), color) in self.below(&x, &y).into_iter().zip(colors) {
+            curve(&mut svg, series, (color % COLORS.len(), below), &x, &y);
         }
-        legend(&mut svg, &curves);
-        svg
+        let curves: Vec<(&str, Stroke)> = self
+            .series
+            .iter()
+            .map(|one| (one.name.as_str(), one.stroke))
+            .collect();
+        let end = legend(&mut svg, sheet, &curves, colors);
+        (svg, end)
     }
 
-    /// The series, each with the names of all that would be drawn on top of it: half a pixel is no difference.
-    fn distinct(&self, x: &Ruler, y: &Ruler) -> Vec<(&Series, Vec<&str>)> {
+    /// The series, each with how many it would hide: half a pixel is no difference.
+    fn below(&self, x: &Ruler, y: &Ruler) -> Vec<(&Series, usize)> {
         let place = |&(a, b): &(f64, f64)| Some((x.place(a)?, y.place(b)?));
         let near = |one: &Series, other: &Series| {
             one.stroke == other.stroke
@@ -272,18 +404,17 @@ impl Chart {
                         (a, b) => a == b,
                     })
         };
-        let mut curves: Vec<(&Series, Vec<&str>)> = Vec::new();
-        for series in &self.series {
-            match curves.iter_mut().find(|(first, _)| near(first, series)) {
-                Some((_, names)) => names.push(&series.name),
-                None => curves.push((series, vec![&series.name])),
-            }
-        }
-        curves
+        let before = |place: usize, series: &Series| {
+            let others = self.series[..place].iter();
+            others.filter(|other| near(other, series)).count()
+        };
+        let all = self.series.iter().enumerate();
+        all.map(|(place, series)| (series, before(place, series)))
+            .collect()
     }
 
-    fn frame(&self, svg: &mut String, x: &Ruler, y: &Ruler) {
-        let bottom = HEIGHT - BOTTOM;
+    fn frame(&self, svg: &mut String, sheet: &Sheet, x: &Ruler, y: &Ruler) {
+        let (_, bottom) = sheet.corner();
         for mark in x.marks() {
             let Some(at) = x.place(mark) else { continue };
             let _ = write!(
@@ -294,19 +425,20 @@ impl Chart {
                 number(mark)
             );
         }
-        self.upright(svg, y);
+        self.upright(svg, sheet, &self.x.told(x), y);
     }
 
     /// The marks of the upright axis, both axes' lines and labels.
-    fn upright(&self, svg: &mut String, y: &Ruler) {
-        let (right, bottom) = (WIDTH - RIGHT, HEIGHT - BOTTOM);
+    fn upright(&self, svg: &mut String, sheet: &Sheet, across: &str, y: &Ruler) {
+        let left = sheet.left;
+        let (right, bottom) = sheet.corner();
         for mark in y.marks() {
             let Some(at) = y.place(mark) else { continue };
             let _ = write!(
                 svg,
-                "<path class=\"grid\" d=\"M{LEFT} {at:.1}H{right}\"/><text class=\"small\" x=\"{}\" y=\"{:.1}\" \
+                "<path class=\"grid\" d=\"M{left} {at:.1}H{right}\"/><text class=\"small\" x=\"{}\" y=\"{:.1}\" \
                  text-anchor=\"end\">{}</text>",
-                LEFT - 7.0,
+                left - 7.0,
                 at + 4.0,
                 number(mark)
             );
@@ -314,30 +446,34 @@ impl Chart {
         let middle = (TOP + bottom) / 2.0;
         let _ = write!(
             svg,
-            "<path class=\"axis\" d=\"M{LEFT} {TOP}V{bottom}H{right}\"/>\
+            "<path class=\"axis\" d=\"M{left} {TOP}V{bottom}H{right}\"/>\
              <text x=\"{}\" y=\"{}\" text-anchor=\"middle\">{}</text>\
              <text transform=\"translate(18 {middle}) rotate(-90)\" text-anchor=\"middle\">{}</text>",
-            (LEFT + right) / 2.0,
-            HEIGHT - 12.0,
-            escape(&self.x.label),
-            escape(&self.y.label)
+            (left + right) / 2.0,
+            sheet.height - 12.0,
+            escape(across),
+            escape(&self.y.told(y))
         );
     }
 }
 
-/// A mark for each curve and, below each other, the names it has.
-fn legend(svg: &mut String, curves: &[(&Series, Vec<&str>)]) {
-    let colors: Vec<usize> = (0..curves.len()).collect();
-    legend_in(svg, curves, &colors);
-}
-
-/// The same where curves have these colors.
-fn legend_in(svg: &mut String, curves: &[(&Series, Vec<&str>)], colors: &[usize]) {
-    let left = WIDTH - RIGHT + 16.0;
-    let mut middle = TOP + 8.0;
-    for ((series, names), color) in curves.iter().zip(colors) {
+/// A line for each series with its own mark, and where the chart ends below.
+fn legend(svg: &mut String, sheet: &Sheet, curves: &[(&str, Stroke)], colors: &[usize]) -> f64 {
+    // Two beside each other, where all names are short enough.
+    let is_paired = sheet.is_legend_below && curves.iter().all(|(name, _)| name.chars().count() <= 26);
+    let columns = if is_paired { 2 } else { 1 };
+    for (place, ((name, stroke), color)) in curves.iter().zip(colors).enumerate() {
         let (class, paint) = paint(*color);
-        let _ = match series.stroke {
+        let (left, middle) = if sheet.is_legend_below {
+            (
+                16.0 + sheet.width / 2.0 * (place % columns) as f64,
+                sheet.height + 8.0 + 21.0 * (place / columns) as f64,
+            )
+        } else {
+            (sheet.width - sheet.right + 16.0, TOP + 8.0 + 20.0 * place as f64)
+        };
+        // Writing to a String cannot fail, here and below.
+        let _ = match stroke {
             Stroke::Dots => write!(
                 svg,
                 "<circle class=\"s{class}\" fill=\"currentColor\"{paint} cx=\"{}\" cy=\"{middle}\" r=\"3.5\"/>",
@@ -352,20 +488,21 @@ fn legend_in(svg: &mut String, curves: &[(&Series, Vec<&str>)], colors: &[usize]
             Stroke::Solid | Stroke::Dashed | Stroke::Steps => write!(
                 svg,
                 "<path class=\"line s{class}\"{} d=\"M{left} {middle}h22\"/>",
-                dashes(series.stroke)
+                dashes(*stroke, 0)
             ),
         };
-        for name in names {
-            let _ = write!(
-                svg,
-                "<text class=\"small\" x=\"{}\" y=\"{}\">{}</text>",
-                left + 28.0,
-                middle + 4.0,
-                escape(name)
-            );
-            middle += 17.0;
-        }
-        middle += 3.0;
+        let _ = write!(
+            svg,
+            "<text class=\"small\" x=\"{}\" y=\"{}\">{}</text>",
+            left + 28.0,
+            middle + 4.0,
+            escape(name)
+        );
+    }
+    if sheet.is_legend_below {
+        sheet.height + 4.0 + 21.0 * curves.len().div_ceil(columns) as f64
+    } else {
+        sheet.height
     }
 }
 
@@ -377,24 +514,27 @@ fn paint(color: usize) -> (usize, &'static str) {
     }
 }
 
-fn dashes(stroke: Stroke) -> &'static str {
-    if stroke == Stroke::Dashed {
-        " stroke-dasharray=\"6 4\""
-    } else {
-        ""
+/// The gaps of a line; of one that lies on others, gaps that let them be seen.
+fn dashes(stroke: Stroke, below: usize) -> String {
+    match (stroke, below) {
+        (_, 1..) => format!(" stroke-dasharray=\"7 {}\"", 7 * below),
+        (Stroke::Dashed, 0) => " stroke-dasharray=\"6 4\"".to_owned(),
+        _ => String::new(),
     }
 }
 
-fn curve(svg: &mut String, series: &Series, class: usize, x: &Ruler, y: &Ruler) {
+/// A series in its color, above as many that it would hide.
+fn curve(svg: &mut String, series: &Series, (class, below): (usize, usize), x: &Ruler, y: &Ruler) {
     let places = series
         .points
         .iter()
         .map(|&(a, b)| Some((x.place(a)?, y.place(b)?)));
     if series.stroke == Stroke::Dots {
+        let radius = (3.5 - below as f64).max(1.0);
         for (a, b) in places.flatten() {
             let _ = write!(
                 svg,
-                "<circle class=\"s{class}\" fill=\"currentColor\" cx=\"{a:.1}\" cy=\"{b:.1}\" r=\"3.5\"/>"
+                "<circle class=\"s{class}\" fill=\"currentColor\" cx=\"{a:.1}\" cy=\"{b:.1}\" r=\"{radius}\"/>"
             );
         }
         return;
@@ -427,7 +567,7 @@ fn curve(svg: &mut String, series: &Series, class: usize, x: &Ruler, y: &Ruler) 
     let _ = write!(
         svg,
         "<path class=\"line s{class}\"{} d=\"{path}\"/>",
-        dashes(series.stroke)
+        dashes(series.stroke, below)
     );
 }
 
@@ -459,6 +599,7 @@ mod tests {
             x: Axis {
                 label: "x".to_owned(),
                 scale,
+                has_zero: false,
             },
             y: Axis::linear("y"),
             series: vec![Series {
@@ -503,17 +644,70 @@ mod tests {
     }
 
     #[test]
-    fn curves_that_coincide_are_drawn_once_with_both_names() {
+    fn curves_that_coincide_have_a_mark_each_and_let_each_other_be_seen() {
         let mut two = chart(vec![(0.0, 1.0), (1.0, 2.0)], Scale::Linear);
         let mut twin = two.series[0].clone();
         twin.name = "twin".to_owned();
         two.series.push(twin);
-        let svg = document(&[two]);
-        assert_eq!(svg.matches("<path class=\"line s0\"").count(), 2, "{svg}");
+        for svg in [document(&[two.clone()]), two.compact(&[0, 1])] {
+            // A curve and a mark in the legend.
+            for class in ["s0", "s1"] {
+                let path = format!("<path class=\"line {class}\"");
+                assert_eq!(svg.matches(&path).count(), 2, "{svg}");
+            }
+            assert_eq!(svg.matches("stroke-dasharray").count(), 1, "{svg}");
+            assert!(svg.contains(">twin<"), "{svg}");
+        }
+    }
+
+    #[test]
+    fn an_axis_begins_at_zero_or_says_where() {
+        let mut far = chart(vec![(0.0, 90.0), (1.0, 100.0)], Scale::Linear);
+        assert!(document(&[far.clone()]).contains(">y (axis begins at 85)<"));
+        far.y = Axis::from_zero("y");
+        let svg = far.compact(&[0]);
         assert!(
-            !svg.contains("<path class=\"line s1\"") && svg.contains(">twin<"),
+            svg.contains(">y<") && svg.contains(">0<") && !svg.contains("begins"),
             "{svg}"
         );
+    }
+
+    #[test]
+    fn words_that_are_too_long_are_cut_after_a_sign() {
+        for (text, length, wanted) in [
+            (
+                "000 Barford and Crovella, 1999",
+                12,
+                "000 Barford|and|Crovella,|1999",
+            ),
+            ("pipelined+deflate", 12, "pipelined+|deflate"),
+            ("T1+E1+T3", 6, "T1+E1+|T3"),
+            ("early-close", 12, "early-close"),
+            ("", 5, ""),
+        ] {
+            assert_eq!(wrapped(text, length).join("|"), wanted);
+        }
+    }
+
+    #[test]
+    fn a_compact_picture_has_its_legend_and_a_long_title_inside() {
+        let mut one = chart(vec![(0.0, 1.0), (1.0, 2.0)], Scale::Linear);
+        one.title = "a word ".repeat(12);
+        let svg = one.compact(&[2]);
+        assert_eq!(svg.matches("class=\"title\"").count(), 2, "{svg}");
+        let frame: Vec<f64> = svg
+            .split("viewBox=\"")
+            .nth(1)
+            .and_then(|rest| rest.split('"').next())
+            .expect("a frame")
+            .split(' ')
+            .map(|number| number.parse().expect("a number"))
+            .collect();
+        for y in svg.split(" y=\"").skip(1) {
+            let y: f64 = y.split('"').next().expect("a place").parse().expect("a number");
+            assert!((frame[1]..frame[1] + frame[3]).contains(&y), "{y} {frame:?}");
+        }
+        assert!(svg.contains("line s2") && !svg.contains("line s0"), "{svg}");
     }
 
     #[test]

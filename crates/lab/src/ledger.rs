@@ -190,7 +190,11 @@ impl Study {
                 Verdict::SimulatedOnly,
                 format!("simulated: {then}; measured: {why}{today}"),
             ),
-            (Some((false, why)), _, _) => (Verdict::NotReproduced, format!("measured: {why}{today}")),
+            (Some((false, why)), Some((false, then)), _) => (
+                Verdict::NotReproduced,
+                format!("simulated: {then}; measured: {why}{today}"),
+            ),
+            (Some((false, why)), None, _) => (Verdict::NotReproduced, format!("measured: {why}{today}")),
             (None, Some((true, then)), _) => {
                 let why = if claim.by.contains(&World::Measured) {
                     self.lacking(rules, World::Measured).1
@@ -204,9 +208,11 @@ impl Study {
             }
             (None, Some((false, then)), _) => (Verdict::NotReproduced, format!("simulated: {then}")),
             (None, None, Some((true, why))) => (Verdict::Reproduced, format!("the formulas: {why}")),
-            (None, None, Some((false, why))) => {
-                (Verdict::NotReproduced, format!("the formulas: {why}{today}"))
-            }
+            // Formulas are what they were.
+            (None, None, Some((false, why))) => (
+                Verdict::NotReproduced,
+                format!("the formulas: {why}{}", today.replace(". Today: ", "; ")),
+            ),
             (None, None, None) => {
                 let reasons: Vec<(Verdict, String)> = claim
                     .by
@@ -492,6 +498,11 @@ rules = ["seconds > 1"]
                 "simulated: 3 ≥ 2; measured: 1.5 is not ≥ 2. Today: something else",
             ),
             (&[("live", Done, 150.0)], Verdict::NotReproduced, "1.5 is not ≥ 2"),
+            (
+                &[("live", Done, 150.0), ("then", Done, 100.0)],
+                Verdict::NotReproduced,
+                "simulated: 1 is not ≥ 2; measured: 1.5 is not ≥ 2. Today: something else",
+            ),
             (
                 &[("live", NotRun, 0.0), ("then", Done, 300.0)],
                 Verdict::SimulatedOnly,

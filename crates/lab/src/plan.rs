@@ -196,6 +196,12 @@ pub struct Read {
     /// Labels of all of it.
     #[serde(default)]
     pub set: Labels,
+    /// Only of runs with one of these values of a parameter.
+    #[serde(default)]
+    pub only: BTreeMap<String, Vec<String>>,
+    /// Only lines in which the numbers at these JSON pointers are as large at least: what else was fitted is no finding.
+    #[serde(default)]
+    pub least: BTreeMap<String, f64>,
     /// The world, if not the arm's.
     #[serde(default)]
     pub world: Option<World>,

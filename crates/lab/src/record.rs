@@ -162,7 +162,11 @@ impl Record {
         let arm = plan.arms.iter().find(|arm| arm.name == self.head.name);
         let Some(arm) = arm else { return Vec::new() };
         let mut found = Vec::new();
-        for read in &arm.read {
+        let is_of = |(name, values): (&String, &Vec<String>)| {
+            let value = self.head.parameters.get(name);
+            value.is_some_and(|value| values.contains(value))
+        };
+        for read in arm.read.iter().filter(|read| read.only.iter().all(is_of)) {
             for line in &self.lines {
                 if read
                     .event
@@ -199,6 +203,12 @@ fn read_row(
     plan: &Plan,
     found: &mut Vec<Observation>,
 ) {
+    let number = |pointer: &str| row.pointer(pointer).and_then(Value::as_f64);
+    let is_enough =
+        |(pointer, least): (&String, &f64)| number(pointer).is_some_and(|number| number >= *least);
+    if !read.least.iter().all(is_enough) {
+        return;
+    }
     labels.extend(read.set.clone());
     for (label, pointer) in &read.labels {
         let text = match row.pointer(pointer) {
@@ -288,6 +298,28 @@ read = [
             assert!(Record::parse(&text[..cut]).is_err(), "{cut}");
         }
         assert!(Record::parse(&text.replace("weir-study", "other")).is_err());
+    }
+
+    #[test]
+    fn a_reading_may_be_of_some_runs_and_of_what_is_large_enough() {
+        let fitted = r#"{ least = { "/fit" = 0.5 }, values = { slope = "/slope" } }"#;
+        let of =
+            |users: &str| format!(r#"{{ only = {{ users = ["{users}"] }}, values = {{ all = "/slope" }} }}"#);
+        for (users, fit, expected) in [
+            ("40", 0.9, &["slope", "all"][..]),
+            ("40", 0.1, &["all"]),
+            ("80", 0.5, &["slope"]),
+        ] {
+            let text = PLAN.replace("read = [\n", &format!("read = [\n{fitted},\n{},\n", of(users)));
+            let plan = Plan::parse("p", &text).expect("a plan");
+            let record = Record {
+                head: head("load-users=40", Status::Done),
+                lines: vec![serde_json::json!({"slope": 3, "fit": fit})],
+            };
+            let found = record.observations(&plan, "file");
+            let measures: Vec<&str> = found.iter().map(|one| one.measure.as_str()).collect();
+            assert_eq!(measures, expected, "{users} {fit}");
+        }
     }
 
     #[test]

@@ -7,9 +7,10 @@ mod picture;
 mod summary;
 mod table;
 
-use crate::chart::{Bars, page as page_of};
+use crate::chart::Bars;
 use crate::ledger::{Entry, Study, Verdict, counts};
-use crate::plan::Size;
+use crate::observation::World;
+use crate::plan::{Picture, Plan, Size};
 use crate::record::{OTHERS_MAX_PCT, Status};
 use serde_json::{Value, json};
 
@@ -116,53 +117,93 @@ pub fn json(material: &Material<'_>) -> Value {
         })
         .collect();
     json!({ "event": "report", "format": "weir-report", "version": VERSION, "program": material.program,
-        "date": material.date, "verdicts": verdicts, "ledger": material.ledger, "studies": studies })
+        "date": material.date, "verdicts": verdicts, "ledger": material.ledger,
+        "studies": studies })
 }
 
-/// Pictures as documents of their own, by name: verdicts by document, and what stands on the front page.
+/// Pictures as documents of their own, by name: verdicts by document, and what the plans ask for.
 pub fn pictures(material: &Material<'_>) -> Vec<(String, String)> {
-    let documents: Vec<&str> = material
-        .studies
-        .iter()
-        .map(|study| study.plan.document.as_str())
-        .collect();
-    let series = Verdict::ALL.into_iter().map(|verdict| {
-        let count = |document: &&str| {
-            let of = |entry: &&Entry| entry.document == **document && entry.verdict == verdict;
-            let count = material.ledger.iter().filter(of).count();
-            // None has no bar.
-            if count == 0 { f64::NAN } else { count as f64 }
-        };
-        (
-            verdict.name().to_owned(),
-            documents.iter().map(count).collect::<Vec<f64>>(),
-        )
-    });
-    let verdicts = Bars {
-        title: format!("{} claims of five documents", material.ledger.len()),
-        label: "claims".to_owned(),
-        groups: documents
-            .iter()
-            .map(|document| format!("document {document}"))
-            .collect(),
-        series: series
-            .filter(|(_, counts)| counts.iter().any(|count| !count.is_nan()))
-            .collect(),
-    };
-    let mut all = vec![("ledger".to_owned(), page_of(&[verdicts.body()]))];
+    let mut all = vec![("ledger".to_owned(), verdicts(material))];
     for study in material.studies {
-        for one in study.plan.pictures.iter().filter(|one| one.front) {
+        for (name, one) in named_pictures(study) {
             if let Some((svg, _)) = picture::draw(study, one, &one.title) {
-                let name = one
-                    .title
-                    .to_lowercase()
-                    .replace(|c: char| !c.is_ascii_alphanumeric(), "-");
-                all.push((format!("{}-{name}", study.name), svg));
+                all.push((name, svg));
             }
         }
     }
     all
 }
+
+/// How many claims of each document met which end.
+fn verdicts(material: &Material<'_>) -> String {
+    let documents: Vec<&Plan> = material.studies.iter().map(|study| &study.plan).collect();
+    let series = Verdict::ALL.into_iter().map(|verdict| {
+        let count = |plan: &&Plan| {
+            let of = |entry: &&Entry| entry.document == plan.document && entry.verdict == verdict;
+            let count = material.ledger.iter().filter(of).count();
+            // None has no bar.
+            if count == 0 { f64::NAN } else { count as f64 }
+        };
+        let counts: Vec<f64> = documents.iter().map(count).collect();
+        (picture::color_of(verdict), (verdict.name().to_owned(), counts))
+    });
+    let (colors, series): (Vec<usize>, Vec<_>) = series
+        .filter(|(_, (_, counts))| counts.iter().any(|count| !count.is_nan()))
+        .unzip();
+    let bars = Bars {
+        title: format!("{} claims of five documents", material.ledger.len()),
+        label: "claims".to_owned(),
+        groups: documents.iter().map(|plan| document(plan)).collect(),
+        series,
+    };
+    bars.compact(&colors)
+}
+
+/// The number of a plan's document with who wrote it and when, if its title ends with that.
+fn document(plan: &Plan) -> String {
+    let authors = plan
+        .title
+        .strip_suffix(')')
+        .and_then(|title| title.rsplit_once('('));
+    match authors {
+        Some((_, authors)) => format!("{} {authors}", plan.document),
+        None => plan.document.clone(),
+    }
+}
+
+/// The pictures of a plan with the names of their files.
+fn named_pictures(study: &Study) -> Vec<(String, &Picture)> {
+    let mut named: Vec<(String, &Picture)> = Vec::new();
+    for one in &study.plan.pictures {
+        let title = one
+            .title
+            .to_lowercase()
+            .replace(|c: char| !c.is_ascii_alphanumeric(), "-");
+        let mut name = format!("{}-{title}", study.name);
+        if named.iter().any(|(other, _)| *other == name) {
+            name = format!("{name}-{}", named.len() + 1);
+        }
+        named.push((name, one));
+    }
+    named
+}
+
+/// A letter for a world, which print without color keeps.
+fn letter(world: World) -> char {
+    match world {
+        World::Published => 'p',
+        World::Simulated => 's',
+        World::Measured => 'm',
+        World::Model => 'f',
+    }
+}
+
+/// How far apart repetitions lie, as it is written beside a number.
+const SPREADS: &str =
+    "with 2 to 5 runs the lowest to the highest of them, from 6 on the 95 % bootstrap interval of the median";
+
+/// What is not known from a copy of the document.
+const RECALLED_MEANS: &str = "recalled, and verified in no copy of the document";
 
 /// What the simulations of a study take for granted, each once: what, its value, and where it comes from.
 fn assumptions(study: &Study) -> Vec<[String; 3]> {

@@ -12,6 +12,7 @@
 //! measurement. `each` repeats a rule for every value of a label: `packets{mode=http10,network=$network}`.
 
 use crate::observation::{Labels, Observations, World, with_each};
+use crate::statistics::least_p;
 use std::collections::BTreeMap;
 
 /// Repetitions on each side from which on a rank test says something.
@@ -161,7 +162,10 @@ impl Rule {
                 };
                 let rank = self.left.rank_test(known, world, &chosen);
                 let rank = rank
-                    .map(|p| format!(" (rank test: p {})", short(p)))
+                    .map(|(p, is_least)| {
+                        let least = if is_least { ", the least possible" } else { "" };
+                        format!(" (rank test: p {}{least})", short(p))
+                    })
                     .unwrap_or_default();
                 let text = format!("{place}{} {says} {}{rank}", short(left), short(right));
                 worst = Some((margin, text));
@@ -331,8 +335,9 @@ impl Term {
     }
 
     /// For one measurement over another: how likely ranks as different as those of their repetitions are without a
-    /// difference. None with fewer than three repetitions on a side, which no test could tell apart.
-    fn rank_test(&self, known: &Observations, world: World, chosen: &Labels) -> Option<f64> {
+    /// difference, and whether so few repetitions could not have made it less. None with fewer than three on a side,
+    /// which no test could tell apart.
+    fn rank_test(&self, known: &Observations, world: World, chosen: &Labels) -> Option<(f64, bool)> {
         let Term::Pair(left, '/', right) = self else {
             return None;
         };
@@ -344,7 +349,10 @@ impl Term {
             let group = groups.pop().filter(|_| groups.is_empty())?;
             (group.values.len() >= REPETITIONS_MIN).then_some(group.values)
         };
-        Some(measure::ranks(&repetitions(left)?, &repetitions(right)?).1)
+        let (left, right) = (repetitions(left)?, repetitions(right)?);
+        let p = measure::ranks(&left, &right).1;
+        // Ties may move it by a rounding.
+        Some((p, p <= least_p(left.len(), right.len()) * 1.000_001))
     }
 
     fn shown(&self, chosen: &Labels) -> String {
@@ -622,7 +630,7 @@ mod tests {
             panic!("it has its numbers");
         };
         // Of 20 choices of 3 from 6, two are as far apart.
-        assert_eq!(worst, "2.5 ≥ 2 (rank test: p 0.1)");
+        assert_eq!(worst, "2.5 ≥ 2 (rank test: p 0.1, the least possible)");
     }
 
     #[test]

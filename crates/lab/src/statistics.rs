@@ -18,12 +18,40 @@ pub fn median(values: &[f64]) -> Option<f64> {
 /// How often values are drawn again.
 const DRAWS: usize = 2000;
 
-/// The 95 % percentile-bootstrap interval of the median (Efron 1979); none with fewer than three values, of which it
-/// would say nothing but their extremes.
-pub fn interval(values: &[f64], seed: Seed) -> Option<(f64, f64)> {
-    if values.len() < 3 {
+/// Values from which on a 95 % interval is narrower than all there is: with fewer, the bootstrap gives the extremes.
+pub const INTERVAL_MIN: usize = 6;
+
+/// How far repetitions lie apart, by as much as their number allows to say.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Spread {
+    /// The lowest and the highest.
+    Range(f64, f64),
+    /// The 95 % percentile-bootstrap interval of the median (Efron 1979).
+    Interval(f64, f64),
+}
+
+/// What can be said of these values; nothing of one alone.
+pub fn spread(values: &[f64], seed: Seed) -> Option<Spread> {
+    if values.len() < 2 {
         return None;
     }
+    if values.len() < INTERVAL_MIN {
+        let low = values.iter().copied().fold(f64::INFINITY, f64::min);
+        let high = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        return Some(Spread::Range(low, high));
+    }
+    let (low, high) = interval(values, seed);
+    Some(Spread::Interval(low, high))
+}
+
+/// The least p that the two-sided rank test can give samples of `a` and `b` values without ties: the two arrangements in
+/// which they lie apart, of all there are. However large a difference is, so few values cannot make p less.
+pub fn least_p(a: usize, b: usize) -> f64 {
+    let arrangements: f64 = (1..=a).map(|k| (b + k) as f64 / k as f64).product();
+    (2.0 / arrangements).min(1.0)
+}
+
+fn interval(values: &[f64], seed: Seed) -> (f64, f64) {
     let mut rng = seed.rng();
     let count = values.len() as u64;
     let mut medians: Vec<f64> = (0..DRAWS)
@@ -36,7 +64,7 @@ pub fn interval(values: &[f64], seed: Seed) -> Option<(f64, f64)> {
         .collect();
     medians.sort_unstable_by(f64::total_cmp);
     let at = |share: f64| medians[((DRAWS - 1) as f64 * share).round() as usize];
-    Some((at(0.025), at(0.975)))
+    (at(0.025), at(0.975))
 }
 
 /// A straight line through points.
@@ -103,12 +131,30 @@ mod tests {
     }
 
     #[test]
-    fn intervals_hold_the_median_and_are_the_same_every_time() {
-        let values = [1.0, 2.0, 3.0, 4.0, 100.0];
-        let (low, high) = interval(&values, Seed(1)).expect("five values");
-        assert!(low <= 3.0 && 3.0 <= high && low < high, "{low} {high}");
-        assert_eq!(interval(&values, Seed(1)), interval(&values, Seed(1)));
-        assert_eq!(interval(&values[..2], Seed(1)), None);
-        assert_eq!(interval(&[5.0; 4], Seed(1)), Some((5.0, 5.0)));
+    fn few_values_have_a_range_and_more_an_interval_that_is_the_same_every_time() {
+        assert_eq!(spread(&[2.0], Seed(1)), None);
+        for few in [&[9.0, 1.0][..], &[9.0, 2.0, 1.0], &[9.0, 4.0, 1.0, 2.0, 3.0]] {
+            assert_eq!(spread(few, Seed(1)), Some(Spread::Range(1.0, 9.0)));
+        }
+        let values: Vec<f64> = (1..=INTERVAL_MIN).map(|value| value as f64).collect();
+        let six = spread(&values, Seed(1));
+        assert!(
+            matches!(six, Some(Spread::Interval(low, high)) if low <= 3.5 && 3.5 <= high && low < high),
+            "{six:?}"
+        );
+        assert_eq!(six, spread(&values, Seed(1)));
+        assert_eq!(spread(&[5.0; 8], Seed(1)), Some(Spread::Interval(5.0, 5.0)));
+    }
+
+    #[test]
+    fn the_least_p_is_what_the_rank_test_gives_samples_that_lie_apart() {
+        for (m, n) in [(3, 3), (5, 5), (3, 4), (6, 3), (10, 10)] {
+            let low: Vec<f64> = (0..m).map(f64::from).collect();
+            let high: Vec<f64> = (100..100 + n).map(f64::from).collect();
+            let p = measure::ranks(&low, &high).1;
+            let least = least_p(low.len(), high.len());
+            assert!((p - least).abs() < 1e-9, "{m} {n}: {p} {least}");
+        }
+        assert!((least_p(3, 3) - 0.1).abs() < 1e-12 && (least_p(5, 5) - 0.007_936_5).abs() < 1e-6);
     }
 }

@@ -1,11 +1,16 @@
 //! Bars in groups, each with its value above it: how often what happened. Knows names and numbers only.
 
-use super::{Axis, BOTTOM, Chart, HEIGHT, LEFT, RIGHT, Ruler, Scale, Series, Stroke, TOP, WIDTH};
-use super::{escape, legend_in, number, paint};
+use super::{Axis, COMPACT, Chart, Ruler, Scale, Sheet, Stroke, TOP, WIDE};
+use super::{compact, escape, legend, number, paint, wrapped};
 use std::fmt::Write;
 
 /// Over narrower bars numbers have three digits, or they would run into each other.
 const NARROW: f64 = 36.0;
+
+/// How many letters fit into so much room.
+fn letters(room: f64) -> usize {
+    (room / 8.4) as usize
+}
 
 /// To three digits.
 fn rounded(value: f64) -> f64 {
@@ -38,9 +43,47 @@ impl Bars {
 
     /// The same where each series has the color of this number, whatever its place.
     pub fn body_in(&self, colors: &[usize]) -> String {
-        let (right, bottom) = (WIDTH - RIGHT, HEIGHT - BOTTOM);
+        let title = format!(
+            "<text class=\"title\" x=\"16\" y=\"24\">{}</text>",
+            escape(&self.title)
+        );
+        title + &self.on(&WIDE, colors).0
+    }
+
+    /// A document with the legend below, that can be read in a narrow column.
+    pub fn compact(&self, colors: &[usize]) -> String {
+        // No label stands across below the groups' names.
+        let pitch = (COMPACT.width - COMPACT.left - COMPACT.right) / self.groups.len().max(1) as f64;
+        let lines = self
+            .groups
+            .iter()
+            .map(|name| wrapped(name, letters(pitch)).len())
+            .max();
+        let bottom = 12.0 + 16.0 * lines.unwrap_or(0).max(1) as f64;
+        let sheet = Sheet {
+            height: COMPACT.height - COMPACT.bottom + bottom,
+            bottom,
+            ..COMPACT
+        };
+        let (body, bottom) = self.on(&sheet, colors);
+        compact(&self.title, &body, bottom)
+    }
+
+    /// Without its title, and where it ends below.
+    fn on(&self, sheet: &Sheet, colors: &[usize]) -> (String, f64) {
+        let (right, bottom) = sheet.corner();
+        let pitch = (right - sheet.left) / self.groups.len().max(1) as f64;
+        let width = pitch * 0.8 / self.series.len().max(1) as f64;
         let values = self.series.iter().flat_map(|(_, values)| values.iter().copied());
-        let y = Ruler::over(values.chain([0.0]), Scale::Linear, bottom, TOP);
+        let shown = |value: f64| number(if width < NARROW { rounded(value) } else { value });
+        // Numbers that are wider than their bars stand upright and need room above the highest.
+        let numbers = values.clone().filter(|value| value.is_finite());
+        let longest = numbers.map(|value| shown(value).chars().count()).max();
+        let is_upright = sheet.is_legend_below && letters(width) < longest.unwrap_or(0);
+        let most = values.clone().fold(0.0, f64::max);
+        let head = if is_upright { 1.13 * most } else { 0.0 };
+        let y = Ruler::over(values.chain([0.0, head]), Scale::Linear, bottom, TOP);
+        let ground = y.place(0.0).unwrap_or(bottom);
         // An empty ruler across: the groups' names stand where its marks would.
         let frame = Chart {
             title: String::new(),
@@ -48,61 +91,57 @@ impl Bars {
             y: Axis::linear(&self.label),
             series: Vec::new(),
         };
-        let mut svg = format!(
-            "<text class=\"title\" x=\"16\" y=\"24\">{}</text>",
-            escape(&self.title)
-        );
-        frame.upright(&mut svg, &y);
-        let pitch = (right - LEFT) / self.groups.len().max(1) as f64;
-        let width = pitch * 0.8 / self.series.len().max(1) as f64;
+        let mut svg = String::new();
+        frame.upright(&mut svg, sheet, "", &y);
         for (place, name) in self.groups.iter().enumerate() {
-            let from = LEFT + pitch * (place as f64 + 0.1);
-            // Writing to a String cannot fail, here and below.
-            let _ = write!(
-                svg,
-                "<text x=\"{:.1}\" y=\"{}\" text-anchor=\"middle\">{}</text>",
-                from + pitch * 0.4,
-                bottom + 18.0,
-                escape(name)
-            );
+            let from = sheet.left + pitch * (place as f64 + 0.1);
+            let lines = wrapped(name, letters(pitch));
+            for (line, text) in lines.iter().enumerate() {
+                // Writing to a String cannot fail, here and below.
+                let _ = write!(
+                    svg,
+                    "<text class=\"small\" x=\"{:.1}\" y=\"{}\" text-anchor=\"middle\">{}</text>",
+                    from + pitch * 0.4,
+                    bottom + 18.0 + 16.0 * line as f64,
+                    escape(text)
+                );
+            }
             for (beside, ((_, values), color)) in self.series.iter().zip(colors).enumerate() {
                 let (class, paint) = paint(*color);
                 let value = values.get(place).copied().unwrap_or(0.0);
                 let Some(top) = y.place(value) else { continue };
                 let left = from + width * beside as f64;
+                let (x, above) = (left + width * 0.46, top.min(ground) - 4.0);
+                let place = if is_upright {
+                    format!("transform=\"translate({:.1} {above:.1}) rotate(-90)\"", x + 4.5)
+                } else {
+                    format!("x=\"{x:.1}\" y=\"{above:.1}\" text-anchor=\"middle\"")
+                };
                 let _ = write!(
                     svg,
-                    "<rect class=\"s{class}\" stroke=\"none\" fill=\"currentColor\"{paint} x=\"{left:.1}\" y=\"{top:.1}\" \
-                     width=\"{:.1}\" height=\"{:.1}\"/><text class=\"small\" x=\"{:.1}\" y=\"{:.1}\" \
-                     text-anchor=\"middle\">{}</text>",
+                    "<rect class=\"s{class}\" stroke=\"none\" fill=\"currentColor\"{paint} x=\"{left:.1}\" y=\"{:.1}\" \
+                     width=\"{:.1}\" height=\"{:.1}\"/><text class=\"small\" {place}>{}</text>",
+                    top.min(ground),
                     width * 0.92,
-                    bottom - top,
-                    left + width * 0.46,
-                    top - 4.0,
-                    number(if width < NARROW { rounded(value) } else { value })
+                    (ground - top).abs(),
+                    shown(value)
                 );
             }
         }
-        let names: Vec<Series> = self
+        let curves: Vec<(&str, Stroke)> = self
             .series
             .iter()
-            .map(|(name, _)| Series {
-                name: name.clone(),
-                stroke: Stroke::Dots,
-                points: Vec::new(),
-            })
+            .map(|(name, _)| (name.as_str(), Stroke::Dots))
             .collect();
-        let curves: Vec<(&Series, Vec<&str>)> =
-            names.iter().map(|one| (one, vec![one.name.as_str()])).collect();
-        legend_in(&mut svg, &curves, colors);
-        svg
+        let end = legend(&mut svg, sheet, &curves, colors);
+        (svg, end)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::chart::page;
+    use crate::chart::{HEIGHT, page};
 
     #[test]
     fn numbers_over_narrow_bars_have_three_digits() {
@@ -139,8 +178,13 @@ mod tests {
                 .expect("a number")
                 .parse()
                 .expect("a number");
-            assert!((0.0..=HEIGHT - BOTTOM - TOP).contains(&height), "{height}");
+            assert!((0.0..=HEIGHT - WIDE.bottom - TOP).contains(&height), "{height}");
         }
+        let below = Bars {
+            series: vec![("saved".to_owned(), vec![-2.0, 4.0])],
+            ..bars.clone()
+        };
+        assert!(!below.compact(&[0]).contains("height=\"-"));
         let empty = Bars {
             groups: Vec::new(),
             series: Vec::new(),

@@ -1,14 +1,14 @@
 //! A pie with its legend: shares of one whole, as document 002's Figures 6 to 10 show where a server's time goes. Knows
 //! names and numbers only.
 
-use super::{HEIGHT, TOP, escape, paint};
+use super::{COMPACT, HEIGHT, TOP, compact, escape, paint};
 use std::f64::consts::TAU;
 use std::fmt::Write;
 
 const RADIUS: f64 = 145.0;
 const CENTER: (f64, f64) = (200.0, 205.0);
-/// Where the legend begins.
-const LEGEND: f64 = 390.0;
+/// Where the legend begins and its numbers end.
+const LEGEND: (f64, f64) = (390.0, 720.0);
 
 /// Shares of a whole.
 #[derive(Clone, Debug)]
@@ -28,26 +28,40 @@ impl Pie {
 
     /// The same where each slice has the color of this number, whatever its place: so that pies can be compared.
     pub fn body_in(&self, colors: &[usize]) -> String {
-        let whole: f64 = self.slices.iter().map(|slice| slice.1.max(0.0)).sum();
-        let mut svg = format!(
+        let title = format!(
             "<text class=\"title\" x=\"16\" y=\"24\">{}</text>",
             escape(&self.title)
         );
+        title + &self.on(CENTER, LEGEND, TOP, colors)
+    }
+
+    /// A document with the legend below, that can be read in a narrow column.
+    pub fn compact(&self, colors: &[usize]) -> String {
+        let (middle, width) = (COMPACT.width / 2.0, COMPACT.width);
+        let top = CENTER.1 + RADIUS + 12.0;
+        let body = self.on((middle, CENTER.1), (60.0, width - 60.0), top, colors);
+        compact(&self.title, &body, top + 12.0 + 24.0 * self.slices.len() as f64)
+    }
+
+    /// The pie around a point, and its legend between two edges, from `top` down.
+    fn on(&self, center: (f64, f64), (left, right): (f64, f64), top: f64, colors: &[usize]) -> String {
+        let whole: f64 = self.slices.iter().map(|slice| slice.1.max(0.0)).sum();
+        let mut svg = String::new();
         let mut from = 0.0;
         for (place, ((name, size), color)) in self.slices.iter().zip(colors).enumerate() {
             let share = if whole > 0.0 { size.max(0.0) / whole } else { 0.0 };
             let (class, paint) = paint(*color);
-            slice(&mut svg, class, paint, from, share);
+            slice(&mut svg, center, (class, paint), (from, share));
             from += share;
-            let y = TOP + 14.0 + 24.0 * place as f64;
+            let y = top + 14.0 + 24.0 * place as f64;
             // Writing to a String cannot fail.
             let _ = write!(
                 svg,
-                "<rect class=\"s{class}\" fill=\"currentColor\"{paint} stroke-width=\"1\" x=\"{LEGEND}\" y=\"{:.1}\" width=\"13\" \
+                "<rect class=\"s{class}\" fill=\"currentColor\"{paint} stroke-width=\"1\" x=\"{left}\" y=\"{:.1}\" width=\"13\" \
                  height=\"13\"/><text x=\"{}\" y=\"{y:.1}\">{}</text>\
-                 <text x=\"720\" y=\"{y:.1}\" text-anchor=\"end\">{:.1} %</text>",
+                 <text x=\"{right}\" y=\"{y:.1}\" text-anchor=\"end\">{:.1} %</text>",
                 y - 11.0,
-                LEGEND + 22.0,
+                left + 22.0,
                 escape(name),
                 share * 100.0
             );
@@ -56,11 +70,10 @@ impl Pie {
     }
 }
 
-fn slice(svg: &mut String, class: usize, paint: &str, from: f64, share: f64) {
+fn slice(svg: &mut String, (x, y): (f64, f64), (class, paint): (usize, &str), (from, share): (f64, f64)) {
     if share <= 0.0 {
         return;
     }
-    let (x, y) = CENTER;
     let _ = if share >= 1.0 - 1e-9 {
         // An arc that ends where it begins is none.
         write!(

@@ -3,11 +3,12 @@
 //! every run to its raw result and its plan.
 
 use super::table::{Ours, layout};
-use super::{BASES, Material, Raw, assumptions, machine, picture, tally};
+use super::{
+    BASES, Material, RECALLED_MEANS, Raw, SPREADS, assumptions, document, letter, machine, picture, tally,
+};
 use crate::document::RECALLED;
 use crate::ledger::{Entry, Study, Verdict, counts};
 use crate::observation::World;
-use crate::rule::short;
 use std::fmt::Write;
 
 const STYLE: &str = include_str!("style.css");
@@ -41,7 +42,9 @@ pub fn page(material: &Material<'_>) -> String {
         let _ = write!(
             html,
             "<a href=\"#{}\">{} ({})</a> ",
-            study.name, study.name, study.plan.document
+            study.name,
+            study.name,
+            escape(&document(&study.plan))
         );
     }
     html.push_str("</nav>\n");
@@ -72,6 +75,7 @@ fn gallery(html: &mut String, material: &Material<'_>) {
 
 fn figure(html: &mut String, study: &Study, one: &crate::plan::Picture) {
     let title = escape(&one.title);
+    let from = escape(&document(&study.plan));
     let place = if one.figure.is_empty() {
         String::new()
     } else {
@@ -86,27 +90,27 @@ fn figure(html: &mut String, study: &Study, one: &crate::plan::Picture) {
             let _ = writeln!(
                 html,
                 "<figure><figcaption><b>{title}</b> {} <a class=\"small\" href=\"#{}\">document \
-                 {}{place}</a></figcaption>{svg}</figure>",
+                 {from}{place}</a></figcaption>{svg}</figure>",
                 worlds.join(" "),
                 study.name,
-                escape(&study.plan.document)
             );
         }
         None => {
             let _ = writeln!(
                 html,
-                "<figure><figcaption><b>{title}</b> <a class=\"small\" href=\"#{}\">document {}{place}</a></figcaption>\
+                "<figure><figcaption><b>{title}</b> <a class=\"small\" href=\"#{}\">document {from}{place}</a></figcaption>\
                  <p class=\"empty\">Nothing to draw yet: none of its runs is there.</p></figure>",
                 study.name,
-                escape(&study.plan.document)
             );
         }
     }
 }
 
 fn ledger(html: &mut String, ledger: &[Entry]) {
+    html.push_str("<section><h2 id=\"ledger\">The ledger</h2>\n");
+    legend(html);
     html.push_str(
-        "<section><h2 id=\"ledger\">The ledger</h2>\n<table class=\"ledger\"><thead><tr><th>Claim<th>Published\
+        "<table class=\"ledger\"><thead><tr><th>Claim<th>Published\
          <th>Simulated<th>Measured<th>Model<th>Verdict</tr></thead>\n",
     );
     for entry in ledger.iter().filter(|entry| entry.study.is_some()) {
@@ -192,6 +196,26 @@ fn ledger(html: &mut String, ledger: &[Entry]) {
     html.push_str("</section>\n");
 }
 
+/// What marks and small print mean, in words that do without color.
+fn legend(html: &mut String) {
+    html.push_str("<p class=\"legend\">");
+    for world in [World::Simulated, World::Measured, World::Model] {
+        let _ = write!(
+            html,
+            "<span class=\"w {0}\"><b class=\"mark\">{1}</b> {0}</span>, ",
+            world.name(),
+            letter(world)
+        );
+    }
+    let _ = writeln!(
+        html,
+        "under the number that the document printed: the median of the runs, and small beside it how far they lie apart, {}. \
+         <span class=\"recalled\">Italics</span>: {}. ✓ all rules of the claim hold there, ✗ one of them does not.</p>",
+        escape(SPREADS),
+        escape(RECALLED_MEANS)
+    );
+}
+
 /// Where a source of a claim's numbers stands on the page.
 fn anchor(entry: &Entry, source: &str) -> String {
     let source = source.strip_suffix(RECALLED).unwrap_or(source);
@@ -208,20 +232,20 @@ fn section(html: &mut String, study: &Study, raw: Raw) {
         "<section><h2 id=\"{}\">{}</h2>\n<p>{}</p><p><b>Prediction.</b> {}</p><p class=\"small\">{}</p>",
         study.name,
         escape(&plan.title),
-        escape(&plan.question),
-        escape(&plan.prediction),
+        prose(&plan.question),
+        prose(&plan.prediction),
         tally(study)
     );
     if !plan.gaps.is_empty() {
-        html.push_str("<ul class=\"gaps\">");
+        html.push_str("<p><b>To be known.</b></p><ul class=\"gaps\">");
         for gap in &plan.gaps {
-            let _ = write!(html, "<li>{}</li>", escape(gap));
+            let _ = write!(html, "<li>{}</li>", prose(gap));
         }
         html.push_str("</ul>\n");
     }
     if !plan.pictures.is_empty() {
         html.push_str("<div class=\"gallery\">\n");
-        for one in plan.pictures.iter().filter(|one| !one.front) {
+        for one in &plan.pictures {
             figure(html, study, one);
         }
         html.push_str("</div>\n");
@@ -257,15 +281,15 @@ fn made_with(html: &mut String, study: &Study, setup: &crate::plan::Setup) {
         let _ = writeln!(
             html,
             "<tr><th class=\"l\">{}<td class=\"l\">{}<td class=\"l\">{}</tr>",
-            escape(what),
-            escape(then),
-            escape(here)
+            prose(what),
+            prose(then),
+            prose(here)
         );
     }
     let _ = writeln!(
         html,
         "</tbody></table></div><p class=\"notes\">provenance: {}</p>",
-        escape(&setup.provenance)
+        prose(&setup.provenance)
     );
 }
 
@@ -287,13 +311,13 @@ fn printed(html: &mut String, study: &Study, table: &crate::plan::Table) {
         let _ = write!(html, "<th class=\"l\">{}", escape(head));
     }
     for column in &laid.columns {
-        let _ = write!(html, "<th>{}", escape(&column.replace('_', " ")));
+        let _ = write!(html, "<th>{}", escape(column));
     }
     html.push_str("</tr></thead><tbody>\n");
     for (row, places) in &laid.rows {
         html.push_str("<tr>");
         for word in row {
-            let _ = write!(html, "<th class=\"l\">{}", escape(&word.replace('_', " ")));
+            let _ = write!(html, "<th class=\"l\">{}", escape(word));
         }
         for place in places {
             html.push_str("<td class=\"n\">");
@@ -313,24 +337,26 @@ fn printed(html: &mut String, study: &Study, table: &crate::plan::Table) {
         html.push_str("</tr>\n");
     }
     html.push_str("</tbody></table></div><p class=\"notes\">");
-    let notes: Vec<String> = laid.notes.iter().map(|note| escape(note)).collect();
+    let notes: Vec<String> = laid.notes.iter().map(|note| prose(note)).collect();
     html.push_str(&notes.join("<br>"));
     html.push_str("</p>\n");
 }
 
 fn number(html: &mut String, ours: &Ours) {
-    let mut title = format!("{}, {} run(s)", ours.world.name(), ours.repetitions);
-    if let Some((low, high)) = ours.interval {
-        let _ = write!(title, ", 95 % interval {} to {}", short(low), short(high));
-    }
+    let title = format!("{}, {} run(s)", ours.world.name(), ours.repetitions);
     let _ = write!(
         html,
-        "<a class=\"ours w {}\" href=\"#{}\" title=\"{}\">{}</a>",
+        "<span class=\"ours w {}\"><a href=\"#{}\" title=\"{}\"><b class=\"mark\">{}</b> {}</a>",
         ours.world.name(),
         slug(&ours.source),
         escape(&title),
-        short(ours.value)
+        letter(ours.world),
+        ours.text()
     );
+    if let Some(spread) = ours.spread_text() {
+        let _ = write!(html, " <small>{spread}</small>");
+    }
+    html.push_str("</span>");
 }
 
 fn assumed(html: &mut String, study: &Study) {
@@ -415,4 +441,18 @@ fn escape(text: &str) -> String {
         .replace('<', "&lt;")
         .replace('>', "&gt;")
         .replace('"', "&quot;")
+}
+
+/// Escaped, with what stands between backticks as code.
+fn prose(text: &str) -> String {
+    let parts: Vec<String> = text.split('`').map(escape).collect();
+    // An odd one out is no code.
+    if parts.len().is_multiple_of(2) {
+        return parts.join("`");
+    }
+    let mark = |(place, part): (usize, &String)| match place % 2 {
+        0 => part.clone(),
+        _ => format!("<code>{part}</code>"),
+    };
+    parts.iter().enumerate().map(mark).collect()
 }

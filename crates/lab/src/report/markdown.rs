@@ -1,10 +1,13 @@
-//! The report as Markdown: the ledger and every table, for those who read text.
+//! The report as Markdown: the ledger with its rules, every picture and every table, for those who
+//! read text, or have GitHub show it. Runs are counted here; each one is in the files beside it.
 
 use super::table::layout;
-use super::{BASES, Material, assumptions, machine, tally};
-use crate::ledger::counts;
+use super::{
+    BASES, Material, RECALLED_MEANS, Raw, SPREADS, assumptions, machine, named_pictures, picture, tally,
+};
+use crate::ledger::{Entry, Study, counts};
 use crate::observation::World;
-use crate::rule::short;
+use crate::record::{Record, Status};
 use std::fmt::Write;
 
 /// The report.
@@ -21,30 +24,8 @@ pub fn text(material: &Material<'_>) -> String {
     for (verdict, count) in counts(material.ledger) {
         let _ = writeln!(text, "- {}: {count}", verdict.name());
     }
-    text.push_str(
-        "\n| claim | says | published | simulated | measured | model | verdict | why |\n\
-         |---|---|---|---|---|---|---|---|\n",
-    );
-    for entry in material.ledger {
-        let value = |world: World| {
-            entry
-                .views
-                .get(&world)
-                .map_or(String::new(), |view| view.value.clone())
-        };
-        let _ = writeln!(
-            text,
-            "| {} | {} | {} | {} | {} | {} | {} | {} |",
-            entry.id,
-            plain(&entry.claim),
-            value(World::Published),
-            value(World::Simulated),
-            value(World::Measured),
-            value(World::Model),
-            entry.verdict.name(),
-            plain(&entry.reason)
-        );
-    }
+    text.push_str("\n![Verdicts by document](pictures/ledger.svg)\n");
+    ledger(&mut text, material);
     for study in material.studies {
         let plan = &study.plan;
         let _ = writeln!(
@@ -55,9 +36,13 @@ pub fn text(material: &Material<'_>) -> String {
             plan.prediction,
             tally(study)
         );
-        for gap in &plan.gaps {
-            let _ = writeln!(text, "- Not shown: {gap}");
+        if !plan.gaps.is_empty() {
+            text.push_str("To be known:\n\n");
         }
+        for gap in &plan.gaps {
+            let _ = writeln!(text, "- {gap}");
+        }
+        pictures(&mut text, study);
         for setup in &plan.setups {
             let _ = writeln!(
                 text,
@@ -95,7 +80,10 @@ pub fn text(material: &Material<'_>) -> String {
                             cell.push_str(" [recalled]");
                         }
                         for ours in &place.ours {
-                            let _ = write!(cell, "<br>{} {}", ours.world.name(), short(ours.value));
+                            let _ = write!(cell, "<br>{} {}", ours.world.name(), ours.text());
+                            if let Some(spread) = ours.spread_text() {
+                                let _ = write!(cell, " ({spread})");
+                            }
                         }
                         cell
                     }
@@ -114,22 +102,157 @@ pub fn text(material: &Material<'_>) -> String {
                 let _ = writeln!(text, "- {what}: {value} ({basis})");
             }
         }
-        text.push_str("\n| run | repetition | ended | seconds | why | result |\n|---|---|---|---|---|---|\n");
-        for (file, record) in &study.records {
-            let head = &record.head;
-            let place = material.raw.place(&study.name, file);
-            let _ = writeln!(
-                text,
-                "| {} | {} | {} | {:.1} | {} | [{place}]({place}) |",
-                head.run,
-                head.repetition,
-                head.status.name(),
-                head.seconds,
-                plain(&head.reason)
-            );
-        }
+        runs(&mut text, study, material.raw);
     }
     text
+}
+
+fn ledger(text: &mut String, material: &Material<'_>) {
+    text.push_str(
+        "\n| claim | says | published | simulated | measured | model | verdict | why |\n\
+         |---|---|---|---|---|---|---|---|\n",
+    );
+    for entry in material.ledger {
+        let value = |world: World| {
+            entry
+                .views
+                .get(&world)
+                .map_or(String::new(), |view| view.value.clone())
+        };
+        let shows = if entry.shows.is_empty() {
+            String::new()
+        } else {
+            format!("<br>*numbers: {}*", plain(&entry.shows))
+        };
+        let _ = writeln!(
+            text,
+            "| {} | {}{shows} | {} | {} | {} | {} | {} | {} |",
+            entry.id,
+            plain(&entry.claim),
+            value(World::Published),
+            value(World::Simulated),
+            value(World::Measured),
+            value(World::Model),
+            entry.verdict.name(),
+            plain(&entry.reason)
+        );
+    }
+    text.push_str("\n## The rules\n\nA claim holds in a world where all of its rules hold for that world's numbers.\n\n");
+    for entry in material.ledger.iter().filter(|entry| !entry.rules.is_empty()) {
+        let rules: Vec<String> = entry.rules.iter().map(|rule| format!("`{rule}`")).collect();
+        let _ = writeln!(
+            text,
+            "- {}: {}{}",
+            entry.id,
+            rules.join(", "),
+            each(material, entry)
+        );
+    }
+    let _ = writeln!(
+        text,
+        "\nIn the tables below, ours stands under the number that the document printed, the median of the runs; behind it how \
+         far they lie apart, {SPREADS}. [recalled]: {RECALLED_MEANS}."
+    );
+}
+
+/// What a claim's rules are repeated for.
+fn each(material: &Material<'_>, entry: &Entry) -> String {
+    let claims = material.studies.iter().flat_map(|study| &study.plan.claims);
+    let Some(claim) = claims.into_iter().find(|claim| claim.id == entry.id) else {
+        return String::new();
+    };
+    let each: Vec<String> = claim
+        .each
+        .iter()
+        .map(|(name, values)| match values.as_slice() {
+            [all] if all == "*" => format!("every {name}"),
+            values => format!("{name} {}", values.join(", ")),
+        })
+        .collect();
+    if each.is_empty() {
+        String::new()
+    } else {
+        format!("; for {}", each.join("; "))
+    }
+}
+
+/// The pictures that lie beside the report.
+fn pictures(text: &mut String, study: &Study) {
+    for (name, one) in named_pictures(study) {
+        let Some((_, worlds)) = picture::draw(study, one, "") else {
+            continue;
+        };
+        let worlds: Vec<&str> = worlds.iter().map(|world| world.name()).collect();
+        let figure = if one.figure.is_empty() {
+            String::new()
+        } else {
+            format!(", figure {}", one.figure)
+        };
+        let _ = writeln!(
+            text,
+            "\n![{}](pictures/{name}.svg)\n\n{} ({}{figure})",
+            one.title.replace(['[', ']'], ""),
+            one.title,
+            worlds.join(", ")
+        );
+    }
+}
+
+/// How the runs of each arm ended, and where each of them is.
+fn runs(text: &mut String, study: &Study, raw: Raw) {
+    if study.records.is_empty() {
+        return;
+    }
+    let place = match raw {
+        Raw::Files => format!("[a file each](results/{}/)", study.name),
+        Raw::Tables => format!(
+            "[a row each](results/{0}-runs.csv), their [numbers](results/{0}-values.csv)",
+            study.name
+        ),
+    };
+    let _ = writeln!(
+        text,
+        "\n### Runs\n\nBy arm of the plan; {place}. Excluded are tries that were invalid or disturbed and were repeated.\n\n\
+         | arm | world | runs | done | excluded | not run | failed or invalid |\n|---|---|---|---|---|---|---|"
+    );
+    for arm in &study.plan.arms {
+        let of: Vec<&Record> = study
+            .records
+            .values()
+            .filter(|record| record.head.name == arm.name)
+            .collect();
+        if of.is_empty() {
+            continue;
+        }
+        let count = |status: Status| of.iter().filter(|record| record.head.status == status).count();
+        let excluded: u32 = of.iter().map(|record| record.head.excluded).sum();
+        let _ = writeln!(
+            text,
+            "| {} | {} | {} | {} | {excluded} | {} | {} |",
+            arm.name,
+            arm.world.name(),
+            of.len(),
+            count(Status::Done),
+            count(Status::NotRun),
+            count(Status::Failed) + count(Status::Invalid)
+        );
+    }
+    // Why something was not run or failed is said once, however often it was.
+    let mut reasons: Vec<String> = Vec::new();
+    for record in study
+        .records
+        .values()
+        .filter(|record| !record.head.reason.is_empty())
+    {
+        let head = &record.head;
+        let reason = format!("{}, {}: {}", head.name, head.status.name(), plain(&head.reason));
+        if !reasons.contains(&reason) {
+            reasons.push(reason);
+        }
+    }
+    if !reasons.is_empty() {
+        let _ = writeln!(text, "\n- {}", reasons.join("\n- "));
+    }
 }
 
 fn plain(text: &str) -> String {

@@ -1,11 +1,33 @@
-//! A picture of a plan as SVG, from what was observed. Decides which numbers become which curves; [`crate::chart`]
-//! draws.
+//! A picture of a plan as SVG, from what was observed. Decides which numbers become which curves, in which order and
+//! color; [`crate::chart`] draws.
 
-use crate::chart::{Axis, Bars, Chart, Pie, Series, Stroke, page};
+use super::table::spaced;
+use crate::chart::{Axis, Bars, Chart, Pie, Series, Stroke};
 use crate::document::RECALLED;
-use crate::ledger::Study;
+use crate::ledger::{Study, Verdict};
 use crate::observation::{Group, World};
 use crate::plan::Picture;
+
+/// The number of a world's color in [`crate::chart`]; the page's style has the same colors by name.
+fn color(world: World) -> usize {
+    match world {
+        World::Simulated => 0,
+        World::Measured => 2,
+        World::Model => 4,
+        World::Published => 6,
+    }
+}
+
+/// The number of a verdict's color: like its color on the page.
+pub(super) fn color_of(verdict: Verdict) -> usize {
+    match verdict {
+        Verdict::SimulatedOnly => 0,
+        Verdict::NotReproduced => 1,
+        Verdict::Reproduced => 2,
+        Verdict::NotTestable => 4,
+        Verdict::NotJudged => 6,
+    }
+}
 
 /// One curve: its name and where it finds its numbers.
 struct Curve<'p> {
@@ -72,13 +94,17 @@ pub(super) fn draw(study: &Study, picture: &Picture, title: &str) -> Option<(Str
     if across.is_empty() {
         return None;
     }
-    let unit = study
-        .plan
-        .units
-        .get(&picture.measure)
-        .map(|unit| format!(" [{unit}]"))
-        .unwrap_or_default();
-    let label = format!("{}{unit}", picture.measure.replace('_', " "));
+    if across.iter().any(|x| x.parse::<f64>().is_err()) {
+        let order = order(study, &picture.x);
+        across.sort_by_cached_key(|x| place(&order, x));
+    }
+    // One world's curves are told apart by their own colors; a lone one has its world's.
+    let colors: Vec<usize> = match worlds.as_slice() {
+        [_] if curves.len() > 1 => (0..curves.len()).collect(),
+        worlds => worlds.iter().map(|&world| color(world)).collect(),
+    };
+    let unit = study.plan.units.get(&picture.measure).map_or("", String::as_str);
+    let label = counted(&picture.measure, unit);
     if picture.bars {
         // What is missing has no bar.
         let values = |curve: &Curve<'_>| {
@@ -90,13 +116,13 @@ pub(super) fn draw(study: &Study, picture: &Picture, title: &str) -> Option<(Str
         let bars = Bars {
             title: title.to_owned(),
             label,
-            groups: across.clone(),
+            groups: across.iter().map(|name| spaced(name)).collect(),
             series: curves
                 .iter()
-                .map(|curve| (curve.name.clone(), values(curve)))
+                .map(|curve| (spaced(&curve.name), values(curve)))
                 .collect(),
         };
-        return Some((page(&[bars.body()]), worlds));
+        return Some((bars.compact(&colors), worlds));
     }
     let points = |curve: &Curve<'_>| {
         across
@@ -106,43 +132,44 @@ pub(super) fn draw(study: &Study, picture: &Picture, title: &str) -> Option<(Str
     };
     let chart = Chart {
         title: title.to_owned(),
-        x: Axis::linear(if picture.x_label.is_empty() {
-            &picture.x
+        x: Axis::linear(&if picture.x_label.is_empty() {
+            spaced(&picture.x)
         } else {
-            &picture.x_label
+            picture.x_label.clone()
         }),
-        y: Axis::linear(&label),
+        y: Axis::from_zero(&label),
         series: curves
             .iter()
             .map(|curve| Series {
-                name: curve.name.clone(),
+                name: spaced(&curve.name),
                 stroke: Stroke::Solid,
                 points: points(curve),
             })
             .collect(),
     };
-    Some((page(&[chart.body()]), worlds))
+    Some((chart.compact(&colors), worlds))
 }
 
-/// One pie of the first world that has any of it; slices by name, so that pies beside each other have the same colors.
+/// One pie of the first world that has any of it; slices by name, each name in one color in all pies of a measure.
 fn pie(study: &Study, picture: &Picture, title: &str) -> Option<(String, Vec<World>)> {
     let (world, groups) = picture
         .worlds
         .iter()
         .map(|&world| (world, groups(study, picture, world)))
         .find(|(_, groups)| !groups.is_empty())?;
-    let slices: Vec<(String, f64)> = groups
+    let names = study.known.values_of(world, &picture.measure, &picture.series);
+    let (colors, slices): (Vec<usize>, Vec<(String, f64)>) = groups
         .iter()
         .filter_map(|group| {
-            let name = group.labels.get(&picture.series)?.replace('_', " ");
-            Some((name, group.median()))
+            let name = group.labels.get(&picture.series)?;
+            Some((place(&names, name), (spaced(name), group.median())))
         })
-        .collect();
+        .unzip();
     let pie = Pie {
         title: title.to_owned(),
         slices,
     };
-    Some((page(&[pie.body()]), vec![world]))
+    Some((pie.compact(&colors), vec![world]))
 }
 
 /// The measurements of a world that belong to the picture.
@@ -156,9 +183,12 @@ fn groups(study: &Study, picture: &Picture, world: World) -> Vec<Group> {
 
 fn by_label<'p>(study: &Study, picture: &'p Picture, world: World) -> Vec<Curve<'p>> {
     let all = groups(study, picture, world);
-    study
-        .known
-        .values_of(world, &picture.measure, &picture.series)
+    let mut names = study.known.values_of(world, &picture.measure, &picture.series);
+    if names.iter().any(|name| name.parse::<f64>().is_err()) {
+        let order = order(study, &picture.series);
+        names.sort_by_cached_key(|name| place(&order, name));
+    }
+    names
         .into_iter()
         .map(|name| Curve {
             groups: all
@@ -171,4 +201,96 @@ fn by_label<'p>(study: &Study, picture: &'p Picture, world: World) -> Vec<Curve<
         })
         .filter(|curve| !curve.groups.is_empty())
         .collect()
+}
+
+/// The values of a label as the document has them, then as the plan runs over them.
+fn order(study: &Study, label: &str) -> Vec<String> {
+    let published = study
+        .known
+        .all()
+        .iter()
+        .filter(|one| one.world == World::Published);
+    let printed = published.filter_map(|one| one.labels.get(label));
+    let arms = study.plan.arms.iter().flat_map(|arm| {
+        let named = arm
+            .over
+            .get(label)
+            .into_iter()
+            .flatten()
+            .chain(arm.labels.get(label));
+        // A label that a program prints has often the values of a parameter of another name.
+        let read = arm.read.iter().filter_map(|read| read.set.get(label));
+        named.chain(read).chain(arm.over.values().flatten())
+    });
+    printed.chain(arms).cloned().collect()
+}
+
+/// What is in no order keeps its own, at the end.
+fn place(order: &[String], value: &str) -> usize {
+    order.iter().position(|one| one == value).unwrap_or(usize::MAX)
+}
+
+/// A measure with its unit, each word once: `disk files/s`, `mean [ms]`, `packets`.
+fn counted(measure: &str, unit: &str) -> String {
+    let words = spaced(measure);
+    let spelled: &[&str] = match unit {
+        "" => return words,
+        "%" => &["pct", "percent"],
+        "s" => &["seconds", "s"],
+        "Mbit/s" => &["mbit per s", "mbit"],
+        _ => &[],
+    };
+    let plain = unit.to_lowercase().replace('/', " per ");
+    let mut names = spelled.iter().copied().chain([plain.as_str()]);
+    let split = names.find_map(|name| {
+        let around = if let Some(before) = words.strip_suffix(name) {
+            (before, "")
+        } else {
+            ("", words.strip_prefix(name)?)
+        };
+        let is_whole = (around.0.is_empty() || around.0.ends_with(' '))
+            && (around.1.is_empty() || around.1.starts_with(' '));
+        is_whole.then_some(around)
+    });
+    match split {
+        None => format!("{words} [{unit}]"),
+        Some(("", "")) if unit == "s" => words,
+        Some(("", after)) if unit == "s" => format!("seconds{after}"),
+        Some(("", after)) => format!("{unit}{after}"),
+        Some((before, _)) if unit.contains('/') => format!("{before}{unit}"),
+        Some((before, _)) => format!("{before}[{unit}]"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn units_are_said_once() {
+        for (measure, unit, wanted) in [
+            ("packets", "packets", "packets"),
+            ("mean_ms", "ms", "mean [ms]"),
+            ("disk_files_per_s", "files/s", "disk files/s"),
+            ("connections_per_s", "connections/s", "connections/s"),
+            ("kib_per_connection", "KiB", "KiB per connection"),
+            ("overhead_pct", "%", "overhead [%]"),
+            ("seconds", "s", "seconds"),
+            ("seconds_tcp", "s", "seconds tcp"),
+            ("client_mbit", "Mbit/s", "client Mbit/s"),
+            ("total_packets", "millions", "total packets [millions]"),
+            ("symms", "ms", "symms [ms]"),
+            ("first_visit", "", "first visit"),
+        ] {
+            assert_eq!(counted(measure, unit), wanted);
+        }
+    }
+
+    #[test]
+    fn what_the_document_orders_stays_so_and_the_rest_follows() {
+        let order = ["b".to_owned(), "a".to_owned()];
+        let mut values = ["a", "c", "b", "d"];
+        values.sort_by_cached_key(|value| place(&order, value));
+        assert_eq!(values, ["b", "a", "c", "d"]);
+    }
 }

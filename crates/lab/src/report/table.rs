@@ -5,7 +5,8 @@ use crate::document::{Cell, cells, table as numbers};
 use crate::ledger::Study;
 use crate::observation::{Labels, World};
 use crate::plan::Table;
-use crate::statistics::interval;
+use crate::rule::short;
+use crate::statistics::{Spread, spread};
 use measure::Seed;
 
 /// Ours beside a number of the document.
@@ -14,10 +15,47 @@ pub(super) struct Ours {
     pub(super) world: World,
     /// The median.
     pub(super) value: f64,
-    /// Its 95 % interval; none with fewer than three repetitions.
-    pub(super) interval: Option<(f64, f64)>,
+    /// How far the repetitions lie apart; none of one.
+    pub(super) spread: Option<Spread>,
     pub(super) repetitions: usize,
     pub(super) source: String,
+    /// Half a unit of the last digit that the document printed beside it; none if it printed no number.
+    rounding: Option<f64>,
+}
+
+impl Ours {
+    /// The number, short. What is nothing but the rounding of a computer, beside a number that was rounded coarser, is
+    /// nothing.
+    pub(super) fn text(&self) -> String {
+        self.rounded(self.value)
+    }
+
+    /// In the fewest words what [`super::LEGEND`] explains: `60 to 65 of 3`; nothing of one run.
+    pub(super) fn spread_text(&self) -> Option<String> {
+        let (low, high, of) = match self.spread? {
+            Spread::Range(low, high) => (low, high, ""),
+            Spread::Interval(low, high) => (low, high, "95 %: "),
+        };
+        let (low, high, runs) = (self.rounded(low), self.rounded(high), self.repetitions);
+        Some(if low == high {
+            format!("{runs} alike")
+        } else {
+            format!("{of}{low} to {high} of {runs}")
+        })
+    }
+
+    fn rounded(&self, value: f64) -> String {
+        // Below this, `short` writes powers of ten.
+        let is_noise = value.abs() < self.rounding.unwrap_or(0.0).min(0.001);
+        if is_noise { "0".to_owned() } else { short(value) }
+    }
+}
+
+/// Half a unit of the last digit of a number as printed.
+fn rounding(printed: &str) -> Option<f64> {
+    printed.parse::<f64>().ok()?;
+    let decimals = printed.split_once('.').map_or(0, |(_, decimals)| decimals.len());
+    Some(0.5 * 10f64.powi(-i32::try_from(decimals).ok()?))
 }
 
 /// A number of the document and ours.
@@ -53,7 +91,7 @@ pub(super) fn layout(study: &Study, table: &Table) -> Layout {
     // A study whose tables cannot be read was refused before.
     let all = cells(table, &study.plan.words).unwrap_or_default();
     let mut layout = Layout {
-        heads: table.rows.iter().map(|name| name.replace('_', " ")).collect(),
+        heads: table.rows.iter().map(|name| spaced(name)).collect(),
         columns: Vec::new(),
         rows: Vec::new(),
         notes: Vec::new(),
@@ -77,6 +115,12 @@ pub(super) fn layout(study: &Study, table: &Table) -> Layout {
         };
         layout.rows[at].1[column] = Some(place(study, table, cell));
     }
+    for column in &mut layout.columns {
+        *column = spaced(column);
+    }
+    for word in layout.rows.iter_mut().flat_map(|(row, _)| row) {
+        *word = spaced(word);
+    }
     if let Ok(numbers) = numbers(&table.file) {
         for key in ["source", "units", "provenance", "note", "erratum", "caution"] {
             if let Some(text) = numbers.about.get(key) {
@@ -90,6 +134,11 @@ pub(super) fn layout(study: &Study, table: &Table) -> Layout {
     layout
 }
 
+/// A name of a file or a plan, as people write it.
+pub(super) fn spaced(name: &str) -> String {
+    name.replace('_', " ")
+}
+
 fn place(study: &Study, table: &Table, cell: &Cell) -> Place {
     let mut ours = Vec::new();
     for world in [World::Model, World::Simulated, World::Measured] {
@@ -101,9 +150,10 @@ fn place(study: &Study, table: &Table, cell: &Cell) -> Place {
             ours.push(Ours {
                 world,
                 value: group.median(),
-                interval: interval(&group.values, Seed(study.plan.seed)),
+                spread: spread(&group.values, Seed(study.plan.seed)),
                 repetitions: group.values.len(),
                 source: group.sources.first().cloned().unwrap_or_default(),
+                rounding: rounding(&cell.printed),
             });
         }
     }
@@ -111,5 +161,44 @@ fn place(study: &Study, table: &Table, cell: &Cell) -> Place {
         printed: cell.printed.clone(),
         is_unverified: cell.is_unverified(),
         ours,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ours(value: f64, printed: &str, spread: Option<Spread>) -> Ours {
+        Ours {
+            world: World::Measured,
+            value,
+            spread,
+            repetitions: 3,
+            source: String::new(),
+            rounding: rounding(printed),
+        }
+    }
+
+    #[test]
+    fn what_is_only_rounding_is_nothing_beside_a_rounded_number() {
+        for (value, printed, wanted) in [
+            (6.07e-14, "0.0", "0"),
+            (6.07e-14, "12", "0"),
+            (6.07e-14, "fast", "6.07e-14"),
+            (0.0004, "0.000", "0"),
+            (0.0004, "0.0001", "4.00e-4"),
+            (0.2, "3", "0.2"),
+        ] {
+            assert_eq!(ours(value, printed, None).text(), wanted, "{value} {printed}");
+        }
+    }
+
+    #[test]
+    fn a_range_is_not_called_an_interval() {
+        let text = |spread| ours(2.0, "2", Some(spread)).spread_text().expect("repetitions");
+        assert_eq!(text(Spread::Range(1.0, 3.0)), "1 to 3 of 3");
+        assert_eq!(text(Spread::Interval(1.0, 3.0)), "95 %: 1 to 3 of 3");
+        assert_eq!(text(Spread::Range(2.0, 2.0)), "3 alike");
+        assert_eq!(ours(2.0, "2", None).spread_text(), None);
     }
 }

@@ -10,10 +10,10 @@ use std::collections::BTreeMap;
 
 const PLAN: &str = r#"
 document = "003"
-title = "Small <study>"
+title = "Small <study> (W3C)"
 question = "q"
 prediction = "p"
-gaps = ["something is missing"]
+gaps = ["something is missing", "`a <b` is code"]
 words = { "HTTP/1.0" = "http10", "HTTP/1.1-pipelined" = "pipelined" }
 [[arm]]
 name = "live"
@@ -34,6 +34,10 @@ beside = { measured = { users = "40" } }
 id = "w3-01"
 rules = ["packets{mode=http10,test=first_time} / packets{mode=pipelined,test=first_time} >= 2"]
 shows = "packets of 1.0 for each of 1.1"
+[[claim]]
+id = "w3-02"
+rules = ["packets{mode=$mode,test=first_time} / packets{mode=apart,test=first_time} <= 0.9"]
+each = { mode = ["http10", "pipelined"] }
 [[picture]]
 title = "Packets"
 worlds = ["simulated", "measured"]
@@ -52,6 +56,7 @@ fn study() -> Study {
         let lines = vec![
             serde_json::json!({"mode": "http10", "users": 40, "packets": 100.0 * factor}),
             serde_json::json!({"mode": "pipelined", "users": 40, "packets": 50.0}),
+            serde_json::json!({"mode": "apart", "users": 40, "packets": 1000.0 + factor}),
         ];
         records.insert(
             format!("results/small/live.{number}.jsonl"),
@@ -75,19 +80,29 @@ fn the_page_has_printed_numbers_ours_links_and_nothing_from_outside() {
     let page = page(&material);
     for part in [
         "<span class=\"printed recalled\">489.4</span>",
-        ">200</a>",
-        "95 % interval 100 to 300",
+        "<b class=\"mark\">m</b> 200</a> <small>100 to 300 of 3</small>",
+        "<b class=\"mark\">s</b> simulated",
+        "from 6 on the 95 % bootstrap interval",
+        "recalled, and verified in no copy",
+        "To be known.",
+        "document 003 W3C",
         "href=\"#results-small-live-0-jsonl\"",
         "id=\"results-small-live-0-jsonl\"",
         "href=\"results/small/live.0.jsonl\"",
         "Small &lt;study&gt;",
         "something is missing",
+        "<code>a &lt;b</code> is code",
         "<svg",
         "verdict yes",
         "id=\"plan-small\"",
     ] {
         assert!(page.contains(part), "{part}");
     }
+    assert!(!page.contains("95 %:"), "three runs have no interval");
+    let first = page.find("<table").expect("a table");
+    assert!(page.find("class=\"legend\"").expect("a legend") < first);
+    // On the front page and in its own section.
+    assert_eq!(page.matches("<b>Packets</b>").count(), 2);
     for outside in ["src=\"http", "href=\"http", "url(", "<script", "@import"] {
         assert!(!page.contains(outside), "{outside}");
     }
@@ -97,11 +112,11 @@ fn the_page_has_printed_numbers_ours_links_and_nothing_from_outside() {
     assert_eq!(entry.views[&World::Published].value, "2.784 (recalled)");
     let text = text(&material);
     assert!(
-        text.contains("| HTTP/1.0 | first_time | 489.4 [recalled]<br>measured 200 |"),
+        text.contains("| HTTP/1.0 | first time | 489.4 [recalled]<br>measured 200 (100 to 300 of 3) |"),
         "{text}"
     );
     let json = json(&material);
-    assert_eq!(json["verdicts"]["reproduced"], 1);
+    assert_eq!(json["verdicts"]["reproduced"], 2);
     assert_eq!(json["ledger"].as_array().map(Vec::len), Some(41));
 }
 
@@ -146,14 +161,76 @@ fn what_is_committed_has_every_run_and_number_and_links_to_tables() {
         "{runs}"
     );
     let values = values_csv(&studies[0]);
-    assert_eq!(values.lines().count(), 7, "{values}");
+    assert_eq!(values.lines().count(), 10, "{values}");
     assert!(
         values.contains("\nlive,0,measured,packets,,mode=pipelined test=first_time users=40,50\n"),
         "{values}"
     );
     let snippet = snippet(&material);
     assert!(
-        snippet.starts_with("Of 41 claims: 1 reproduced, 40 not judged (weir 0"),
+        snippet.starts_with("Of 41 claims: 2 reproduced, 39 not judged (weir 0"),
         "{snippet}"
     );
+}
+
+#[test]
+fn the_markdown_has_what_numbers_are_the_rules_the_pictures_and_a_tally() {
+    let studies = [study()];
+    let ledger = ledger(&studies);
+    let mut material = Material {
+        studies: &studies,
+        ledger: &ledger,
+        program: "weir 0",
+        date: "today",
+        raw: Raw::Tables,
+    };
+    let published = text(&material);
+    for part in [
+        "<br>*numbers: packets of 1.0 for each of 1.1* |",
+        "- w3-01: `packets{mode=http10,test=first_time} / packets{mode=pipelined,test=first_time} >= 2`\n",
+        "<= 0.9`; for mode http10, pipelined\n",
+        "![Verdicts by document](pictures/ledger.svg)",
+        "![Packets](pictures/small-packets.svg)",
+        "To be known:\n\n- something is missing",
+        "| live | measured | 3 | 3 | 0 | 0 | 0 |",
+        "(results/small-runs.csv)",
+    ] {
+        assert!(published.contains(part), "{part}: {published}");
+    }
+    for (name, _) in pictures(&material) {
+        assert!(published.contains(&format!("(pictures/{name}.svg)")), "{name}");
+    }
+    material.raw = Raw::Files;
+    assert!(text(&material).contains("[a file each](results/small/)"));
+}
+
+#[test]
+fn worlds_and_verdicts_have_one_color_each() {
+    let studies = [study()];
+    let ledger = ledger(&studies);
+    let material = Material {
+        studies: &studies,
+        ledger: &ledger,
+        program: "weir 0",
+        date: "today",
+        raw: Raw::Tables,
+    };
+    let style = include_str!("style.css");
+    let all = pictures(&material);
+    let (_, ledger) = all.iter().find(|(name, _)| name == "ledger").expect("it");
+    for (world, class) in [
+        ("simulated", "s0"),
+        ("measured", "s2"),
+        ("model", "s4"),
+        ("published", "s6"),
+    ] {
+        let colors = |text: &str, name: &str| -> Vec<String> {
+            let name = format!("--{name}:");
+            let parts = text.split(&name).skip(1);
+            parts.map(|part| part[..7].to_owned()).collect()
+        };
+        assert_eq!(colors(style, world), colors(ledger, class), "{world}");
+    }
+    // What is reproduced is green, as on the page.
+    assert!(ledger.contains("<rect class=\"s2\""), "{ledger}");
 }
