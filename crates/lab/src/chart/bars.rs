@@ -76,10 +76,11 @@ impl Bars {
         let width = pitch * 0.8 / self.series.len().max(1) as f64;
         let values = self.series.iter().flat_map(|(_, values)| values.iter().copied());
         let shown = |value: f64| number(if width < NARROW { rounded(value) } else { value });
-        // Numbers that are wider than their bars stand upright and need room above the highest.
+        // Numbers that are wider than their bars, a blank between neighbors included, stand upright and need room above the
+        // highest.
         let numbers = values.clone().filter(|value| value.is_finite());
         let longest = numbers.map(|value| shown(value).chars().count()).max();
-        let is_upright = sheet.is_legend_below && letters(width) < longest.unwrap_or(0);
+        let is_upright = sheet.is_legend_below && letters(width) <= longest.unwrap_or(0);
         let most = values.clone().fold(0.0, f64::max);
         let head = if is_upright { 1.13 * most } else { 0.0 };
         let y = Ruler::over(values.chain([0.0, head]), Scale::Linear, bottom, TOP);
