@@ -110,9 +110,7 @@ impl Axis {
             has_zero: false,
         }
     }
-}
 
-impl Axis {
     /// The label; where the axis does not begin at zero as a reader expects, where it does.
     fn told(&self, ruler: &Ruler) -> String {
         if ruler.scale == Scale::Linear && ruler.low > 0.0 && !self.label.is_empty() {

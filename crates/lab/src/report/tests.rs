@@ -66,17 +66,21 @@ fn study() -> Study {
     Study::new("small", PLAN, plan, records).expect("a study")
 }
 
+fn material<'s>(studies: &'s [Study], ledger: &'s [Entry], raw: Raw) -> Material<'s> {
+    Material {
+        studies,
+        ledger,
+        program: "weir 0",
+        date: "today",
+        raw,
+    }
+}
+
 #[test]
 fn the_page_has_printed_numbers_ours_links_and_nothing_from_outside() {
     let studies = [study()];
     let ledger = ledger(&studies);
-    let material = Material {
-        studies: &studies,
-        ledger: &ledger,
-        program: "weir 0",
-        date: "today",
-        raw: Raw::Files,
-    };
+    let material = material(&studies, &ledger, Raw::Files);
     let page = page(&material);
     for part in [
         "<span class=\"printed recalled\">489.4</span>",
@@ -125,13 +129,7 @@ fn a_report_without_any_result_is_still_one() {
     let plan = Plan::parse("p", PLAN).expect("a plan");
     let studies = [Study::new("small", PLAN, plan, BTreeMap::new()).expect("a study")];
     let ledger = ledger(&studies);
-    let material = Material {
-        studies: &studies,
-        ledger: &ledger,
-        program: "weir 0",
-        date: "today",
-        raw: Raw::Files,
-    };
+    let material = material(&studies, &ledger, Raw::Files);
     assert!(page(&material).contains("Nothing to draw yet"));
     assert!(text(&material).contains("not judged: 41"));
 }
@@ -140,13 +138,7 @@ fn a_report_without_any_result_is_still_one() {
 fn what_is_committed_has_every_run_and_number_and_links_to_tables() {
     let studies = [study()];
     let ledger = ledger(&studies);
-    let material = Material {
-        studies: &studies,
-        ledger: &ledger,
-        program: "weir 0",
-        date: "today",
-        raw: Raw::Tables,
-    };
+    let material = material(&studies, &ledger, Raw::Tables);
     for text in [page(&material), text(&material)] {
         assert!(text.contains("results/small-values.csv") && !text.contains("(results/small/live.0.jsonl"));
     }
@@ -177,13 +169,7 @@ fn what_is_committed_has_every_run_and_number_and_links_to_tables() {
 fn the_markdown_has_what_numbers_are_the_rules_the_pictures_and_a_tally() {
     let studies = [study()];
     let ledger = ledger(&studies);
-    let mut material = Material {
-        studies: &studies,
-        ledger: &ledger,
-        program: "weir 0",
-        date: "today",
-        raw: Raw::Tables,
-    };
+    let mut material = material(&studies, &ledger, Raw::Tables);
     let published = text(&material);
     for part in [
         "<br>*numbers: packets of 1.0 for each of 1.1* |",
@@ -208,13 +194,7 @@ fn the_markdown_has_what_numbers_are_the_rules_the_pictures_and_a_tally() {
 fn worlds_and_verdicts_have_one_color_each() {
     let studies = [study()];
     let ledger = ledger(&studies);
-    let material = Material {
-        studies: &studies,
-        ledger: &ledger,
-        program: "weir 0",
-        date: "today",
-        raw: Raw::Tables,
-    };
+    let material = material(&studies, &ledger, Raw::Tables);
     let style = include_str!("style.css");
     let all = pictures(&material);
     let (_, ledger) = all.iter().find(|(name, _)| name == "ledger").expect("it");

@@ -93,7 +93,7 @@ impl Line {
         if let Some(version) = value.get("recording") {
             if version.as_u64() != Some(VERSION.into()) {
                 return Err(format!(
-                    "recordings of form {version} are of another version of weir"
+                    "recordings of form {version} are of another version of weir, and form {VERSION} is read here: record anew"
                 ));
             }
             return serde_json::from_value(value).map(Line::Start).map_err(told);
