@@ -30,7 +30,7 @@ impl Ours {
         self.rounded(self.value)
     }
 
-    /// In the fewest words what [`super::LEGEND`] explains: `60 to 65 of 3`; nothing of one run.
+    /// In the fewest words what the report's legend explains: `60 to 65 of 3`; nothing of one run.
     pub(super) fn spread_text(&self) -> Option<String> {
         let (low, high, of) = match self.spread? {
             Spread::Range(low, high) => (low, high, ""),
