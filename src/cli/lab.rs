@@ -1,6 +1,7 @@
 //! The flags of `weir lab`: what the laboratory can say of this machine, and what it reproduces. Does nothing.
 
 use super::profile::seconds;
+use super::share::parse_share;
 use clap::{Args, Subcommand};
 use measure::Duration;
 
@@ -64,6 +65,18 @@ Table 3 and Figure 2. It needs no privilege.
 
 Exit codes: 0 good, 2 usage, 4 the kernel does not tell (it has no inet_diag).")]
     Windows(WindowsFlags),
+
+    /// Takes a share of a processor away from all else that runs on it, as if it were slower
+    #[command(after_help = "\
+Examples:
+  weir lab occupy --processor 0 --share 70%
+  weir lab occupy --processor 1 --share 0.5 --seconds 10m
+
+For a load and a server on one machine: what should be the bottleneck gets the slower processor. It runs before whatever is
+not real-time, so it needs root (CAP_SYS_NICE), and takes its share every 2 ms.
+
+Exit codes: 0 good, 2 usage, 4 the system refused.")]
+    Occupy(OccupyFlags),
 }
 
 /// Flags of `weir lab w3c`.
@@ -129,4 +142,20 @@ pub(crate) struct WindowsFlags {
     /// How often
     #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = seconds)]
     pub(crate) every: Duration,
+}
+
+/// Flags of `weir lab occupy`.
+#[derive(Debug, Args)]
+pub(crate) struct OccupyFlags {
+    /// Its number, as the kernel counts them from 0
+    #[arg(long, value_name = "N")]
+    pub(crate) processor: usize,
+
+    /// What is taken, at most 90 %
+    #[arg(long, value_name = "SHARE", value_parser = parse_share)]
+    pub(crate) share: f64,
+
+    /// How long
+    #[arg(long, value_name = "TIME", default_value = "1m", value_parser = seconds)]
+    pub(crate) seconds: Duration,
 }

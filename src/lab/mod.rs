@@ -1,10 +1,11 @@
-//! `weir lab`: what this machine allows, documents 001 and 003 simulated, and what the kernel knows of connections. Gathers facts by trying, lets [`doctor`]
-//! judge them, prints; what is simulated, and what of it is explained, `period` decides.
+//! `weir lab`: what this machine allows, documents 001 and 003 simulated, what the kernel knows of connections, a processor
+//! made slower. Gathers facts by trying, lets [`doctor`] judge them, prints; what is simulated, and what of it is explained, `period` decides.
 
 mod claims;
 mod content;
 mod doctor;
 mod heidemann;
+mod occupy;
 mod w3c;
 mod windows;
 
@@ -35,6 +36,7 @@ pub(crate) fn run(what: &Command, voice: &Voice) -> Result<(), Failure> {
         Command::Claims(flags) => claims::run(flags, voice),
         Command::Content => content::run(voice),
         Command::Windows(flags) => windows::run(flags, voice),
+        Command::Occupy(flags) => occupy::run(flags, voice),
     }
 }
 

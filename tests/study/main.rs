@@ -272,6 +272,48 @@ fn the_kernel_tells_windows_or_that_it_does_not() {
 }
 
 #[test]
+fn a_processor_is_made_slower_by_whoever_may() {
+    let occupy = |processor: &str, share: &str| {
+        let time = ["--seconds", "50ms", "--json"];
+        weir(
+            &[
+                &["lab", "occupy", "--processor", processor, "--share", share],
+                &time[..],
+            ]
+            .concat(),
+        )
+    };
+    let greedy = occupy("0", "95%");
+    assert_eq!(greedy.status.code(), Some(2));
+    assert!(
+        text(&greedy.stderr).contains("at most 0.9"),
+        "{}",
+        text(&greedy.stderr)
+    );
+    let nowhere = occupy("1023", "10%");
+    assert_eq!(nowhere.status.code(), Some(4));
+    assert!(
+        text(&nowhere.stderr).contains("processor 1023"),
+        "{}",
+        text(&nowhere.stderr)
+    );
+    let output = occupy("0", "10%");
+    match output.status.code() {
+        Some(0) => {
+            let line: Value = serde_json::from_str(&text(&output.stdout)).expect("JSON");
+            let taken = line["share"].as_f64().expect("a share");
+            // On a machine that stands still for a while it is less.
+            assert!(taken > 0.0 && taken < 0.5, "{taken}");
+        }
+        code => {
+            assert_eq!(code, Some(4));
+            assert!(text(&output.stderr).contains("CAP_SYS_NICE"));
+            println!("skipped: this needs the right to run before others");
+        }
+    }
+}
+
+#[test]
 fn a_key_that_means_nothing_is_named_with_the_nearest_one() {
     for (from, to, wanted) in [
         ("question =", "qestion =", "did you mean `question`?"),

@@ -149,13 +149,13 @@ pub struct Arm {
     /// What the server may use. Its site is forgotten by the page cache before, and read again from within the bounds.
     #[serde(default)]
     pub confine: Option<Confine>,
-    /// Whether the server has the first processor for itself, and the commands the others.
+    /// Whether the server has the first processor for itself, `{processor}`, and the commands the others.
     #[serde(default)]
     pub apart: bool,
     /// Whether the server's processes are looked at meanwhile; gives a line with the event `resources`.
     #[serde(default)]
     pub watch: bool,
-    /// Words for `weir`: a command that is started before those of `run`, and ended after them.
+    /// Words for `weir`: a command that is started before those of `run`, and ended after them. If it fails, so does the run.
     #[serde(default)]
     pub meanwhile: Vec<String>,
     /// The commands, words for `weir`, one after another; their lines of JSON are the result. `{pid}` is the server.

@@ -603,6 +603,10 @@ impl Bench<'_> {
             taskset.into_iter().filter(|_| arm.apart)
         };
         let (first, others) = self.machine.allowed.split_at(1.min(self.machine.allowed.len()));
+        let of_server = if arm.apart { first.to_vec() } else { Vec::new() };
+        if let Some(processor) = of_server.first() {
+            known.insert("processor".to_owned(), processor.to_string());
+        }
         let (first, others): (Vec<String>, Vec<String>) = (apart(first).collect(), apart(others).collect());
         if arm.serve.is_empty() {
             return self.commands(arm, &known, &others, seconds, tried);
@@ -647,6 +651,7 @@ impl Bench<'_> {
                     server.pid(),
                     server.port,
                     self.machine.processors,
+                    of_server,
                     gauges.cloned(),
                 )
             })
@@ -683,13 +688,12 @@ impl Bench<'_> {
         let failed = |reason: String| (Status::Failed, reason);
         let weir = &self.settings.weir;
         let shown = |words: &[String]| [&["weir".to_owned()][..], words].concat();
-        let _beside = if arm.meanwhile.is_empty() {
-            None
-        } else {
+        let mut beside = None;
+        if !arm.meanwhile.is_empty() {
             let words = filled(&arm.meanwhile, known);
             tried.commands.push(shown(&words));
-            Some(Beside::start(before, weir, &words).map_err(failed)?)
-        };
+            beside = Some(Beside::start(before, weir, &words).map_err(failed)?);
+        }
         for words in &arm.run {
             let words = filled(words, known);
             tried.commands.push(shown(&words));
@@ -724,7 +728,11 @@ impl Bench<'_> {
                 _ => return Err(failed(said.why())),
             }
         }
-        Ok(())
+        // What was measured without it was measured under other conditions.
+        match beside.and_then(|mut beside| beside.refusal()) {
+            None => Ok(()),
+            Some(why) => Err(failed(format!("`weir {}`: {why}", arm.meanwhile.join(" ")))),
+        }
     }
 
     /// The folder of a site, written if it is not there.

@@ -23,6 +23,7 @@ pub mod logfile;
 pub mod logins;
 pub mod machine;
 pub mod notify;
+pub mod occupy;
 pub mod packets;
 pub mod privilege;
 pub mod profiler;

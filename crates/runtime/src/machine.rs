@@ -23,7 +23,7 @@ pub(crate) const fn is_out_of_resources(errno: i32) -> bool {
 /// Keeps the calling thread on one of the processors this process may use: the `number`-th, counted
 /// round. Returns whether the system agreed.
 pub fn pin_thread(number: usize) -> bool {
-    use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+    use rustix::thread::{CpuSet, sched_getaffinity};
     let Ok(allowed) = sched_getaffinity(None) else {
         return false;
     };
@@ -31,9 +31,21 @@ pub fn pin_thread(number: usize) -> bool {
     let Some(&cpu) = allowed.get(number % allowed.len().max(1)) else {
         return false;
     };
+    run_on(cpu).is_ok()
+}
+
+/// Keeps the calling thread on this processor, by its own number.
+///
+/// # Errors
+/// There is no such processor, or this process may not use it.
+pub(crate) fn run_on(processor: usize) -> std::io::Result<()> {
+    use rustix::thread::{CpuSet, sched_setaffinity};
+    if processor >= CpuSet::MAX_CPU {
+        return Err(std::io::ErrorKind::InvalidInput.into());
+    }
     let mut one = CpuSet::new();
-    one.set(cpu);
-    sched_setaffinity(None, &one).is_ok()
+    one.set(processor);
+    Ok(sched_setaffinity(None, &one)?)
 }
 
 /// Has the allocator keep little of what is freed from now on: for a program that runs for months, and whose strategies may

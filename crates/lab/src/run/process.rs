@@ -77,6 +77,12 @@ impl Beside {
             .map(Beside)
             .map_err(|error| format!("cannot start {}: {error}", program.display()))
     }
+
+    /// How it ended, if it did not do what it was started for.
+    pub(super) fn refusal(&mut self) -> Option<String> {
+        let status = self.0.try_wait().ok()??;
+        (!status.success()).then(|| format!("it ended early, with {status}"))
+    }
 }
 
 impl Drop for Beside {

@@ -219,9 +219,9 @@ seconds = { quick = 0.1, full = 1, paper = 1 }
 serve = ["serve", "it"]
 watch = true
 apart = true
-meanwhile = ["beside", "{port}"]
+meanwhile = ["beside", "{port}", "{processor}"]
 run = [["say", "{pid}"]]
-read = [{ event = "said", values = { v = "/v" } }, { event = "resources", values = { looks = "/looks" } }]
+read = [{ event = "said", values = { v = "/v" } }, { event = "resources", values = { looks = "/looks", idle = "/server_idle_pct" } }]
 "#;
 
 /// Serves nobody, says where it is, and may be asked which processors it may use.
@@ -252,7 +252,8 @@ fn a_server_is_watched_apart_from_what_runs_meanwhile() {
     let value = |name: &str| found.iter().find(|one| one.measure == name).map(|one| one.value);
     assert_eq!(value("v"), Some(1.0), "{{pid}} is the server");
     assert!(value("looks").is_some_and(|looks| looks >= 1.0), "{found:?}");
-    assert_eq!(record.head.commands[1], ["weir", "beside", "7"]);
+    assert_eq!(record.head.commands[1][..3], ["weir", "beside", "7"]);
+    assert!(value("idle").is_some(), "{found:?}");
     let read = |name: &str| fs::read_to_string(folder.path().join(name)).unwrap_or_default();
     let places = read("places");
     let on = |command: &str| {
@@ -260,10 +261,39 @@ fn a_server_is_watched_apart_from_what_runs_meanwhile() {
         lines.find(|(name, _)| *name == command).expect(command).1
     };
     assert!(on("serve") != on("say") && on("say") == on("beside"), "{places}");
+    assert_eq!(
+        on("serve"),
+        record.head.commands[1][3],
+        "{{processor}} is the server's"
+    );
     // What ran meanwhile has ended with the arm.
     let beside = read("beside");
     let comm = fs::read_to_string(format!("/proc/{}/comm", beside.trim())).unwrap_or_default();
     assert!(comm.trim() != "sleep", "{comm}");
+}
+
+#[test]
+fn what_runs_meanwhile_may_not_fail() {
+    let server = SERVER.replace("exec sleep 1000 ;;\nsay)", "exit 4 ;;\nsay)");
+    assert_ne!(server, SERVER);
+    let (_folder, settings) = lab(&server);
+    let plan = Plan::parse("p", SERVED).expect("a plan");
+    let tally = run("s", SERVED, &plan, &settings, &mut |_| {}).expect("a run");
+    let results = results(&settings.out, "s", &plan, None).expect("results");
+    let reason = &results["results/s/a.0.jsonl"].head.reason;
+    if tally.not_run == 1 {
+        // One processor, or no taskset.
+        assert!(!reason.is_empty());
+        return;
+    }
+    assert_eq!(
+        (
+            tally.failed,
+            reason.starts_with("`weir beside {port} {processor}`: it ended early")
+        ),
+        (1, true),
+        "{reason}"
+    );
 }
 
 #[test]

@@ -31,6 +31,7 @@ pub(super) struct Watch {
     stop: Sender<()>,
     looks: JoinHandle<Vec<Look>>,
     processors: usize,
+    of_server: Vec<u32>,
     in_group: bool,
 }
 
@@ -43,6 +44,8 @@ struct Look {
     kernel: f64,
     /// Of the whole machine, ticks.
     idle: f64,
+    /// Of the processors that are the server's alone, ticks.
+    idle_of_server: f64,
     /// So far, bytes.
     read: f64,
     written: f64,
@@ -53,22 +56,25 @@ struct Look {
 }
 
 impl Watch {
-    /// Begins to look at a process with its descendants, and at connections to a port.
+    /// Begins to look at a process with its descendants, at connections to a port, and at the processors that are the
+    /// server's alone.
     pub(super) fn start(
         pid: u32,
         port: u16,
         processors: usize,
+        of_server: Vec<u32>,
         group: Option<Gauges>,
     ) -> Result<Watch, String> {
         let (stop, stopped) = mpsc::channel();
         let in_group = group.is_some();
+        let alone = of_server.clone();
         let look = move || {
             let began = Instant::now();
             let mut looks = Vec::new();
             loop {
                 looks.push(Look {
                     at_s: began.elapsed().as_secs_f64(),
-                    ..Look::at(pid, port, group.as_ref())
+                    ..Look::at(pid, port, &alone, group.as_ref())
                 });
                 if stopped.recv_timeout(EVERY) != Err(RecvTimeoutError::Timeout) {
                     return looks;
@@ -82,6 +88,7 @@ impl Watch {
             stop,
             looks,
             processors,
+            of_server,
             in_group,
         })
     }
@@ -91,14 +98,19 @@ impl Watch {
         drop(self.stop);
         // A thread that only reads files does not panic.
         let looks = self.looks.join().unwrap_or_default();
-        summary(&looks, self.processors, self.in_group)
+        summary(&looks, self.processors, self.of_server.len(), self.in_group)
     }
 }
 
 impl Look {
-    fn at(pid: u32, port: u16, group: Option<&Gauges>) -> Look {
+    fn at(pid: u32, port: u16, of_server: &[u32], group: Option<&Gauges>) -> Look {
+        let stat_of_all = fs::read_to_string("/proc/stat").unwrap_or_default();
         let mut look = Look {
-            idle: idle(&fs::read_to_string("/proc/stat").unwrap_or_default()),
+            idle: idle(&stat_of_all, "cpu"),
+            idle_of_server: of_server
+                .iter()
+                .map(|number| idle(&stat_of_all, &format!("cpu{number}")))
+                .sum(),
             connections: established(port),
             ..Look::default()
         };
@@ -127,12 +139,15 @@ impl Look {
     }
 }
 
-fn summary(looks: &[Look], processors: usize, in_group: bool) -> Value {
+fn summary(looks: &[Look], processors: usize, of_server: usize, in_group: bool) -> Value {
     let (Some(first), Some(last)) = (looks.first(), looks.last()) else {
         return json!({ "event": "resources", "looks": 0 });
     };
     let seconds = (last.at_s - first.at_s).max(1e-9);
-    let share = |from: f64, to: f64| 100.0 * (to - from) / TICKS / seconds / processors.max(1) as f64;
+    let share_of =
+        |processors: usize, from: f64, to: f64| 100.0 * (to - from) / TICKS / seconds / processors as f64;
+    let share = |from: f64, to: f64| share_of(processors.max(1), from, to);
+    let server_idle = (of_server > 0).then(|| share_of(of_server, first.idle_of_server, last.idle_of_server));
     // Against the most connections so far: a server keeps for a while what it needed once.
     let mut most = 0.0_f64;
     let points: Vec<(f64, f64)> = looks
@@ -149,7 +164,7 @@ fn summary(looks: &[Look], processors: usize, in_group: bool) -> Value {
     json!({
         "event": "resources", "looks": looks.len(), "seconds": seconds, "processors": processors,
         "user_pct": share(first.user, last.user), "kernel_pct": share(first.kernel, last.kernel),
-        "idle_pct": share(first.idle, last.idle),
+        "idle_pct": share(first.idle, last.idle), "server_idle_pct": server_idle,
         "pages_read_per_s": (last.read - first.read) / PAGE / seconds,
         "pages_written_per_s": (last.written - first.written) / PAGE / seconds,
         "connections_max": most, "processes_max": looks.iter().map(|look| look.processes).max(),
@@ -213,10 +228,13 @@ fn of(pid: u32, all: &BTreeMap<u32, Stat>) -> BTreeMap<u32, Stat> {
     }
 }
 
-/// Ticks in which processors had nothing to do, or waited for a disk.
-fn idle(stat: &str) -> f64 {
-    let fields = stat.lines().next().unwrap_or_default().split_whitespace();
-    fields
+/// Ticks in which a processor, or all of them (`cpu`), had nothing to do, or waited for a disk.
+fn idle(stat: &str, name: &str) -> f64 {
+    let line = stat
+        .lines()
+        .find(|line| line.split_whitespace().next() == Some(name));
+    line.unwrap_or_default()
+        .split_whitespace()
         .skip(4)
         .take(2)
         .filter_map(|field| field.parse::<f64>().ok())
@@ -288,6 +306,7 @@ mod tests {
             user: 50.0 * second,
             kernel: 20.0 * second,
             idle: 100.0 * second,
+            idle_of_server: 30.0 * second,
             read: 8.0 * PAGE * second,
             written: 0.0,
             memory: 1024.0 * (1000.0 + 30.0 * 10.0 * second),
@@ -295,11 +314,12 @@ mod tests {
             processes: 4,
         };
         let looks: Vec<Look> = (0..=4).map(|second| look(f64::from(second))).collect();
-        let line = summary(&looks, 2, true);
+        let line = summary(&looks, 2, 1, true);
         for (name, wanted) in [
             ("user_pct", 25.0),
             ("kernel_pct", 10.0),
             ("idle_pct", 50.0),
+            ("server_idle_pct", 30.0),
             ("pages_read_per_s", 8.0),
             ("kib_per_connection", 30.0),
             ("connections_max", 40.0),
@@ -315,15 +335,25 @@ mod tests {
                 ..look(f64::from(second))
             })
             .collect();
-        let line = summary(&[looks.clone(), later].concat(), 2, true);
+        let line = summary(&[looks.clone(), later].concat(), 2, 0, true);
         assert!((line["kib_per_connection"].as_f64().expect("KiB") - 30.0).abs() < 1e-9);
+        assert!(line["server_idle_pct"].is_null(), "no processor is its alone");
         // Where nothing is held open, nothing can be said of what a connection takes.
-        assert!(summary(&looks[..1], 2, false)["kib_per_connection"].is_null());
+        assert!(summary(&looks[..1], 2, 0, false)["kib_per_connection"].is_null());
+    }
+
+    #[test]
+    fn processors_idle_one_by_one_and_together() {
+        let stat = "cpu  1 0 2 30 4 0 0\ncpu0 1 0 1 10 1 0 0\ncpu1 0 0 1 20 3 0 0\n";
+        assert_eq!(
+            ["cpu", "cpu1", "cpu2"].map(|name| idle(stat, name)),
+            [34.0, 23.0, 0.0]
+        );
     }
 
     #[test]
     fn a_real_process_is_seen() {
-        let watch = Watch::start(std::process::id(), 1, 1, None).expect("a watch");
+        let watch = Watch::start(std::process::id(), 1, 1, vec![0], None).expect("a watch");
         let line = watch.end();
         assert_eq!(line["event"], "resources");
         assert!(
