@@ -87,6 +87,12 @@ pub struct Plan {
     /// Units of measures.
     #[serde(default)]
     pub units: BTreeMap<String, String>,
+    /// What stands beside the axis of a measure that is drawn; without it, the measure and its unit.
+    #[serde(default)]
+    pub axes: BTreeMap<String, String>,
+    /// What pictures call the value of a label.
+    #[serde(default)]
+    pub names: BTreeMap<String, String>,
     /// What is run.
     #[serde(default, rename = "arm")]
     pub arms: Vec<Arm>,
@@ -407,6 +413,10 @@ impl Plan {
                     claim.id
                 )));
             }
+        }
+        let is_drawn = |measure: &str| plan.pictures.iter().any(|picture| picture.measure == measure);
+        if let Some(measure) = plan.axes.keys().find(|measure| !is_drawn(measure)) {
+            return Err(fault(format!("axes: no picture draws the measure `{measure}`")));
         }
         let mut names: Vec<&str> = plan.arms.iter().map(|arm| arm.name.as_str()).collect();
         names.sort_unstable();

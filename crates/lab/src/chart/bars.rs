@@ -1,7 +1,8 @@
 //! Bars in groups, each with its value above it: how often what happened. Knows names and numbers only.
 
-use super::{Axis, COMPACT, Chart, Ruler, Scale, Sheet, Stroke, TOP, WIDE};
-use super::{compact, escape, legend, number, paint, wrapped};
+use super::axis::{Axis, Ruler, Scale, number};
+use super::paper::{COMPACT, Sheet, TOP, WIDE, compact, escape, legend, paint, wrapped};
+use super::{Chart, Stroke};
 use std::fmt::Write;
 
 /// Over narrower bars numbers have three digits, or they would run into each other.
@@ -142,7 +143,8 @@ impl Bars {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::chart::{HEIGHT, page};
+    use crate::chart::page;
+    use crate::chart::paper::HEIGHT;
 
     #[test]
     fn numbers_over_narrow_bars_have_three_digits() {

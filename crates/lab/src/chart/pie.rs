@@ -1,7 +1,7 @@
 //! A pie with its legend: shares of one whole, as document 002's Figures 6 to 10 show where a server's time goes. Knows
 //! names and numbers only.
 
-use super::{COMPACT, HEIGHT, TOP, compact, escape, paint};
+use super::paper::{COMPACT, HEIGHT, TOP, compact, escape, paint};
 use std::f64::consts::TAU;
 use std::fmt::Write;
 

@@ -6,7 +6,7 @@ use crate::chart::{Axis, Bars, Chart, Pie, Series, Stroke};
 use crate::document::RECALLED;
 use crate::ledger::{Study, Verdict};
 use crate::observation::{Group, World};
-use crate::plan::Picture;
+use crate::plan::{Picture, Plan};
 
 /// The number of a world's color in [`crate::chart`]; the page's style has the same colors by name.
 fn color(world: World) -> usize {
@@ -103,8 +103,7 @@ pub(super) fn draw(study: &Study, picture: &Picture, title: &str) -> Option<(Str
         [_] if curves.len() > 1 => (0..curves.len()).collect(),
         worlds => worlds.iter().map(|&world| color(world)).collect(),
     };
-    let unit = study.plan.units.get(&picture.measure).map_or("", String::as_str);
-    let label = counted(&picture.measure, unit);
+    let label = axis(&study.plan, &picture.measure);
     if picture.bars {
         // What is missing has no bar.
         let values = |curve: &Curve<'_>| {
@@ -116,10 +115,10 @@ pub(super) fn draw(study: &Study, picture: &Picture, title: &str) -> Option<(Str
         let bars = Bars {
             title: title.to_owned(),
             label,
-            groups: across.iter().map(|name| spaced(name)).collect(),
+            groups: across.iter().map(|name| shown(&study.plan, name)).collect(),
             series: curves
                 .iter()
-                .map(|curve| (spaced(&curve.name), values(curve)))
+                .map(|curve| (shown(&study.plan, &curve.name), values(curve)))
                 .collect(),
         };
         return Some((bars.compact(&colors), worlds));
@@ -141,7 +140,7 @@ pub(super) fn draw(study: &Study, picture: &Picture, title: &str) -> Option<(Str
         series: curves
             .iter()
             .map(|curve| Series {
-                name: spaced(&curve.name),
+                name: shown(&study.plan, &curve.name),
                 stroke: Stroke::Solid,
                 points: points(curve),
             })
@@ -162,7 +161,7 @@ fn pie(study: &Study, picture: &Picture, title: &str) -> Option<(String, Vec<Wor
         .iter()
         .filter_map(|group| {
             let name = group.labels.get(&picture.series)?;
-            Some((place(&names, name), (spaced(name), group.median())))
+            Some((place(&names, name), (shown(&study.plan, name), group.median())))
         })
         .unzip();
     let pie = Pie {
@@ -230,36 +229,19 @@ fn place(order: &[String], value: &str) -> usize {
     order.iter().position(|one| one == value).unwrap_or(usize::MAX)
 }
 
-/// A measure with its unit, each word once: `disk files/s`, `mean [ms]`, `packets`.
-fn counted(measure: &str, unit: &str) -> String {
-    let words = spaced(measure);
-    let spelled: &[&str] = match unit {
-        "" => return words,
-        "%" => &["pct", "percent"],
-        "s" => &["seconds", "s"],
-        "Mbit/s" => &["mbit per s", "mbit"],
-        _ => &[],
-    };
-    let plain = unit.to_lowercase().replace('/', " per ");
-    let mut names = spelled.iter().copied().chain([plain.as_str()]);
-    let split = names.find_map(|name| {
-        let around = if let Some(before) = words.strip_suffix(name) {
-            (before, "")
-        } else {
-            ("", words.strip_prefix(name)?)
-        };
-        let is_whole = (around.0.is_empty() || around.0.ends_with(' '))
-            && (around.1.is_empty() || around.1.starts_with(' '));
-        is_whole.then_some(around)
-    });
-    match split {
-        None => format!("{words} [{unit}]"),
-        Some(("", "")) if unit == "s" => words,
-        Some(("", after)) if unit == "s" => format!("seconds{after}"),
-        Some(("", after)) => format!("{unit}{after}"),
-        Some((before, _)) if unit.contains('/') => format!("{before}{unit}"),
-        Some((before, _)) => format!("{before}[{unit}]"),
+/// What stands beside the axis of a measure: what the plan says, or its own name with its unit.
+fn axis(plan: &Plan, measure: &str) -> String {
+    let unit = plan.units.get(measure).map_or("", String::as_str);
+    match plan.axes.get(measure) {
+        Some(title) => title.clone(),
+        None if unit.is_empty() || unit == measure => spaced(measure),
+        None => format!("{} [{unit}]", spaced(measure)),
     }
+}
+
+/// What a picture calls the value of a label.
+fn shown(plan: &Plan, value: &str) -> String {
+    plan.names.get(value).cloned().unwrap_or_else(|| spaced(value))
 }
 
 #[cfg(test)]
@@ -267,23 +249,29 @@ mod tests {
     use super::*;
 
     #[test]
-    fn units_are_said_once() {
-        for (measure, unit, wanted) in [
-            ("packets", "packets", "packets"),
-            ("mean_ms", "ms", "mean [ms]"),
-            ("disk_files_per_s", "files/s", "disk files/s"),
-            ("connections_per_s", "connections/s", "connections/s"),
-            ("kib_per_connection", "KiB", "KiB per connection"),
-            ("overhead_pct", "%", "overhead [%]"),
-            ("seconds", "s", "seconds"),
-            ("seconds_tcp", "s", "seconds tcp"),
-            ("client_mbit", "Mbit/s", "client Mbit/s"),
-            ("total_packets", "millions", "total packets [millions]"),
-            ("symms", "ms", "symms [ms]"),
-            ("first_visit", "", "first visit"),
+    fn an_axis_says_what_the_plan_says_or_the_measure_with_its_unit() {
+        let text = "document = \"0\"\ntitle = \"t\"\nquestion = \"q\"\nprediction = \"p\"\n\
+                    units = { mean_ms = \"ms\", packets = \"packets\" }\n\
+                    [axes]\nspeed = \"files/s\"\n[names]\nhttp10 = \"HTTP/1.0\"\n\
+                    [[picture]]\ntitle = \"t\"\nworlds = []\nmeasure = \"speed\"\nx = \"x\"\nseries = \"world\"\n";
+        let plan = Plan::parse("p", text).expect("a plan");
+        for (measure, wanted) in [
+            ("speed", "files/s"),
+            ("mean_ms", "mean ms [ms]"),
+            ("packets", "packets"),
+            ("first_visit", "first visit"),
         ] {
-            assert_eq!(counted(measure, unit), wanted);
+            assert_eq!(axis(&plan, measure), wanted);
         }
+        assert_eq!(
+            (shown(&plan, "http10"), shown(&plan, "a_b")),
+            ("HTTP/1.0".to_owned(), "a b".to_owned())
+        );
+        let error = Plan::parse("p", &text.replace("speed = ", "sped = ")).expect_err("nobody draws it");
+        assert!(
+            error.to_string().contains("no picture draws the measure `sped`"),
+            "{error}"
+        );
     }
 
     #[test]
