@@ -50,6 +50,6 @@ class Experiment:
 def every():
     """Name: experiment."""
     from . import admission, cache, coding, disk, order, pacing, strategy
-    return {"keep-alive": disk.KeepAlive, "cold-reads": disk.ColdReads, "cache": cache.CachePolicy,
+    return {"keep-alive": disk.KeepAlive, "keep-alive-loop": disk.KeepAliveLoop, "cold-reads": disk.ColdReads, "cache": cache.CachePolicy,
             "strategy": strategy.Strategy, "order": order.Order, "admission": admission.Admission, "coding": coding.Coding,
             "pacing": pacing.Pacing}
