@@ -91,7 +91,7 @@ pub(super) fn html(figures: &Figures) -> String {
             };
             let _ = writeln!(
                 out,
-                "<tr{hidden}><th scope=row><td class=text colspan=2 data-key=\"adaptation.decisions.{index}\">{said}"
+                "<tr{hidden}><td class=said colspan=3 data-key=\"adaptation.decisions.{index}\">{said}"
             );
         }
     });
