@@ -93,7 +93,10 @@ fn root_is_given_up_for_good_and_everything_still_works(strategy: Strategy) {
         // Of every thread, and whoever is started by it.
         for thread in std::fs::read_dir(format!("/proc/{pid}/task")).expect("threads") {
             let file = thread.expect("a thread").path().join("status");
-            let text = std::fs::read_to_string(file).expect("its state");
+            // A thread of a connection may have ended since; the first one has not.
+            let Ok(text) = std::fs::read_to_string(file) else {
+                continue;
+            };
             assert!(
                 text.contains("NoNewPrivs:\t1") && text.contains("Uid:\t65534\t65534"),
                 "{text}"
