@@ -60,7 +60,7 @@ pub(super) const COLORS: [(&str, &str); 7] = [
     ("#555555", "#bbbbbb"),
 ];
 
-/// One document with what [`Chart::body`] and [`Bars::body`] drew, below each other.
+/// One document with what [`super::Chart::body`] and [`super::Bars::body`] drew, below each other.
 pub fn page(bodies: &[String]) -> String {
     let height = HEIGHT * bodies.len() as f64;
     let bodies: Vec<String> = bodies
