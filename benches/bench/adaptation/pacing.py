@@ -3,8 +3,8 @@
 A server at the far end of `weir link wan` (1.5 Mbit/s, 90 ms: 12 packets on their way fill it), one persistent connection, a file
 of 24 KiB every 2 s, so that the window is open when it falls idle and has been used. `shallow`: a queue of 8 packets before
 the line; `deep`: one of 200. Settings, all with CUBIC but the last: Linux's default, which begins again with slow start (restart); the
-whole window at once (burst); the same, paced over a round trip by the sender's own clock (paced, `--pacing`); and BBR, which
-paces whatever it sends. The plan predicts: shallow, burst loses packets after each pause and restart does not; deep, burst
+whole window at once (burst); the same, paced over a round trip by the sender's own clock (paced, `--pacing`); pacing where Linux
+begins again (paced-restart); and BBR, which paces whatever it sends. The plan predicts: shallow, burst loses packets after each pause and restart does not; deep, burst
 is quickest and restart pays some round trips; paced is within 5 % of the better one on both, so that nobody has to choose.
 """
 
@@ -28,6 +28,7 @@ class Pacing(Experiment):
         "restart": (["congestion=cubic", "idle-restart=yes"], []),
         "burst": (["congestion=cubic", "idle-restart=no"], []),
         "paced": (["congestion=cubic", "idle-restart=no"], ["--pacing"]),
+        "paced-restart": (["congestion=cubic", "idle-restart=yes"], ["--pacing"]),
         "bbr": (["congestion=bbr"], []),
     }
     JUDGED = "paced"
