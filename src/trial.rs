@@ -108,6 +108,11 @@ impl Load {
         Ok(Load { child })
     }
 
+    /// Whether it has ended by now.
+    pub(crate) fn has_ended(&mut self) -> bool {
+        matches!(self.child.try_wait(), Ok(Some(_)))
+    }
+
     /// Waits for its end and what it measured. A run it does not trust itself has a verdict that says so.
     ///
     /// # Errors

@@ -220,3 +220,56 @@ fn what_cannot_be_tuned_or_read_is_named() {
         assert!(!Path::new(&nothing).exists(), "{args:?} leaves an empty file");
     }
 }
+
+#[test]
+fn who_ends_it_early_finds_what_was_there_before() {
+    let folder = Folder::new("ended");
+    let (root, profile) = (folder.name("root"), folder.name("p.toml"));
+    for (signal, before) in [("-INT", None), ("-TERM", Some(PROFILE))] {
+        if let Some(text) = before {
+            std::fs::write(&profile, text).expect("a file");
+        }
+        let mut child = Command::new(WEIR)
+            .args(["tune", &root, "--clients", "2", "--out", &profile])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the binary cargo just built");
+        // It says which stage it begins once it has tried the file.
+        let mut line = String::new();
+        BufReader::new(child.stderr.take().expect("piped"))
+            .read_line(&mut line)
+            .expect("a line");
+        assert!(line.starts_with("strategy"), "{line}");
+        let ended = Command::new("kill")
+            .args([signal, &child.id().to_string()])
+            .status();
+        assert!(ended.expect("kill").success());
+        child.wait().expect("an end");
+        assert_eq!(
+            std::fs::read_to_string(&profile).ok().as_deref(),
+            before,
+            "{signal}"
+        );
+    }
+}
+
+#[test]
+fn a_file_that_is_gone_is_named_with_its_status() {
+    let folder = Folder::new("gone");
+    let (root, log, profile) = (
+        folder.name("root"),
+        folder.name("access.log"),
+        folder.name("p.toml"),
+    );
+    let line = "192.0.2.1 - - [01/Jan/2026:00:00:00 +0000] \"GET /gone.html HTTP/1.1\" 200 5\n";
+    std::fs::write(&log, line.repeat(3)).expect("a file");
+    let output = weir(&["tune", &root, "--log", &log, "--clients", "2", "--out", &profile]);
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(3), "{said}");
+    for part in ["404", "root/gone.html`", "No such file"] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    assert!(!Path::new(&profile).exists());
+}

@@ -1,29 +1,33 @@
 //! `weir adapt replay`: the controllers of a server over a recording, which decide now as they would have then.
-//! Decides what a recording may look like; what is decided says `server::adapt`.
+//! Decides what a recording may look like, and whether what was decided then is decided again; what is decided says
+//! `server::adapt`.
 
 use crate::cli::adapt::{Command, Replay};
 use crate::cli::output::print;
 use crate::cli::{Failure, Voice};
 use measure::Duration;
 use serde_json::json;
-use server::adapt::{Adaptor, Decision, Knob, Line, Start, Window};
-use server::config::Config;
+use server::adapt::{Adaptor, Decided, Decision, Knob, Line, Start, Window};
+use server::config::{Config, show_duration};
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, ErrorKind, Read};
 use std::path::Path;
 
 /// Bytes of a line at the most.
 const LINE_MAX: u64 = 64 * 1024;
+/// How the line of a start begins.
+const START: &str = "{\"recording\":";
 
 /// Runs the command to its end.
 ///
 /// # Errors
-/// `Usage` for what is no recording, naming the line; `System` for what cannot be read or written.
+/// `Usage` for what is no recording, naming the line; `Failed` if what was decided then is not decided again; `System` for
+/// what cannot be read or written.
 pub(crate) fn run(what: &Command, voice: &Voice) -> Result<(), Failure> {
     voice.listen();
     let Command::Replay(flags) = what;
     let mut tally = Tally::new(flags, *voice);
-    for_each_line(flags, |line| tally.take(line))?;
+    read_all(flags, &mut tally)?;
     tally.end()
 }
 
@@ -38,6 +42,10 @@ struct Tally<'a> {
     windows: u64,
     decisions: u64,
     recorded: u64,
+    /// Decided after the last window, and not found in the recording yet.
+    unmatched: Vec<Decision>,
+    /// Decisions of now or of then that the other has not.
+    differences: u64,
 }
 
 impl Tally<'_> {
@@ -53,17 +61,21 @@ impl Tally<'_> {
             windows: 0,
             decisions: 0,
             recorded: 0,
+            unmatched: Vec::new(),
+            differences: 0,
         }
+    }
+
+    /// Whether what was decided then must be decided again: with other settings than then nothing must.
+    fn is_held_to_then(&self) -> bool {
+        self.starts > 0 && !self.flags.all && self.flags.idle_timeout.is_none()
     }
 
     fn take(&mut self, line: Line) -> Result<(), Fault> {
         match line {
             Line::Start(start) => self.start(&start),
             Line::Window(window) => self.look(&window),
-            Line::Decided(_) => {
-                self.recorded += 1;
-                Ok(())
-            }
+            Line::Decided(decided) => self.compare(&decided),
         }
     }
 
@@ -78,9 +90,23 @@ impl Tally<'_> {
         if self.flags.idle_timeout.is_some() && !free.contains(&Knob::KeepAlive) {
             free.push(Knob::KeepAlive);
         }
-        self.adaptor = Adaptor::of(&free, idle);
-        (self.at_ms, self.starts) = (0, self.starts + 1);
-        if self.voice.json || !self.voice.reports() {
+        match start.at_ms {
+            Some(_) => {
+                self.settle()?;
+                self.adaptor.go_on(&free, idle);
+            }
+            None => {
+                self.forget();
+                self.adaptor = Adaptor::of(&free, idle);
+                (self.at_ms, self.starts) = (0, self.starts + 1);
+            }
+        }
+        let idle = show_duration(idle);
+        if self.voice.json {
+            let line = json!({ "start": start, "idle-timeout": idle, "free": free });
+            return print(&format!("{line}\n")).map_err(Fault::Output);
+        }
+        if !self.voice.reports() {
             return Ok(());
         }
         let names: Vec<&str> = free.iter().map(|knob| knob.name()).collect();
@@ -88,14 +114,18 @@ impl Tally<'_> {
             true => "nothing, as all of it was set".to_owned(),
             false => names.join(", "),
         };
-        let text = format!(
-            "weir {}, {}, --adapt {}, idle {}: free to decide {names}\n",
-            start.weir, start.concurrency, start.adapt, start.idle_timeout
-        );
-        print(&text).map_err(Fault::Output)
+        let who = match start.at_ms {
+            Some(at_ms) => format!("{:>9.1} s  reloaded", at_ms as f64 / 1000.0),
+            None => format!(
+                "weir {}, {}, --adapt {}",
+                start.weir, start.concurrency, start.adapt
+            ),
+        };
+        print(&format!("{who}, idle {idle}: free to decide {names}\n")).map_err(Fault::Output)
     }
 
     fn look(&mut self, window: &Window) -> Result<(), Fault> {
+        self.settle()?;
         if window.at_ms < self.at_ms {
             return Err(Fault::Line(format!(
                 "{} ms comes after {} ms: lines must stand as they were written",
@@ -106,18 +136,59 @@ impl Tally<'_> {
         self.windows += 1;
         for decision in self.adaptor.look(window) {
             self.decisions += 1;
-            print(&self.shown(window, &decision)).map_err(Fault::Output)?;
+            print(&self.shown(window.at_ms, None, &decision)).map_err(Fault::Output)?;
+            if self.is_held_to_then() {
+                self.unmatched.push(decision);
+            }
         }
         Ok(())
     }
 
-    fn shown(&self, window: &Window, decision: &Decision) -> String {
-        if self.voice.json {
-            return format!("{}\n", json!({ "at-ms": window.at_ms, "decision": decision }));
+    /// Holds one that was made then to those of now. Reasons are words, which another version may choose anew.
+    fn compare(&mut self, then: &Decided) -> Result<(), Fault> {
+        self.recorded += 1;
+        if !self.is_held_to_then() {
+            return Ok(());
         }
+        let is_it = |now: &Decision| {
+            let of = |one: &Decision| (one.knob, one.from.clone(), one.to.clone());
+            then.at_ms == self.at_ms && of(now) == of(&then.decision)
+        };
+        if let Some(place) = self.unmatched.iter().position(is_it) {
+            self.unmatched.remove(place);
+            return Ok(());
+        }
+        self.differences += 1;
+        print(&self.shown(then.at_ms, Some("then"), &then.decision)).map_err(Fault::Output)
+    }
+
+    /// Says which decisions of the last window were not made then.
+    fn settle(&mut self) -> Result<(), Fault> {
+        for decision in std::mem::take(&mut self.unmatched) {
+            self.differences += 1;
+            print(&self.shown(self.at_ms, Some("now"), &decision)).map_err(Fault::Output)?;
+        }
+        Ok(())
+    }
+
+    /// What was decided after the last window may not have been written any more.
+    fn forget(&mut self) {
+        self.unmatched.clear();
+    }
+
+    /// A decision; `only` says which of then and now made it, if the other did not.
+    fn shown(&self, at_ms: u64, only: Option<&str>, decision: &Decision) -> String {
+        if self.voice.json {
+            let line = match only {
+                Some(only) => json!({ "at-ms": at_ms, "only": only, "decision": decision }),
+                None => json!({ "at-ms": at_ms, "decision": decision }),
+            };
+            return format!("{line}\n");
+        }
+        let only = only.map_or(String::new(), |only| format!("differs, only {only}: "));
         format!(
-            "{:>9.1} s  {} from {} to {}\n             {}\n",
-            window.at_ms as f64 / 1000.0,
+            "{:>9.1} s  {only}{} from {} to {}\n             {}\n",
+            at_ms as f64 / 1000.0,
             decision.knob.name(),
             decision.from,
             decision.to,
@@ -128,18 +199,33 @@ impl Tally<'_> {
     fn end(&self) -> Result<(), Failure> {
         // A recording of before says neither who recorded nor what was decided.
         let recorded = (self.starts > 0).then_some(self.recorded);
+        let differences = self.is_held_to_then().then_some(self.differences);
         if self.voice.json {
-            let end = json!({ "windows": self.windows, "decisions": self.decisions, "recorded": recorded });
-            return print(&format!("{end}\n"));
+            let end = json!({ "windows": self.windows, "decisions": self.decisions, "recorded": recorded,
+                "differences": differences });
+            print(&format!("{end}\n"))?;
+        } else {
+            let then = match (recorded, differences) {
+                (None, _) => "; who recorded is not said, so nothing is taken to have been set".to_owned(),
+                (Some(_), Some(0)) => ", the same as then".to_owned(),
+                (Some(count), Some(differences)) => {
+                    format!("; {count} were made then, and {differences} of now or then differ")
+                }
+                (Some(count), None) => format!("; {count} were made then, with other settings"),
+            };
+            print(&format!(
+                "{} decisions in {} windows{then}\n",
+                self.decisions, self.windows
+            ))?;
         }
-        let then = match recorded {
-            Some(count) => format!("; {count} were made then"),
-            None => "; who recorded is not said, so nothing is taken to have been set".to_owned(),
-        };
-        print(&format!(
-            "{} decisions in {} windows{then}\n",
-            self.decisions, self.windows
-        ))
+        match differences {
+            None | Some(0) => Ok(()),
+            Some(count) => Err(Failure::Failed(format!(
+                "`{}`: {count} decisions of now or then differ, which are listed above: either the rules of this version are \
+                 others, or the recording was changed",
+                self.flags.recording.display()
+            ))),
+        }
     }
 }
 
@@ -150,8 +236,34 @@ enum Fault {
     Output(Failure),
 }
 
+/// Where a recording is damaged.
+struct Damage {
+    line: u64,
+    why: String,
+}
+
+impl Damage {
+    fn say(&self, name: &str, number: u64) {
+        let Damage { line, why } = self;
+        tracing::warn!(
+            "`{name}` line {line}: {why}; all up to the start of a server in line {number} is left out"
+        );
+    }
+}
+
+/// A line, and whether it begins with what is none: a server that was started again wrote behind half a line once.
+fn parse(bytes: &[u8]) -> Result<(Line, bool), String> {
+    let text = std::str::from_utf8(bytes).map_err(|_| "that is no text".to_owned())?;
+    let whole = Line::parse(text);
+    match (whole, text.rfind(START)) {
+        (Ok(line), _) => Ok((line, false)),
+        (Err(why), Some(at)) if at > 0 => Line::parse(&text[at..]).map_or(Err(why), |line| Ok((line, true))),
+        (Err(why), _) => Err(why),
+    }
+}
+
 #[allow(clippy::disallowed_methods, reason = "a command reads the file it is given")]
-fn for_each_line(flags: &Replay, mut act: impl FnMut(Line) -> Result<(), Fault>) -> Result<(), Failure> {
+fn read_all(flags: &Replay, tally: &mut Tally<'_>) -> Result<(), Failure> {
     let name = flags.recording.display().to_string();
     let unreadable = |error: io::Error| match error.kind() {
         ErrorKind::NotFound => Failure::Usage(format!("there is no recording `{name}`")),
@@ -162,30 +274,58 @@ fn for_each_line(flags: &Replay, mut act: impl FnMut(Line) -> Result<(), Fault>)
         path => Box::new(File::open(path).map_err(unreadable)?),
     };
     let mut input = BufReader::new(input);
-    let mut line = String::new();
+    let mut line = Vec::new();
+    // As long as no server has started behind it.
+    let mut damage: Option<Damage> = None;
     for number in 1u64.. {
         line.clear();
         let read = (&mut input)
             .take(LINE_MAX)
-            .read_line(&mut line)
+            .read_until(b'\n', &mut line)
             .map_err(unreadable)?;
         if read == 0 {
-            return Ok(());
+            break;
         }
         // The last line of a server that was killed may be half a line.
-        if !line.ends_with('\n') && (read as u64) < LINE_MAX {
+        let is_half = !line.ends_with(b"\n") && (read as u64) < LINE_MAX;
+        if is_half && (number > 1 || line.starts_with(b"{")) {
+            tally.forget();
             tracing::warn!("`{name}` line {number} has no end, and is left out");
-            return Ok(());
+            break;
         }
-        match Line::parse(&line).map_err(Fault::Line).and_then(&mut act) {
+        if line.trim_ascii().is_empty() {
+            continue;
+        }
+        let taken = parse(&line).map_err(Fault::Line).and_then(|(line, is_behind)| {
+            let is_start = matches!(&line, Line::Start(start) if start.at_ms.is_none());
+            if is_behind && damage.is_none() {
+                damage = Some(Damage {
+                    line: number,
+                    why: "it begins with half a line".to_owned(),
+                });
+            }
+            if damage.is_some() && !is_start {
+                return Ok(());
+            }
+            if let Some(damage) = damage.take() {
+                damage.say(&name, number);
+            }
+            tally.take(line)
+        });
+        match taken {
             Ok(()) => {}
             Err(Fault::Output(failure)) => return Err(failure),
             Err(Fault::Line(why)) => {
-                return Err(Failure::Usage(format!(
-                    "`{name}` line {number}: {why}; give what `weir serve --record` wrote"
-                )));
+                tally.forget();
+                damage.get_or_insert(Damage { line: number, why });
             }
         }
     }
-    Ok(())
+    match damage {
+        None => Ok(()),
+        Some(Damage { line, why }) => Err(Failure::Usage(format!(
+            "`{name}` line {line}: {why}; no server starts below it, so there is nothing to go on with: give what \
+             `weir serve --record` wrote, lines of JSON"
+        ))),
+    }
 }

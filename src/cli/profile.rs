@@ -8,18 +8,21 @@ use std::path::PathBuf;
 
 const EXAMPLES: &str = "\
 Examples:
-  weir profile 4711 --seconds 10                a server that runs, with all its processes and threads
+  weir profile 4711 --seconds 10                a server that runs
   weir profile $(cat /run/nginx.pid) --svg nginx.svg
   weir profile --json 4711 --requests 150000    per request instead of per exchange
-  weir profile --self                           this program's server under a load of its own
+  weir profile --self                           this program's own, under load
   weir profile --self ./site --seconds 5 -- --concurrency pool --workers 20
-  weir profile -- curl -s http://localhost/     a command, from its first call on
+  weir profile -- curl -s http://localhost/     a command, from its start on
 
-Tracepoints need root (or perf_event_paranoid -1 and a readable tracefs) and cost the watched one some hundred
-nanoseconds a call; without them ptrace is used, which costs some ten microseconds. The report says which it was and
-what it cost here. docs/profile.md says how to read it.
+Tracepoints need root (or perf_event_paranoid -1 and a readable
+tracefs) and cost the watched one about a microsecond a call, or
+several; without them ptrace is used, which costs several times that.
+The report says which it was, and what it cost here if that can be told.
+docs/profile.md says how to read it.
 
-Exit codes: 0 good, 2 usage, 3 records were lost or nothing was seen, 4 the system refused.";
+Exit codes: 0 good, 2 usage, 3 records were lost or nothing was seen,
+4 the system refused.";
 
 /// Flags of `weir profile`.
 #[derive(Debug, Args)]

@@ -11,8 +11,8 @@ use super::together::{self, Source};
 use clap::Args;
 use measure::{Bytes, Duration, Rate};
 use server::config::{
-    Adapt, CachePolicy, Concurrency, Config, ConfigError, FieldLine, IoKind, Keys, Landlock, LineOrder,
-    Listen, LiveFor, LogFormat, MaxTurn, Preset, Tuned, User, Workers, parse_duration,
+    Adapt, Behavior, CachePolicy, Concurrency, Config, ConfigError, FieldLine, IoKind, Keys, Landlock,
+    LineOrder, Listen, LiveFor, LogFormat, MaxTurn, Preset, Tuned, User, Workers, parse_duration,
 };
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -50,7 +50,7 @@ pub(crate) struct Flags {
     #[arg(long)]
     pub(crate) check: bool,
 
-    /// Starts from what `weir tune` found out about this machine; everything else that is said beats it
+    /// Starts from what `weir tune` found out about this machine; everything else that is said beats it [default: none]
     #[arg(long, value_name = "FILE", env = "WEIR_PROFILE", help_heading = "Strategy")]
     profile: Option<PathBuf>,
     /// That file, read once: later the process may not be allowed to.
@@ -207,7 +207,7 @@ pub(crate) struct Flags {
           value_name = "BOOL", help_heading = "Operation")]
     health: Option<bool>,
 
-    /// What it may change of its own accord: auto (what is not set), dry-run (it says what it would change), off
+    /// What it may change of its own accord: auto (what is not said, here, in the environment or in a file), dry-run (it says what it would change), off
     /// [default: auto]
     #[arg(long, value_name = "HOW", env = "WEIR_ADAPT", value_parser = offered::<Adapt>(ADAPT), hide_possible_values = true, help_heading = "Operation")]
     adapt: Option<Adapt>,
@@ -346,7 +346,7 @@ pub(crate) struct Flags {
           help_heading = "Limits")]
     body_timeout: Option<Duration>,
 
-    /// Without one byte of an answer taken by the client [default: 30s]
+    /// Without one byte of an answer taken by the client; waiting for --line-rate does not count [default: 30s]
     #[arg(long, value_name = "TIME", env = "WEIR_WRITE_TIMEOUT", value_parser = parse_duration,
           help_heading = "Limits")]
     write_timeout: Option<Duration>,
@@ -390,11 +390,18 @@ impl Flags {
             Some(path) => (read(path)?, path.display().to_string()),
         };
         let usage = |error: ConfigError| Failure::Usage(error.to_string());
-        let tuned = self.tuned()?;
+        let (text, named) = without_profile(text, &name).map_err(usage)?;
+        let folder = self
+            .config
+            .as_deref()
+            .and_then(Path::parent)
+            .unwrap_or(Path::new(""));
+        let is_new = self.tuned.get().is_none();
+        let tuned = self.tuned_or(named.map(|named| folder.join(named)).as_deref())?;
         let mut config =
             Config::from_toml_above(self.preset, tuned, &self.said(), &text, &name).map_err(usage)?;
-        if let Some(path) = &self.config {
-            put_below(&mut config, path.parent().unwrap_or(Path::new("")));
+        if self.config.is_some() {
+            put_below(&mut config, folder);
         }
         self.override_in(&mut config).map_err(Failure::Usage)?;
         config.validate().map_err(usage)?;
@@ -407,6 +414,11 @@ impl Flags {
                 None => wrong.why,
             })
         })?;
+        if let Some(tuned) = tuned.filter(|_| is_new)
+            && let Some(words) = not_taken(tuned, config.concurrency, &source)
+        {
+            tracing::info!("{words}");
+        }
         Ok(config)
     }
 
@@ -431,6 +443,7 @@ impl Flags {
             "workers" => self.workers.is_some(),
             "control" => self.control.is_some(),
             "line-rate" => self.line_rate.is_some(),
+            "max-turn" => self.max_turn.is_some(),
             _ => false,
         };
         let of_preset = preset.filter(|preset| {
@@ -446,24 +459,36 @@ impl Flags {
         }
     }
 
-    /// The profile to start from, and its file.
+    /// The profile to start from; that of a file of configuration once that file was read.
     ///
     /// # Errors
     /// `Usage` for one that cannot be read, naming file, line and key.
     pub(crate) fn tuned(&self) -> Result<Option<&Tuned>, Failure> {
-        let Some(path) = &self.profile else {
-            return Ok(None);
-        };
+        self.tuned_or(None)
+    }
+
+    /// The same, with the one that a file of configuration names.
+    fn tuned_or(&self, named: Option<&Path>) -> Result<Option<&Tuned>, Failure> {
         if let Some(tuned) = self.tuned.get() {
             return Ok(Some(tuned));
         }
+        let Some(path) = self.profile.as_deref().or(named) else {
+            return Ok(None);
+        };
         let name = path.display().to_string();
         let text = std::fs::read_to_string(path).map_err(|error| {
+            let whose = if self.profile.is_none() {
+                ", which the configuration names"
+            } else {
+                ""
+            };
             Failure::Usage(format!(
-                "cannot read the profile `{name}`: {error}; write one with `weir tune`"
+                "cannot read the profile `{name}`{whose}: {error}; write one with `weir tune`"
             ))
         })?;
-        let tuned = Tuned::parse(&text, &name).map_err(|error| Failure::Usage(error.to_string()))?;
+        let tuned = Tuned::parse(&text, &name)
+            .and_then(|tuned| values_hold(&tuned, &text, &name).map(|()| tuned))
+            .map_err(|error| Failure::Usage(error.to_string()))?;
         Ok(Some(self.tuned.get_or_init(|| tuned)))
     }
 
@@ -498,6 +523,18 @@ impl Flags {
     /// The file configuration is read from, if any.
     pub(crate) fn file(&self) -> Option<&Path> {
         self.config.as_deref()
+    }
+
+    /// Whether it was said when connections are closed early; never is a word too.
+    fn says_early_close(&self) -> bool {
+        // A time that nobody can write.
+        let early_close = Duration::from_nanos(1);
+        let mut behavior = Behavior {
+            early_close,
+            ..Behavior::default()
+        };
+        self.behavior.override_in(&mut behavior);
+        behavior.early_close != early_close
     }
 
     fn override_in(&self, config: &mut Config) -> Result<(), String> {
@@ -550,6 +587,12 @@ impl Flags {
             drain_delay,
         );
         self.behavior.override_in(&mut config.behavior);
+        config.say(|(_, key)| match key {
+            "idle-timeout" => self.idle_timeout.is_some(),
+            "early-close" => self.says_early_close(),
+            "compress" => self.compress.is_some(),
+            _ => false,
+        });
         self.tilde.override_in(&mut config.tilde);
         if self.line_rate.is_some() {
             config.line_rate = self.line_rate;
@@ -591,6 +634,75 @@ impl Flags {
     }
 }
 
+/// Whether each value of a profile is one its key may have. Alone, as later nobody can tell whose a wrong one is.
+///
+/// # Errors
+/// The first that is none, with file, line and key.
+fn values_hold(tuned: &Tuned, text: &str, name: &str) -> Result<(), ConfigError> {
+    for (key, value) in &tuned.serve {
+        let alone = Keys::from_iter([(key.clone(), value.clone())]).to_string();
+        Config::from_toml(&alone, name).map_err(|wrong| {
+            let why = match (key.as_str(), value.as_str()) {
+                // The reader's own words would be of its types.
+                ("concurrency" | "io", None) => format!("{value} is no strategy; write its name in quotes"),
+                _ => wrong.message,
+            };
+            let mut there = ConfigError::about(key, why, text, name);
+            there.nearest = wrong.nearest;
+            there
+        })?;
+    }
+    Ok(())
+}
+
+/// The text of a file of configuration without the line that names a profile, and that name. A profile lies beneath the rest
+/// of the file, so it is found before the rest is read; all other lines keep their numbers.
+///
+/// # Errors
+/// A name that is no text, with file and line.
+fn without_profile(text: String, name: &str) -> Result<(String, Option<PathBuf>), ConfigError> {
+    // What is no TOML is named by whoever reads the rest.
+    let Some(value) = text
+        .parse::<Keys>()
+        .ok()
+        .and_then(|mut keys| keys.remove("profile"))
+    else {
+        return Ok((text, None));
+    };
+    let Some(path) = value.as_str().filter(|path| !path.is_empty()) else {
+        let why = format!("{value} is no file; write its name in quotes, as in \"weir-profile.toml\"");
+        return Err(ConfigError::about("profile", why, &text, name));
+    };
+    let mut is_above_tables = true;
+    let rest: Vec<&str> = text
+        .lines()
+        .map(|line| {
+            is_above_tables &= !line.trim_start().starts_with('[');
+            let key = line.split_once('=').map(|(key, _)| key.trim());
+            let is_it = key.is_some_and(|key| key.trim_matches(['"', '\'']) == "profile");
+            if is_above_tables && is_it { "" } else { line }
+        })
+        .collect();
+    Ok((rest.join("\n"), Some(PathBuf::from(path))))
+}
+
+/// What of a profile goes with a strategy other than the one that is said, in words.
+fn not_taken(tuned: &Tuned, said: Concurrency, source: &dyn Fn(&str) -> Source) -> Option<String> {
+    let found = tuned.serve.get("concurrency").and_then(|value| value.as_str());
+    let found = found.map_or_else(|| Concurrency::default().to_string(), str::to_owned);
+    let left: Vec<String> = ["io", "workers"]
+        .into_iter()
+        .filter(|key| found != said.to_string() && source(key) == Source::Profile)
+        .filter_map(|key| Some(format!("`{key} = {}`", tuned.serve.get(key)?)))
+        .collect();
+    (!left.is_empty()).then(|| {
+        format!(
+            "of the profile {} is not taken: it was found out for {found}, and {said} is what is said",
+            left.join(" and ")
+        )
+    })
+}
+
 /// The text of a file of configuration.
 fn read(path: &Path) -> Result<String, Failure> {
     std::fs::read_to_string(path).map_err(|error| {
@@ -628,6 +740,7 @@ mod tests {
     use super::super::{Cli, Command};
     use super::*;
     use clap::{CommandFactory, Parser};
+    use server::adapt::Knob;
 
     fn config(arguments: &[&str]) -> Result<Config, String> {
         let cli =
@@ -785,6 +898,102 @@ mod tests {
         std::fs::remove_file(&file).expect("our own file");
     }
 
+    const PROFILE: &str =
+        "version = 1\nworkload = 'none'\n[machine]\ncpu = 'x'\ncores = 1\nkernel = '1'\n[serve]\n";
+
+    #[test]
+    #[allow(clippy::disallowed_methods, reason = "a test of reading a file writes one")]
+    fn a_wrong_value_of_a_profile_is_named_with_its_file_and_line() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("p.toml");
+        let name = file.display().to_string();
+        for (key, value, part) in [
+            ("workers", "'many'", "no worker count"),
+            ("workers", "0", "from 1 to 1024"),
+            ("send-buffer", "'x'", "as in 4096"),
+            ("cache-file-size", "-1", ""),
+            ("io", "'epol'", "did you mean `epoll`"),
+            ("concurrency", "3", "in quotes"),
+        ] {
+            std::fs::write(&file, format!("{PROFILE}{key} = {value}\n")).expect("a file");
+            let error = config(&["--profile", &name]).expect_err(key);
+            let begins = format!("{name}:8: ");
+            assert!(error.starts_with(&begins), "{key} = {value}: {error}");
+            assert!(
+                error.contains(&format!("`{key}`")) && error.contains(part),
+                "{error}"
+            );
+            assert!(!error.contains("preset"), "{error}");
+        }
+    }
+
+    #[test]
+    #[allow(clippy::disallowed_methods, reason = "a test of reading a file writes one")]
+    fn a_profile_may_stand_in_the_file_and_is_looked_for_beside_it() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let put = |name: &str, text: &str| {
+            std::fs::write(folder.path().join(name), text).expect("a file");
+            folder.path().join(name).display().to_string()
+        };
+        put(
+            "p.toml",
+            &format!("{PROFILE}concurrency = 'pool'\nworkers = 3\nsend-buffer = '64KiB'\n"),
+        );
+        let other = put("q.toml", &format!("{PROFILE}workers = 7\n"));
+        let file = put(
+            "weir.toml",
+            "listing = true\nprofile = 'p.toml' # of here\n[behavior]\ncopies = true\n",
+        );
+        let made = config(&["--config", &file]).expect("a valid file");
+        assert_eq!(
+            (made.concurrency, made.workers.to_string()),
+            (Concurrency::Pool, "3".to_owned())
+        );
+        assert!(made.listing && made.behavior.copies, "the rest is read");
+        let made = config(&["--config", &file, "--profile", &other]).expect("valid");
+        assert_eq!(made.workers.to_string(), "7", "a flag beats the file");
+        for (text, parts) in [
+            (
+                "listing = true\nprofile = 3\n",
+                [":2: ", "`profile`", "in quotes"],
+            ),
+            (
+                "profile = 'r.toml'\n",
+                ["r.toml`", "which the configuration names", "weir tune"],
+            ),
+            (
+                "profile = 'p.toml'\n\nworkers = 'x'\n",
+                [":3: ", "weir.toml", "`workers`"],
+            ),
+        ] {
+            let error = config(&["--config", &put("weir.toml", text)]).expect_err(text);
+            for part in parts {
+                assert!(error.contains(part), "{part}: {error}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_goes_with_the_strategy_of_a_profile_is_said() {
+        let text = format!("{PROFILE}concurrency = 'loop'\nio = 'epoll'\nsend-buffer = '64KiB'\n");
+        let tuned = Tuned::parse(&text, "p.toml").expect("a profile");
+        let source = |key: &str| match key {
+            "concurrency" => Source::Command,
+            _ if tuned.has(key) => Source::Profile,
+            _ => Source::Default,
+        };
+        let said = not_taken(&tuned, Concurrency::Pool, &source).expect("something");
+        assert!(
+            said.contains("`io = \"epoll\"`") && said.contains("pool"),
+            "{said}"
+        );
+        assert!(
+            !said.contains("workers") && !said.contains("send-buffer"),
+            "{said}"
+        );
+        assert_eq!(not_taken(&tuned, Concurrency::Loop, &source), None);
+    }
+
     /// What the help calls a default is the default.
     #[test]
     fn defaults_in_the_help_are_true() {
@@ -801,7 +1010,30 @@ mod tests {
         }
         assert!(arguments.len() > 20, "{arguments:?}");
         let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-        assert_eq!(config(&arguments), Ok(Config::default()));
+        let made = config(&arguments).expect("valid flags");
+        assert_eq!(made.said, Knob::ALL, "a default that is said is said");
+        let said = Vec::new();
+        assert_eq!(Config { said, ..made }, Config::default());
+    }
+
+    /// What is said stays as it is said, whatever it is.
+    #[test]
+    fn a_knob_is_set_by_any_word_about_it() {
+        for (arguments, expected) in [
+            (&[][..], &[][..]),
+            (&["--listing"], &[]),
+            (&["--compress"], &[Knob::Coding]),
+            (&["--idle-timeout", "65s"], &[Knob::KeepAlive]),
+            (&["--early-close", "0s"], &[Knob::KeepAlive]),
+            (&["--preset", "apache-1.3"], &[Knob::KeepAlive, Knob::Coding]),
+            (
+                &["--preset", "zeus", "--idle-timeout", "65s"],
+                &[Knob::KeepAlive, Knob::Coding],
+            ),
+        ] {
+            let made = config(arguments).expect("valid flags");
+            assert_eq!(made.said, expected, "{arguments:?}");
+        }
     }
 
     /// The example of the operator's guide is a valid file.

@@ -4,7 +4,7 @@
 
 use core::fmt::Display;
 use runtime::strategy::combinations;
-use server::config::{Concurrency, Config, IoKind, Preset, Workers};
+use server::config::{Concurrency, Config, IoKind, MaxTurn, Preset, Workers, show_duration};
 
 /// Who said a setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,6 +86,18 @@ pub(crate) fn check(config: &Config, source: &dyn Fn(&str) -> Source) -> Result<
             ),
         });
     }
+    let has_turns = can_shape(concurrency) || concurrency == Concurrency::ProcessLoops;
+    if let (MaxTurn::At(span), false) = (config.max_turn, has_turns) {
+        let turn = source("max-turn").quoted("max-turn", show_duration(span));
+        let instead = whose.advised("concurrency", Concurrency::Loops);
+        return Err(Contradiction {
+            keys: ["max-turn", "concurrency"],
+            why: format!(
+                "{turn} bounds the turns of an event loop, and {named} has none: it would refuse nobody; use {instead}, \
+                 or leave `max-turn` out"
+            ),
+        });
+    }
     if let (Concurrency::Loop, Workers::Fixed(count)) = (concurrency, config.workers)
         && count.get() > 1
     {
@@ -147,6 +159,27 @@ mod tests {
     fn every_strategy_has_some_io() {
         for concurrency in Concurrency::ALL {
             assert!(!valid_io(concurrency).is_empty(), "{concurrency}");
+        }
+    }
+
+    #[test]
+    fn a_bound_on_turns_needs_turns() {
+        for concurrency in Concurrency::ALL {
+            let config = Config {
+                concurrency,
+                max_turn: "5ms".parse().expect("a time"),
+                ..Config::default()
+            };
+            let checked = check(&config, &|_| Source::Command);
+            let waits = waits(concurrency).contains("for readiness");
+            assert_eq!(checked.is_ok(), waits, "{concurrency}: {checked:?}");
+            if let Err(contradiction) = checked {
+                assert!(
+                    contradiction.why.starts_with("`--max-turn 5ms` bounds"),
+                    "{}",
+                    contradiction.why
+                );
+            }
         }
     }
 

@@ -8,17 +8,20 @@ use std::path::PathBuf;
 
 const EXAMPLES: &str = "\
 Examples:
-  weir tune ./public                                64 clients ask for its files in turn
-  weir tune ./site --clients 200 --mode pipelined   a site that `weir site` wrote: as its manifest says
-  weir tune /srv/www --log access.log               as the log's clients did, in its order
+  weir tune ./public                                64 clients, file by file
+  weir tune ./site --clients 200 --mode pipelined   as the site's manifest says
+  weir tune /srv/www --log access.log               as the log's clients did
   weir serve /srv/www --profile weir-profile.toml
 
-It starts this program's own server and load on the loopback, again and again, and changes one thing at a time. A
-setting wins if it is ahead of what stood before by 3 percent in every round, by more than that varies, and by more than
-luck. Nothing else should run meanwhile. docs/tune.md says what is tried and what the numbers mean.
+It starts this program's own server and load on the loopback, again and
+again, and changes one thing at a time. A setting wins if it is ahead of
+what stood before by 3 percent in every round, by more than that varies,
+and by more than luck; of one that is faster and does not win it says
+why. Nothing else should run meanwhile. An earlier end writes nothing.
+docs/tune.md says what is tried and what the numbers mean.
 
-Exit codes: 0 written, 2 usage, 3 the numbers of some stages cannot be trusted, and what stood is kept there, 4 the system
-refused.";
+Exit codes: 0 written, 2 usage, 3 the numbers of some stages cannot be
+trusted, and what stood is kept there, 4 the system refused.";
 
 /// Flags of `weir tune`.
 #[derive(Debug, Args)]

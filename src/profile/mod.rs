@@ -34,7 +34,7 @@ pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<(), Failure> {
             Target::Process(_) => Some(flags.seconds.unwrap_or(SPAN)),
             Target::Command(_) => flags.seconds,
         };
-        let (account, seen) = watch(&target, flags, span, || ())?;
+        let (account, seen) = watch(&target, flags, span, || (), &mut || false)?;
         let who = match &target {
             Target::Process(pid) => format!("{} ({pid})", program(*pid)),
             Target::Command(words) => words.first().map_or_else(String::new, shown),
@@ -79,19 +79,20 @@ fn target(flags: &Flags) -> Result<Target, Failure> {
     }
 }
 
-/// Watches and counts; `began` is called once the watching has begun.
+/// Watches and counts; `began` is called once the watching has begun, and `is_over` may end it.
 fn watch(
     target: &Target,
     flags: &Flags,
     span: Option<Duration>,
     began: impl FnOnce(),
+    is_over: &mut dyn FnMut() -> bool,
 ) -> Result<(Account, Seen), Failure> {
     let means = flags.means.map(|means| match means {
         Means::Tracepoints => profiler::Means::Tracepoints,
         Means::Ptrace => profiler::Means::Ptrace,
     });
     let mut account = Account::new();
-    let seen = profiler::watch(target, means, span, |_| began(), &mut |event| {
+    let seen = profiler::watch(target, means, span, |_| began(), is_over, &mut |event| {
         account.take(&event);
     })
     .map_err(|fault| match fault {

@@ -8,13 +8,14 @@ use crate::trial::workload::Workload;
 use crate::trial::{Load, Server};
 use measure::Duration;
 use runtime::profiler::Target;
+use std::cell::RefCell;
 use std::ffi::OsString;
 use std::path::Path;
 
 /// What a run takes that is told nothing.
 const SPAN: Duration = Duration::from_secs(5);
-/// The load's own start and end lie within what is watched.
-const AROUND: Duration = Duration::from_millis(1500);
+/// The load's own start and end lie within what is watched, which ends when the load has; it may take so long at the most.
+const AROUND: Duration = Duration::from_secs(10);
 
 pub(super) fn run(flags: &Flags, voice: &Voice) -> Result<Profile, Failure> {
     let span = flags.seconds.unwrap_or(SPAN);
@@ -44,14 +45,30 @@ pub(super) fn run(flags: &Flags, voice: &Voice) -> Result<Profile, Failure> {
     ];
     // Its files, not its front page, which it may not have.
     load.extend(workload.iter().flat_map(Workload::options));
-    let mut running = None;
+    let running = RefCell::new(None);
     let target = Target::Process(server.pid());
-    let (account, seen) = super::watch(&target, flags, Some(span + AROUND), || {
-        running = Some(Load::start(server.url(), &load));
-    })?;
-    let result = running
-        .ok_or_else(|| Failure::System("the watching did not begin".to_owned()))??
-        .result()?;
+    let begin = || *running.borrow_mut() = Some(Load::start(server.url(), &load));
+    let mut is_over = || match &mut *running.borrow_mut() {
+        Some(Ok(load)) => load.has_ended(),
+        Some(Err(_)) => true,
+        None => false,
+    };
+    let (account, seen) = super::watch(&target, flags, Some(span + AROUND), begin, &mut is_over)?;
+    let load = running
+        .into_inner()
+        .ok_or_else(|| Failure::System("the watching did not begin".to_owned()))??;
+    let told = flags.requests.map(Requests::Told);
+    if seen.is_interrupted {
+        // Whoever wants the end wants it now: the load ends with this, and nobody has counted its answers.
+        drop(load);
+        return Ok(Profile::new(
+            "weir serve".to_owned(),
+            account.sum(seen.end),
+            seen,
+            told,
+        ));
+    }
+    let result = load.result()?;
     let number = |key: &str| result[key].as_u64().unwrap_or(0);
     let (files, failed) = (number("files"), number("files_failed"));
     if failed > files / 100 {
@@ -61,11 +78,7 @@ pub(super) fn run(flags: &Flags, voice: &Voice) -> Result<Profile, Failure> {
             result["errors"]
         )));
     }
-    let requests = flags.requests.map_or(Requests::Loaded(files), Requests::Told);
-    Ok(Profile::new(
-        "weir serve".to_owned(),
-        account.sum(seen.end),
-        seen,
-        (files > 0 || flags.requests.is_some()).then_some(requests),
-    ))
+    let requests = told.or((files > 0).then_some(Requests::Loaded(files)));
+    let profile = Profile::new("weir serve".to_owned(), account.sum(seen.end), seen, requests);
+    Ok(profile.under_load_for(span))
 }

@@ -5,7 +5,7 @@ use super::category::{self, Category};
 use crate::chart::{self, Bars, Pie};
 use crate::cli::Failure;
 use measure::Duration;
-use runtime::profiler::{Means, Seen};
+use runtime::profiler::{Means, Price, Seen};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -29,6 +29,8 @@ pub(crate) struct Profile {
     sum: Sum,
     seen: Seen,
     requests: Option<Requests>,
+    /// How long it was under a load of this program's own, where it was.
+    loaded: Option<Duration>,
     by_category: BTreeMap<Category, Cost>,
 }
 
@@ -45,7 +47,16 @@ impl Profile {
             sum,
             seen,
             requests,
+            loaded: None,
             by_category,
+        }
+    }
+
+    /// The same, of a server that was under load for so long of the time that it was watched.
+    pub(crate) fn under_load_for(self, span: Duration) -> Profile {
+        Profile {
+            loaded: Some(span),
+            ..self
         }
     }
 
@@ -125,8 +136,17 @@ impl Profile {
         // Writing to a String cannot fail, here and below.
         let _ = writeln!(
             text,
-            "{}: {} processes, {} threads ({} did something), {seconds:.2} s\n",
-            self.who, self.seen.watched.0, self.seen.watched.1, self.sum.threads
+            "{}: {}, {} ({} did something), {seconds:.2} s{}\n",
+            self.who,
+            counted(self.seen.watched.0, "process", "processes"),
+            counted(self.seen.watched.1, "thread", "threads"),
+            self.sum.threads,
+            self.loaded.map_or_else(String::new, |span| {
+                format!(
+                    ", the load and its start and end ({:.2} s of load)",
+                    span.as_secs_f64()
+                )
+            })
         );
         let shares = self.shares();
         let whole: Duration = shares.iter().map(|share| share.1).sum();
@@ -241,22 +261,51 @@ impl Profile {
         if let Some(why) = &self.seen.refused {
             let _ = write!(text, " (tracepoints: {why})");
         }
+        let us = |span: Duration| span.as_secs_f64() * 1e6;
         match self.seen.cost {
-            Some(cost) => {
-                let all = cost.as_secs_f64() * self.calls() as f64;
-                let busy = (self.system() + self.sum.user).as_secs_f64();
+            Some(price) if price.is_known() => {
                 let _ = write!(
                     text,
-                    ": {:.2} us added to each call, {:.1} ms in all, {:.0} % of the processor time above",
-                    cost.as_secs_f64() * 1e6,
-                    all * 1e3,
-                    100.0 * all / busy.max(1e-9)
+                    ": about {:.2} us of processor time added to each call ({:.2} to {:.2} in {} trials)",
+                    us(price.middle),
+                    us(price.lowest),
+                    us(price.highest),
+                    price.trials
+                );
+                let all = self.added().unwrap_or_default().as_secs_f64();
+                let busy = (self.system() + self.sum.user).as_secs_f64();
+                // A call of a trial is not each call of a server.
+                let _ = match all <= busy {
+                    true => write!(
+                        text,
+                        ", some {:.1} ms in all, {:.0} % of the processor time above",
+                        all * 1e3,
+                        100.0 * all / busy.max(1e-9)
+                    ),
+                    false => write!(text, ", which is more than these calls took: it was less here"),
+                };
+            }
+            Some(price) => {
+                let _ = write!(
+                    text,
+                    "; what that adds to a call cannot be told here: {:.2} to {:.2} us in {} trials",
+                    us(price.lowest),
+                    us(price.highest),
+                    price.trials
                 );
             }
             None => text.push_str("; what that cost could not be measured"),
         }
         let _ = write!(text, "; {:.1} ms of this program's own", ms(self.seen.own));
         text
+    }
+
+    /// Processor time that looking added, if that can be told.
+    fn added(&self) -> Option<Duration> {
+        let price = self.seen.cost.filter(Price::is_known)?;
+        Some(Duration::from_secs_f64(
+            price.middle.as_secs_f64() * self.calls() as f64,
+        ))
     }
 
     /// For a program.
@@ -306,8 +355,8 @@ impl Profile {
             "threads_active": self.sum.threads,
             "lost": self.seen.lost,
             "overhead": {
-                "us_per_call": self.seen.cost.map(|cost| cost.as_secs_f64() * 1e6),
-                "ms": self.seen.cost.map(|cost| cost.as_secs_f64() * 1e3 * self.calls() as f64),
+                "us_per_call": self.seen.cost.filter(Price::is_known).map(|price| price.middle.as_secs_f64() * 1e6),
+                "ms": self.added().map(ms),
                 "own_ms": ms(self.seen.own),
             },
             "divided_by": divisor.map(|(count, what)| json!({ "count": count, "what": what })),
@@ -402,6 +451,11 @@ fn color(words: &str) -> usize {
     }
 }
 
+/// A number of things, in words.
+fn counted(number: usize, one: &str, more: &str) -> String {
+    format!("{number} {}", if number == 1 { one } else { more })
+}
+
 fn ms(span: Duration) -> f64 {
     span.as_secs_f64() * 1e3
 }
@@ -442,13 +496,56 @@ mod tests {
             means: Means::Tracepoints,
             refused: None,
             lost,
-            cost: Some(Duration::from_nanos(300)),
+            cost: Some(price([250, 300, 400])),
             own: Duration::from_millis(3),
             watched: (2, 4),
             queued: Some(Duration::from_millis(100)),
             code: None,
+            is_interrupted: false,
         };
         Profile::new("server".to_owned(), sum, seen, requests)
+    }
+
+    fn price([lowest, middle, highest]: [u64; 3]) -> Price {
+        Price {
+            middle: Duration::from_nanos(middle),
+            lowest: Duration::from_nanos(lowest),
+            highest: Duration::from_nanos(highest),
+            trials: 3,
+        }
+    }
+
+    #[test]
+    fn what_looking_cost_is_said_as_far_as_it_can_be_told() {
+        let mut seen = profile(None, 0);
+        for part in [
+            "about 0.30 us",
+            "(0.25 to 0.40 in 3 trials)",
+            "0.4 ms in all, 0 %",
+        ] {
+            assert!(seen.table().contains(part), "{part}: {}", seen.table());
+        }
+        seen.seen.cost = Some(price([130, 1160, 8780]));
+        let table = seen.table();
+        assert!(table.contains("cannot be told here: 0.13 to 8.78 us"), "{table}");
+        assert!(!table.contains(" % of the processor"), "{table}");
+        assert!(seen.json()["overhead"]["us_per_call"].is_null() && seen.json()["overhead"]["ms"].is_null());
+        // 1170 calls in 100 ms.
+        seen.seen.cost = Some(price([99_000, 100_000, 101_000]));
+        assert!(seen.table().contains("it was less here"), "{}", seen.table());
+    }
+
+    #[test]
+    fn one_process_is_not_several_and_a_load_is_not_all_that_is_watched() {
+        let mut seen = profile(None, 0);
+        assert!(
+            seen.table()
+                .contains("2 processes, 4 threads (3 did something), 2.00 s\n")
+        );
+        seen.seen.watched = (1, 1);
+        let table = seen.under_load_for(Duration::from_millis(1500)).table();
+        let begins = "server: 1 process, 1 thread (3 did something), 2.00 s, the load and its start and end (1.50 s of load)";
+        assert!(table.starts_with(begins), "{table}");
     }
 
     #[test]

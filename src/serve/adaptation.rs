@@ -9,14 +9,16 @@ use runtime::logfile;
 use runtime::sensors::{Reading, Sensors};
 use serde::Serialize;
 use server::Server;
-use server::adapt::{Adaptor, Decided, Decision, Knobs, Sample, Settings, Start, Window};
+use server::adapt::{Adaptor, Decided, Decision, Knob, Knobs, Sample, Settings, Start, Window};
 use server::config::{Adapt, Config};
 use std::fs::File;
-use std::io::{ErrorKind, Write};
+use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 /// Between two looks.
 const TICK: Duration = Duration::from_secs(1);
+/// The same while there is nothing to look for, which only a reload changes.
+const ASLEEP: Duration = Duration::from_secs(3600);
 /// What a recording may have: some days.
 const RECORD_MAX: u64 = 256 << 20;
 
@@ -26,6 +28,8 @@ pub(crate) struct Adaptation {
     sensors: Sensors,
     adaptor: Adaptor,
     applies: bool,
+    /// What is left to decide.
+    terms: Start,
     record: Option<Record>,
     start: Instant,
     before: Option<Sample>,
@@ -37,30 +41,32 @@ struct Record {
     path: PathBuf,
     file: File,
     left: u64,
-    /// Written before the first window: a server that this one follows in place writes until then.
+    /// Written before the next window. The first waits for that because a server that this one follows in place writes
+    /// until then.
     start: Option<Start>,
 }
 
 impl Adaptation {
-    /// None if nothing could change and nothing is to be written down.
+    /// None if nothing may ever change and nothing is to be written down.
     ///
     /// # Errors
     /// `System` for a recording that cannot be written.
     pub(crate) fn start(config: &Config) -> Result<Option<Adaptation>, Failure> {
-        let record = config
-            .record
-            .as_deref()
-            .map(|path| Record::open(path, config))
-            .transpose()?;
-        let adaptor = Adaptor::new(config);
-        if adaptor.is_idle() && record.is_none() {
+        let record = config.record.as_deref().map(Record::open).transpose()?;
+        if config.adapt == Adapt::Off && record.is_none() {
             return Ok(None);
         }
+        let terms = Start::of(config, env!("CARGO_PKG_VERSION"));
+        let record = record.map(|record| Record {
+            start: Some(terms.clone()),
+            ..record
+        });
         let now = clock::now();
         Ok(Some(Adaptation {
             sensors: Sensors::open(),
-            adaptor,
+            adaptor: Adaptor::of(&terms.free, config.idle_timeout),
             applies: config.adapt == Adapt::Auto,
+            terms,
             record,
             start: now,
             before: None,
@@ -70,7 +76,49 @@ impl Adaptation {
 
     /// How long may be waited for something else.
     pub(crate) fn patience(&self, now: Instant) -> Duration {
-        self.next.max(now).since(now)
+        match self.is_asleep() {
+            true => ASLEEP,
+            false => self.next.max(now).since(now),
+        }
+    }
+
+    fn is_asleep(&self) -> bool {
+        self.adaptor.is_idle() && self.record.is_none()
+    }
+
+    /// Goes by the configuration that a reload has put in force; says what is to be in force from now on, if that changes.
+    fn go_on(&mut self, config: &Config) -> Option<Settings> {
+        let at_ms = u64::try_from(clock::now().since(self.start).as_millis()).unwrap_or(u64::MAX);
+        let terms = self.terms.reloaded(config, at_ms);
+        if terms.is_like(&self.terms) {
+            return None;
+        }
+        if terms.free != self.terms.free {
+            say_free(&terms.free);
+        }
+        let before = self.adaptor.settings();
+        self.adaptor.go_on(&terms.free, config.idle_timeout);
+        if let Some(record) = &mut self.record {
+            // One that was not written yet is that of a start still.
+            let at_ms = match &record.start {
+                Some(start) => start.at_ms,
+                None => terms.at_ms,
+            };
+            record.start = Some(Start {
+                at_ms,
+                ..terms.clone()
+            });
+        }
+        self.terms = terms;
+        let settings = self.adaptor.settings();
+        (self.applies && settings != before).then_some(settings)
+    }
+
+    /// Goes by the configuration that a server of this process has since its reload.
+    pub(crate) fn follow(&mut self, server: &Server) {
+        if let Some(settings) = self.go_on(&server.config()) {
+            server.adapt(settings, &[], clock::wall());
+        }
     }
 
     /// Looks if it is time to; says what is to be in force from now on, and why, if that changes.
@@ -84,6 +132,11 @@ impl Adaptation {
             return None;
         }
         self.next = now + TICK;
+        if self.is_asleep() {
+            // What is noticed after that is not of the time in which nobody looked.
+            self.before = None;
+            return None;
+        }
         let after = sample(self.sensors.read(others));
         let before = self.before.replace(after.clone())?;
         let window = Window::between(self.start, &before, &after);
@@ -110,6 +163,13 @@ impl Adaptation {
         }
     }
 
+    /// Goes by the configuration that worker processes are about to have after their reload.
+    pub(crate) fn follow_processes(&mut self, config: &Config, knobs: &Knobs) {
+        if let Some(settings) = self.go_on(config) {
+            knobs.set(settings);
+        }
+    }
+
     /// Looks at worker processes and adapts them, and tells them why: one of them will be asked.
     pub(crate) fn tend_processes(
         &mut self,
@@ -121,6 +181,15 @@ impl Adaptation {
             knobs.set(settings);
             knobs.note(&decisions, clock::wall());
         }
+    }
+}
+
+/// Says what may be changed from now on.
+fn say_free(free: &[Knob]) {
+    let names: Vec<&str> = free.iter().map(|knob| knob.name()).collect();
+    match names.is_empty() {
+        true => tracing::info!("free to decide from now on: nothing, as all of it is set"),
+        false => tracing::info!("free to decide from now on: {}", names.join(", ")),
     }
 }
 
@@ -137,14 +206,14 @@ pub(crate) fn knobs(may_change: bool) -> Result<Knobs, Failure> {
 
 impl Record {
     /// Goes on below what is there: a server that is started again keeps what led to its end.
-    fn open(path: &Path, config: &Config) -> Result<Record, Failure> {
+    fn open(path: &Path) -> Result<Record, Failure> {
         if path == Path::new("-") {
             return Err(Failure::Usage(
                 "a recording cannot go to standard output, which says how the server does; name a file with --record"
                     .to_owned(),
             ));
         }
-        let file = logfile::append_to(path).map_err(|error| {
+        let refused = |error: std::io::Error| {
             let advice = match error.kind() {
                 ErrorKind::NotConnected => "start its reader first",
                 _ => "its folder must exist and be writable",
@@ -153,13 +222,17 @@ impl Record {
                 "cannot open the recording `{}`: {error}; {advice}",
                 path.display()
             ))
-        })?;
+        };
+        let mut file = logfile::append_to(path).map_err(refused)?;
+        if is_torn(path) {
+            file.write_all(b"\n").map_err(refused)?;
+        }
         let len = file.metadata().map_or(0, |found| found.len());
         Ok(Record {
             path: path.to_owned(),
             file,
             left: RECORD_MAX.saturating_sub(len),
-            start: Some(Start::of(config, env!("CARGO_PKG_VERSION"))),
+            start: None,
         })
     }
 
@@ -192,4 +265,24 @@ impl Record {
         self.left -= len;
         true
     }
+}
+
+/// Whether a file ends in the middle of a line, as after a server that was killed, or a disk that was full. One that cannot be
+/// read is taken to: an empty line harms nobody.
+#[allow(
+    clippy::disallowed_methods,
+    reason = "a look at the end of the file that is written below"
+)]
+fn is_torn(path: &Path) -> bool {
+    let is_file = path
+        .metadata()
+        .is_ok_and(|found| found.is_file() && found.len() > 0);
+    let ends = || {
+        let mut file = File::open(path)?;
+        file.seek(SeekFrom::End(-1))?;
+        let mut last = [0];
+        file.read_exact(&mut last)?;
+        std::io::Result::Ok(last == *b"\n")
+    };
+    is_file && !ends().unwrap_or(false)
 }

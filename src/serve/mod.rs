@@ -592,6 +592,11 @@ impl Operator<'_> {
         if self.member().is_none() {
             say_reloaded(&waiting, self.flags);
         }
+        if let Role::Whole { adaptation, .. } = &mut self.role
+            && let Some(adaptation) = adaptation.as_mut()
+        {
+            adaptation.follow(&self.server);
+        }
         Ok(())
     }
 

@@ -367,6 +367,9 @@ impl Founder<'_> {
             landlock: self.config.landlock,
             ..next
         };
+        if let Some(adaptation) = &mut self.adaptation {
+            adaptation.follow_processes(&self.config, &self.knobs);
+        }
         self.reloading = Some(waiting);
         self.herd.ask(Signal::Reload);
         Ok(())

@@ -6,7 +6,7 @@ use super::rights::Rights;
 use super::strategy::Choice;
 use measure::Duration;
 use serde_json::{Value, json};
-use server::config::{Config, LineOrder, show_duration};
+use server::config::{Adapt, Config, LineOrder, MaxTurn, show_duration};
 use std::fmt::Write;
 use std::net::SocketAddr;
 
@@ -190,6 +190,21 @@ impl Started<'_> {
                 show_duration(config.write_timeout)
             ),
         );
+        if let MaxTurn::At(span) = config.max_turn {
+            let span = show_duration(span);
+            line(
+                "",
+                &format!("503 for what costs much once a turn takes {span} (--max-turn)"),
+            );
+        }
+        match config.adapt {
+            Adapt::Auto => {}
+            Adapt::DryRun => line("adapts", "nothing; says what it would change (--adapt dry-run)"),
+            Adapt::Off => line("adapts", "nothing (--adapt off)"),
+        }
+        if let Some(path) = &config.record {
+            line("record", &path.display().to_string());
+        }
         match &config.access_log {
             None => line("log", "none (--access-log FILE)"),
             Some(path) => line("log", &format!("{} ({})", path.display(), config.log_format)),

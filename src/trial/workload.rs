@@ -3,8 +3,9 @@
 
 use crate::cli::Failure;
 use accesslog::{Limits, OneHost, Reader};
-use std::fs::OpenOptions;
-use std::io::{BufReader, Write};
+use std::fs::{File, OpenOptions};
+use std::io::{BufReader, Error, Write};
+use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 
 /// Paths asked for at the most.
@@ -16,6 +17,9 @@ const DEPTH_MAX: usize = 16;
 #[derive(Debug)]
 pub(crate) struct Workload {
     source: Source,
+    root: PathBuf,
+    /// What is asked for of it, as far as that is known.
+    paths: Vec<String>,
     /// Bytes of its files.
     sizes: Vec<u64>,
 }
@@ -24,9 +28,9 @@ pub(crate) struct Workload {
 enum Source {
     /// What `weir site` wrote down.
     Site(PathBuf),
-    /// These paths in turn; the file is ours.
+    /// These paths in turn. Their file has no name any more, so that none is left behind however this ends.
     Paths {
-        file: PathBuf,
+        file: File,
         count: usize,
         source: String,
     },
@@ -45,9 +49,12 @@ impl Workload {
             paths
         };
         if log.is_none() && super::is_site(root) {
+            let paths = listed();
             return Ok(Workload {
                 source: Source::Site(root.to_owned()),
-                sizes: sizes(root, &listed()),
+                sizes: sizes(root, &paths),
+                root: root.to_owned(),
+                paths,
             });
         }
         let (paths, source) = match log {
@@ -60,15 +67,18 @@ impl Workload {
                 log.unwrap_or(root).display()
             )));
         }
-        let file = std::env::temp_dir().join(format!("weir-paths-{}", std::process::id()));
-        save(&file, &paths).map_err(|error| Failure::System(format!("`{}`: {error}", file.display())))?;
+        let count = paths.len();
         Ok(Workload {
             sizes: sizes(root, &paths),
             source: Source::Paths {
-                file,
-                count: paths.len(),
+                file: saved(&paths).map_err(|error| {
+                    Failure::System(format!("a file for paths that are asked for: {error}"))
+                })?,
+                count,
                 source,
             },
+            root: root.to_owned(),
+            paths,
         })
     }
 
@@ -81,13 +91,27 @@ impl Workload {
         self.sizes.iter().copied().max().unwrap_or(0)
     }
 
+    /// The first file of it that cannot be read now, and why. What a log has in an encoded form is not looked for.
+    pub(crate) fn unreadable(&self) -> Option<(PathBuf, Error)> {
+        self.paths
+            .iter()
+            .filter(|path| !path.contains('%'))
+            .find_map(|path| {
+                let file = below(&self.root, path);
+                let refusal = OpenOptions::new().read(true).open(&file).err()?;
+                Some((file, refusal))
+            })
+    }
+
     /// Flags of `weir load`.
     pub(crate) fn options(&self) -> [String; 2] {
-        let (flag, path) = match &self.source {
-            Source::Site(folder) => ("--site", folder),
-            Source::Paths { file, .. } => ("--urls", file),
-        };
-        [flag.to_owned(), path.display().to_string()]
+        match &self.source {
+            Source::Site(folder) => ["--site".to_owned(), folder.display().to_string()],
+            Source::Paths { file, .. } => [
+                "--urls".to_owned(),
+                format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd()),
+            ],
+        }
     }
 
     pub(crate) fn words(&self) -> String {
@@ -98,25 +122,21 @@ impl Workload {
     }
 }
 
-impl Drop for Workload {
-    fn drop(&mut self) {
-        if let Source::Paths { file, .. } = &self.source {
-            // It is in the folder for what may be lost.
-            let _ = std::fs::remove_file(file);
-        }
-    }
+/// The paths, a line each, in a file that only this process can name.
+fn saved(paths: &[String]) -> std::io::Result<File> {
+    let mut file = tempfile::tempfile()?;
+    file.write_all((paths.join("\n") + "\n").as_bytes())?;
+    Ok(file)
 }
 
-#[allow(clippy::disallowed_methods, reason = "a command hands its own load a file")]
-fn save(path: &Path, paths: &[String]) -> std::io::Result<()> {
-    let mut file = std::fs::File::create(path)?;
-    file.write_all((paths.join("\n") + "\n").as_bytes())
+/// Where a path is, if it is a file's.
+fn below(root: &Path, path: &str) -> PathBuf {
+    root.join(path.trim_start_matches('/').split('?').next().unwrap_or_default())
 }
 
 /// Of those that are files below the root: what stands behind another name is not known.
 fn sizes(root: &Path, paths: &[String]) -> Vec<u64> {
-    let below = |path: &String| root.join(path.trim_start_matches('/').split('?').next().unwrap_or_default());
-    let files = paths.iter().filter_map(|path| below(path).metadata().ok());
+    let files = paths.iter().filter_map(|path| below(root, path).metadata().ok());
     files
         .filter(|found| found.is_file())
         .map(|found| found.len())

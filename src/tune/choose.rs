@@ -47,6 +47,40 @@ pub(super) enum Verdict {
     Noisy(f64),
 }
 
+/// What kept a setting from winning whose middle rate is larger than that of what stands.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Short {
+    /// Its lead is too small in some rounds: it was ahead in so many.
+    Rounds { ahead: usize, of: usize },
+    /// It leads by less than what stands is spread.
+    Spread(f64),
+    /// As much comes about by chance, so often.
+    Luck(f64),
+}
+
+impl std::fmt::Display for Short {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let percent = |share: f64| share * 100.0;
+        match self {
+            Short::Rounds { ahead, of } => write!(
+                f,
+                "ahead by more than {:.0} % of both turns of what stood in {ahead} of {of} rounds only",
+                percent(AHEAD)
+            ),
+            Short::Spread(spread) => write!(
+                f,
+                "ahead by no more than the middle half of the rates of what stood is spread, {:.0} %",
+                percent(*spread)
+            ),
+            Short::Luck(chance) => write!(
+                f,
+                "ahead, but not surely: settings that are the same look so {:.1} times in a hundred",
+                percent(*chance)
+            ),
+        }
+    }
+}
+
 /// The middle one; nothing for no values.
 pub(super) fn median(values: impl Iterator<Item = f64>) -> f64 {
     quantile(values, 0.5)
@@ -64,35 +98,79 @@ fn quantile(values: impl Iterator<Item = f64>, share: f64) -> f64 {
     values[below] + (values[above] - values[below]) * (place - place.floor())
 }
 
+/// What a setting has to beat.
+struct Bar {
+    /// Of each round the better turn of what stands.
+    rounds: Vec<f64>,
+    /// All rates of what stands.
+    base: Vec<f64>,
+    middle: f64,
+    /// How far the middle half of them is spread, as a share of the middle.
+    spread: f64,
+}
+
+impl Bar {
+    fn of(stands: &Tried, again: &Tried) -> Bar {
+        let base: Vec<f64> = stands.rates().chain(again.rates()).collect();
+        let middle = median(base.iter().copied());
+        let half = quantile(base.iter().copied(), 0.75) - quantile(base.iter().copied(), 0.25);
+        Bar {
+            rounds: stands.rates().zip(again.rates()).map(|(a, b)| a.max(b)).collect(),
+            spread: half / middle.max(1e-9),
+            base,
+            middle,
+        }
+    }
+
+    /// Why one of so many settings does not beat it; nothing if it does.
+    fn keeps(&self, one: &Tried, others: usize) -> Option<Short> {
+        let rates: Vec<f64> = one.rates().collect();
+        let over = rates.iter().zip(&self.rounds);
+        let ahead = over.filter(|(rate, bar)| **rate > **bar * (1.0 + AHEAD)).count();
+        let of = self.rounds.len();
+        let luck = Ranks::of(&self.base, &rates).higher;
+        if ahead < of || rates.len() != of {
+            Some(Short::Rounds { ahead, of })
+        } else if median(rates.iter().copied()) <= self.middle * (1.0 + self.spread) {
+            Some(Short::Spread(self.spread))
+        } else if luck > LUCK / others as f64 {
+            Some(Short::Luck(luck))
+        } else {
+            None
+        }
+    }
+}
+
 /// The first two are what stands.
 pub(super) fn judge(tried: &[Tried]) -> Verdict {
     let [stands, again, others @ ..] = tried else {
         return Verdict::Stands;
     };
-    let base: Vec<f64> = stands.rates().chain(again.rates()).collect();
-    let middle = median(base.iter().copied());
-    let spread =
-        (quantile(base.iter().copied(), 0.75) - quantile(base.iter().copied(), 0.25)) / middle.max(1e-9);
-    if spread > NOISY {
-        return Verdict::Noisy(spread);
+    let bar = Bar::of(stands, again);
+    if bar.spread > NOISY {
+        return Verdict::Noisy(bar.spread);
     }
-    let is_ahead = |one: &Tried| {
-        let bar = stands.rates().zip(again.rates()).map(|(a, b)| a.max(b));
-        let rates: Vec<f64> = one.rates().collect();
-        rates.len() == stands.rounds.len()
-            && rates
-                .iter()
-                .zip(bar)
-                .all(|(rate, bar)| *rate > bar * (1.0 + AHEAD))
-            && median(one.rates()) > middle * (1.0 + spread)
-            && Ranks::of(&base, &rates).higher <= LUCK / others.len() as f64
-    };
     others
         .iter()
         .enumerate()
-        .filter(|(_, one)| is_ahead(one))
+        .filter(|(_, one)| bar.keeps(one, others.len()).is_none())
         .max_by(|a, b| median(a.1.rates()).total_cmp(&median(b.1.rates())))
         .map_or(Verdict::Stands, |(place, _)| Verdict::Won(place + 2))
+}
+
+/// Of a stage in which what stands stays: the settings whose middle rate is larger than its by more than counts, with their lead as
+/// a share and what kept them from winning.
+pub(super) fn short(tried: &[Tried]) -> Vec<(&Tried, f64, Short)> {
+    let [stands, again, others @ ..] = tried else {
+        return Vec::new();
+    };
+    let bar = Bar::of(stands, again);
+    let lead = |one: &Tried| median(one.rates()) / bar.middle.max(1e-9) - 1.0;
+    others
+        .iter()
+        .filter(|one| lead(one) > AHEAD)
+        .filter_map(|one| Some((one, lead(one), bar.keeps(one, others.len())?)))
+        .collect()
 }
 
 #[cfg(test)]
@@ -101,7 +179,11 @@ mod tests {
     use measure::{Draw, Seed};
 
     fn judged(rates: &[&[f64]]) -> Verdict {
-        let tried: Vec<Tried> = rates
+        judge(&tried(rates))
+    }
+
+    fn tried(rates: &[&[f64]]) -> Vec<Tried> {
+        rates
             .iter()
             .map(|rates| Tried {
                 setting: Vec::new(),
@@ -113,8 +195,7 @@ mod tests {
                     })
                     .collect(),
             })
-            .collect();
-        judge(&tried)
+            .collect()
     }
 
     const EVEN: &[f64] = &[100.0, 101.0, 99.0, 100.0, 102.0];
@@ -135,6 +216,30 @@ mod tests {
         assert_eq!(judged(&[EVEN, AGAIN, better, best]), Verdict::Won(3));
         assert_eq!(judged(&[]), Verdict::Stands);
         assert_eq!(judged(&[EVEN, AGAIN]), Verdict::Stands);
+    }
+
+    #[test]
+    fn a_setting_that_was_faster_and_did_not_win_is_told_why() {
+        let why = |rates: &[&[f64]]| -> Vec<Short> {
+            let tried = tried(rates);
+            short(&tried).into_iter().map(|(_, _, why)| why).collect()
+        };
+        let once: &[f64] = &[110.0, 99.0, 120.0, 120.0, 120.0];
+        assert_eq!(why(&[EVEN, AGAIN, once]), [Short::Rounds { ahead: 4, of: 5 }]);
+        // Half of its turns are slow, in rounds that were slow for all.
+        let base: &[f64] = &[80.0, 100.0, 98.0, 88.0, 101.0];
+        let other: &[f64] = &[85.0, 107.0, 104.0, 94.0, 106.0];
+        assert!(matches!(why(&[base, base, other])[..], [Short::Spread(spread)] if spread > 0.1));
+        let better: &[f64] = &[110.0, 111.0, 110.0, 112.0, 113.0];
+        assert!(why(&[EVEN, AGAIN, better]).is_empty(), "it won");
+        assert!(why(&[EVEN, AGAIN, EVEN]).is_empty(), "it was not ahead");
+        let three = |rates: &'static [f64]| -> &'static [f64] { &rates[..2] };
+        assert!(matches!(
+            why(&[three(EVEN), three(AGAIN), &[110.0, 111.0]])[..],
+            [Short::Luck(chance)] if chance > 0.05
+        ));
+        let said = Short::Rounds { ahead: 4, of: 5 }.to_string();
+        assert!(said.contains("4 of 5 rounds"), "{said}");
     }
 
     /// What a machine showed that was busy: three rounds of one setting, and a lead that was none.

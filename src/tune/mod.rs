@@ -29,6 +29,9 @@ const AROUND: Duration = Duration::from_millis(350);
 /// What a socket holds at the least before anybody has made it larger (the kernel's `tcp_wmem`).
 const SOCKET: u64 = 16 * 1024;
 
+/// A file from which on one answer takes a part of a measurement that may matter.
+const LARGE: u64 = 4 * 1024 * 1024;
+
 /// Keys and values of `weir serve`.
 type Setting = Vec<(&'static str, String)>;
 
@@ -40,7 +43,8 @@ type Setting = Vec<(&'static str, String)>;
 pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<(), Failure> {
     voice.listen();
     let workload = Workload::of(&flags.root, flags.log.as_deref())?;
-    let target = Target::open(&flags.out)?;
+    // Tried before minutes are spent, and let go: whoever ends this earlier finds what stood there, or nothing.
+    drop(Target::open(&flags.out)?);
     let began = clock::now();
     let until = began + flags.budget;
     let cores = runtime::machine::usable_cores();
@@ -96,12 +100,24 @@ pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<(), Failure> {
     }
     if found.probes.is_empty() {
         return Err(Failure::Invalid(format!(
-            "not one stage was complete after {:.0} s, so nothing is written: this machine is busy; try again, or give more with \
+            "not one stage was complete after {:.0} s, so nothing is written: this machine is busy{}; try again, or give more with \
              --budget",
-            flags.budget.as_secs_f64()
+            flags.budget.as_secs_f64(),
+            too_large(&workload)
         )));
     }
-    found.write(flags, &workload, target, clock::now().since(began), voice)
+    found.write(flags, &workload, clock::now().since(began), voice)
+}
+
+/// What else may have taken the time: nothing if no file is so large that it matters.
+fn too_large(workload: &Workload) -> String {
+    match workload.largest() {
+        0..LARGE => String::new(),
+        size => format!(
+            ", or what is asked for is too large for the time (the largest file has {})",
+            Bytes(size)
+        ),
+    }
 }
 
 /// What is known so far.
@@ -111,6 +127,8 @@ struct Found {
     probes: Vec<Probe>,
     /// Stages that kept what stood because nothing could be told, with the spread of one setting.
     noisy: Vec<(&'static str, f64)>,
+    /// Settings that were faster and did not win, with why, in words.
+    short: Vec<String>,
     /// Stages that cannot matter for these files.
     futile: Vec<&'static str>,
     /// Stages there was no time for.
@@ -126,7 +144,17 @@ impl Found {
     fn take(&mut self, stage: &'static str, tried: Vec<Tried>, voice: &Voice) -> Result<(), Failure> {
         let won = match choose::judge(&tried) {
             Verdict::Won(place) => place,
-            Verdict::Stands => 0,
+            Verdict::Stands => {
+                let short = choose::short(&tried).into_iter();
+                self.short.extend(short.map(|(one, lead, why)| {
+                    format!(
+                        "{stage}: {} was {:.0} % faster: {why}",
+                        shown(&one.setting),
+                        lead * 100.0
+                    )
+                }));
+                0
+            }
             Verdict::Noisy(spread) => {
                 self.noisy.push((stage, spread));
                 0
@@ -161,14 +189,7 @@ impl Found {
     }
 
     /// Writes the profile, and says what is in it and what is not.
-    fn write(
-        self,
-        flags: &Flags,
-        workload: &Workload,
-        target: Target,
-        took: Duration,
-        voice: &Voice,
-    ) -> Result<(), Failure> {
+    fn write(self, flags: &Flags, workload: &Workload, took: Duration, voice: &Voice) -> Result<(), Failure> {
         // The keys of a file have numbers where they are numbers.
         let lines: Vec<String> = self
             .best
@@ -191,7 +212,7 @@ impl Found {
             probe: self.probes,
         };
         let name = flags.out.display().to_string();
-        target.write(&tuned.text())?;
+        Target::open(&flags.out)?.write(&tuned.text())?;
         if voice.json {
             let keys: serde_json::Map<String, Value> = self
                 .best
@@ -204,7 +225,7 @@ impl Found {
                 .map(|(stage, spread)| ((*stage).to_owned(), json!(spread)))
                 .collect();
             let line = json!({ "event": "tuned", "version": 1, "file": name, "serve": keys, "machine": tuned.machine,
-                "workload": tuned.workload, "took_s": took.as_secs_f64(), "noisy": noisy, "without-effect": self.futile,
+                "workload": tuned.workload, "took_s": took.as_secs_f64(), "noisy": noisy, "short": self.short, "without-effect": self.futile,
                 "untried": self.untried });
             print(&format!("{line}\n"))?;
         } else {
@@ -213,6 +234,9 @@ impl Found {
                 false => format!("\n{}\n", lines.join(", ")),
             };
             // Writing to a String cannot fail, here and below.
+            for words in &self.short {
+                let _ = writeln!(text, "not chosen, {words}");
+            }
             if !self.futile.is_empty() {
                 let _ = writeln!(
                     text,
@@ -242,7 +266,7 @@ impl Found {
             .map(|(stage, spread)| format!("{stage} ({:.0} %)", spread * 100.0))
             .collect();
         Err(Failure::Invalid(format!(
-            "the machine is too noisy: the same setting was spread wider than {:.0} %, where 3 % are looked for, in {}; what stood is \
+            "the machine is too noisy: the middle half of the rates of one setting was spread wider than {:.0} %, where 3 % are looked for, in {}; what stood is \
              kept there; stop what else runs, and try again",
             choose::NOISY * 100.0,
             stages.join(", ")
@@ -412,12 +436,28 @@ fn once(flags: &Flags, workload: &Workload, setting: &Setting, span: Duration) -
     let result = Load::start(server.url(), &load)?.result()?;
     let number = |value: &Value| value.as_f64().unwrap_or(0.0);
     let (files, failed) = (number(&result["files"]), number(&result["files_failed"]));
-    if files <= 0.0 || failed > 0.01 * files {
+    if files + failed <= 0.0 {
         return Err(Failure::Invalid(format!(
-            "with `{}` {failed:.0} of {:.0} files failed: {}",
+            "with `{}` not one file was answered in {:.1} s: this machine is busy{}",
             shown(setting),
-            files + failed,
-            result["errors"]
+            span.as_secs_f64(),
+            too_large(workload)
+        )));
+    }
+    if files <= 0.0 || failed > 0.01 * files {
+        // The load says which statuses they had; whose they were is found where the files are.
+        let reasons = result["verdict"]["reasons"].as_array().into_iter().flatten();
+        let reasons: Vec<&str> = reasons.filter_map(Value::as_str).collect();
+        let reasons = match reasons.is_empty() {
+            true => format!("{failed:.0} of {:.0}", files + failed),
+            false => reasons.join("; "),
+        };
+        let which = workload.unreadable().map_or_else(String::new, |(file, error)| {
+            format!("; `{}` for one cannot be read: {error}", file.display())
+        });
+        return Err(Failure::Invalid(format!(
+            "with `{}` too many answers were errors: {reasons}{which}",
+            shown(setting)
         )));
     }
     Ok(Round {

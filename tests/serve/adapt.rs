@@ -70,7 +70,8 @@ fn what_it_notices_is_written_down_and_can_be_replayed() {
         let count = windows().len();
         let (code, out, complaint) = replay(&recording);
         assert_eq!(code, 0, "{complaint}");
-        let end: Value = serde_json::from_str(out.trim_end()).expect("JSON");
+        let end: Value = serde_json::from_str(out.lines().last().expect("a line")).expect("JSON");
+        assert_eq!(end["differences"], 0, "{end}");
         // Whatever a busy machine made it decide, it decides again.
         assert_eq!(
             (&end["windows"], &end["decisions"]),
@@ -185,29 +186,33 @@ fn a_recorded_want_of_processors_spares_codings_until_there_are_some() {
     );
 }
 
-/// The first line of a recording.
+/// The first line of a recording, in the order of a server.
 fn start(adapt: &str, idle: &str, free: &[&str]) -> String {
-    let start = json!({ "recording": 2, "weir": "0.1.0", "adapt": adapt, "concurrency": "loops", "idle-timeout": idle,
-        "free": free });
-    format!("{start}\n")
+    let start = json!({ "weir": "0.1.0", "adapt": adapt, "concurrency": "loops", "idle-timeout": idle, "free": free });
+    start.to_string().replacen('{', "{\"recording\":2,", 1) + "\n"
 }
 
 /// What was set then is set in the replay, unless it is asked what would have been.
 #[test]
 fn what_was_set_stays_set_in_a_replay() {
     let tree = Tree::new();
+    let unless_then = ["--idle-timeout", "40s"];
     for (first, flags, expected) in [
         (String::new(), &[][..], Some("65s")),
         (start("off", "65s", &[]), &[], None),
         (start("off", "65s", &[]), &["--all"], Some("65s")),
         (start("auto", "30s", &[]), &[], None),
         (start("auto", "30s", &[]), &["--idle-timeout", "20s"], Some("20s")),
-        (start("auto", "40s", &["keep-alive"]), &[], Some("40s")),
+        (start("auto", "40s", &["keep-alive"]), &unless_then, Some("40s")),
     ] {
         let recording = tree.write("sensors.jsonl", first.clone() + &a_bad_time());
         let (code, out, complaint) = replay_with(&recording, flags);
         assert_eq!(code, 0, "{complaint}");
-        let line: Value = serde_json::from_str(out.lines().next().expect("a line")).expect("JSON");
+        let lines = out
+            .lines()
+            .map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
+        let mut lines = lines.filter(|line| line["start"].is_null());
+        let line = lines.next().expect("a line");
         assert_eq!(
             line["decision"]["from"].as_str(),
             expected,
@@ -217,7 +222,7 @@ fn what_was_set_stays_set_in_a_replay() {
     // Two servers, one after the other: time begins anew, and so do the controllers.
     let both = start("auto", "65s", &["keep-alive"]) + &a_bad_time();
     let recording = tree.write("both.jsonl", both.repeat(2));
-    let (code, out, complaint) = replay(&recording);
+    let (code, out, complaint) = replay_with(&recording, &["--idle-timeout", "65s"]);
     assert_eq!(code, 0, "{complaint}");
     let end: Value = serde_json::from_str(out.lines().last().expect("a line")).expect("JSON");
     let count = end["decisions"].as_u64().expect("a number");
@@ -305,15 +310,165 @@ fn what_is_no_recording_is_refused_by_line() {
             backwards.join("\n") + "\n",
             "line 2: 169000 ms comes after 170000 ms",
         ),
-        (format!("{good}\n"), "line 171: the line is empty"),
         (
             good.replace("\"limit\":142606336", "\"limit\":0"),
             "line 1: memory with a bound of 0 bytes",
         ),
         ("{\"recording\":9}\n".to_owned(), "another version"),
+        ("#!/bin/sh".to_owned(), "lines of JSON"),
     ] {
         let (code, _, complaint) = replay(&tree.write("wrong.jsonl", text));
         assert_eq!(code, 2, "{complaint}");
         assert!(complaint.contains(part), "{complaint}");
+    }
+}
+
+/// What stays readable of a recording whose server was killed, or whose disk was full.
+#[test]
+fn a_damaged_line_costs_what_follows_up_to_the_next_start() {
+    let tree = Tree::new();
+    let first = start("off", "65s", &[]);
+    let bad = a_bad_time();
+    let (half, torn) = (&bad[..bad.len() - 20], &bad[..3000]);
+    let of_bytes = |bytes: &[u8]| -> Vec<u8> {
+        [first.as_bytes(), bytes, b"\n", first.as_bytes(), bad.as_bytes()].concat()
+    };
+    for (recording, windows, part) in [
+        (format!("{first}{bad}\n\n{first}{bad}").into_bytes(), 340, ""),
+        (format!("{first}{half}").into_bytes(), 169, "line 171 has no end"),
+        (
+            format!("{first}{torn}\n{first}{bad}").into_bytes(),
+            170,
+            "the start of a server in line",
+        ),
+        (
+            format!("{first}{half}{first}{bad}").into_bytes(),
+            339,
+            "line 171: it begins with half a line",
+        ),
+        (of_bytes(b"\xff\xfe\0"), 170, "line 2: that is no text"),
+    ] {
+        let recording = tree.write("damaged.jsonl", recording);
+        let (code, out, complaint) = replay(&recording);
+        assert_eq!(code, 0, "{part}: {complaint}");
+        let end: Value = serde_json::from_str(out.lines().last().expect("a line")).expect("JSON");
+        let seen = end["windows"].as_u64().expect("a number");
+        assert!(seen >= windows && seen < windows + 20, "{part}: {seen}");
+        assert!(
+            complaint.contains(part) && complaint.is_empty() == part.is_empty(),
+            "{part}: {complaint}"
+        );
+        assert!(
+            part.is_empty() || complaint.contains("damaged.jsonl"),
+            "{complaint}"
+        );
+    }
+    let noise: Vec<u8> = (0..200_000_u32).map(|at| (at * 7 % 251) as u8).collect();
+    let (code, _, complaint) = replay(&tree.write("noise", noise));
+    assert_eq!(code, 2, "{complaint}");
+    assert!(
+        complaint.contains("noise") && complaint.contains("lines of JSON"),
+        "{complaint}"
+    );
+}
+
+#[test]
+fn what_is_decided_otherwise_than_then_is_listed() {
+    let tree = Tree::new();
+    let bad = a_bad_time();
+    let both = start("auto", "65s", &["keep-alive"]) + &bad;
+    let (code, out, complaint) = replay(&tree.write("other.jsonl", &both));
+    assert_eq!(code, 1, "{out}{complaint}");
+    assert!(
+        complaint.contains("other.jsonl") && complaint.contains("differ"),
+        "{complaint}"
+    );
+    assert!(out.contains("\"only\":\"now\""), "{out}");
+    let recorded = json!({ "at-ms": 4000, "applied": true,
+        "decision": { "knob": "coding", "from": "on first use", "to": "what there is", "why": "" } });
+    let text = start("auto", "30s", &[]) + &bad[..bad.len() / 2];
+    let (text, _) = text.rsplit_once('\n').expect("lines");
+    let text = format!("{text}\n{recorded}\n");
+    let (code, out, _) = replay(&tree.write("then.jsonl", text));
+    assert!(code == 1 && out.contains("\"only\":\"then\""), "{out}");
+    for (time, code) in [("0s", 2), ("1ms", 2), ("100ms", 0)] {
+        let recording = tree.join("other.jsonl");
+        let (ended, _, complaint) = replay_with(&recording, &["--idle-timeout", time]);
+        assert_eq!(ended, code, "{time}: {complaint}");
+    }
+}
+
+/// Whatever is said stays as it is said, from the moment it is said.
+#[test]
+fn a_reload_sets_knobs_and_frees_them() {
+    for strategy in [
+        Strategy::LOOPS,
+        Strategy::POOL,
+        Strategy::PROCESS_LOOPS,
+        Strategy::PROCESSES,
+    ] {
+        let tree = Tree::with(&[("site/a.txt", "a")]);
+        let (file, recording) = (tree.join("weir.toml"), tree.join("sensors.jsonl"));
+        // A server that was killed left half a line.
+        tree.write("sensors.jsonl", "{\"at-ms\":17,\"spa");
+        tree.write("weir.toml", "idle-timeout = '10s'\n");
+        let mut server = Launch::new(strategy)
+            .root(&tree.join("site"))
+            .args(["--record".as_ref(), recording.as_os_str()])
+            .args(["--config".as_ref(), file.as_os_str()])
+            .start();
+        let lines = || -> Vec<Value> {
+            let text = std::fs::read_to_string(&recording).unwrap_or_default();
+            let lines = text.split_inclusive('\n').skip(1);
+            let lines = lines.filter(|line| line.ends_with('\n'));
+            lines
+                .map(|line| serde_json::from_str(line).expect("JSON"))
+                .collect()
+        };
+        let heads = || -> Vec<Value> {
+            let mut lines = lines();
+            lines.retain(|line| line["recording"] == 2);
+            lines
+        };
+        eventually("a window", || (lines().len() >= 2).then_some(()));
+        for (count, text, idle, free, said) in [
+            (
+                2,
+                "# nothing\n",
+                "65s",
+                &["keep-alive", "coding"][..],
+                "on: keep-alive, coding",
+            ),
+            (3, "compress = true\n", "65s", &["keep-alive"], "on: keep-alive\""),
+            (
+                4,
+                "compress = true\nidle-timeout = '65s'\n",
+                "65s",
+                &[],
+                "nothing, as all of it is set",
+            ),
+            (5, "idle-timeout = '30s'\n", "30s", &["coding"], "on: coding"),
+        ] {
+            tree.write("weir.toml", text);
+            server.signal("HUP");
+            eventually("a head line", || (heads().len() == count).then_some(()));
+            let head = heads().pop().expect("a line");
+            assert!(head["at-ms"].as_u64().is_some_and(|at| at > 0), "{head}");
+            assert_eq!(
+                (&head["idle-timeout"], &head["free"]),
+                (&json!(idle), &json!(free))
+            );
+            eventually(said, || server.stderr().contains(said).then_some(()));
+        }
+        // Nothing is new: what controllers remember stays, and so does the recording.
+        server.signal("HUP");
+        let seen = lines().len();
+        eventually("two windows", || (lines().len() >= seen + 2).then_some(()));
+        assert_eq!(heads().len(), 5);
+        assert_eq!(server.stop(), 0, "{}", server.stderr());
+        let (code, out, complaint) = replay(&recording);
+        assert_eq!(code, 0, "{out}{complaint}");
+        assert!(complaint.contains("line 1: "), "{complaint}");
+        assert_eq!(out.matches("\"start\":").count(), 5, "{out}");
     }
 }

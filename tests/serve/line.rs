@@ -2,15 +2,17 @@
 
 use crate::files::noise;
 use crate::on_strategy;
-use crate::process::{Launch, Server, Strategy, eventually};
+use crate::process::{Launch, Server, Strategy, eventually, within};
 use crate::tree::Tree;
 use crate::wire::{Connection, head};
 use std::io::Read;
 use std::net::Shutdown;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 const USAGE: i32 = 2;
+/// By when what is due has been done, on a machine that is busy with tests.
+const NOTICED: Duration = Duration::from_secs(5);
 /// Bytes of content in a segment, and of headers around them.
 const SEGMENT: u64 = 1448;
 const HEADERS: u64 = 52;
@@ -165,6 +167,60 @@ fn a_large_answer_does_not_starve(strategy: Strategy) {
     });
 }
 
+/// Asks for the large file, and for the connection to be closed behind it.
+fn ask_for_large(server: &Server) -> Connection {
+    let mut connection = server.connect();
+    connection.send(head("GET", "/large.bin", &[("Connection", "close")]));
+    connection
+}
+
+/// An answer that waits its turn for longer than `--write-timeout` is sent all the same: its client is not slow.
+fn who_waits_for_the_line_is_not_given_up(strategy: Strategy) {
+    let strategy = one_worker(strategy);
+    let tree = Tree::new();
+    tree.write("large.bin", noise(900_000));
+    let flags = ["--line-rate", "8Mbit", "--write-timeout", "500ms"];
+    let server = served(strategy, &tree, &flags);
+    let clients = [(); 3].map(|()| ask_for_large(&server));
+    let came = std::thread::scope(|scope| {
+        let threads = clients.map(|mut client| scope.spawn(move || client.rest().0.len()));
+        threads.map(|thread| thread.join().expect("a reader"))
+    });
+    assert!(came.iter().all(|&came| came > 900_000), "{came:?}");
+}
+
+/// Who is offered bytes and takes none has `--write-timeout`, as ever.
+fn who_takes_nothing_is_given_up(strategy: Strategy) {
+    let tree = Tree::new();
+    tree.write("large.bin", noise(32 << 20));
+    let flags = ["--line-rate", "1Gbit", "--write-timeout", "300ms"];
+    let server = served(one_worker(strategy), &tree, &flags);
+    let mut stuck = ask_for_large(&server);
+    within(NOTICED, "a timeout", || {
+        let metrics = server.connect().get("/.weir/metrics").text();
+        metrics
+            .contains("\nweir_timeouts_total{worker=\"0\"} 1\n")
+            .then_some(())
+    });
+    assert!(stuck.rest().0.len() < 32 << 20);
+}
+
+/// Nobody waits for the line for ever: twenty times `--write-timeout` at a stretch is too long.
+fn who_waits_for_the_line_too_long_is_given_up(strategy: Strategy) {
+    let tree = Tree::new();
+    tree.write("large.bin", noise(4_000_000));
+    let flags = ["--line-rate", "1Mbit", "--write-timeout", "100ms"];
+    let server = served(one_worker(strategy), &tree, &flags);
+    beside_a_large_answer(&server, |_| {
+        // One gets an eighth of the line, and two nothing.
+        let _others = [(); 2].map(|()| ask_for_large(&server));
+        let began = Instant::now();
+        let mut last = ask_for_large(&server);
+        assert_eq!(last.rest().0.len(), 0);
+        assert!(began.elapsed() > Duration::from_secs(2), "{:?}", began.elapsed());
+    });
+}
+
 fn closing_gives_the_line_back(strategy: Strategy) {
     let strategy = one_worker(strategy);
     let tree = Tree::new();
@@ -196,6 +252,9 @@ where_output_waits_in_order!(
     what_is_sent_keeps_to_the_rate,
     the_least_left_goes_first,
     a_large_answer_does_not_starve,
+    who_waits_for_the_line_is_not_given_up,
+    who_takes_nothing_is_given_up,
+    who_waits_for_the_line_too_long_is_given_up,
     closing_gives_the_line_back,
 );
 

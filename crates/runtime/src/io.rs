@@ -27,7 +27,7 @@ pub(crate) use socket::accept;
 use crate::session::{Body, FileRange, Line, Loss, Path, Tx};
 use crate::shaping::Withheld;
 use crate::strategy::Writing;
-use measure::{Instant, UnixTime};
+use measure::{Duration, Instant, UnixTime};
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 
@@ -245,6 +245,11 @@ pub(crate) trait Backend {
     #[inline]
     fn withheld(&self) -> Option<Withheld> {
         None
+    }
+
+    /// How long the output of a connection waited because the line is taken, since the last `Progress` of it.
+    fn waited(&self, _id: Id, _now: Instant) -> Duration {
+        Duration::ZERO
     }
 
     /// Takes back the buffer of a receive.

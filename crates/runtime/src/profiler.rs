@@ -4,8 +4,8 @@
 //!   tracepoints raw_syscalls:sys_enter, sys_exit and context switches ─▶ a ring a processor ─▶ in order of time ─▶ events
 //!   else ptrace: each thread stops twice a call ──────────────────────────────────────────────────────────────▶ events
 //! ```
-//! Tracepoints cost the one who is watched a fraction of a microsecond a call and need rights; ptrace needs fewer and
-//! costs some ten microseconds. What it costs here is measured on a copy of this process each time ([`Seen::cost`]).
+//! Tracepoints cost the one who is watched about a microsecond a call, or several, and need rights; ptrace needs fewer and
+//! costs several times that. What it costs here is tried on copies of this process each time ([`Seen::cost`]).
 //! Decides whom to watch (a process with all its threads, its descendants, and what they make from now on), by which
 //! means, for how long; refuses to know what a call is for.
 
@@ -113,8 +113,8 @@ pub struct Seen {
     pub refused: Option<String>,
     /// Records the kernel had no room for: what was counted is then too little.
     pub lost: u64,
-    /// What seeing one call costs the one who makes it, measured on a copy of this process; none where that failed.
-    pub cost: Option<Duration>,
+    /// What seeing one call costs the one who makes it; none where trying it failed.
+    pub cost: Option<Price>,
     /// Processor time this process used meanwhile, which the watched one did not have.
     pub own: Duration,
     /// Processes and threads there were at the beginning.
@@ -123,6 +123,28 @@ pub struct Seen {
     pub queued: Option<Duration>,
     /// How the command ended, 128 and the signal if by one.
     pub code: Option<i32>,
+    /// Whether SIGINT or SIGTERM ended it.
+    pub is_interrupted: bool,
+}
+
+/// Processor time that seeing one call costs the one who makes it, of several trials on copies of this process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Price {
+    /// The middle one.
+    pub middle: Duration,
+    /// The least.
+    pub lowest: Duration,
+    /// The most.
+    pub highest: Duration,
+    /// How many there were.
+    pub trials: usize,
+}
+
+impl Price {
+    /// Whether the trials say what it is: they are no further apart than it is large.
+    pub fn is_known(&self) -> bool {
+        !self.lowest.is_zero() && self.highest.saturating_sub(self.lowest) <= self.middle
+    }
 }
 
 /// Why there is no profile.
@@ -173,8 +195,8 @@ trait Tracer {
 }
 
 /// Watches until the target ends, this long has passed, or SIGINT or SIGTERM came. Each event is handed over; those of
-/// one thread are in order of time. `started` is called when the watching has begun, with its instant. Only for a
-/// process of one thread.
+/// one thread are in order of time. `started` is called when the watching has begun, with its instant, and `is_over` at each
+/// turn after that: it ends the watching as well. Only for a process of one thread.
 ///
 /// # Errors
 /// There is nothing to watch, or the system lets nobody watch it.
@@ -183,6 +205,7 @@ pub fn watch(
     means: Option<Means>,
     at_most: Option<Duration>,
     started: impl FnOnce(Instant),
+    is_over: &mut dyn FnMut() -> bool,
     take: &mut dyn FnMut(Event),
 ) -> Result<Seen, Fault> {
     let system = |what| move |error| Fault::System(what, error);
@@ -223,8 +246,12 @@ pub fn watch(
             .go()
             .map_err(|error| Fault::Command(trial::shown(target), error))?;
     }
-    let code =
-        follow(&mut *tracer, process, command.as_ref(), at_most, start, take).map_err(system("watching"))?;
+    let until = Until {
+        at: at_most.map(|span| start + span),
+        is_over,
+    };
+    let (code, is_interrupted) =
+        follow(&mut *tracer, process, command.as_ref(), until, take).map_err(system("watching"))?;
     if let (Some(command), Some(code)) = (&command, code) {
         command.has_ended(code);
     }
@@ -241,11 +268,12 @@ pub fn watch(
         means,
         refused: whys.first().map(|(_, error)| error.to_string()),
         lost,
-        cost: trial::cost(means).ok(),
+        cost: trial::price(means).ok(),
         own,
         watched: (processes.len(), threads.len()),
         queued: (means == Means::Tracepoints).then_some(queued),
         code,
+        is_interrupted,
     })
 }
 
@@ -256,37 +284,47 @@ fn attach(means: Means, threads: &[u32]) -> io::Result<Box<dyn Tracer>> {
     })
 }
 
-/// Until the end; how the command ended, if it did.
+/// What ends the watching besides the end of who is watched.
+struct Until<'a> {
+    at: Option<Instant>,
+    is_over: &'a mut dyn FnMut() -> bool,
+}
+
+/// Until the end; how the command ended, if it did, and whether a signal was the reason.
 fn follow(
     tracer: &mut dyn Tracer,
     process: u32,
     command: Option<&trial::Command>,
-    at_most: Option<Duration>,
-    start: Instant,
+    until: Until<'_>,
     take: &mut dyn FnMut(Event),
-) -> io::Result<Option<i32>> {
-    let mut deadline = at_most.map(|span| start + span);
+) -> io::Result<(Option<i32>, bool)> {
+    let mut deadline = until.at;
     let mut asked = false;
+    let mut was_interrupted = false;
     loop {
         let now = clock::now();
         let patience = deadline.map_or(TURN, |deadline| deadline.since(now)).min(TURN);
         let interrupted = tracer.turn(patience, take)?;
+        was_interrupted |= interrupted;
         let ended = |tracer: &dyn Tracer| match command {
             Some(command) if !tracer.waits() => command.ended(),
             _ => tracer.ended(process),
         };
         if let Some(code) = ended(tracer) {
-            return Ok(Some(code));
+            return Ok((Some(code), was_interrupted));
         }
         if tasks::is_gone(process) {
             // Since this turn: what it left is still to be told, its code with it.
             tracer.turn(Duration::ZERO, take)?;
-            return Ok(ended(tracer));
+            return Ok((ended(tracer), was_interrupted));
         }
-        if !interrupted && deadline.is_none_or(|deadline| clock::now() < deadline) {
+        let is_over = interrupted || (until.is_over)();
+        if !is_over && deadline.is_none_or(|deadline| clock::now() < deadline) {
             continue;
         }
-        let Some(command) = command else { return Ok(None) };
+        let Some(command) = command else {
+            return Ok((None, was_interrupted));
+        };
         // A command was started for this: it ends with it.
         command.ask_to_end(asked);
         asked = true;

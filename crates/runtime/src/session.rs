@@ -63,7 +63,8 @@ pub enum Event<'a, J: Job> {
     Done(J::Output),
     /// The peer closed its sending half. It may still be reading.
     Eof,
-    /// The instant `deadline` named has come.
+    /// The instant `deadline` named has come; where output waited for the line (see [`Context::line_patience`]) so much
+    /// later.
     Deadline,
     /// The server is shutting down: finish what is owed, then close. An idle session answers with `Close` at the
     /// next poll.
@@ -193,6 +194,12 @@ pub trait Context: Send + 'static {
 
     /// What the driver holds back because the line is taken; told at the end of each turn where it looks after one.
     fn withheld(&mut self, _what: Withheld) {}
+
+    /// How long output may wait for the line at a stretch, nothing of it being offered to the peer, before that counts
+    /// against the session's deadline as anything else does.
+    fn line_patience(&self) -> Duration {
+        Duration::MAX
+    }
 
     /// The turn that began last, with this line, has ended; the driver rests or begins another. Called only where
     /// [`Context::is_timed`].

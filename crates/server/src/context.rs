@@ -229,6 +229,10 @@ impl Context for Cx {
         self.latencies.withheld(&what);
     }
 
+    fn line_patience(&self) -> Duration {
+        self.state.limits.line_patience()
+    }
+
     fn rest(&mut self, now: Instant, line: Line) {
         let began = self.latest.began();
         if crate::adapt::takes_turns(self.state.config.concurrency) {

@@ -47,7 +47,8 @@ pub struct Limits {
     pub early_close: Option<Duration>,
     /// For a request body, on top of the time `body_rate` grants. Beyond: 408 and close.
     pub body_timeout: Duration,
-    /// Without a single byte of an answer being taken by the peer. Beyond: abort.
+    /// Without a single byte of an answer being taken by the peer, while it was offered some: time in which the answer waits
+    /// for the line does not count, up to [`Limits::line_patience`]. Beyond: abort.
     pub write_timeout: Duration,
     /// For the peer to close after the server has closed its half. Beyond: close.
     pub linger_timeout: Duration,
@@ -68,6 +69,14 @@ impl Limits {
     /// How long a draining server waits for the rest of a request head and for a peer to close: a head
     /// comes in one piece from anyone who is not slow on purpose, and a shutdown must not be held up.
     pub const HURRY: Duration = Duration::from_secs(1);
+
+    /// How long an answer may wait for the line at a stretch before that counts as if its peer took nothing: twenty times
+    /// `write_timeout`. Every answer is sent in the end, but where the line is asked for more than it carries that is
+    /// later for each that comes, and nobody hears that a peer has gone to whom nothing is sent. Ten minutes by default:
+    /// a client with a timeout of its own has used it by then.
+    pub fn line_patience(&self) -> Duration {
+        self.write_timeout.saturating_mul(20)
+    }
 }
 
 impl Default for Limits {

@@ -695,11 +695,20 @@ impl<V: Service, B: Backend> Worker<V, B> {
             return;
         };
         if let Some(at) = conn.session.deadline() {
-            let due = self.wheel.coarse(at);
-            if due < conn.due {
-                conn.due = due;
-                self.wheel.arm(id.index, at);
-            }
+            self.wake_at(id, at);
+        }
+    }
+
+    /// Has the wheel ask for the connection's deadline at `at`, unless it does so earlier.
+    #[inline]
+    fn wake_at(&mut self, id: Id, at: Instant) {
+        let Some(conn) = self.conns.get_mut(id) else {
+            return;
+        };
+        let due = self.wheel.coarse(at);
+        if due < conn.due {
+            conn.due = due;
+            self.wheel.arm(id.index, at);
         }
     }
 
@@ -712,12 +721,28 @@ impl<V: Service, B: Backend> Worker<V, B> {
             };
             let conn = self.conns.get_mut(id).expect("its id was just made");
             conn.due = NEVER;
-            if conn.session.deadline().is_some_and(|at| at <= self.now) {
-                self.fire(id);
+            match self.deadline(id) {
+                Some(at) if at > self.now => self.wake_at(id, at),
+                Some(_) => {
+                    self.fire(id);
+                    self.rearm(id);
+                }
+                None => {}
             }
-            self.rearm(id);
         }
         self.due = due;
+    }
+
+    /// The deadline of a session, which stands still while its output waits for the line: until then its peer could take
+    /// nothing. That has a bound of its own, beyond which it counts.
+    fn deadline(&mut self, id: Id) -> Option<Instant> {
+        let conn = self.conns.get_mut(id)?;
+        let at = conn.session.deadline()?;
+        if conn.state != State::Sending {
+            return Some(at);
+        }
+        let waited = self.backend.waited(id, self.now);
+        Some(at + waited.min(self.cx.line_patience()))
     }
 
     fn fire(&mut self, id: Id) {

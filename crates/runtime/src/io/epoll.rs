@@ -24,7 +24,7 @@ use crate::clock;
 use crate::session::{Line, Loss, Path};
 use crate::shaping::{Gate, Grant, Withheld};
 use crate::sys;
-use measure::{Instant, UnixTime};
+use measure::{Duration, Instant, UnixTime};
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::event::{EventfdFlags, Timespec, eventfd};
 use rustix::io::Errno;
@@ -377,6 +377,9 @@ impl Epoll {
         };
         socket::shrink(&mut out);
         socket.flags |= SENDING;
+        if let (Some(gate), 1..) = (&mut self.gate, bytes) {
+            gate.advanced(id);
+        }
         if let (Some(gate), 0) = (&mut self.gate, wants) {
             gate.hold(id, out.left(), self.now);
             self.sending.insert(id.index, out);
@@ -578,6 +581,11 @@ impl Backend for Epoll {
     #[inline]
     fn withheld(&self) -> Option<Withheld> {
         self.gate.as_ref().map(|gate| gate.withheld())
+    }
+
+    fn waited(&self, id: Id, now: Instant) -> Duration {
+        let gate = self.gate.as_ref();
+        gate.map_or(Duration::ZERO, |gate| gate.waited(id, now))
     }
 
     #[inline]

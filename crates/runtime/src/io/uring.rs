@@ -35,7 +35,7 @@ use crate::clock;
 use crate::session::{Body, Loss, Path};
 use crate::shaping::{Gate, Grant, Withheld};
 use crate::sys::{self, Completion, Ring, Sizes, Ticket};
-use measure::{Instant, UnixTime};
+use measure::{Duration, Instant, UnixTime};
 use rustix::net::Shutdown;
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -425,6 +425,9 @@ impl Uring {
             Pushed::Blocked | Pushed::Enough => std::mem::take(&mut out.unreported),
         };
         socket::shrink(&mut out);
+        if let (Some(gate), 1..) = (&mut self.gate, bytes) {
+            gate.advanced(id);
+        }
         if matches!(pushed, Pushed::Blocked) {
             socket.output = Output::Blocked(out);
             self.ring.await_room(socket.fd.as_fd(), token(id));
@@ -664,6 +667,11 @@ impl Backend for Uring {
     #[inline]
     fn withheld(&self) -> Option<Withheld> {
         self.gate.as_ref().map(|gate| gate.withheld())
+    }
+
+    fn waited(&self, id: Id, now: Instant) -> Duration {
+        let gate = self.gate.as_ref();
+        gate.map_or(Duration::ZERO, |gate| gate.waited(id, now))
     }
 
     fn path(&mut self, id: Id) -> Option<Path> {

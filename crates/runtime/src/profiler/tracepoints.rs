@@ -167,10 +167,9 @@ fn ids() -> io::Result<Ids> {
             Err(error) => refusal = refusal.or(Some(error)),
         }
     }
-    detached().map_err(|error| match error.kind() {
-        io::ErrorKind::PermissionDenied => refusal.unwrap_or(error),
-        _ => error,
-    })
+    // Where it is not mounted the first refusal says only that nothing is there, and the second that it may not be looked for.
+    let is_of_rights = |refusal: &io::Error| refusal.kind() == io::ErrorKind::PermissionDenied;
+    detached().map_err(|error| refusal.filter(is_of_rights).unwrap_or(error))
 }
 
 /// From tracefs that is mounted, but nowhere.

@@ -1,9 +1,9 @@
 //! Copies of this process: one that becomes a command once somebody watches it, and one that makes calls to find out
 //! what watching costs. Refuses to know how is watched.
 
-use super::{Means, Target, attach};
+use super::{Means, Price, Target, attach};
 use crate::{clock, sys};
-use measure::Duration;
+use measure::{Duration, Instant};
 use rustix::fs::{Access, access};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
@@ -16,8 +16,10 @@ use std::path::PathBuf;
 
 /// Calls of a trial: some milliseconds of them.
 const CALLS: [(Means, u32); 2] = [(Means::Tracepoints, 20_000), (Means::Ptrace, 2_000)];
+/// One trial alone says little: on a machine that others use they are far apart.
+const TRIALS: usize = 5;
 
-/// A trial that takes longer says nothing.
+/// Trials that take longer in all say nothing.
 const COST_MAX: Duration = Duration::from_secs(5);
 
 /// A process that waits for a word before it becomes a command.
@@ -147,8 +149,30 @@ pub(super) fn shown(target: &Target) -> String {
     }
 }
 
-/// How much longer a call takes for who is watched.
-pub(super) fn cost(means: Means) -> io::Result<Duration> {
+/// How much more processor time a call takes for who is watched.
+pub(super) fn price(means: Means) -> io::Result<Price> {
+    let until = clock::now() + COST_MAX;
+    let trials: io::Result<Vec<i64>> = (0..TRIALS).map(|_| cost(means, until)).collect();
+    Ok(priced(trials?))
+}
+
+fn priced(mut nanoseconds: Vec<i64>) -> Price {
+    nanoseconds.sort_unstable();
+    // What is below zero is none, and what it is apart from the others counts all the same.
+    let at = |place: usize| {
+        let value = nanoseconds.get(place).copied().unwrap_or_default();
+        Duration::from_nanos(value.max(0).unsigned_abs())
+    };
+    Price {
+        middle: at(nanoseconds.len() / 2),
+        lowest: at(0),
+        highest: at(nanoseconds.len().saturating_sub(1)),
+        trials: nanoseconds.len(),
+    }
+}
+
+/// One trial, in nanoseconds: below zero where chance was more than what it costs.
+fn cost(means: Means, until: Instant) -> io::Result<i64> {
     let calls = CALLS
         .iter()
         .find(|(one, _)| *one == means)
@@ -168,7 +192,6 @@ pub(super) fn cost(means: Means) -> io::Result<Duration> {
         let bare = u64::from_ne_bytes(answer);
         let mut tracer = attach(means, &[number])?;
         say.write_all(b"!")?;
-        let until = clock::now() + COST_MAX;
         let has_ended = |tracer: &dyn super::Tracer| match tracer.waits() {
             true => tracer.ended(number).is_some(),
             false => matches!(waitpid(Some(pid), WaitOptions::NOHANG), Ok(Some(_))),
@@ -182,9 +205,7 @@ pub(super) fn cost(means: Means) -> io::Result<Duration> {
         tracer.finish(&mut |_| {})?;
         learn.read_exact(&mut answer)?;
         let watched = u64::from_ne_bytes(answer);
-        Ok(Duration::from_nanos(
-            watched.saturating_sub(bare) / u64::from(calls),
-        ))
+        Ok((watched as i64 - bare as i64) / i64::from(calls))
     })();
     if measured.is_err() {
         let _ = kill_process(pid, Signal::KILL);
@@ -193,16 +214,19 @@ pub(super) fn cost(means: Means) -> io::Result<Duration> {
     measured
 }
 
-/// In the copy: the time of so many calls, alone and, after a word, watched.
+/// In the copy: the processor time of so many calls, alone and, after a word, watched. Not the time that passed: others use
+/// this machine, too.
 fn make_calls(calls: u32, mut hear: File, mut tell: File) -> ! {
     let _ = rustix::process::set_parent_process_death_signal(Some(Signal::KILL));
     let time = || {
-        let start = clock::now();
+        let start = clock::thread_cpu();
         for _ in 0..calls {
             std::hint::black_box(rustix::process::getppid());
         }
-        clock::now().since(start).as_nanos() as u64
+        clock::thread_cpu().saturating_sub(start).as_nanos() as u64
     };
+    // The first time everything is slow.
+    time();
     let bare = time();
     let said = tell
         .write_all(&bare.to_ne_bytes())
@@ -214,6 +238,26 @@ fn make_calls(calls: u32, mut hear: File, mut tell: File) -> ! {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_price_is_known_where_trials_are_less_apart_than_it_is() {
+        let steady = priced(vec![1200, 1000, 1900, 1100, 1250]);
+        assert_eq!(steady.middle, Duration::from_nanos(1200));
+        assert_eq!(
+            (steady.lowest, steady.highest, steady.trials),
+            (Duration::from_nanos(1000), Duration::from_nanos(1900), 5)
+        );
+        assert!(steady.is_known());
+        for apart in [
+            vec![130, 1160, 8780],
+            vec![-400, 300, 310],
+            vec![-5, -3, -1],
+            vec![0],
+            Vec::new(),
+        ] {
+            assert!(!priced(apart.clone()).is_known(), "{apart:?}");
+        }
+    }
 
     #[test]
     fn a_program_is_where_the_search_path_has_it_first() {

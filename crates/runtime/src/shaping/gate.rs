@@ -1,6 +1,6 @@
 //! One worker's way to the line: who waits, in order, for a bucket that others take from as well.
 
-use super::order::{Order, Pick};
+use super::order::{Order, Pick, Right};
 use super::{Bucket, FULL, SEGMENT, Shaping, on_the_line};
 use crate::io::Id;
 use measure::{Duration, Instant};
@@ -27,13 +27,16 @@ pub(crate) struct Grant {
     pub(crate) id: Id,
     /// How many; never zero.
     pub(crate) bytes: u64,
-    is_eldest: bool,
+    right: Right,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Held {
     id: Id,
-    since: Instant,
+    /// Since when it waits, if it does.
+    since: Option<Instant>,
+    /// How long it waited before that, since it last advanced.
+    before: Duration,
     /// How often all that could go had gone when it came.
     round: u64,
     /// It had to wait before.
@@ -73,11 +76,13 @@ impl Gate {
         self.order.wait(id.index, left);
         let held = self.held.entry(id.index).or_insert(Held {
             id,
-            since: now,
+            since: None,
+            before: Duration::ZERO,
             round: self.round,
             waited: false,
         });
-        (held.since, held.round) = (now, self.round);
+        held.since.get_or_insert(now);
+        held.round = self.round;
     }
 
     /// Whose bytes leave next, and how many, if any may; the rest is to be told to [`Gate::used`] before the next is
@@ -87,7 +92,7 @@ impl Gate {
             index,
             left,
             most,
-            is_eldest,
+            right,
         }) = self.order.next()
         else {
             self.round += 1;
@@ -108,14 +113,16 @@ impl Gate {
         self.bucket.give_back(taken - on_the_line(bytes));
         self.order.leave(index);
         let held = self.held.get_mut(&index)?;
+        let waited = held.since.take().map_or(Duration::ZERO, |since| now - since);
+        held.before += waited;
         if held.round != self.round {
-            self.time += now.since(held.since);
+            self.time += waited;
             self.waited += u64::from(!std::mem::replace(&mut held.waited, true));
         }
         Some(Grant {
             id: held.id,
             bytes,
-            is_eldest,
+            right,
         })
     }
 
@@ -124,7 +131,22 @@ impl Gate {
         let sent = sent.min(grant.bytes);
         self.bucket
             .give_back(on_the_line(grant.bytes) - on_the_line(sent));
-        self.order.got(grant.is_eldest, sent);
+        self.order.got(grant.right, sent);
+    }
+
+    /// The session of this answer hears that some of it was taken.
+    pub(crate) fn advanced(&mut self, id: Id) {
+        if let Some(held) = self.held.get_mut(&id.index).filter(|held| held.id == id) {
+            held.before = Duration::ZERO;
+        }
+    }
+
+    /// How long this answer waited for the line since it last advanced: time in which its peer was offered nothing.
+    pub(crate) fn waited(&self, id: Id, now: Instant) -> Duration {
+        let Some(held) = self.held.get(&id.index).filter(|held| held.id == id) else {
+            return Duration::ZERO;
+        };
+        held.before + held.since.map_or(Duration::ZERO, |since| now - since)
     }
 
     /// This answer has nothing more to send, or nobody to send it to.
@@ -217,6 +239,74 @@ mod tests {
         let withheld = gate.withheld();
         assert_eq!((withheld.answers, withheld.bytes, withheld.waited), (0, 0, 2));
         assert!(withheld.time > Duration::from_millis(400), "{withheld:?}");
+    }
+
+    /// Large answers of one size, more than the line carries soon: all are sent, and none of their peers seems slow
+    /// meanwhile, however long it got nothing.
+    #[test]
+    fn who_waits_for_the_line_is_not_slow() {
+        const SIZE: u64 = 1_000_000;
+        let mut gate = gate(Rate::mbit(20));
+        let mut now = START;
+        // What is left of each, and when something of it was taken last.
+        let mut answers = [(SIZE, START); 3];
+        for index in 0..3 {
+            gate.hold(id(index), SIZE, START);
+        }
+        let mut longest = Duration::ZERO;
+        let (mut first, mut second_then) = (None, 0);
+        while answers.iter().any(|(left, _)| *left > 0) {
+            while let Some(grant) = gate.next(now) {
+                gate.used(grant, grant.bytes);
+                gate.advanced(grant.id);
+                let (left, latest) = &mut answers[grant.id.index as usize];
+                (*left, *latest) = (*left - grant.bytes, now);
+                match *left {
+                    0 => gate.forget(grant.id),
+                    left => gate.hold(grant.id, left, now),
+                }
+            }
+            if answers[0].0 == 0 && first.is_none() {
+                first = Some(now - START);
+                second_then = SIZE - answers[1].0;
+            }
+            now = gate.due(now).unwrap_or(now);
+            for (index, (left, latest)) in answers.iter().enumerate() {
+                let silent = now - *latest;
+                let waited = gate.waited(id(index as u32), now);
+                if *left > 0 {
+                    assert_eq!(silent, waited, "{index}");
+                    longest = longest.max(silent);
+                }
+            }
+        }
+        let first = first.expect("it was sent");
+        // Seven eighths of 2.475 MB/s, and the rest for the second one.
+        assert!(
+            first > Duration::from_millis(470) && first < Duration::from_millis(490),
+            "{first:?}"
+        );
+        assert!(second_then > 135_000 && second_then < 150_000, "{second_then}");
+        assert!(longest > Duration::from_millis(450), "{longest:?}");
+    }
+
+    #[test]
+    fn a_socket_that_takes_nothing_is_not_excused() {
+        let mut gate = gate(Rate::mbit(20));
+        let after = |millis| START + Duration::from_millis(millis);
+        gate.hold(id(0), 100 * SEGMENT, START);
+        let grant = gate.next(after(40)).expect("the bucket is full");
+        gate.used(grant, 0);
+        assert_eq!(gate.waited(id(0), after(900)), Duration::from_millis(40));
+        gate.hold(id(0), 100 * SEGMENT, after(1_000));
+        assert_eq!(gate.waited(id(0), after(1_005)), Duration::from_millis(45));
+        gate.advanced(id(0));
+        assert_eq!(gate.waited(id(0), after(1_005)), Duration::from_millis(5));
+        let other = Id {
+            index: 0,
+            generation: 1,
+        };
+        assert_eq!(gate.waited(other, after(1_005)), Duration::ZERO);
     }
 
     #[test]

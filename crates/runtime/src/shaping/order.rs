@@ -1,5 +1,5 @@
 //! Who of those that wait goes next: the one with the least left to send, and for one byte in eight the one that began
-//! first.
+//! first; or the one that began after it, while the one that began first has the least left.
 //!
 //! ```text
 //!   unknown ── wait ──▶ WAITING ── leave ──▶ KNOWN (its socket is full, its file on disk) ── wait ──▶ WAITING
@@ -9,7 +9,9 @@
 //! Schrage (1968): of all orders, smallest remaining first has the least mean response time. What it costs a large
 //! answer has no bound while smaller ones keep coming; the share of the eldest gives it one: an answer that began
 //! when answers with B bytes left had begun before it is sent no later than after 8 · (B + its own bytes) have left,
-//! whatever comes afterwards, as long as those can be sent. Decides the order; how much there is to give is the
+//! whatever comes afterwards, as long as those can be sent. That the eighth is never given to who has the rest already
+//! costs this bound nothing, and no answer has the line to itself while another waits: of equal ones the eldest is
+//! always the one with the least left, too. Decides the order; how much there is to give is the
 //! [`bucket`](super::bucket)'s.
 
 use super::{FULL, Precedence, SEGMENT, SHARE, on_the_line};
@@ -24,8 +26,21 @@ pub(super) struct Pick {
     pub(super) left: u64,
     /// Bytes of content after which another may be next.
     pub(super) most: u64,
-    /// Whether nobody who waits began before it.
-    pub(super) is_eldest: bool,
+    /// Why it.
+    pub(super) right: Right,
+}
+
+/// By what right an answer is next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Right {
+    /// It has the least left, and another is elder.
+    Least,
+    /// It is the eldest and has the least left, and others wait.
+    Both,
+    /// It is the eldest, and is owed it or waits alone.
+    Eldest,
+    /// It is the next eldest, and is owed it by the eldest, who has the least left.
+    Next,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -49,8 +64,12 @@ pub(super) struct Order {
     entries: HashMap<u32, Entry>,
     /// Numbers and places given so far.
     given: u64,
-    /// Bytes of the line that others got while an elder one waited, less seven for each that the eldest got.
+    /// Bytes of the line that those with the least left got while an elder one waited, less seven for each that the
+    /// eldest got.
     owed: u64,
+    /// Bytes of the line that the eldest got because it had the least left, while others waited, less seven for each that
+    /// the next eldest got.
+    owed_next: u64,
     /// Bytes of content left of those that wait.
     waiting: u64,
 }
@@ -66,6 +85,7 @@ impl Order {
             entries: HashMap::new(),
             given: 0,
             owed: 0,
+            owed_next: 0,
             waiting: 0,
         }
     }
@@ -113,7 +133,7 @@ impl Order {
         self.leave(index);
         self.entries.remove(&index);
         if self.entries.is_empty() {
-            self.owed = 0;
+            (self.owed, self.owed_next) = (0, 0);
         }
     }
 
@@ -127,7 +147,7 @@ impl Order {
         self.waiting
     }
 
-    /// What others may get before the eldest has to have a unit.
+    /// What may go to the one with the least left before another has to have a unit.
     fn patience(&self) -> u64 {
         (SHARE - 1) * on_the_line(self.unit)
     }
@@ -135,37 +155,49 @@ impl Order {
     /// Who is next.
     pub(super) fn next(&self) -> Option<Pick> {
         let &(_, _, first) = self.line.first()?;
-        let &(_, eldest) = self.elders.first()?;
-        let pick = |index: u32, most: u64| {
+        let pick = |index: u32, most: u64, right: Right| {
             let left = self.entries.get(&index)?.place?.1;
             Some(Pick {
                 index,
                 left,
                 most,
-                is_eldest: index == eldest,
+                right,
             })
         };
-        match self.precedence {
-            Precedence::Shared if self.line.len() == 1 => pick(first, u64::MAX),
-            Precedence::Shared => pick(first, self.unit),
-            Precedence::Smallest if first == eldest => pick(first, u64::MAX),
-            Precedence::Smallest => match self.patience().checked_sub(self.owed) {
-                None | Some(0) => pick(eldest, self.unit),
-                Some(rest) => pick(first, rest.div_ceil(FULL) * SEGMENT),
-            },
+        let mut elders = self.elders.iter().map(|&(_, index)| index);
+        let (eldest, next) = (elders.next()?, elders.next());
+        let Some(next) = next else {
+            return pick(first, u64::MAX, Right::Eldest);
+        };
+        if self.precedence == Precedence::Shared {
+            return pick(first, self.unit, Right::Least);
+        }
+        let (favored, other, owed, share) = match first == eldest {
+            true => (Right::Both, next, self.owed_next, Right::Next),
+            false => (Right::Least, eldest, self.owed, Right::Eldest),
+        };
+        match self.patience().saturating_sub(owed) {
+            0 => pick(other, self.unit, share),
+            rest => pick(first, rest.div_ceil(FULL) * SEGMENT, favored),
         }
     }
 
-    /// Whoever was picked got so many bytes of content.
-    pub(super) fn got(&mut self, is_eldest: bool, content: u64) {
+    /// Whoever was picked by this right got so many bytes of content.
+    pub(super) fn got(&mut self, right: Right, content: u64) {
         if self.precedence == Precedence::Shared {
             return;
         }
         let bytes = on_the_line(content);
-        self.owed = match is_eldest {
-            true => self.owed.saturating_sub(bytes * (SHARE - 1)),
-            false => self.owed + bytes,
-        };
+        match right {
+            Right::Least => self.owed += bytes,
+            Right::Eldest => self.owed = self.owed.saturating_sub(bytes * (SHARE - 1)),
+            // It pays for six others, as the seventh part of it goes to the next eldest.
+            Right::Both => {
+                self.owed = self.owed.saturating_sub(bytes * (SHARE - 2));
+                self.owed_next += bytes;
+            }
+            Right::Next => self.owed_next = self.owed_next.saturating_sub(bytes * (SHARE - 1)),
+        }
     }
 }
 
@@ -188,7 +220,7 @@ mod tests {
         while let Some(pick) = order.next() {
             let bytes = pick.left.min(pick.most).min(SEGMENT);
             order.leave(pick.index);
-            order.got(pick.is_eldest, bytes);
+            order.got(pick.right, bytes);
             match pick.left - bytes {
                 0 => order.forget(pick.index),
                 left => order.wait(pick.index, left),
@@ -212,13 +244,37 @@ mod tests {
         assert_eq!((order.waiting(), order.waiting_bytes()), (0, 0));
     }
 
+    /// Of equal answers the eldest has the least left as well, and takes no more than seven eighths for that.
+    #[test]
+    fn what_the_eldest_needs_no_more_goes_to_the_next_eldest() {
+        let mut order = smallest();
+        for index in [1, 2, 3] {
+            order.wait(index, 14 * SEGMENT);
+        }
+        let turns = turns(&mut order);
+        let of = |index: u32| {
+            let of_it =
+                |range: core::ops::Range<usize>| turns[range].iter().filter(|&&one| one == index).count();
+            [
+                of_it(0..8),
+                of_it(8..16),
+                of_it(16..24),
+                of_it(24..32),
+                of_it(32..42),
+            ]
+        };
+        assert_eq!(of(1), [7, 7, 0, 0, 0]);
+        assert_eq!(of(2), [1, 0, 7, 6, 0]);
+        assert_eq!(of(3), [0, 1, 1, 2, 10]);
+    }
+
     #[test]
     fn who_stops_waiting_keeps_its_age_and_who_is_forgotten_does_not() {
         let mut order = smallest();
         order.wait(1, 9 * SEGMENT);
         order.wait(2, 5 * SEGMENT);
         assert!(order.leave(1) && !order.leave(1));
-        order.got(false, 7 * SEGMENT);
+        order.got(Right::Least, 7 * SEGMENT);
         assert_eq!(order.next().map(|pick| pick.index), Some(2), "nobody elder waits");
         order.wait(1, 9 * SEGMENT);
         assert_eq!(order.next().map(|pick| pick.index), Some(1), "it is owed");
@@ -256,13 +312,16 @@ mod tests {
             let (mut sent, mut next) = (0, 1_000);
             let mut blocked: Vec<(u32, u64)> = Vec::new();
             loop {
-                // There is always a smaller one.
-                order.wait(next, 1 + below(&mut rng, SEGMENT));
-                next += 1;
+                // There is always a smaller one, or now and then one of any size, so that all are the first at times.
+                if seed % 2 == 0 || below(&mut rng, 4) == 0 {
+                    let most = if seed % 2 == 0 { 1 } else { 60 };
+                    order.wait(next, 1 + below(&mut rng, most * SEGMENT));
+                    next += 1;
+                }
                 let pick = order.next().expect("somebody waits");
                 let bytes = pick.left.min(pick.most).min(SEGMENT * (1 + below(&mut rng, 3)));
                 order.leave(pick.index);
-                order.got(pick.is_eldest, bytes);
+                order.got(pick.right, bytes);
                 sent += on_the_line(bytes);
                 match pick.left - bytes {
                     0 => order.forget(pick.index),
@@ -279,6 +338,37 @@ mod tests {
                         .for_each(|(index, left)| order.wait(index, left));
                 }
                 assert!(sent <= bound, "seed {seed}: {sent} bytes left, at most {bound}");
+            }
+        }
+    }
+
+    /// Of what leaves while it waits the eldest has its eighth, whether or not it was first now and then.
+    #[test]
+    fn the_eldest_has_an_eighth() {
+        for seed in 0..50 {
+            let mut rng = Seed(seed).rng();
+            let mut order = smallest();
+            order.wait(0, 200 * SEGMENT);
+            let (mut its, mut others, mut next) = (0, 0, 1);
+            while order.entries.contains_key(&0) {
+                if below(&mut rng, 3) == 0 {
+                    order.wait(next, 1 + below(&mut rng, 250 * SEGMENT));
+                    next += 1;
+                }
+                let pick = order.next().expect("it waits");
+                let bytes = pick.left.min(pick.most).min(SEGMENT * (1 + below(&mut rng, 3)));
+                order.leave(pick.index);
+                order.got(pick.right, bytes);
+                match pick.index {
+                    0 => its += on_the_line(bytes),
+                    _ => others += on_the_line(bytes),
+                }
+                match pick.left - bytes {
+                    0 => order.forget(pick.index),
+                    left => order.wait(pick.index, left),
+                }
+                let most = (SHARE - 1) * its + 2 * SHARE * FULL;
+                assert!(others <= most, "seed {seed}: {others} bytes beside {its}");
             }
         }
     }
@@ -307,7 +397,7 @@ mod tests {
                 other += on_the_line(bytes);
             }
             order.leave(pick.index);
-            order.got(pick.is_eldest, bytes);
+            order.got(pick.right, bytes);
             match pick.left - bytes {
                 0 => order.forget(pick.index),
                 left => order.wait(pick.index, left),

@@ -57,15 +57,13 @@ impl Coding {
     }
 
     pub(super) fn look(&mut self, window: &Window) -> Option<Decision> {
-        let waiting = window.run_queue.filter(|waiting| *waiting >= WAITING_MIN);
+        // What was not seen was neither short nor calm.
+        let waiting = window.run_queue?;
+        let is_short = waiting >= WAITING_MIN;
         match &mut self.state {
             State::Making { short, since } => {
                 *since = since.saturating_add(1);
-                let Some(waiting) = waiting else {
-                    *short = 0;
-                    return None;
-                };
-                *short += 1;
+                *short = if is_short { *short + 1 } else { 0 };
                 if *short < SHORT_MIN {
                     return None;
                 }
@@ -80,11 +78,11 @@ impl Coding {
                 Some(decision("on first use", "what there is", why))
             }
             State::Sparing { calm } => {
-                *calm = if waiting.is_none() { *calm + 1 } else { 0 };
+                *calm = if is_short { 0 } else { *calm + 1 };
                 if *calm < self.patience {
                     return None;
                 }
-                let why = format!("{calm} windows with a processor to spare");
+                let why = format!("{calm} windows in a row with a processor to spare");
                 self.state = State::Making { short: 0, since: 0 };
                 Some(decision("what there is", "on first use", why))
             }
@@ -123,10 +121,17 @@ mod tests {
         assert!(coding.is_spared() && ended.to == "what there is");
         assert!(ended.why.contains("1.4 threads"), "{}", ended.why);
         assert!((0..50).all(|_| coding.look(&busy).is_none()));
+        let unknown = window(None);
+        assert!(
+            (0..50).all(|_| coding.look(&unknown).is_none()),
+            "not known to be calm"
+        );
         let decisions: Vec<_> = (0..PATIENCE).filter_map(|_| coding.look(&free)).collect();
         assert_eq!((decisions.len(), coding.is_spared()), (1, false));
-        let unknown = window(None);
-        assert!((0..50).all(|_| coding.look(&unknown).is_none()));
+        assert!(
+            (0..50).all(|_| coding.look(&unknown).is_none()),
+            "not known to be short"
+        );
     }
 
     /// Processors that are short only because codings are made.

@@ -30,7 +30,7 @@ const PRESSED_MIN: u32 = 2;
 const PATIENCE: u32 = 30;
 /// The same at the most for a time that did harm; so long after it was made longer, want is thought to come from that.
 const PATIENCE_MAX: u32 = 320;
-/// Pages of files per second that come back after eviction. Less is what any full cache has: a disk of a hundred reads a
+/// Pages of files per second that come back after eviction, or faults that waited for a disk where those are not counted. Less is what any full cache has: a disk of a hundred reads a
 /// second is at its limit with some 300 of them, and a server on it without want of memory had 30 to 60.
 const REFAULTS_MIN: f64 = 100.0;
 /// Share of the time lost to memory or disk below which nobody is pressed.
@@ -92,6 +92,11 @@ impl KeepAlive {
             harmful: None,
             patience: PATIENCE,
         }
+    }
+
+    /// What it starts from.
+    pub(super) fn configured(&self) -> Duration {
+        self.configured
     }
 
     /// The bound in force, if it is not the configured one.
@@ -217,18 +222,20 @@ fn want(window: &Window) -> Want {
         .into_iter()
         .flatten()
         .fold(0.0, f64::max);
-    let refaults = memory.refaults.unwrap_or(window.major_faults);
+    let (again, what) = match memory.refaults {
+        Some(refaults) => (refaults, "pages of files a second were evicted and wanted again"),
+        None => (window.major_faults, "faults a second waited for a disk"),
+    };
     let held = memory.used.saturating_sub(memory.files);
-    if share(memory.used) < FULL || refaults < REFAULTS_MIN || stalled < STALLED_MIN {
+    if share(memory.used) < FULL || again < REFAULTS_MIN || stalled < STALLED_MIN {
         return Want::None;
     }
     if share(held) < HELD_MIN || window.open < OPEN_MIN {
         return Want::Elsewhere;
     }
     Want::Pressed(format!(
-        "{:.0} pages of files a second were evicted and wanted again, {:.0} % of the time waiting for memory or disk, \
-         {:.0} % of {} MiB used, {:.0} % by something else than files, {} connections",
-        refaults,
+        "{again:.0} {what}, {:.0} % of the time waiting for memory or disk, {:.0} % of {} MiB used, {:.0} % by something \
+         else than files, {} connections",
         stalled * 100.0,
         share(memory.used) * 100.0,
         memory.limit >> 20,
@@ -390,6 +397,29 @@ mod tests {
         assert_eq!(look(short(), 2), (Some(tried / STEP), Some(tried)));
         assert_eq!(look(calm(), 2 * PATIENCE).0, Some(tried));
         assert_eq!(look(calm(), 2 * PATIENCE), (Some(tried * STEP), None));
+    }
+
+    /// Version 1 of control groups may count no evicted pages; faults are not called so.
+    #[test]
+    fn the_reason_names_what_was_counted() {
+        let why = |window: &Window| match want(window) {
+            Want::Pressed(why) => why,
+            other => panic!("{other:?}"),
+        };
+        let counted = why(&short());
+        assert!(
+            counted.starts_with("4000 pages of files a second were evicted"),
+            "{counted}"
+        );
+        let mut window = short();
+        window.memory.as_mut().unwrap().refaults = None;
+        window.major_faults = 250.0;
+        let faults = why(&window);
+        assert!(
+            faults.starts_with("250 faults a second waited for a disk, 30 %"),
+            "{faults}"
+        );
+        assert!(!faults.contains("evicted"), "{faults}");
     }
 
     #[test]

@@ -62,6 +62,29 @@ impl Knob {
             Knob::Coding => "coding",
         }
     }
+
+    /// Keys of the file that set it, each with the table it stands in.
+    pub fn keys(self) -> &'static [(&'static str, &'static str)] {
+        match self {
+            Knob::KeepAlive => &[("", "idle-timeout"), ("behavior", "early-close")],
+            Knob::Coding => &[("", "compress")],
+        }
+    }
+
+    /// Those that this configuration leaves free: one whose value the operator has set is his, also if he set what would be
+    /// so anyway.
+    pub fn free_in(config: &Config) -> Vec<Knob> {
+        let default = Config::default();
+        let is_free = |knob: &Knob| match knob {
+            Knob::KeepAlive => {
+                config.idle_timeout == default.idle_timeout && config.behavior.early_close.is_zero()
+            }
+            Knob::Coding => makes_codings(config),
+        };
+        let mut free = Knob::ALL.to_vec();
+        free.retain(|knob| config.adapt != Adapt::Off && !config.said.contains(knob) && is_free(knob));
+        free
+    }
 }
 
 /// All controllers.
@@ -69,29 +92,28 @@ impl Knob {
 pub struct Adaptor {
     keep_alive: Option<KeepAlive>,
     coding: Option<Coding>,
-    settings: Settings,
 }
 
 impl Adaptor {
-    /// The controllers that this configuration leaves free: a knob whose value the operator has set is his.
-    pub fn new(config: &Config) -> Adaptor {
-        let on = config.adapt != Adapt::Off;
-        let pinned =
-            config.idle_timeout != Config::default().idle_timeout || !config.behavior.early_close.is_zero();
-        Adaptor {
-            keep_alive: (on && !pinned).then(|| KeepAlive::new(config.idle_timeout)),
-            coding: (on && makes_codings(config)).then(Coding::new),
-            settings: Settings::default(),
-        }
-    }
-
     /// Of these knobs, where a connection may be idle for so long.
     pub fn of(free: &[Knob], idle_timeout: Duration) -> Adaptor {
         let is_free = |knob: Knob| free.contains(&knob);
         Adaptor {
             keep_alive: is_free(Knob::KeepAlive).then(|| KeepAlive::new(idle_timeout)),
             coding: is_free(Knob::Coding).then(Coding::new),
-            settings: Settings::default(),
+        }
+    }
+
+    /// Goes on with these knobs after a reload: one that was free and is goes on with what it remembers, one that became free
+    /// starts from what is configured, and one that was set is left alone.
+    pub fn go_on(&mut self, free: &[Knob], idle_timeout: Duration) {
+        let next = Adaptor::of(free, idle_timeout);
+        let is_same = |keep_alive: &KeepAlive| keep_alive.configured() == idle_timeout;
+        if next.keep_alive.is_none() || !self.keep_alive.as_ref().is_some_and(is_same) {
+            self.keep_alive = next.keep_alive;
+        }
+        if next.coding.is_none() || self.coding.is_none() {
+            self.coding = next.coding;
         }
     }
 
@@ -111,25 +133,17 @@ impl Adaptor {
 
     /// Looks at one window.
     pub fn look(&mut self, window: &Window) -> Vec<Decision> {
-        let mut decisions = Vec::new();
-        if let Some(keep_alive) = &mut self.keep_alive
-            && let Some(decision) = keep_alive.look(window)
-        {
-            self.settings.keep_alive = keep_alive.bound();
-            decisions.push(decision);
-        }
-        if let Some(coding) = &mut self.coding
-            && let Some(decision) = coding.look(window)
-        {
-            self.settings.spares_codings = coding.is_spared();
-            decisions.push(decision);
-        }
-        decisions
+        let keep_alive = self.keep_alive.as_mut().and_then(|knob| knob.look(window));
+        let coding = self.coding.as_mut().and_then(|knob| knob.look(window));
+        keep_alive.into_iter().chain(coding).collect()
     }
 
     /// What the decisions so far come to.
     pub fn settings(&self) -> Settings {
-        self.settings
+        Settings {
+            keep_alive: self.keep_alive.as_ref().and_then(KeepAlive::bound),
+            spares_codings: self.coding.as_ref().is_some_and(Coding::is_spared),
+        }
     }
 }
 
@@ -151,5 +165,60 @@ pub(crate) fn turn_max(config: &Config) -> Option<Duration> {
     match config.max_turn {
         MaxTurn::At(span) if takes_turns(config.concurrency) => Some(span),
         MaxTurn::At(_) | MaxTurn::Off => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn short_of_everything() -> Window {
+        Window {
+            run_queue: Some(3.0),
+            io_stalled: Some(0.5),
+            memory: Some(MemoryState {
+                limit: 100 << 20,
+                used: 99 << 20,
+                files: 10 << 20,
+                refaults: Some(5000.0),
+            }),
+            open: 300,
+            ..Window::default()
+        }
+    }
+
+    const LONG: Duration = Duration::from_secs(65);
+
+    #[test]
+    fn what_a_reload_sets_wins_and_what_it_leaves_alone_goes_on() {
+        let mut adaptor = Adaptor::of(&Knob::ALL, LONG);
+        let changed = |adaptor: &mut Adaptor| {
+            (0..2)
+                .flat_map(|_| adaptor.look(&short_of_everything()))
+                .map(|decision| (decision.knob, decision.from))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(changed(&mut adaptor).len(), 2);
+        let before = adaptor.settings();
+        assert!(before.keep_alive.is_some() && before.spares_codings);
+        adaptor.go_on(&Knob::ALL, LONG);
+        assert_eq!(adaptor.settings(), before, "nothing was set");
+        adaptor.go_on(&[Knob::Coding], Duration::from_secs(30));
+        let set = Settings {
+            keep_alive: None,
+            spares_codings: true,
+        };
+        assert_eq!((adaptor.settings(), adaptor.free()), (set, vec![Knob::Coding]));
+        assert_eq!(
+            changed(&mut adaptor),
+            [],
+            "one is set, the other is as short as can be"
+        );
+        adaptor.go_on(&[Knob::KeepAlive], Duration::from_secs(10));
+        assert_eq!(adaptor.settings(), Settings::default());
+        let expected = [(Knob::KeepAlive, "10s".to_owned())];
+        assert_eq!(changed(&mut adaptor), expected, "from what is configured now");
+        adaptor.go_on(&[], LONG);
+        assert!(adaptor.is_idle() && adaptor.settings() == Settings::default());
     }
 }

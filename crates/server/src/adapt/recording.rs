@@ -1,13 +1,13 @@
 //! What stands in a recording: one object of JSON a line. Decides the lines' form; opens no file.
 //!
 //! ```text
-//!   {"recording":2, ...}          a server started: who it was and which knobs were free
+//!   {"recording":2, ...}          a server started, or was told to reload: who it was and which knobs were free
 //!   {"at-ms":1001, "cpu":...}     a window
 //!   {"at-ms":1001, "decision":..} what was decided after it, and whether that was put in force
 //! ```
 //! A server that starts anew goes on below, with a first line of its own. Recordings of before had windows only.
 
-use super::{Adaptor, Decision, Knob, Window};
+use super::{Decision, Knob, Window};
 use crate::config::{Adapt, Config, parse_duration, show_duration};
 use measure::Duration;
 use serde::{Deserialize, Serialize};
@@ -19,7 +19,7 @@ const VERSION: u32 = 2;
 /// A line.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Line {
-    /// A server started.
+    /// A server started, or goes by another configuration.
     Start(Start),
     /// What it noticed.
     Window(Box<Window>),
@@ -43,6 +43,10 @@ pub struct Start {
     pub idle_timeout: String,
     /// Knobs that could be turned: what was set is not among them.
     pub free: Vec<Knob>,
+    /// When a reload made it so, in milliseconds since the first look. None: the server started, and what follows counts
+    /// its time anew.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at_ms: Option<u64>,
 }
 
 /// A decision as it was made then.
@@ -66,8 +70,28 @@ impl Start {
             adapt: config.adapt,
             concurrency: config.concurrency.to_string(),
             idle_timeout: show_duration(config.idle_timeout),
-            free: Adaptor::new(config).free(),
+            free: Knob::free_in(config),
+            at_ms: None,
         }
+    }
+
+    /// Of the same server from now on, with the configuration it was told to go by: what takes a new start to change is as it
+    /// was.
+    pub fn reloaded(&self, config: &Config, at_ms: u64) -> Start {
+        let config = Config {
+            adapt: self.adapt,
+            ..config.clone()
+        };
+        Start {
+            concurrency: self.concurrency.clone(),
+            at_ms: Some(at_ms),
+            ..Start::of(&config, &self.weir)
+        }
+    }
+
+    /// Whether both leave the same to decide, from the same values.
+    pub fn is_like(&self, other: &Start) -> bool {
+        (&self.free, &self.idle_timeout) == (&other.free, &other.idle_timeout)
     }
 
     /// How long a connection may be idle.
@@ -134,6 +158,36 @@ mod tests {
             free(|config| config.behavior.lookup = LookupTime::EachRequest),
             [Knob::KeepAlive]
         );
+    }
+
+    #[test]
+    fn what_is_said_is_set_even_if_it_is_the_default() {
+        assert_eq!(free(|config| config.said = vec![Knob::Coding]), [Knob::KeepAlive]);
+        let of_file =
+            |text: &str| free(|config| *config = Config::from_toml(text, "weir.toml").expect("valid"));
+        assert_eq!(of_file("listing = true"), Knob::ALL);
+        assert_eq!(of_file("compress = true"), [Knob::KeepAlive]);
+        assert_eq!(of_file("idle-timeout = '65s'"), [Knob::Coding]);
+        assert_eq!(of_file("[behavior]\nearly-close = '0s'"), [Knob::Coding]);
+        assert_eq!(of_file("preset = 'jaws'"), [Knob::KeepAlive]);
+        assert_eq!(of_file("preset = 'jaws'\ncompress = true"), [Knob::KeepAlive]);
+        assert_eq!(of_file("preset = 'jaws'\nidle-timeout = '65s'"), []);
+    }
+
+    /// What waits for the next start does not free or set anything before it.
+    #[test]
+    fn a_reload_says_what_is_left_to_decide_from_then_on() {
+        let mut config = Config::default();
+        let start = Start::of(&config, "1");
+        assert!(start.is_like(&start.reloaded(&config, 5000)));
+        config.adapt = Adapt::Off;
+        config.compress = false;
+        let next = start.reloaded(&config, 5000);
+        assert_eq!((next.at_ms, &next.free[..]), (Some(5000), &[Knob::KeepAlive][..]));
+        assert!(!start.is_like(&next) && next.adapt == Adapt::Auto);
+        let text = serde_json::to_string(&next).expect("JSON");
+        assert!(text.contains("\"at-ms\":5000"), "{text}");
+        assert_eq!(Line::parse(&text), Ok(Line::Start(next)));
     }
 
     #[test]

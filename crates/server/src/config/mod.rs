@@ -46,6 +46,7 @@ pub use values::{
     LogFormat, MaxTurn, User, Workers,
 };
 
+use crate::adapt::Knob;
 use crate::cache::{CacheConfig, Policy};
 use crate::coding::CompressConfig;
 use crate::filter::Filters;
@@ -208,6 +209,11 @@ pub struct Config {
     #[serde(skip)]
     pub change_events: bool,
 
+    /// Knobs whose value was said, which may be the default's: they stay as they are said. Not a key of the file: which keys
+    /// are in it says so.
+    #[serde(skip)]
+    pub said: Vec<Knob>,
+
     /// See [`Limits::deferred`]. Not read from the file either: whoever listens knows it.
     #[serde(skip)]
     pub deferred: Duration,
@@ -276,6 +282,7 @@ impl Default for Config {
             drain_delay: Duration::ZERO,
             behavior: Behavior::default(),
             change_events: true,
+            said: Vec::new(),
             deferred: Duration::ZERO,
         }
     }
@@ -313,6 +320,7 @@ impl Config {
     ) -> Result<Config, ConfigError> {
         let wrong = |e: &toml::de::Error| ConfigError::from_toml(e, text, name);
         let mut config: Config = toml::from_str(text).map_err(|e| wrong(&e))?;
+        let mut table = text.parse::<toml::Table>().map_err(|e| wrong(&e))?;
         let preset = preset.or(config.preset);
         if preset.is_some() || tuned.is_some() {
             let mut merged = tuned.map_or_else(toml::Table::new, |tuned| tuned.serve.clone());
@@ -321,13 +329,27 @@ impl Config {
                 preset::make_way(&mut merged, &table);
                 merged = preset::on_top(table, merged);
             }
-            let above = text.parse::<toml::Table>().map_err(|e| wrong(&e))?;
+            let above = table;
             preset::make_way(&mut merged, &preset::on_top(said.clone(), above.clone()));
-            config = preset::on_top(above, merged).try_into().map_err(|e| wrong(&e))?;
+            table = preset::on_top(above, merged);
+            config = table.clone().try_into().map_err(|e| wrong(&e))?;
             config.preset = preset;
         }
+        config.say(|(within, key)| {
+            let inner = match within {
+                "" => Some(&table),
+                name => table.get(name).and_then(toml::Value::as_table),
+            };
+            inner.is_some_and(|inner| inner.contains_key(key))
+        });
         config.validate().map_err(|e| e.locate(text, name))?;
         Ok(config)
+    }
+
+    /// Takes the knobs to be set of which one of these keys is said; tables are named before their keys.
+    pub fn say(&mut self, is_said: impl Fn((&str, &str)) -> bool) {
+        let said = |knob: &Knob| self.said.contains(knob) || knob.keys().iter().any(|key| is_said(*key));
+        self.said = Knob::ALL.into_iter().filter(said).collect();
     }
 
     /// Checks what single values cannot know.
