@@ -1,7 +1,7 @@
 """How connections are spread and bytes are moved, under loads for which each way was once recommended.
 
 A Surge site. `few`: 4 clients that ask without pause. `idle`: 900 Surge users over persistent connections, who mostly think.
-`each`: 32 clients with a connection for each file. Settings: one event loop over epoll or the ring, 64 threads that block,
+`each`: 32 clients with a connection for each file. Settings: event loops over epoll or the ring, 64 threads that block,
 a thread for each connection, 64 processes that block. The default is judged; a server cannot change this while it runs, `weir tune`
 chooses it before. The plan predicts (document 002): few, whoever blocks needs no event loop and costs no more; idle, blocking
 pools have all workers taken by connections that wait, and threads cost memory; each, what an accept costs decides.
@@ -26,8 +26,9 @@ class Strategy(Experiment):
         "each": ["--clients", "32", "--mode", "http10"],
     }
     SETTINGS = {
-        "epoll": ["--io", "epoll", "--workers", "1"],
-        "uring": ["--io", "uring", "--workers", "1"],
+        # A loop for each processor, as by default: those that block have threads enough for all processors, too.
+        "epoll": ["--io", "epoll"],
+        "uring": ["--io", "uring"],
         "pool": ["--concurrency", "pool", "--workers", "64"],
         "thread-per-connection": ["--concurrency", "thread-per-connection", "--workers", "1024"],
         "processes": ["--concurrency", "processes", "--workers", "64"],
