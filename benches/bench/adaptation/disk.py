@@ -13,7 +13,8 @@ for 23 s on average, over 2,000 files of 55 MB. Settings: long, early and adapti
 
 Cold reads: the site and group, one worker of an event loop whose own cache holds 1 MiB, 64 clients that ask without
 pause. `hot` is memory for all files, `cold` for a quarter of them. Settings: the loop reads itself (inline), a helper does
-(aside), or the loop asks the kernel first whether it would have to wait (asked, which is how it always is). The plan predicts:
+(aside), or the loop asks the kernel first whether it would have to wait (asked, which is how it always is). The server has one
+processor and the clients another, or helpers would win by working on the clients'. The plan predicts:
 hot, aside costs two wake-ups a file and asked nothing; cold, inline has one read under way where the disk would take many, and
 asked is as aside.
 
@@ -49,6 +50,8 @@ class KeepAlive(Experiment):
         "adaptive": ["--adapt", "auto"],
     }
     MEASURES = (("files_per_s", True),)
+    # Processors of the server and of the load; none: both have all.
+    PROCESSORS = None
     SERVER = ["--concurrency", "processes", "--workers", str(2 * USERS)]
     USERS = ["--users", str(USERS), "--stagger", "20ms"]
     HEAD = "Medians, lowest to highest; memory of the control group at the end."
@@ -77,14 +80,21 @@ class KeepAlive(Experiment):
         kills = group.kills()
         subprocess.run("find . -type f -print0 | xargs -0 cat > /dev/null", shell=True, cwd=site, check=True,
                        preexec_fn=group.enter)
+
+        def enter():
+            group.enter()
+            if self.PROCESSORS:
+                os.sched_setaffinity(0, {self.PROCESSORS[0]})
+
+        before = ["taskset", "-c", str(self.PROCESSORS[1])] if self.PROCESSORS else []
         try:
             with Served(a.weir, site, "--landlock", "off", *self.SERVER, *self.SETTINGS[setting],
-                        preexec_fn=group.enter) as server:
+                        preexec_fn=enter) as server:
                 group.throttle(READS)
                 try:
                     result = put_load(a, server.url, "--site", site, *self.USERS, "--mode", "serial", "--warmup",
                                       f"{self.WARMUP_S}s", "--duration", f"{a.seconds}s", "--timeout", "30s",
-                                      "--lag-max", "1s")
+                                      "--lag-max", "1s", before=before)
                     state = group.state()
                 finally:
                     group.throttle(0)
@@ -130,6 +140,7 @@ class ColdReads(KeepAlive):
         "asked": [],
     }
     JUDGED = "asked"
+    PROCESSORS = (0, 1)
     SERVER = ["--adapt", "off", "--workers", "1", "--cache-size", "1MiB", "--max-turn", "off"]
     USERS = ["--clients", "64"]
     FIRST = ("files", "read by")
