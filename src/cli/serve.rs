@@ -390,14 +390,13 @@ impl Flags {
             Some(path) => (read(path)?, path.display().to_string()),
         };
         let usage = |error: ConfigError| Failure::Usage(error.to_string());
-        let (text, named) = without_profile(text, &name).map_err(usage)?;
         let folder = self
             .config
             .as_deref()
             .and_then(Path::parent)
             .unwrap_or(Path::new(""));
         let is_new = self.tuned.get().is_none();
-        let tuned = self.tuned_or(named.map(|named| folder.join(named)).as_deref())?;
+        let tuned = self.tuned_or(named_profile(&text).map(|named| folder.join(named)).as_deref())?;
         let mut config =
             Config::from_toml_above(self.preset, tuned, &self.said(), &text, &name).map_err(usage)?;
         if self.config.is_some() {
@@ -655,35 +654,11 @@ fn values_hold(tuned: &Tuned, text: &str, name: &str) -> Result<(), ConfigError>
     Ok(())
 }
 
-/// The text of a file of configuration without the line that names a profile, and that name. A profile lies beneath the rest
-/// of the file, so it is found before the rest is read; all other lines keep their numbers.
-///
-/// # Errors
-/// A name that is no text, with file and line.
-fn without_profile(text: String, name: &str) -> Result<(String, Option<PathBuf>), ConfigError> {
-    // What is no TOML is named by whoever reads the rest.
-    let Some(value) = text
-        .parse::<Keys>()
-        .ok()
-        .and_then(|mut keys| keys.remove("profile"))
-    else {
-        return Ok((text, None));
-    };
-    let Some(path) = value.as_str().filter(|path| !path.is_empty()) else {
-        let why = format!("{value} is no file; write its name in quotes, as in \"weir-profile.toml\"");
-        return Err(ConfigError::about("profile", why, &text, name));
-    };
-    let mut is_above_tables = true;
-    let rest: Vec<&str> = text
-        .lines()
-        .map(|line| {
-            is_above_tables &= !line.trim_start().starts_with('[');
-            let key = line.split_once('=').map(|(key, _)| key.trim());
-            let is_it = key.is_some_and(|key| key.trim_matches(['"', '\'']) == "profile");
-            if is_above_tables && is_it { "" } else { line }
-        })
-        .collect();
-    Ok((rest.join("\n"), Some(PathBuf::from(path))))
+/// The profile that a file of configuration names: it lies beneath the rest of that file, so it is looked for before the rest
+/// is read. What is no name of a file is told by whoever reads the rest.
+fn named_profile(text: &str) -> Option<PathBuf> {
+    let keys = text.parse::<Keys>().ok()?;
+    keys.get("profile")?.as_str().map(PathBuf::from)
 }
 
 /// What of a profile goes with a strategy other than the one that is said, in words.
@@ -955,7 +930,7 @@ mod tests {
         for (text, parts) in [
             (
                 "listing = true\nprofile = 3\n",
-                [":2: ", "`profile`", "in quotes"],
+                [":2: ", "`profile`", "expected path string"],
             ),
             (
                 "profile = 'r.toml'\n",
@@ -1074,7 +1049,7 @@ mod tests {
         let mut flags: Vec<&str> = serve
             .get_arguments()
             .filter_map(|flag| flag.get_long())
-            .filter(|name| !["config", "profile", "check", "help", "version"].contains(name))
+            .filter(|name| !["config", "check", "help", "version"].contains(name))
             .map(|name| if name == "error-page" { "error-pages" } else { name })
             .collect();
         flags.sort_unstable();

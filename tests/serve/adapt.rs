@@ -26,14 +26,17 @@ fn replay_with(recording: &Path, flags: &[&str]) -> (i32, String, String) {
     )
 }
 
+/// Threads and processes, loops and workers that block.
+const KINDS: [Strategy; 4] = [
+    Strategy::LOOPS,
+    Strategy::POOL,
+    Strategy::PROCESS_LOOPS,
+    Strategy::PROCESSES,
+];
+
 #[test]
 fn what_it_notices_is_written_down_and_can_be_replayed() {
-    for strategy in [
-        Strategy::LOOPS,
-        Strategy::POOL,
-        Strategy::PROCESS_LOOPS,
-        Strategy::PROCESSES,
-    ] {
+    for strategy in KINDS {
         let tree = Tree::with(&[("site/a.txt", "a")]);
         let recording = tree.join("sensors.jsonl");
         let mut server = Launch::new(strategy)
@@ -401,12 +404,7 @@ fn what_is_decided_otherwise_than_then_is_listed() {
 /// Whatever is said stays as it is said, from the moment it is said.
 #[test]
 fn a_reload_sets_knobs_and_frees_them() {
-    for strategy in [
-        Strategy::LOOPS,
-        Strategy::POOL,
-        Strategy::PROCESS_LOOPS,
-        Strategy::PROCESSES,
-    ] {
+    for strategy in KINDS {
         let tree = Tree::with(&[("site/a.txt", "a")]);
         let (file, recording) = (tree.join("weir.toml"), tree.join("sensors.jsonl"));
         // A server that was killed left half a line.

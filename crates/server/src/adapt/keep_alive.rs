@@ -30,8 +30,9 @@ const PRESSED_MIN: u32 = 2;
 const PATIENCE: u32 = 30;
 /// The same at the most for a time that did harm; so long after it was made longer, want is thought to come from that.
 const PATIENCE_MAX: u32 = 320;
-/// Pages of files per second that come back after eviction, or faults that waited for a disk where those are not counted. Less is what any full cache has: a disk of a hundred reads a
-/// second is at its limit with some 300 of them, and a server on it without want of memory had 30 to 60.
+/// Pages of files per second that come back after eviction, or faults that waited for a disk where those are not counted.
+/// Less is what any full cache has: a disk of a hundred reads a second is at its limit with some 300 of them, and a server
+/// on it without want of memory had 30 to 60.
 const REFAULTS_MIN: f64 = 100.0;
 /// Share of the time lost to memory or disk below which nobody is pressed.
 const STALLED_MIN: f64 = 0.1;

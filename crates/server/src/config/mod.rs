@@ -64,6 +64,9 @@ use std::path::PathBuf;
 pub struct Config {
     /// The server of the documents to be, beneath what else is said.
     pub preset: Option<Preset>,
+    /// What `weir tune` found out about this machine, beneath all else. Whoever reads the file of configuration reads that one
+    /// before, as [`Config::from_toml_above`] wants it.
+    pub profile: Option<PathBuf>,
     /// The directory to serve. None: the embedded site.
     pub root: Option<PathBuf>,
     /// Addresses to listen on: one text or a list.
@@ -224,6 +227,7 @@ impl Default for Config {
         let limits = Limits::default();
         Config {
             preset: None,
+            profile: None,
             root: None,
             listen: Listen::default(),
             workers: Workers::Auto,
@@ -635,6 +639,9 @@ impl Config {
         }
         if self.line_order != running.line_order {
             keys.push("line-order");
+        }
+        if self.profile != running.profile {
+            keys.push("profile");
         }
         if self.workers != running.workers {
             keys.push("workers");
