@@ -36,15 +36,6 @@ Examples:
   weir lab heidemann --pages 20 --json")]
     Heidemann(HeidemannFlags),
 
-    /// Judges the claims of documents 001 and 003 from what the two simulations give
-    #[command(after_help = "\
-Examples:
-  weir lab claims
-  weir lab claims --json
-
-Exit codes: 0 every claim holds in the simulation; 1 one does not; 4 the system refused.")]
-    Claims(ClaimsFlags),
-
     /// Repeats document 003's study of content on the Microscape site: deflate by the case of tags, PNG, style sheets
     #[command(after_help = "\
 Examples:
@@ -82,7 +73,8 @@ Exit codes: 0 good, 2 usage, 4 the system refused.")]
 /// Flags of `weir lab w3c`.
 #[derive(Debug, Args)]
 pub(crate) struct W3cFlags {
-    /// Only these tables, commas between them: 3 to 9, modem [default: all]
+    /// Only these, commas between them: tables 3 to 9, modem, closing (what a close with requests in flight loses), nagle
+    /// [default: all]
     #[arg(long, value_name = "TABLES", value_delimiter = ',', value_parser = table)]
     pub(crate) table: Vec<Table>,
 
@@ -102,13 +94,21 @@ pub(crate) enum Table {
     Number(u32),
     /// The one without a number.
     Modem,
+    /// Answers that a close with requests in flight loses.
+    Closing,
+    /// What Nagle's algorithm costs a server that buffers.
+    Nagle,
 }
 
 fn table(text: &str) -> Result<Table, String> {
     match text.parse() {
         Ok(number @ 3..=9) => Ok(Table::Number(number)),
-        _ if text == "modem" => Ok(Table::Modem),
-        _ => Err("a table is a number from 3 to 9, or modem".to_owned()),
+        _ => match text {
+            "modem" => Ok(Table::Modem),
+            "closing" => Ok(Table::Closing),
+            "nagle" => Ok(Table::Nagle),
+            _ => Err("write a number from 3 to 9, modem, closing or nagle".to_owned()),
+        },
     }
 }
 
@@ -118,14 +118,6 @@ pub(crate) struct HeidemannFlags {
     /// Retrievals of the page in each configuration
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u16).range(1..=1000))]
     pub(crate) pages: u16,
-}
-
-/// Flags of `weir lab claims`.
-#[derive(Debug, Args)]
-pub(crate) struct ClaimsFlags {
-    /// Visits of each row
-    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=100))]
-    pub(crate) runs: u64,
 }
 
 /// Flags of `weir lab windows`.

@@ -1,7 +1,6 @@
 //! `weir lab`: what this machine allows, documents 001 and 003 simulated, what the kernel knows of connections, a processor
 //! made slower. Gathers facts by trying, lets [`doctor`] judge them, prints; what is simulated, and what of it is explained, `period` decides.
 
-mod claims;
 mod content;
 mod doctor;
 mod heidemann;
@@ -33,7 +32,6 @@ pub(crate) fn run(what: &Command, voice: &Voice) -> Result<(), Failure> {
         }
         Command::W3c(flags) => w3c::run(flags, voice),
         Command::Heidemann(flags) => heidemann::run(flags, voice),
-        Command::Claims(flags) => claims::run(flags, voice),
         Command::Content => content::run(voice),
         Command::Windows(flags) => windows::run(flags, voice),
         Command::Occupy(flags) => occupy::run(flags, voice),

@@ -5,7 +5,9 @@ use crate::cli::output::print;
 use crate::cli::{Failure, Voice};
 use crate::fetch::simulated;
 use load::site::microscape::TagCase;
+use period::closing::{Closing, closing, nagle};
 use period::page::microscape;
+use period::server::Ending;
 use period::tables::{self, Initial, MANNERS, Modem, RECALLED, RECOVERED, Row};
 use period::visit::{Figures, Network};
 use period::{ASSUMPTIONS, Basis};
@@ -45,6 +47,25 @@ pub(super) fn run(flags: &W3cFlags, voice: &Voice) -> Result<(), Failure> {
             lines(rows.iter().map(modem_json))
         } else {
             modem(&rows)
+        };
+    }
+    if wants(Table::Closing) {
+        let endings = [Ending::Full, Ending::Half].map(|ending| closing(&page, ending));
+        text += &if voice.json {
+            lines(endings.iter().map(closing_json))
+        } else {
+            closings(&endings)
+        };
+    }
+    if wants(Table::Nagle) {
+        let figures = nagle(&page, flags.runs);
+        text += &if voice.json {
+            lines(["on", "off"].into_iter().zip(&figures).map(nagle_json))
+        } else {
+            format!(
+                "Serial first visit to a server that buffers, LAN: {:.2} s with Nagle's algorithm, {:.2} s without\n\n",
+                figures[0].seconds, figures[1].seconds
+            )
         };
     }
     if flags.today {
@@ -115,6 +136,38 @@ fn modem_json(row: &Modem) -> Value {
         "published": { "packets": row.packets, "seconds": row.seconds, "provenance": RECOVERED },
         "simulated": figures_json(&row.simulated),
     })
+}
+
+fn ending(ending: Ending) -> &'static str {
+    match ending {
+        Ending::Full => "full",
+        Ending::Half => "half",
+    }
+}
+
+fn closing_json(one: &Closing) -> Value {
+    json!({ "event": "closing", "document": DOCUMENT, "closing": ending(one.ending), "written": one.written,
+        "received": one.received, "failed": one.failed })
+}
+
+fn nagle_json((nagle, figures): (&str, &Figures)) -> Value {
+    json!({ "event": "nagle", "document": DOCUMENT, "nagle": nagle, "seconds": figures.seconds,
+        "packets": figures.packets() })
+}
+
+fn closings(endings: &[Closing]) -> String {
+    let mut text = "Answers lost when a server closes after five requests, pipelined, WAN\n".to_owned();
+    for one in endings {
+        let _ = writeln!(
+            text,
+            "  {} close: {} of {} written never arrive",
+            ending(one.ending),
+            i64::from(one.written) - i64::from(one.received),
+            one.written
+        );
+    }
+    text.push('\n');
+    text
 }
 
 fn assumption_json(one: &period::Assumption) -> Value {

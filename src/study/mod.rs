@@ -5,7 +5,7 @@ use crate::cli::study::Flags;
 use crate::cli::{Failure, Voice};
 use ::lab::ledger::{Study, Verdict, counts, ledger};
 use ::lab::plan::{EMBEDDED, Plan, Size};
-use ::lab::record::{OTHERS_MAX_PCT, STEAL_MAX_PCT};
+use ::lab::record::{OTHERS_MAX_PCT, STEAL_MAX_PCT, keep_newest_build};
 use ::lab::report::{self, Material, Raw};
 use ::lab::run::{self, Progress, Settings, Tally};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -35,9 +35,10 @@ pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<(), Failure> {
     }
     let weir = runtime::itself::path()
         .map_err(|error| Failure::System(format!("cannot find this program: {error}")))?;
+    let program = run::build(concat!("weir ", env!("CARGO_PKG_VERSION")), &weir).map_err(Failure::System)?;
     let settings = Settings {
         weir,
-        program: concat!("weir ", env!("CARGO_PKG_VERSION")).to_owned(),
+        program,
         out: flags.out.clone(),
         size: match (flags.full, flags.paper) {
             (_, true) => Size::Paper,
@@ -65,19 +66,35 @@ pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<(), Failure> {
     }
     // What stands last is all of it: studies take from the end.
     let mut tally = Tally::default();
-    let mut studies = Vec::new();
-    for (name, text, plan) in plans {
+    let mut results = Vec::new();
+    for (name, text, plan) in &plans {
         left_later.pop();
         if !flags.report_only {
             let later_s = left_later.last().copied().unwrap_or(0.0);
-            let of_one = perform(&name, &text, &plan, &settings, later_s, voice)?;
+            let of_one = perform(name, text, plan, &settings, later_s, voice)?;
             tally.done += of_one.done;
             tally.kept += of_one.kept;
             tally.not_run += of_one.not_run;
             tally.failed += of_one.failed;
             tally.invalid += of_one.invalid;
         }
-        let records = run::results(&settings.out, &name, &plan, size).map_err(Failure::System)?;
+        results.push(run::results(&settings.out, name, plan, size).map_err(Failure::System)?);
+    }
+    let older = keep_newest_build(&mut results);
+    if older > 0 && voice.reports() {
+        // Nobody may listen, and that is no reason to stop.
+        let _ = writeln!(
+            std::io::stderr(),
+            "{older} results of other builds of weir are left out: a report shows one build"
+        );
+    }
+    let program = results
+        .iter()
+        .flat_map(|records| records.values().next())
+        .next()
+        .map_or(settings.program.clone(), |record| record.head.program.clone());
+    let mut studies = Vec::new();
+    for ((name, text, plan), records) in plans.into_iter().zip(results) {
         studies.push(Study::new(&name, &text, plan, records).map_err(Failure::Usage)?);
     }
     let ledger = ledger(&studies);
@@ -85,7 +102,7 @@ pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<(), Failure> {
     let material = Material {
         studies: &studies,
         ledger: &ledger,
-        program: &settings.program,
+        program: &program,
         date: &date,
         raw: Raw::Files,
     };

@@ -17,6 +17,10 @@ pub enum Verdict {
     Reproduced,
     /// They hold in the simulated stack of then, and not today, or nothing was measured.
     SimulatedOnly,
+    /// They hold by construction: no result could make them fail.
+    Identity,
+    /// They hold in a simulation that takes the claim for granted in one of its parameters.
+    Assumed,
     /// They do not hold.
     NotReproduced,
     /// Something that is needed is not on this machine.
@@ -27,9 +31,11 @@ pub enum Verdict {
 
 impl Verdict {
     /// All, in the order they are counted.
-    pub const ALL: [Verdict; 5] = [
+    pub const ALL: [Verdict; 7] = [
         Verdict::Reproduced,
         Verdict::SimulatedOnly,
+        Verdict::Identity,
+        Verdict::Assumed,
         Verdict::NotReproduced,
         Verdict::NotTestable,
         Verdict::NotJudged,
@@ -40,6 +46,8 @@ impl Verdict {
         match self {
             Verdict::Reproduced => "reproduced",
             Verdict::SimulatedOnly => "simulated stack only",
+            Verdict::Identity => "identity",
+            Verdict::Assumed => "assumed",
             Verdict::NotReproduced => "not reproduced",
             Verdict::NotTestable => "not testable here",
             Verdict::NotJudged => "not judged",
@@ -166,18 +174,69 @@ impl Study {
         }
     }
 
+    /// The verdict with its reason: what the rules came to, then what a reader must know of it.
     fn verdict(&self, claim: &Claim, rules: &[Rule], views: &BTreeMap<World, View>) -> (Verdict, String) {
+        let (verdict, mut reason) = self.by_rules(claim, rules, views);
+        let is_met = matches!(verdict, Verdict::Reproduced | Verdict::SimulatedOnly);
+        let (verdict, basis) = match (claim.identity.as_str(), claim.assumed.as_str()) {
+            (identity, _) if is_met && !identity.is_empty() => {
+                (Verdict::Identity, format!(". Identity: {identity}"))
+            }
+            (_, assumed) if is_met && !assumed.is_empty() => {
+                (Verdict::Assumed, format!(". Assumed: {assumed}"))
+            }
+            _ => (verdict, String::new()),
+        };
+        reason.push_str(&basis);
+        if !claim.conditions.is_empty() && verdict != Verdict::NotJudged {
+            reason.push_str(&format!(". Conditions: {}", claim.conditions));
+        }
+        let is_refuted = views
+            .get(&World::Measured)
+            .is_some_and(|view| view.holds == Some(false));
+        let is_refuted = is_refuted || verdict == Verdict::NotReproduced;
+        if is_refuted && !claim.cause.is_empty() {
+            reason.push_str(&format!(". {}", self.causes(claim)));
+        }
+        if is_refuted && !claim.supposed.is_empty() {
+            reason.push_str(&format!(". Supposed, not tested: {}", claim.supposed));
+        }
+        (verdict, reason)
+    }
+
+    /// What the counterfactuals of a claim came to, and which of them is the cause: the first with which all rules hold.
+    fn causes(&self, claim: &Claim) -> String {
+        // A plan whose rules cannot be read was refused before.
+        let causes = claim.read_causes().unwrap_or_default();
+        let mut cause = None;
+        let mut is_complete = true;
+        let mut texts: Vec<String> = Vec::new();
+        for (off, rules) in &causes {
+            let view = view(rules, &self.known, World::Measured);
+            let holds = view.as_ref().and_then(|view| view.holds);
+            is_complete &= holds.is_some();
+            if holds == Some(true) {
+                cause.get_or_insert(*off);
+            }
+            let numbers = view.map_or_else(|| "not run".to_owned(), |view| view.rules.join("; "));
+            texts.push(format!("without {off}: {numbers}"));
+        }
+        let found = match cause {
+            Some(off) => format!("Tested cause: {off}"),
+            None if is_complete => "Cause unknown: no tested counterfactual meets all rules".to_owned(),
+            None => "Cause not tested: a counterfactual has no result".to_owned(),
+        };
+        format!("{found} ({})", texts.join(". "))
+    }
+
+    /// What the rules alone say.
+    fn by_rules(&self, claim: &Claim, rules: &[Rule], views: &BTreeMap<World, View>) -> (Verdict, String) {
         if rules.is_empty() {
             return (Verdict::NotJudged, format!("no run yet: {}", claim.wanted));
         }
         let decided = |world: World| {
             let view = views.get(&world).filter(|_| claim.by.contains(&world))?;
             Some((view.holds?, view.rules.join("; ")))
-        };
-        let today = if claim.today.is_empty() {
-            String::new()
-        } else {
-            format!(". Today: {}", claim.today)
         };
         let (measured, simulated, model) = (
             decided(World::Measured),
@@ -188,13 +247,13 @@ impl Study {
             (Some((true, why)), _, _) => (Verdict::Reproduced, format!("measured: {why}")),
             (Some((false, why)), Some((true, then)), _) => (
                 Verdict::SimulatedOnly,
-                format!("simulated: {then}; measured: {why}{today}"),
+                format!("simulated: {then}; measured: {why}"),
             ),
             (Some((false, why)), Some((false, then)), _) => (
                 Verdict::NotReproduced,
-                format!("simulated: {then}; measured: {why}{today}"),
+                format!("simulated: {then}; measured: {why}"),
             ),
-            (Some((false, why)), None, _) => (Verdict::NotReproduced, format!("measured: {why}{today}")),
+            (Some((false, why)), None, _) => (Verdict::NotReproduced, format!("measured: {why}")),
             (None, Some((true, then)), _) => {
                 let why = if claim.by.contains(&World::Measured) {
                     self.lacking(rules, World::Measured).1
@@ -203,16 +262,12 @@ impl Study {
                 };
                 (
                     Verdict::SimulatedOnly,
-                    format!("simulated: {then}; not measured: {why}{today}"),
+                    format!("simulated: {then}; not measured: {why}"),
                 )
             }
             (None, Some((false, then)), _) => (Verdict::NotReproduced, format!("simulated: {then}")),
             (None, None, Some((true, why))) => (Verdict::Reproduced, format!("the formulas: {why}")),
-            // Formulas are what they were.
-            (None, None, Some((false, why))) => (
-                Verdict::NotReproduced,
-                format!("the formulas: {why}{}", today.replace(". Today: ", "; ")),
-            ),
+            (None, None, Some((false, why))) => (Verdict::NotReproduced, format!("the formulas: {why}")),
             (None, None, None) => {
                 let reasons: Vec<(Verdict, String)> = claim
                     .by
@@ -304,6 +359,7 @@ fn view(rules: &[Rule], known: &Observations, world: World) -> Option<View> {
     let mut value = None;
     let mut texts = Vec::new();
     let mut all_sources: Vec<String> = Vec::new();
+    let mut is_single = false;
     for (number, rule) in rules.iter().enumerate() {
         match rule.evaluate(known, world) {
             Outcome::Missing(what) => {
@@ -316,7 +372,9 @@ fn view(rules: &[Rule], known: &Observations, world: World) -> Option<View> {
                 range: (low, high),
                 worst,
                 sources,
+                fewest,
             } => {
+                is_single |= fewest == 1;
                 if held < checked {
                     holds = holds.map(|_| false);
                 }
@@ -347,7 +405,13 @@ fn view(rules: &[Rule], known: &Observations, world: World) -> Option<View> {
     }
     // A number that nobody has seen in a copy of the document is not shown without saying so.
     let is_recalled = all_sources.iter().any(|source| source.ends_with(RECALLED));
-    let mark = if is_recalled { " (recalled)" } else { "" };
+    let mark = if is_recalled {
+        " (recalled)"
+    } else if is_single && world == World::Measured {
+        " (single run)"
+    } else {
+        ""
+    };
     Some(View {
         value: value.map(|value| value + mark).unwrap_or_default(),
         holds,
@@ -422,7 +486,13 @@ read = [{ labels = { mode = "/mode" }, values = { packets = "/packets" } }]
 [[claim]]
 id = "mo-01"
 rules = ["packets{mode=old} / packets{mode=new} >= 2"]
-today = "something else"
+supposed = "something else"
+[[claim.cause]]
+off = "this"
+rules = ["packets{mode=this} / packets{mode=new} >= 2"]
+[[claim.cause]]
+off = "this and that"
+rules = ["packets{mode=that} / packets{mode=new} >= 2"]
 [[claim]]
 id = "mo-02"
 wanted = "a run nobody has written"
@@ -495,13 +565,14 @@ rules = ["seconds > 1"]
             (
                 &[("live", Done, 150.0), ("then", Done, 300.0)],
                 Verdict::SimulatedOnly,
-                "simulated: 3 ≥ 2; measured: 1.5 is not ≥ 2. Today: something else",
+                "simulated: 3 ≥ 2; measured: 1.5 is not ≥ 2. Cause not tested: a counterfactual has no result (without this: \
+                 not run. without this and that: not run). Supposed, not tested: something else",
             ),
             (&[("live", Done, 150.0)], Verdict::NotReproduced, "1.5 is not ≥ 2"),
             (
                 &[("live", Done, 150.0), ("then", Done, 100.0)],
                 Verdict::NotReproduced,
-                "simulated: 1 is not ≥ 2; measured: 1.5 is not ≥ 2. Today: something else",
+                "simulated: 1 is not ≥ 2; measured: 1.5 is not ≥ 2. Cause not tested",
             ),
             (
                 &[("live", NotRun, 0.0), ("then", Done, 300.0)],
@@ -529,6 +600,92 @@ rules = ["seconds > 1"]
             assert_eq!(verdict, want, "{runs:?}: {reason}");
             assert!(reason.contains(says), "{runs:?}: {reason}");
         }
+    }
+
+    /// The verdict of mo-01 with this in place of its `supposed`, from one measured run with these packets by mode.
+    fn judged(keys: &str, packets: &[(&str, f64)]) -> Entry {
+        let text = PLAN.replace("supposed = \"something else\"", keys);
+        let plan = Plan::parse("p", &text).expect("a plan");
+        let lines = packets
+            .iter()
+            .map(|(mode, packets)| serde_json::json!({"mode": mode, "packets": packets}))
+            .collect();
+        let mut head = head("live", Status::Done);
+        head.parameters.clear();
+        let records = [("live".to_owned(), Record { head, lines })].into();
+        let study = Study::new("s", &text, plan, records).expect("a study");
+        let ledger = ledger(&[study]);
+        ledger
+            .into_iter()
+            .find(|entry| entry.id == "mo-01")
+            .expect("a claim")
+    }
+
+    #[test]
+    fn the_first_counterfactual_that_meets_all_rules_is_the_cause() {
+        let today = [("old", 150.0), ("new", 100.0)];
+        for (this, that, says) in [
+            (
+                100.0,
+                300.0,
+                "Tested cause: this and that (without this: 1 is not ≥ 2. without this and that: 3 ≥ 2)",
+            ),
+            (300.0, 300.0, "Tested cause: this ("),
+            (
+                100.0,
+                100.0,
+                "Cause unknown: no tested counterfactual meets all rules (",
+            ),
+        ] {
+            let packets = [&today[..], &[("this", this), ("that", that)]].concat();
+            let entry = judged("", &packets);
+            assert_eq!(entry.verdict, Verdict::NotReproduced);
+            assert!(entry.reason.contains(says), "{}", entry.reason);
+        }
+        // What holds needs no cause.
+        let entry = judged(
+            "",
+            &[("old", 250.0), ("new", 100.0), ("this", 300.0), ("that", 100.0)],
+        );
+        assert_eq!(
+            (entry.verdict, entry.reason.as_str()),
+            (Verdict::Reproduced, "measured: 2.5 ≥ 2")
+        );
+    }
+
+    #[test]
+    fn what_holds_by_construction_is_no_reproduction() {
+        let holds = [("old", 250.0), ("new", 100.0)];
+        for (keys, packets, wanted, says) in [
+            (
+                "identity = 'I'",
+                &holds[..],
+                Verdict::Identity,
+                "2.5 ≥ 2. Identity: I",
+            ),
+            ("assumed = 'A'", &holds, Verdict::Assumed, "2.5 ≥ 2. Assumed: A"),
+            // A check that fails is a failure, whatever it was thought to be.
+            (
+                "identity = 'I'",
+                &[("old", 150.0), ("new", 100.0)],
+                Verdict::NotReproduced,
+                "1.5 is not ≥ 2",
+            ),
+            (
+                "conditions = 'C'",
+                &holds,
+                Verdict::Reproduced,
+                "2.5 ≥ 2. Conditions: C",
+            ),
+        ] {
+            let entry = judged(keys, packets);
+            assert_eq!(entry.verdict, wanted, "{}", entry.reason);
+            assert!(entry.reason.contains(says), "{}", entry.reason);
+            assert!(entry.views[&World::Measured].value.ends_with(" (single run)"));
+        }
+        let both = PLAN.replace("supposed = \"something else\"", "identity = 'I'\nassumed = 'A'");
+        let refused = Plan::parse("p", &both).expect_err("both").to_string();
+        assert!(refused.contains("exclude each other"), "{refused}");
     }
 
     #[test]

@@ -233,13 +233,40 @@ pub struct Claim {
     /// What a number of the ledger is: the left side of the first rule, in words.
     #[serde(default)]
     pub shows: String,
-    /// What replaced the claim's premise on today's stack, if it is gone.
+    /// Why measurements of today differ from the document, as far as that is only supposed: no arm switches it off. Shown as
+    /// supposed. A tested cause stands in `cause`.
     #[serde(default)]
-    pub today: String,
+    pub supposed: String,
+    /// Counterfactuals: what was switched off, and the rules evaluated there. At most [`CAUSES_MAX`].
+    #[serde(default)]
+    pub cause: Vec<Cause>,
+    /// Why the rules hold by construction, if they do: the verdict is then "identity".
+    #[serde(default)]
+    pub identity: String,
+    /// Which parameter of the simulation presumes the claim, if one does: the verdict is then "assumed".
+    #[serde(default)]
+    pub assumed: String,
+    /// What a reader of the verdict must know: conditions that were searched for until the effect showed, departures from the
+    /// document's workload.
+    #[serde(default)]
+    pub conditions: String,
     /// What would have to be there for it to be judged, if there are no rules.
     #[serde(default)]
     pub wanted: String,
 }
+
+/// A possible cause of what is measured today, tested: arms in which it is switched off.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Cause {
+    /// What was switched off, and how: `tail-loss probes (tcp_early_retrans=0)`.
+    pub off: String,
+    /// The rules of the claim for the measures of these arms; the first that holds where the claim's own do not is the cause.
+    pub rules: Vec<String>,
+}
+
+/// Counterfactuals of one claim at most.
+const CAUSES_MAX: usize = 16;
 
 fn lived() -> Vec<World> {
     vec![World::Measured, World::Simulated]
@@ -251,7 +278,22 @@ impl Claim {
     /// # Errors
     /// The first rule that cannot be read, and where.
     pub fn read(&self) -> Result<Vec<Rule>, String> {
-        self.rules
+        self.parse(&self.rules)
+    }
+
+    /// The rules of each counterfactual, read, in the order of the plan.
+    ///
+    /// # Errors
+    /// The first rule that cannot be read, and where.
+    pub fn read_causes(&self) -> Result<Vec<(&str, Vec<Rule>)>, String> {
+        self.cause
+            .iter()
+            .map(|cause| Ok((cause.off.as_str(), self.parse(&cause.rules)?)))
+            .collect()
+    }
+
+    fn parse(&self, rules: &[String]) -> Result<Vec<Rule>, String> {
+        rules
             .iter()
             .map(|text| Rule::parse(text, &self.each).map_err(|error| format!("claim {}: {error}", self.id)))
             .collect()
@@ -407,6 +449,19 @@ impl Plan {
         })?;
         for claim in &plan.claims {
             claim.read().map_err(fault)?;
+            claim.read_causes().map_err(fault)?;
+            if claim.cause.len() > CAUSES_MAX || claim.cause.iter().any(|cause| cause.rules.is_empty()) {
+                return Err(fault(format!(
+                    "claim {}: at most {CAUSES_MAX} causes, each with rules",
+                    claim.id
+                )));
+            }
+            if !claim.identity.is_empty() && !claim.assumed.is_empty() {
+                return Err(fault(format!(
+                    "claim {}: `identity` and `assumed` exclude each other",
+                    claim.id
+                )));
+            }
             if claim.rules.is_empty() && claim.wanted.is_empty() {
                 return Err(fault(format!(
                     "claim {}: neither `rules` nor what is `wanted` for them",

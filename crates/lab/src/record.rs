@@ -6,6 +6,7 @@ use crate::plan::{Plan, Read};
 use crate::reading::Expression;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use std::collections::BTreeMap;
 
 /// The version of the format.
 pub const VERSION: u32 = 1;
@@ -93,12 +94,15 @@ pub struct Head {
     pub began: u64,
     /// How long it took, seconds.
     pub seconds: f64,
-    /// The program and its version.
+    /// The program, its version and its build: results of two builds never stand in one report.
     pub program: String,
     /// The kernel.
     pub kernel: String,
     /// The processor.
     pub processor: String,
+    /// What TCP of this machine is set to, by names below /proc/sys/net/ipv4: links begin with the same.
+    #[serde(default)]
+    pub tcp: BTreeMap<String, String>,
     /// The clock that times came from.
     pub clock: String,
     /// What else the machine did.
@@ -234,6 +238,21 @@ fn read_row(
     }
 }
 
+/// Leaves only the results of one build of the program, the one with the newest run, in all of these; returns how many
+/// results of other builds there were.
+pub fn keep_newest_build(studies: &mut [BTreeMap<String, Record>]) -> usize {
+    let all = || studies.iter().flat_map(BTreeMap::values);
+    let newest = all().max_by_key(|record| record.head.began);
+    let Some(program) = newest.map(|record| record.head.program.clone()) else {
+        return 0;
+    };
+    let before = all().count();
+    for records in studies.iter_mut() {
+        records.retain(|_, record| record.head.program == program);
+    }
+    before - studies.iter().map(BTreeMap::len).sum::<usize>()
+}
+
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
@@ -261,6 +280,7 @@ pub(crate) mod tests {
             program: String::new(),
             kernel: String::new(),
             processor: String::new(),
+            tcp: BTreeMap::new(),
             clock: String::new(),
             disturbance: Disturbance::default(),
         }
@@ -285,6 +305,25 @@ read = [
   { rows = "/tables/0/rows", world = "model", set = { kind = "row" }, labels = { entry = "/0" }, values = { entry = "/1" } },
 ]
 "#;
+
+    #[test]
+    fn results_of_an_older_build_are_left_out_of_every_study() {
+        let of = |run: &str, program: &str, began: u64| {
+            let mut head = head(run, Status::Done);
+            (head.program, head.began) = (program.to_owned(), began);
+            let lines = Vec::new();
+            (run.to_owned(), Record { head, lines })
+        };
+        let mut studies = [
+            BTreeMap::from([of("a", "old", 10), of("b", "new", 20)]),
+            BTreeMap::from([of("c", "old", 15)]),
+        ];
+        assert_eq!(keep_newest_build(&mut studies), 2);
+        let left: Vec<&String> = studies.iter().flat_map(BTreeMap::keys).collect();
+        assert_eq!(left, ["b"]);
+        assert_eq!(keep_newest_build(&mut studies), 0);
+        assert_eq!(keep_newest_build(&mut []), 0);
+    }
 
     #[test]
     fn what_is_written_is_read_and_what_was_cut_is_refused() {

@@ -70,13 +70,20 @@ fn machine(material: &Material<'_>) -> Option<String> {
         .into_iter()
         .rev()
         .find(|size| heads().any(|head| head.size == size.name()))?;
+    let congestion = first
+        .tcp
+        .get(CONGESTION_CONTROL)
+        .map_or(String::new(), |name| format!(", congestion control {name}"));
     Some(format!(
-        "{}, {}, size {}",
+        "{}, {}{congestion}, size {}",
         first.processor,
         first.kernel,
         size.name()
     ))
 }
+
+/// The setting that decides how fast every sender of a link goes, by its name in /proc/sys/net/ipv4.
+const CONGESTION_CONTROL: &str = "tcp_congestion_control";
 
 /// The report as one object. Numbers are in it where raw results are files; where they are tables, their place is.
 pub fn json(material: &Material<'_>) -> Value {

@@ -9,7 +9,8 @@
 //! ```
 //!
 //! A measure stands for the median of its repetitions. Where one number is wanted, the labels must leave one
-//! measurement. `each` repeats a rule for every value of a label: `packets{mode=http10,network=$network}`.
+//! measurement; inside a function they may leave several, and arithmetic then pairs those whose other labels agree:
+//! `mean(packets{mode=new} / packets{mode=old})` is the mean of the ratios of all networks. `each` repeats a rule for every value of a label: `packets{mode=http10,network=$network}`.
 
 use crate::observation::{Labels, Observations, World, with_each};
 use crate::statistics::least_p;
@@ -54,6 +55,15 @@ enum Function {
     Count,
 }
 
+/// The measurements behind a value.
+#[derive(Debug, Default)]
+struct Used {
+    /// The names of their results, with repetition.
+    sources: Vec<String>,
+    /// Repetitions of the one that has the fewest; none of numbers alone.
+    fewest: Option<usize>,
+}
+
 /// What a rule came to in one world.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Outcome {
@@ -71,6 +81,8 @@ pub enum Outcome {
         worst: String,
         /// The names of the results that were used.
         sources: Vec<String>,
+        /// Repetitions of the measurement that has the fewest.
+        fewest: usize,
     },
 }
 
@@ -118,8 +130,9 @@ impl Rule {
         let mut worst: Option<(f64, String)> = None;
         let mut sources = Vec::new();
         let mut missing = None;
+        let mut fewest = usize::MAX;
         for chosen in self.combinations(known, world) {
-            let mut used = Vec::new();
+            let mut used = Used::default();
             let pair = self
                 .left
                 .value(known, world, &chosen, &mut used)
@@ -139,7 +152,8 @@ impl Rule {
             let holds = self.sign.holds(left, right);
             held += usize::from(holds);
             range = (range.0.min(left), range.1.max(left));
-            for source in used {
+            fewest = fewest.min(used.fewest.unwrap_or(usize::MAX));
+            for source in used.sources {
                 if !sources.contains(&source) {
                     sources.push(source);
                 }
@@ -179,6 +193,7 @@ impl Rule {
                 range,
                 worst,
                 sources,
+                fewest,
             },
         }
     }
@@ -284,11 +299,11 @@ impl Term {
         known: &Observations,
         world: World,
         chosen: &Labels,
-        used: &mut Vec<String>,
+        used: &mut Used,
     ) -> Result<f64, String> {
         let values = self.values(known, world, chosen, used)?;
         match values.as_slice() {
-            [one] => Ok(*one),
+            [(_, one)] => Ok(*one),
             many => Err(format!(
                 "{} stands for {} measurements: more labels are needed",
                 self.shown(chosen),
@@ -297,39 +312,59 @@ impl Term {
         }
     }
 
+    /// Every value with the labels that tell it from the others; none of a number or of a function.
     fn values(
         &self,
         known: &Observations,
         world: World,
         chosen: &Labels,
-        used: &mut Vec<String>,
-    ) -> Result<Vec<f64>, String> {
+        used: &mut Used,
+    ) -> Result<Vec<(Labels, f64)>, String> {
         match self {
-            Term::Number(number) => Ok(vec![*number]),
+            Term::Number(number) => Ok(vec![(Labels::new(), *number)]),
             Term::Measure(name, labels) => {
-                let groups = known.select(world, name, &filled(labels, chosen));
+                let labels = filled(labels, chosen);
+                let groups = known.select(world, name, &labels);
                 if groups.is_empty() {
                     return Err(format!("no {}", self.shown(chosen)));
                 }
-                used.extend(groups.iter().flat_map(|group| group.sources.iter().cloned()));
-                Ok(groups.iter().map(crate::observation::Group::median).collect())
+                used.sources
+                    .extend(groups.iter().flat_map(|group| group.sources.iter().cloned()));
+                let fewest = groups.iter().map(|group| group.values.len()).min();
+                used.fewest = used.fewest.into_iter().chain(fewest).min();
+                let free = |group: &crate::observation::Group| {
+                    let mut free = group.labels.clone();
+                    free.retain(|name, _| !labels.contains_key(name));
+                    (free, group.median())
+                };
+                Ok(groups.iter().map(free).collect())
             }
             Term::Call(function, inner) => {
                 let values = inner.values(known, world, chosen, used)?;
                 if *function == Function::Abs {
-                    return Ok(values.iter().map(|value| value.abs()).collect());
+                    return Ok(values
+                        .into_iter()
+                        .map(|(free, value)| (free, value.abs()))
+                        .collect());
                 }
-                Ok(vec![function.of(&values)])
+                let values: Vec<f64> = values.into_iter().map(|(_, value)| value).collect();
+                Ok(vec![(Labels::new(), function.of(&values))])
             }
             Term::Pair(left, sign, right) => {
-                let left = left.value(known, world, chosen, used)?;
-                let right = right.value(known, world, chosen, used)?;
-                Ok(vec![match sign {
-                    '+' => left + right,
-                    '-' => left - right,
-                    '*' => left * right,
-                    _ => left / right,
-                }])
+                let left = left.values(known, world, chosen, used)?;
+                let right = right.values(known, world, chosen, used)?;
+                pairs(left, right)?
+                    .into_iter()
+                    .map(|(free, left, right)| {
+                        let value = match sign {
+                            '+' => left + right,
+                            '-' => left - right,
+                            '*' => left * right,
+                            _ => left / right,
+                        };
+                        Ok((free, value))
+                    })
+                    .collect()
             }
         }
     }
@@ -365,6 +400,34 @@ impl Term {
                 format!("{name}{{{}}}", labels.join(","))
             }
             _ => "a part".to_owned(),
+        }
+    }
+}
+
+/// What arithmetic joins: one value with every other, or several with those of the same labels.
+///
+/// # Errors
+/// Several on both sides, and not the same ones.
+fn pairs(left: Vec<(Labels, f64)>, right: Vec<(Labels, f64)>) -> Result<Vec<(Labels, f64, f64)>, String> {
+    match (left.as_slice(), right.as_slice()) {
+        ([(_, left)], [(_, right)]) => Ok(vec![(Labels::new(), *left, *right)]),
+        ([(_, left)], _) => Ok(right
+            .into_iter()
+            .map(|(free, right)| (free, *left, right))
+            .collect()),
+        (_, [(_, right)]) => Ok(left
+            .into_iter()
+            .map(|(free, left)| (free, left, *right))
+            .collect()),
+        _ => {
+            let known: BTreeMap<&Labels, f64> = right.iter().map(|(free, value)| (free, *value)).collect();
+            let paired: Option<Vec<_>> = left
+                .iter()
+                .map(|(free, left)| Some((free.clone(), *left, *known.get(free)?)))
+                .collect();
+            paired
+                .filter(|paired| paired.len() == right.len())
+                .ok_or_else(|| "the measurements of the two sides are not of the same things".to_owned())
         }
     }
 }
@@ -594,6 +657,28 @@ mod tests {
             Ok((1, 1, "0.667 < 1")),
         );
         check("count(packets) >= 5", &[], Ok((1, 1, "5 ≥ 5")));
+    }
+
+    #[test]
+    fn inside_a_function_measurements_of_the_same_thing_are_paired() {
+        let lan_wan = "packets{mode=http10}";
+        check(
+            &format!("mean(1 - 255 / {lan_wan}) >= 0.5"),
+            &[],
+            Ok((1, 1, "0.522 ≥ 0.5")),
+        );
+        check(
+            &format!("mean({lan_wan} / (2 * {lan_wan})) >= 0.5"),
+            &[],
+            Ok((1, 1, "0.5 ≥ 0.5")),
+        );
+        // The modem was measured in one mode only.
+        check(
+            &format!("mean({lan_wan} / packets{{mode=pipelined}}) >= 2"),
+            &[],
+            Err("the two sides are not of the same things"),
+        );
+        check(&format!("{lan_wan} / 2 >= 1"), &[], Err("2 measurements"));
     }
 
     #[test]

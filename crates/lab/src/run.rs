@@ -40,7 +40,7 @@ const PATIENCE_S: f64 = 180.0;
 pub struct Settings {
     /// The binary.
     pub weir: PathBuf,
-    /// Its name and version.
+    /// Its name, version and build: results of another are not used again.
     pub program: String,
     /// Where results go: `results/STUDY/RUN.REPETITION.jsonl` below it.
     pub out: PathBuf,
@@ -307,6 +307,16 @@ pub fn results(
     Ok(found)
 }
 
+/// The version of a program with a digest of its file, which tells two builds of one version apart.
+///
+/// # Errors
+/// The file cannot be read.
+pub fn build(version: &str, program: &Path) -> Result<String, String> {
+    let bytes = fs::read(program).map_err(|error| format!("cannot read {}: {error}", program.display()))?;
+    let digest = twox_hash::XxHash3_128::oneshot(&bytes) as u64;
+    Ok(format!("{version} (build {digest:016x})"))
+}
+
 /// Writes a file whole or not at all.
 ///
 /// # Errors
@@ -532,6 +542,7 @@ impl Bench<'_> {
                 program: self.settings.program.clone(),
                 kernel: self.machine.kernel.clone(),
                 processor: self.machine.processor.clone(),
+                tcp: self.machine.tcp.clone(),
                 clock: "CLOCK_MONOTONIC".to_owned(),
                 disturbance,
             },

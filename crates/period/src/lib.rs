@@ -6,7 +6,7 @@
 //! to a published figure is in [`ASSUMPTIONS`], with what it was fitted to; published figures that were recalled and
 //! not seen say so wherever they go.
 
-pub mod claims;
+pub mod closing;
 pub mod content;
 pub mod heidemann;
 pub mod pacing;

@@ -424,6 +424,8 @@ fn class(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Reproduced => "yes",
         Verdict::SimulatedOnly => "then",
+        Verdict::Identity => "identity",
+        Verdict::Assumed => "assumed",
         Verdict::NotReproduced => "no",
         Verdict::NotTestable => "cannot",
         Verdict::NotJudged => "open",

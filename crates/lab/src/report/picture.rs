@@ -24,6 +24,8 @@ pub(super) fn color_of(verdict: Verdict) -> usize {
         Verdict::SimulatedOnly => 0,
         Verdict::NotReproduced => 1,
         Verdict::Reproduced => 2,
+        Verdict::Assumed => 3,
+        Verdict::Identity => 5,
         Verdict::NotTestable => 4,
         Verdict::NotJudged => 6,
     }

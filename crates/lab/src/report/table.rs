@@ -30,8 +30,12 @@ impl Ours {
         self.rounded(self.value)
     }
 
-    /// In the fewest words what the report's legend explains: `60 to 65 of 3`; nothing of one run.
+    /// In the fewest words what the report's legend explains: `60 to 65 of 3`, `single run`; nothing of what gives the same
+    /// number however often it is repeated.
     pub(super) fn spread_text(&self) -> Option<String> {
+        if self.world == World::Measured && self.repetitions == 1 {
+            return Some("single run".to_owned());
+        }
         let (low, high, of) = match self.spread? {
             Spread::Range(low, high) => (low, high, ""),
             Spread::Interval(low, high) => (low, high, "95 %: "),
@@ -199,6 +203,16 @@ mod tests {
         assert_eq!(text(Spread::Range(1.0, 3.0)), "1 to 3 of 3");
         assert_eq!(text(Spread::Interval(1.0, 3.0)), "95 %: 1 to 3 of 3");
         assert_eq!(text(Spread::Range(2.0, 2.0)), "3 alike");
-        assert_eq!(ours(2.0, "2", None).spread_text(), None);
+    }
+
+    #[test]
+    fn one_measured_run_is_marked_and_one_simulated_run_is_not() {
+        let mut one = Ours {
+            repetitions: 1,
+            ..ours(2.0, "2", None)
+        };
+        assert_eq!(one.spread_text().as_deref(), Some("single run"));
+        one.world = World::Simulated;
+        assert_eq!(one.spread_text(), None);
     }
 }

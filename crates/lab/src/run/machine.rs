@@ -14,6 +14,8 @@ const TICKS_MIN: f64 = 100.0;
 pub(super) struct Machine {
     pub(super) kernel: String,
     pub(super) processor: String,
+    /// [`SETTINGS`] that this kernel has.
+    pub(super) tcp: BTreeMap<String, String>,
     pub(super) is_root: bool,
     /// All there are.
     pub(super) processors: usize,
@@ -25,6 +27,18 @@ pub(super) struct Machine {
     /// Needs that were looked into, and why they are not met.
     known: BTreeMap<String, Option<String>>,
 }
+
+/// What decides how TCP behaves that a study measures, by names below /proc/sys/net/ipv4. A network namespace begins with the
+/// machine's congestion control and with the kernel's defaults of the rest.
+const SETTINGS: [&str; 7] = [
+    "tcp_congestion_control",
+    "tcp_early_retrans",
+    "tcp_frto",
+    "tcp_sack",
+    "tcp_slow_start_after_idle",
+    "tcp_timestamps",
+    "tcp_window_scaling",
+];
 
 /// How long is looked at what others do, and how long is waited for them.
 const LOOK: Duration = Duration::from_millis(150);
@@ -58,6 +72,13 @@ impl Machine {
         Machine {
             kernel: format!("Linux {}", read("/proc/sys/kernel/osrelease").trim()),
             processor: format!("{count} x {model}"),
+            tcp: SETTINGS
+                .iter()
+                .filter_map(|name| {
+                    let value = fs::read_to_string(format!("/proc/sys/net/ipv4/{name}")).ok()?;
+                    Some(((*name).to_owned(), value.trim().to_owned()))
+                })
+                .collect(),
             is_root,
             processors: count,
             allowed: read("/proc/self/status")
