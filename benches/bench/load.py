@@ -117,6 +117,12 @@ def weir_result(code, said):
     return result, "; ".join(why)
 
 
+def response_ms(result, quantile):
+    """A quantile of response times; if it is one of a request that failed, the timeout, which is the least it can be."""
+    found = result["response_ms"][quantile]
+    return 1e3 * result["timeout_s"] if found is None else found
+
+
 def version(argv):
     """The first thing a program says of itself that has a number in it, or None if it is not here."""
     try:

@@ -263,7 +263,7 @@ pub(crate) struct HowFlags {
     #[arg(long, value_name = "STATUSES", help_heading = "How")]
     pub(crate) accept_status: Option<Accept>,
 
-    /// A reply that makes no progress for this long has failed
+    /// A reply that makes no progress for this long has failed. Whatever failed counts in means as at least this long
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_span, help_heading = "How")]
     pub(crate) timeout: Duration,
 
@@ -279,16 +279,22 @@ pub(crate) struct HowFlags {
     #[arg(long, requires = "site", help_heading = "Trust")]
     pub(crate) verify: bool,
 
-    /// How late one alarm in a hundred may be, of users and arrivals, and of each thread's ticks of 10 ms
+    /// How late one alarm in a hundred may be, of users and arrivals, and of each thread's ticks of 10 ms; p99.9 and max are
+    /// warned of if the alarms that decide them are later
     #[arg(long, value_name = "TIME", default_value = "10ms", value_parser = parse_duration, help_heading = "Trust")]
     pub(crate) lag_max: Duration,
+
+    /// How long the server may complete nothing although requests are under way and the rest of the run says that it should
+    /// [default: 2s; in a run of less than 8 s a quarter of it, 1 s at the least]
+    #[arg(long, value_name = "TIME", value_parser = parse_span, help_heading = "Trust")]
+    pub(crate) stall_max: Option<Duration>,
 
     /// The share of files that may fail: 0.01, or 1%
     #[arg(long, value_name = "SHARE", default_value_t = 0.01, value_parser = parse_share, help_heading = "Trust")]
     pub(crate) failures_max: f64,
 
     /// Searches the highest rate, or number of users or clients, at which response times keep this:
-    /// `p99<50ms`; also mean, p50, p90, p999, max; in us, ms, s
+    /// `p99<50ms`; also mean, p50, p90, p999, max; in us, ms, s. A request that failed keeps no objective
     #[arg(long, value_name = "OBJECTIVE", conflicts_with_all = ["replay", "rank", "size"], help_heading = "Trust")]
     pub(crate) slo: Option<Objective>,
 }

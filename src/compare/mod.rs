@@ -266,7 +266,7 @@ impl Comparison {
                 self.batches_a, self.batches_b
             ),
         };
-        text += "\n  times are of every file, those complete after the time that rates are over among them";
+        text += "\n  times are of every file, those complete after the time that rates are over among them; one that failed counts as at least its timeout";
         if self.powerless {
             text += &format!("\n  {}", self.why_powerless());
         }

@@ -170,12 +170,23 @@ fn lines(parts: &Parts, report: &Report, found: &str) -> io::Result<Vec<u8>> {
     Ok(text.into_bytes())
 }
 
-/// The seconds of the run, as CSV (RFC 4180, with a line feed as most tools write it).
+/// The quantiles of a second that a table has.
+const QUANTILES: [f64; 4] = [0.5, 0.9, 0.99, 1.0];
+
+/// The seconds of the run, as CSV (RFC 4180, with a line feed as most tools write it). A quantile that is not known is empty.
 fn table(report: &Report) -> String {
     let mut text = String::from(
         "second,begun,files,bytes,errors,response_p50_ms,response_p90_ms,response_p99_ms,response_max_ms,\
-         replies_3xx,replies_4xx,replies_5xx\n",
+         replies_3xx,replies_4xx,replies_5xx,failed,corrected_p50_ms,corrected_p90_ms,corrected_p99_ms,corrected_max_ms\n",
     );
+    let interval = report.run.expected_interval();
+    let quantile = |text: &mut String, time: Option<Duration>| {
+        let _ = match time {
+            // A histogram keeps three digits.
+            Some(time) => write!(text, ",{:.4}", time.as_secs_f64() * 1e3),
+            None => write!(text, ","),
+        };
+    };
     for (number, second) in report.seconds().iter().enumerate() {
         // Writing to a String cannot fail, here and below.
         let _ = write!(
@@ -183,18 +194,24 @@ fn table(report: &Report) -> String {
             "{number},{},{},{},{}",
             second.begun, second.files, second.bytes, second.errors
         );
-        for share in [0.5, 0.9, 0.99, 1.0] {
-            let _ = match second.response.quantile(share) {
-                // A histogram keeps three digits.
-                Some(time) => write!(text, ",{:.4}", time.as_secs_f64() * 1e3),
-                None => write!(text, ","),
-            };
+        for share in QUANTILES {
+            quantile(&mut text, second.response.quantile_with(share, second.failed));
         }
-        let _ = writeln!(
+        let _ = write!(
             text,
-            ",{},{},{}",
-            second.replies_3xx, second.replies_4xx, second.replies_5xx
+            ",{},{},{},{}",
+            second.replies_3xx, second.replies_4xx, second.replies_5xx, second.failed
         );
+        let corrected = interval.filter(|_| second.response.count() > 0);
+        let corrected = corrected.map(|interval| second.response.times().corrected(interval));
+        for share in QUANTILES {
+            let times = corrected.as_ref();
+            quantile(
+                &mut text,
+                times.and_then(|times| times.quantile_with(share, second.failed)),
+            );
+        }
+        text.push('\n');
     }
     text
 }
@@ -228,6 +245,7 @@ fn log(report: &Report) -> io::Result<Vec<u8>> {
     }
     let whole = Duration::try_from_secs_f64(report.duration_s).unwrap_or_default();
     for (tag, times) in [
+        ("failed", &record.failed),
         ("service", &record.service),
         ("object", &record.object),
         ("connect", &record.connect),

@@ -32,7 +32,7 @@ use runtime::signal::{Signal, Signals};
 use runtime::{clock, machine};
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use task::{Task, Who};
 
 /// How often the terminal is told how it goes.
@@ -146,6 +146,7 @@ fn perform(
         },
         asked_s: counted.saturating_sub(flags.asked.warmup).as_secs_f64(),
         warmup_s: flags.asked.warmup.as_secs_f64(),
+        timeout_s: flags.how.timeout.as_secs_f64(),
         stagger_s: task.stagger(&flags.asked).map(|stagger| stagger.as_secs_f64()),
         rate_asked: match task.who {
             // A log asks for what it has.
@@ -164,6 +165,10 @@ fn perform(
         decile_bytes: task.work.deciles.clone(),
         bounds: Bounds {
             lag_max: flags.how.lag_max,
+            stall_max: flags
+                .how
+                .stall_max
+                .unwrap_or_else(|| Bounds::stall_max(counted.saturating_sub(flags.asked.warmup))),
             failures_max: flags.how.failures_max,
             ..Bounds::DEFAULT
         },
@@ -230,7 +235,8 @@ fn watch(
     if let Ok(style) = ProgressStyle::with_template("{bar:24} {msg}") {
         bar.set_style(style);
     }
-    let (mut before, mut since) = (0, began);
+    let mut seen = Seen::of(live);
+    let mut since = began;
     let mut stopped = None;
     while !running.is_over() {
         let signal = signals
@@ -244,23 +250,72 @@ fn watch(
         if bar.is_hidden() {
             continue;
         }
-        let sum = |of: fn(&Live) -> u64| live.iter().map(|live| of(live)).sum::<u64>();
-        let files = sum(|live| live.files.load(Ordering::Relaxed));
-        let span = now.since(since);
         bar.set_position(now.since(began).as_millis() as u64);
+        let span = now.since(since);
         if span >= Duration::from_secs(1) {
-            let rate = (files - before) as f64 / span.as_secs_f64();
-            bar.set_message(format!(
-                "{rate:.0} files/s, {} active, {} in all, {} errors",
-                sum(|live| live.active.load(Ordering::Relaxed)),
-                measure::Bytes(sum(|live| live.bytes.load(Ordering::Relaxed))),
-                sum(|live| live.errors.load(Ordering::Relaxed)),
-            ));
-            (before, since) = (files, now);
+            let next = Seen::of(live);
+            bar.set_message(next.told(&seen, span, duration.saturating_sub(now.since(began))));
+            (seen, since) = (next, now);
         }
     }
     bar.finish_and_clear();
     Ok(stopped)
+}
+
+/// What all threads together had done when somebody looked.
+#[derive(Clone, Copy, Debug, Default)]
+struct Seen {
+    files: u64,
+    bytes: u64,
+    errors: u64,
+    active: u64,
+    response_ns: u64,
+    /// The longest response since somebody looked before.
+    longest_ns: u64,
+}
+
+impl Seen {
+    fn of(live: &[Arc<Live>]) -> Seen {
+        let sum = |of: fn(&Live) -> &AtomicU64| -> u64 {
+            live.iter().map(|live| of(live).load(Ordering::Relaxed)).sum()
+        };
+        let longest = live.iter().map(|live| live.longest_ns.swap(0, Ordering::Relaxed));
+        Seen {
+            files: sum(|live| &live.files),
+            bytes: sum(|live| &live.bytes),
+            errors: sum(|live| &live.errors),
+            active: sum(|live| &live.active),
+            response_ns: sum(|live| &live.response_ns),
+            longest_ns: longest.max().unwrap_or(0),
+        }
+    }
+
+    /// How it goes: rate and response times over the `span` since `before`, and how long the run still takes.
+    fn told(&self, before: &Seen, span: Duration, left: Duration) -> String {
+        let files = self.files.saturating_sub(before.files);
+        let rate = files as f64 / span.as_secs_f64().max(1e-9);
+        let times = if files == 0 {
+            "no response".to_owned()
+        } else {
+            let mean = self.response_ns.wrapping_sub(before.response_ns) as f64 / files as f64;
+            format!(
+                "response {:.2} ms on average, {:.2} at most",
+                mean / 1e6,
+                self.longest_ns as f64 / 1e6
+            )
+        };
+        let end = if left.is_zero() {
+            "waiting for what is under way".to_owned()
+        } else {
+            format!("{:.0} s left", left.as_secs_f64().ceil())
+        };
+        format!(
+            "{end}: {rate:.0} files/s, {times}, {} active, {} in all, {} errors",
+            self.active,
+            measure::Bytes(self.bytes),
+            self.errors,
+        )
+    }
 }
 
 fn first_line(path: &str) -> Option<String> {
@@ -272,4 +327,32 @@ fn processor() -> Option<String> {
     let text = std::fs::read_to_string("/proc/cpuinfo").ok()?;
     let line = text.lines().find(|line| line.starts_with("model name"))?;
     Some(line.split_once(':')?.1.trim().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_of_a_run_tells_times_and_what_is_left() {
+        let live = Arc::new(Live::default());
+        let all = [Arc::clone(&live)];
+        let before = Seen::of(&all);
+        let told = |seen: Seen, left| seen.told(&before, Duration::from_secs(2), Duration::from_millis(left));
+        assert_eq!(
+            told(Seen::of(&all), 7_200),
+            "8 s left: 0 files/s, no response, 0 active, 0 B in all, 0 errors"
+        );
+        live.files.store(10, Ordering::Relaxed);
+        live.active.store(3, Ordering::Relaxed);
+        live.response_ns.store(25_000_000, Ordering::Relaxed);
+        live.longest_ns.store(9_000_000, Ordering::Relaxed);
+        let seen = Seen::of(&all);
+        assert_eq!(
+            told(seen, 0),
+            "waiting for what is under way: 5 files/s, response 2.50 ms on average, 9.00 at most, 3 active, 0 B in all, 0 errors"
+        );
+        // The longest is of the time since somebody looked.
+        assert_eq!(Seen::of(&all).longest_ns, 0);
+    }
 }

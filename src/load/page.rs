@@ -18,6 +18,8 @@ th{color:var(--soft);font-weight:600}th:first-child,td:first-child{text-align:le
 .tiles{display:grid;grid-template-columns:repeat(auto-fit,minmax(8.5rem,1fr));gap:.75rem;margin:1rem 0}.tiles div{background:var(--panel);border-radius:.5rem;padding:.6rem .8rem}\
 .tiles b{display:block;font-size:1.2rem}.tiles span{color:var(--soft);font-size:.85rem}.verdict{border-left:.3rem solid var(--good);background:var(--panel);padding:.6rem .9rem;border-radius:.3rem}\
 .verdict.bad{border-color:var(--bad)}.verdict ul{margin:.25rem 0 0;padding-left:1.2rem}.plots{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,26rem),1fr));gap:1rem;margin-top:.75rem}\
+@media(max-width:40rem){.stack tr:first-child{display:none}.stack tr{display:grid;grid-template-columns:repeat(4,minmax(0,1fr));gap:.1rem .5rem;padding:.4rem 0;border-bottom:1px solid var(--rule)}\
+.stack td{border:0;padding:0;text-align:left;white-space:normal}.stack td:first-child{grid-column:1/-1;font-weight:600}.stack td::before{content:attr(data-of);display:block;color:var(--soft);font-size:.75rem}.stack td[colspan]{grid-column:2/-1}}\
 figure{margin:0;background:var(--panel);border-radius:.6rem;padding:.75rem}figcaption{font-size:.85rem;color:var(--soft)}figcaption span{display:inline-block}svg{width:100%;height:auto;display:block}\
 .grid{stroke:var(--rule)}.mark{fill:var(--soft);font:11px system-ui,sans-serif}.title{fill:var(--ink);font:600 13px system-ui,sans-serif}.line{fill:none;stroke-width:1.8;stroke-linejoin:round}.under{stroke-width:5;stroke-opacity:.4}\
 .a{stroke:var(--a)}.b{stroke:var(--b)}.c{stroke:var(--c)}i{display:inline-block;width:1.2rem;height:.2rem;vertical-align:middle;margin:0 .3rem 0 .8rem}i.a{background:var(--a)}i.b{background:var(--b)}i.c{background:var(--c)}";
@@ -61,14 +63,18 @@ fn tiles(html: &mut String, report: &Report) {
             Bytes(report.content_bytes_per_s as u64).to_string(),
             "content a second",
         ),
-        (
-            format!("{} ms", number(report.response_ms.p50)),
-            "median response",
-        ),
-        (format!("{} ms", number(report.response_ms.p99)), "p99 response"),
+        (in_ms(report.response_ms.p50), "median response"),
+        (in_ms(report.response_ms.p99), "p99 response"),
         (report.errors.values().sum::<u64>().to_string(), "errors"),
         (format!("{:.1} s", report.duration_s), "measured"),
-    ] {
+    ]
+    .into_iter()
+    .chain(
+        report
+            .corrected_ms
+            .iter()
+            .map(|times| (in_ms(times.p99), "p99 corrected")),
+    ) {
         let _ = write!(html, "<div><b>{value}</b><span>{what}</span></div>");
     }
     *html += "</div>\n";
@@ -82,7 +88,20 @@ fn plots(html: &mut String, report: &Report) {
         each.filter_map(|(number, second)| Some((number as f64, of(second)?)))
             .collect()
     };
-    let quantile = |share| series(&move |second| Some(second.response.quantile(share)?.as_secs_f64() * 1e3));
+    let quantile = |share| {
+        series(&move |second| {
+            let time = second.response.quantile_with(share, second.failed)?;
+            Some(time.as_secs_f64() * 1e3)
+        })
+    };
+    let lost = report.response_ms.failed;
+    let mut nine_lines = vec![
+        ("a", nines(&record.response, lost)),
+        ("b", nines(&record.service, lost)),
+    ];
+    if let Some((times, lost)) = report.run.corrected() {
+        nine_lines.push(("c", nines(&times, lost.count)));
+    }
     let plots = [
         (
             Plot {
@@ -115,12 +134,20 @@ fn plots(html: &mut String, report: &Report) {
                 title: "Times by share of files, ms",
                 x: ("percent not above", Scale::Nines),
                 y: Scale::Logarithmic,
-                lines: vec![("a", nines(&record.response)), ("b", nines(&record.service))],
+                lines: nine_lines,
             },
-            &[
-                "response, from when it was meant",
-                "service, from when it was asked",
-            ],
+            if report.corrected_ms.is_some() {
+                &[
+                    "response, from when it was meant",
+                    "service, from when it was asked",
+                    "response corrected for what was not asked meanwhile",
+                ][..]
+            } else {
+                &[
+                    "response, from when it was meant",
+                    "service, from when it was asked",
+                ]
+            },
         ),
         (
             Plot {
@@ -151,50 +178,58 @@ fn plots(html: &mut String, report: &Report) {
 }
 
 /// Quantiles at evenly spaced nines, as far as there are values to tell them apart.
-fn nines(times: &Times) -> Vec<(f64, f64)> {
+fn nines(times: &Times, lost: u64) -> Vec<(f64, f64)> {
     if times.count() == 0 {
         return Vec::new();
     }
-    let deepest = (times.count() as f64).log10().max(1.0);
+    let deepest = ((times.count() + lost) as f64).log10().max(1.0);
     (0..=100)
         .map(|step| deepest * f64::from(step) / 100.0)
-        .map(|nines| {
+        .filter_map(|nines| {
             let share = 1.0 - 10f64.powf(-nines);
-            (10f64.powf(nines), times.quantile(share).as_secs_f64() * 1e3)
+            let time = times.quantile_with(share, lost)?;
+            Some((10f64.powf(nines), time.as_secs_f64() * 1e3))
         })
         .collect()
 }
 
-fn deciles(report: &Report, of: impl Fn(&Summary) -> f64) -> Vec<(f64, f64)> {
+fn deciles(report: &Report, of: impl Fn(&Summary) -> Option<f64>) -> Vec<(f64, f64)> {
     let each = report.deciles.iter();
     let known = each.filter(|decile| decile.object_ms.count > 0);
     known
-        .map(|decile| (decile.bytes_max as f64, of(&decile.object_ms)))
+        .filter_map(|decile| Some((decile.bytes_max as f64, of(&decile.object_ms)?)))
         .collect()
 }
 
 fn times(html: &mut String, report: &Report) {
-    let head = "<tr><th><th>count<th>mean<th>p50<th>p90<th>p99<th>p99.9<th>max</tr>\n";
+    let names: String = COLUMNS.iter().map(|name| format!("<th>{name}")).collect();
+    let head = format!("<tr><th><th>count{names}</tr>\n");
     let _ = write!(
         html,
         "<h2>Times, ms</h2>\n<p class=\"soft\">Response counts from when a file was meant to be asked for, service from when it was. \
-         Lag is this client's own lateness for what its users did next, tick the same for an alarm every 10 ms.</p>\n<div class=\"wide\"><table>{head}"
+         Lag is this client's own lateness for what its users did next, tick the same for an alarm every 10 ms.</p>\n<div class=\"wide\"><table class=\"stack\">{head}"
     );
     for (name, times) in report.times() {
         row(html, name, times);
     }
     *html += "</table></div>\n";
+    for note in [report.lost_note(), report.loop_note()].into_iter().flatten() {
+        let _ = writeln!(html, "<p class=\"soft\">{}</p>", escaped(&note));
+    }
     if !report.deciles.is_empty() {
         let _ = write!(
             html,
-            "<h2>Objects by size, ms</h2>\n<p class=\"soft\">Deciles of the objects asked for; up to so many bytes.</p>\n<div class=\"wide\"><table>{head}"
+            "<h2>Objects by size, ms</h2>\n<p class=\"soft\">Deciles of the objects asked for; up to so many bytes.</p>\n<div class=\"wide\"><table class=\"stack\">{head}"
         );
         for (decile, times) in report.by_size() {
             let name = Bytes(decile.bytes_max).to_string();
             match times {
                 Ok(times) => row(html, &name, times),
                 Err(why) => {
-                    let _ = writeln!(html, "<tr><td>{name}<td>0<td colspan=\"6\">{why}</tr>");
+                    let _ = writeln!(
+                        html,
+                        "<tr><td>{name}<td data-of=\"count\">0<td colspan=\"6\">{why}</tr>"
+                    );
                 }
             }
         }
@@ -202,10 +237,17 @@ fn times(html: &mut String, report: &Report) {
     }
 }
 
+/// What the tables of times show after the count.
+const COLUMNS: [&str; 6] = ["mean", "p50", "p90", "p99", "p99.9", "max"];
+
 fn row(html: &mut String, name: &str, times: &Summary) {
-    let _ = write!(html, "<tr><td>{name}<td>{}", times.count);
-    for value in [times.mean, times.p50, times.p90, times.p99, times.p999, times.max] {
-        let _ = write!(html, "<td>{}", number(value));
+    let _ = write!(html, "<tr><td>{name}<td data-of=\"count\">{}", times.count);
+    let quantiles = [times.p50, times.p90, times.p99, times.p999, times.max];
+    let values = core::iter::once(Some(times.mean)).chain(quantiles);
+    // On a narrow screen each value stands below its name, so that none is out of sight.
+    for (column, value) in COLUMNS.iter().zip(values) {
+        let value = value.map_or_else(|| "-".to_owned(), number);
+        let _ = write!(html, "<td data-of=\"{column}\">{value}");
     }
     *html += "</tr>\n";
 }
@@ -323,6 +365,11 @@ fn facts(html: &mut String, report: &Report) {
         );
     }
     *html += "</table></div>\n";
+}
+
+/// A time, if it is known.
+fn in_ms(time: Option<f64>) -> String {
+    time.map_or_else(|| "not known".to_owned(), |time| format!("{} ms", number(time)))
 }
 
 /// Three significant digits.

@@ -9,6 +9,8 @@ const LEFT: f64 = 52.0;
 const RIGHT: f64 = 12.0;
 const TOP: f64 = 26.0;
 const BOTTOM: f64 = 38.0;
+/// Width of a character of a mark at the most.
+const LETTER: f64 = 7.0;
 /// Points of a line at the most: more than there are pixels help nobody.
 const POINTS_MAX: usize = 800;
 
@@ -134,10 +136,17 @@ impl Plot<'_> {
         // Writing to a String cannot fail, here and below.
         for (value, label) in across.marks() {
             let at = x(value);
+            // The label of the last mark ends at the edge: half of a long one would lie beyond it.
+            let room = WIDTH - at;
+            let (label_at, anchor) = if label.len() as f64 * LETTER / 2.0 > room {
+                (WIDTH - 1.0, "end")
+            } else {
+                (at, "middle")
+            };
             let _ = write!(
                 svg,
                 "<line class=\"grid\" x1=\"{at:.1}\" x2=\"{at:.1}\" y1=\"{TOP}\" y2=\"{0}\"/>\
-                 <text class=\"mark\" x=\"{at:.1}\" y=\"{1}\" text-anchor=\"middle\">{label}</text>",
+                 <text class=\"mark\" x=\"{label_at:.1}\" y=\"{1}\" text-anchor=\"{anchor}\">{label}</text>",
                 HEIGHT - BOTTOM,
                 HEIGHT - BOTTOM + 15.0
             );
@@ -211,6 +220,22 @@ mod tests {
                 assert!((TOP - 0.1..=HEIGHT - BOTTOM + 0.1).contains(&y), "{y}");
             }
         }
+        // A label in the middle of its mark has room on both sides.
+        let wide = Plot {
+            title: "t",
+            x: ("percent", Scale::Nines),
+            y: Scale::Linear,
+            lines: vec![("a", vec![(1.0, 1.0), (9_000.0, 2.0)])],
+        };
+        let svg = wide.draw();
+        let label = svg
+            .split("<text ")
+            .find(|text| text.contains(">99.99<"))
+            .expect("it is marked");
+        assert!(
+            label.contains("text-anchor=\"end\"") && label.contains("x=\"419.0\""),
+            "{label}"
+        );
         assert!(svg_marks(Scale::Nines).contains(&"99.9".to_owned()));
         let empty = Plot {
             title: "",

@@ -7,7 +7,7 @@ use crate::cli::{Failure, Voice, output};
 use ::load::record::{LeftOut, Record, Second, Trouble};
 use ::load::replies::Statuses;
 use ::load::run::{Parts, Run, Share};
-use ::load::times::Summary;
+use ::load::times::{Lost, Summary};
 use ::load::verdict::Verdict;
 use ::load::webstone::Metrics;
 use client::plan::Mode;
@@ -56,6 +56,12 @@ pub(super) struct Report {
     pub(super) errors: BTreeMap<Trouble, u64>,
     /// Milliseconds.
     pub(super) response_ms: Summary,
+    /// Response times of what was complete and as it should be, as if nothing else had been asked for.
+    pub(super) answered_ms: Summary,
+    /// Response times corrected for what a client that waits for answers did not ask meanwhile; none in an open run.
+    pub(super) corrected_ms: Option<Summary>,
+    /// How often each of them is taken to ask.
+    pub(super) expected_interval_ms: Option<f64>,
     pub(super) service_ms: Summary,
     pub(super) object_ms: Summary,
     pub(super) connect_ms: Summary,
@@ -144,6 +150,11 @@ impl Report {
             ..first.clone()
         };
         let record = &run.record;
+        let timeout = run.timeout();
+        let (lost_files, lost_objects) = (record.lost_files(timeout), record.lost_objects(timeout));
+        // How long the parts of what failed took is not known, nor is it in their means.
+        let lost_parts = Lost::unknown(lost_files.count);
+        let lost_connections = record.count(Trouble::Connect) + record.count(Trouble::Here);
         // What ended after the run, while its last objects were completed, is no part of its rate.
         let (files, bytes) = (record.files_in_time, record.bytes_in_time);
         let come = matches!(run.model.as_str(), "users" | "clients" | "sessions");
@@ -178,18 +189,26 @@ impl Report {
             unfinished: record.unfinished,
             dropped: record.dropped,
             errors: record.troubles.clone(),
-            response_ms: record.response.summary(),
-            service_ms: record.service.summary(),
-            object_ms: record.object.summary(),
-            connect_ms: record.connect.summary(),
-            first_byte_ms: record.first_byte.summary(),
-            transfer_ms: record.transfer.summary(),
+            response_ms: record.response.summary_with(&lost_files),
+            answered_ms: record.response.summary(),
+            corrected_ms: run.corrected().map(|(times, lost)| times.summary_with(&lost)),
+            expected_interval_ms: run
+                .expected_interval()
+                .map(|interval| interval.as_secs_f64() * 1e3),
+            service_ms: record.service.summary_with(&lost_files),
+            object_ms: record.object.summary_with(&lost_objects),
+            connect_ms: record.connect.summary_with(&Lost::unknown(lost_connections)),
+            first_byte_ms: record.first_byte.summary_with(&lost_parts),
+            transfer_ms: record.transfer.summary_with(&lost_parts),
             lag_ms: record.lag.summary(),
             tick_ms: record.tick.summary(),
             deciles: deciles
-                .map(|(&bytes_max, times)| Decile {
+                .enumerate()
+                .map(|(number, (&bytes_max, times))| Decile {
                     bytes_max,
-                    object_ms: times.summary(),
+                    object_ms: times.summary_with(&Lost::unknown(
+                        record.deciles_failed.get(number).copied().unwrap_or(0),
+                    )),
                 })
                 .collect(),
             table6: Table6::of(record, files_per_s, span),
@@ -236,9 +255,10 @@ impl Report {
     }
 
     /// The histograms by name, with their summaries.
-    pub(super) fn times(&self) -> [(&'static str, &Summary); 8] {
-        [
-            ("response", &self.response_ms),
+    pub(super) fn times(&self) -> Vec<(&'static str, &Summary)> {
+        let corrected = self.corrected_ms.iter().map(|times| ("corrected", times));
+        let response = core::iter::once(("response", &self.response_ms));
+        let others = [
             ("service", &self.service_ms),
             ("object", &self.object_ms),
             ("connect", &self.connect_ms),
@@ -246,7 +266,36 @@ impl Report {
             ("transfer", &self.transfer_ms),
             ("lag", &self.lag_ms),
             ("tick", &self.tick_ms),
-        ]
+        ];
+        response.chain(corrected).chain(others).collect()
+    }
+
+    /// What those who wait for answers did not ask meanwhile, and how that is corrected.
+    pub(super) fn loop_note(&self) -> Option<String> {
+        match (self.run.model.as_str(), self.expected_interval_ms) {
+            ("clients" | "users", Some(interval)) => Some(format!(
+                "closed loop: who waits for an answer does not ask meanwhile, so a pause of the server is in few response times; `corrected` adds \
+                 what each of the {} would have asked, one request every {interval:.3} ms",
+                self.run.model
+            )),
+            ("sessions", _) => Some(
+                "partly open: within a session nobody asks while an answer is awaited, so response times leave that waiting out".to_owned(),
+            ),
+            _ => None,
+        }
+    }
+
+    /// How many requests have no time, and what that does to the figures; nothing if all have one.
+    pub(super) fn lost_note(&self) -> Option<String> {
+        let (lost, all) = (self.response_ms.failed, self.files + self.response_ms.failed);
+        (lost > 0).then(|| {
+            format!(
+                "{lost} of {all} requests ({:.2} %) failed or were never complete: quantiles count them as longer than all others, so `-` is one of \
+                 theirs; the means of response, service and object count what failed as at least {:.1} s (--timeout)",
+                lost as f64 / all as f64 * 100.0,
+                self.run.timeout_s
+            )
+        })
     }
 
     /// The seconds of the run. What ends after it has none there: it is in the counts and the times.
@@ -336,8 +385,11 @@ impl Report {
             let name = format!("to {}", Bytes(decile.bytes_max));
             (name, times)
         });
-        let times = self.times().map(|(name, times)| (name.to_owned(), Ok(times)));
-        for (name, times) in times.into_iter().chain(deciles) {
+        let times = self
+            .times()
+            .into_iter()
+            .map(|(name, times)| (name.to_owned(), Ok(times)));
+        for (name, times) in times.chain(deciles) {
             let times = match times {
                 Ok(times) => times,
                 Err(why) => {
@@ -345,10 +397,17 @@ impl Report {
                     continue;
                 }
             };
-            text += &format!(
-                "  {name:<12}{:>10} {:>10.3} {:>10.3} {:>10.3} {:>10.3} {:>10.3} {:>10.3}\n",
-                times.count, times.mean, times.p50, times.p90, times.p99, times.p999, times.max
-            );
+            text += &format!("  {name:<12}{:>10} {:>10.3}", times.count, times.mean);
+            for quantile in [times.p50, times.p90, times.p99, times.p999, times.max] {
+                text += &match quantile {
+                    Some(quantile) => format!(" {quantile:>10.3}"),
+                    None => format!(" {:>10}", "-"),
+                };
+            }
+            text.push('\n');
+        }
+        for note in [self.lost_note(), self.loop_note()].into_iter().flatten() {
+            text += &format!("  {note}\n");
         }
         text += &format!(
             "  {} connections, {:.2} on average for {:.3} ms each, {} closed by the server, {} requests sent again",

@@ -36,7 +36,7 @@ const WITHIN: f64 = 0.05;
 /// The highest rate that is tried: several times what a processor of a client can ask for.
 const RATE_MAX: f64 = 1e6;
 /// The name of the line that says what a search found, and its version.
-const FORMAT: (&str, u32) = ("weir-load-search", 1);
+const FORMAT: (&str, u32) = ("weir-load-search", 2);
 
 /// What response times are to be.
 #[derive(Clone, Debug, PartialEq)]
@@ -96,10 +96,10 @@ impl fmt::Display for Objective {
 }
 
 impl Objective {
-    /// Milliseconds of what it is about.
-    fn value(&self, times: &Summary) -> f64 {
+    /// Milliseconds of what it is about; none if more requests failed than it leaves out.
+    fn value(&self, times: &Summary) -> Option<f64> {
         match self.statistic.as_str() {
-            "mean" => times.mean,
+            "mean" => Some(times.mean),
             "p50" => times.p50,
             "p90" => times.p90,
             "p99" => times.p99,
@@ -273,8 +273,11 @@ fn ports() -> Option<u64> {
 #[derive(Clone, Debug, Serialize)]
 struct Trial {
     load: f64,
-    /// Of the statistic; none if it was not run.
+    /// Of the statistic; none if it was not run, or if so many requests failed that it is not known.
     response_ms: Option<f64>,
+    /// Requests that failed or were never complete, and all of them.
+    failed: u64,
+    requests: u64,
     met: bool,
     valid: bool,
     /// It is not valid, for nothing but that too much was not answered: it was too high a load, whatever it measured.
@@ -283,6 +286,19 @@ struct Trial {
     reasons: Vec<String>,
     objects_per_s: f64,
     files_per_s: f64,
+}
+
+impl Trial {
+    /// What the statistic is.
+    fn value(&self, statistic: &str) -> String {
+        match self.response_ms {
+            Some(value) => format!("{statistic} is {value:.3} ms"),
+            None => format!(
+                "{statistic} is one of a request that failed: {} of {} did",
+                self.failed, self.requests
+            ),
+        }
+    }
 }
 
 /// Why a search ended.
@@ -342,11 +358,10 @@ impl Answer {
                     trial.reasons.join("; ")
                 );
             }
-            let value = trial.response_ms.unwrap_or_default();
             format!(
-                "with {} {} is {value:.3} ms",
+                "with {} {}",
                 unit.of(trial.load),
-                objective.statistic
+                trial.value(&objective.statistic)
             )
         };
         let (stop, why) = match (load, above) {
@@ -443,6 +458,8 @@ pub(super) fn run(
                 Trial {
                     load,
                     response_ms: None,
+                    failed: 0,
+                    requests: 0,
                     met: false,
                     valid: false,
                     overloaded: false,
@@ -467,8 +484,12 @@ pub(super) fn run(
                 let value = objective.value(&report.response_ms);
                 let trial = Trial {
                     load,
-                    response_ms: Some(value),
-                    met: report.verdict.valid && !cut_off && value < objective.below_ms(),
+                    response_ms: value,
+                    failed: report.response_ms.failed,
+                    requests: report.files + report.response_ms.failed,
+                    met: report.verdict.valid
+                        && !cut_off
+                        && value.is_some_and(|value| value < objective.below_ms()),
                     valid: report.verdict.valid,
                     overloaded,
                     reasons: match cut_off {
@@ -541,12 +562,12 @@ fn tell(trial: &Trial, objective: &Objective, unit: Unit, voice: &Voice) -> Resu
         (true, false) => "missed".to_owned(),
     };
     let load = unit.of(trial.load);
-    match trial.response_ms {
-        Some(value) => output::line(format_args!(
-            "{load:>18}: {} {value:.3} ms, {word}",
-            objective.statistic
+    match trial.requests {
+        0 => output::line(format_args!("{load:>18}: {word}")),
+        _ => output::line(format_args!(
+            "{load:>18}: {}, {word}",
+            trial.value(&objective.statistic)
         )),
-        None => output::line(format_args!("{load:>18}: {word}")),
     }
 }
 
@@ -616,6 +637,8 @@ mod tests {
         Trial {
             load,
             response_ms: Some(response_ms),
+            failed: 0,
+            requests: 100,
             met: valid && response_ms < 50.0,
             valid,
             overloaded: false,
@@ -696,6 +719,20 @@ mod tests {
             true,
             Stop::Untrusted,
             "no number of users that was tried meets p99 < 50 ms: with 1 user the run cannot be trusted: too late",
+        );
+        // Quick answers to most requests do not make up for those that failed.
+        let failing = Trial {
+            response_ms: None,
+            failed: 10,
+            requests: 1200,
+            met: false,
+            ..trial(41.0, 1.0, true)
+        };
+        check(
+            &[trial(40.0, 3.0, true), failing],
+            true,
+            Stop::Within,
+            "40 users meet p99 < 50 ms, to within 5 %: with 41 users p99 is one of a request that failed: 10 of 1200 did",
         );
         let stopped = Answer::of(&[missed], false, true, &objective, users, &cap);
         assert_eq!((stopped.stop, stopped.load), (Stop::Interrupted, None));

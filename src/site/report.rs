@@ -22,6 +22,8 @@ h1{font-size:1.5rem;margin:0 0 .25rem}h2{font-size:1.15rem;margin:2.5rem 0 .5rem
 th{color:var(--soft);font-weight:600}td.n{font-variant-numeric:tabular-nums;white-space:nowrap}code{font:.85em ui-monospace,monospace;overflow-wrap:anywhere}\
 .facts{display:grid;grid-template-columns:repeat(auto-fit,minmax(8.5rem,1fr));gap:.75rem;margin:1rem 0}.facts div{background:var(--panel);border-radius:.5rem;padding:.6rem .8rem}\
 .facts b{display:block;font-size:1.2rem}.facts span{color:var(--soft);font-size:.85rem}\
+@media(max-width:40rem){.stack tr:first-child{display:none}.stack tr{display:grid;grid-template-columns:repeat(4,minmax(0,1fr));gap:.1rem .5rem;padding:.4rem 0;border-bottom:1px solid var(--rule)}\
+.stack td{border:0;padding:0;overflow-wrap:anywhere}.stack td:first-child{grid-column:1/-1;font-weight:600}.stack td.long{grid-column:1/-1}.stack td[data-of]::before{content:attr(data-of);display:block;color:var(--soft);font-size:.75rem;font-weight:400}}\
 .stream{background:var(--panel);border-radius:.6rem;padding:1rem;margin:1rem 0}.plots{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,20rem),1fr));gap:1rem;margin-top:.75rem}\
 svg{width:100%;height:auto;display:block}.grid{stroke:var(--rule)}.mark{fill:var(--soft);font:11px system-ui,sans-serif}.title{fill:var(--ink);font:600 12px system-ui,sans-serif}\
 .sample{fill:var(--sample);fill-opacity:.7}.model{fill:none;stroke:var(--model);stroke-width:1.8}.holds{color:var(--good);font-weight:600}.fails{color:var(--bad);font-weight:600}\
@@ -135,10 +137,11 @@ fn page(manifest: &Manifest, figures: &[Figure], streams: &[Stream], published: 
     for stream in streams.iter().filter(|stream| !stream.points.is_empty()) {
         html += &section(stream);
     }
-    html += "<h2>Parameters</h2>\n<div class=\"wide\"><table><tr><th>name<th>value<th>from<th>why</tr>\n";
+    html += "<h2>Parameters</h2>\n<div class=\"wide\"><table class=\"stack\"><tr><th>name<th>value<th>from<th>why</tr>\n";
     for choice in &manifest.choices {
         html += &format!(
-            "<tr><td><code>{}</code><td><code>{}</code><td>{}<td>{}</tr>\n",
+            "<tr><td><code>{}</code><td class=\"long\" data-of=\"value\"><code>{}</code><td class=\"long\" data-of=\"from\">{}\
+             <td class=\"long\" data-of=\"why\">{}</tr>\n",
             escaped(&choice.name),
             escaped(&choice.value),
             provenance(choice.provenance),
@@ -151,12 +154,13 @@ fn page(manifest: &Manifest, figures: &[Figure], streams: &[Stream], published: 
 
 /// Figures beside those of the document.
 fn compared(figures: &[Figure]) -> String {
-    let mut html = "<h2>Published and made</h2>\n<div class=\"wide\"><table><tr><th>figure<th>published<th>made<th>where<th></tr>\n"
+    let mut html = "<h2>Published and made</h2>\n<div class=\"wide\"><table class=\"stack\"><tr><th>figure<th>published<th>made<th>where<th></tr>\n"
         .to_owned();
     for figure in figures {
         let word = if figure.holds { "holds" } else { "fails" };
         html += &format!(
-            "<tr><td>{}<td class=\"n\">{}<td class=\"n\">{}<td>{}<td class=\"{word}\">{word}</tr>\n",
+            "<tr><td>{}<td class=\"n\" data-of=\"published\">{}<td class=\"n\" data-of=\"made\">{}<td data-of=\"where\">{}\
+             <td class=\"{word}\" data-of=\"verdict\">{word}</tr>\n",
             escaped(&figure.name),
             escaped(&figure.published),
             escaped(&figure.made),
@@ -168,11 +172,12 @@ fn compared(figures: &[Figure]) -> String {
 
 /// All files of a site that has few.
 fn listed(manifest: &Manifest) -> String {
-    let mut html = "<h2>Files</h2>\n<div class=\"wide\"><table><tr><th>file<th>type<th>bytes<th>asked for, relative to others<th>length</tr>\n"
+    let mut html = "<h2>Files</h2>\n<div class=\"wide\"><table class=\"stack\"><tr><th>file<th>type<th>bytes<th>asked for, relative to others<th>length</tr>\n"
         .to_owned();
     for file in &manifest.files {
         html += &format!(
-            "<tr><td><code>{}</code><td>{}<td class=\"n\">{}<td class=\"n\">{}<td>{}</tr>\n",
+            "<tr><td><code>{}</code><td data-of=\"type\">{}<td class=\"n\" data-of=\"bytes\">{}<td class=\"n\" data-of=\"weight\">{}\
+             <td class=\"long\" data-of=\"length\">{}</tr>\n",
             escaped(&file.path),
             escaped(&file.media_type),
             grouped(file.bytes),
@@ -187,7 +192,7 @@ fn table(streams: &[Stream], published: bool) -> String {
     let mut html = format!(
         "<h2>Streams</h2>\n<p class=\"soft\">A stream drawn from its model must fit at p &gt; {LEVEL}; if it does not, it \
          is drawn once more. A stream that an algorithm makes states its distance and what it may be.</p>\n\
-         <div class=\"wide\"><table><tr><th>stream<th>values<th>mean<th>median<th>largest<th>fit<th></tr>\n"
+         <div class=\"wide\"><table class=\"stack\"><tr><th>stream<th>values<th>mean<th>median<th>largest<th>fit<th></tr>\n"
     );
     for stream in streams {
         let (class, word) = match Outcome::of(stream, published) {
@@ -196,7 +201,8 @@ fn table(streams: &[Stream], published: bool) -> String {
             Outcome::Apart => ("soft", "apart"),
         };
         html += &format!(
-            "<tr><td>{}<td class=\"n\">{}<td class=\"n\">{}<td class=\"n\">{}<td class=\"n\">{}<td>{}<td class=\"{class}\">{word}</tr>\n",
+            "<tr><td>{}<td class=\"n\" data-of=\"values\">{}<td class=\"n\" data-of=\"mean\">{}<td class=\"n\" data-of=\"median\">{}\
+             <td class=\"n\" data-of=\"largest\">{}<td class=\"long\" data-of=\"fit\">{}<td class=\"{class}\" data-of=\"verdict\">{word}</tr>\n",
             stream.name,
             grouped(stream.values),
             number(stream.mean),

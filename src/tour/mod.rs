@@ -232,11 +232,14 @@ impl Show<'_> {
         } else if self.voice.reports() {
             let number = |value: &Value| value.as_f64().unwrap_or(0.0);
             print(&format!(
-                "\n{}\n{files} files, {} failed; {:.1} ms on average, 99 % within {:.0} ms; {decided} decisions\n",
+                "\n{}\n{files} files, {} failed; {:.1} ms on average, {}; {decided} decisions\n",
                 story.table(),
                 result["files_failed"],
                 number(&result["response_ms"]["mean"]),
-                number(&result["response_ms"]["p99"]),
+                result["response_ms"]["p99"].as_f64().map_or_else(
+                    || "more than 1 % were not answered".to_owned(),
+                    |p99| format!("99 % within {p99:.0} ms")
+                ),
             ))?;
         }
         match (decided, self.group) {

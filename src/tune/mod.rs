@@ -462,7 +462,10 @@ fn once(flags: &Flags, workload: &Workload, setting: &Setting, span: Duration) -
     }
     Ok(Round {
         files_per_s: number(&result["files_per_s"]),
-        p99_ms: number(&result["response_ms"]["p99"]),
+        // If more than one in a hundred was never complete, it is not known and at least the timeout.
+        p99_ms: result["response_ms"]["p99"]
+            .as_f64()
+            .unwrap_or_else(|| 1e3 * number(&result["timeout_s"])),
     })
 }
 

@@ -387,7 +387,11 @@ fn heads_of_a_site_are_asked_for() {
     }
     fs::write(&manifest, told.to_string()).expect("written");
     let (result, why) = load(&site.url, &run, 3);
-    assert!(why.contains("another length than the manifest"), "{why} {result}");
+    assert!(
+        why.contains("another length than the manifest says; the first was `/file")
+            && why.contains(" bytes instead of "),
+        "{why} {result}"
+    );
     let error = refused(&[&["load", &site.url, "--verify"], &run[..]].concat(), 2);
     assert!(error.contains("HEAD is answered with none"), "{error}");
     let plan = [

@@ -7,6 +7,7 @@
 //! - `run`: what a server sees of a run, and what is said of it
 //! - `answers`: replies that are no plain good files, and what requests may say
 //! - `results`: files, merges, comparisons, searches
+//! - `trust`: runs whose figures would be untrue although most requests were quick
 //! - `asked`: that what was asked is done, and said if it is not
 //!
 //! `schema` holds what is printed against the schemas in `schemas/`.
@@ -27,6 +28,7 @@ mod schema;
 mod served;
 mod site;
 mod stream;
+mod trust;
 
 use serde_json::Value;
 use std::path::Path;

@@ -243,6 +243,8 @@ fn a_result_is_a_table_a_log_and_a_page_too() {
     let page = read(html);
     assert_eq!(page.matches("<svg").count(), 4);
     assert!(page.contains("prefers-color-scheme:dark") && page.contains("width=device-width"));
+    // On a narrow screen nothing of a row of times lies out of sight.
+    assert!(page.contains("@media(max-width:40rem){.stack") && page.contains("<td data-of=\"p99.9\">"));
     for fetched in ["src=", "href=", "url(", "@import", "<script"] {
         assert!(!page.contains(fetched), "a page needs no network: {fetched}");
     }

@@ -74,8 +74,8 @@ class Admission(Experiment):
         result, refused = self.run(a, self.SETTINGS[setting], [
             [*open_loop, *seeds[0], "--duration", f"{third}s"], [*open_loop, *seeds[1], "--duration", f"{2 * third}s"]], record)
         return {"capacity": self.capacity, "files_per_s": result["files"] / (2 * third),
-                "mean_ms": result["response_ms"]["mean"], "p50_ms": result["response_ms"]["p50"],
-                "p99_ms": result["response_ms"]["p99"], "refused_per_s": refused / (2 * third),
+                "mean_ms": result["answered_ms"]["mean"], "p50_ms": result["answered_ms"]["p50"],
+                "p99_ms": result["answered_ms"]["p99"], "refused_per_s": refused / (2 * third),
                 "dropped": result["dropped"], "decisions": []}
 
 

@@ -27,6 +27,7 @@ import subprocess
 
 from . import Experiment, Refused
 from .. import machine
+from ..load import response_ms
 from .group import Group, drop
 from .served import Served, load as put_load, trusted
 
@@ -104,7 +105,7 @@ class KeepAlive(Experiment):
             raise OSError(f"{group.kills() - kills} processes were killed for want of memory")
         trusted(result)
         return {"files_per_s": result["files_per_s"], "mean_ms": result["response_ms"]["mean"],
-                "p99_ms": result["response_ms"]["p99"], "connections": result["connections"],
+                "p99_ms": response_ms(result, "p99"), "connections": result["connections"],
                 "decisions": server.decisions("keep-alive"), **state}
 
 

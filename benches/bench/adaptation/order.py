@@ -22,6 +22,7 @@ import random
 import subprocess
 
 from .. import machine, servers
+from ..load import response_ms
 from . import Experiment, Refused
 from .linked import punctual, run_beside, serving
 from .served import trusted
@@ -148,7 +149,7 @@ class Order(Experiment):
         count = sum(result["files"] for result in results)
         mean = sum(result["files"] * result["response_ms"]["mean"] for result in results) / count
         large = results[1]["response_ms"]["mean"] if len(results) > 1 else None
-        return {"files_per_s": count / a.seconds, "mean_ms": mean, "p99_ms": results[0]["response_ms"]["p99"], "large_ms": large,
+        return {"files_per_s": count / a.seconds, "mean_ms": mean, "p99_ms": response_ms(results[0], "p99"), "large_ms": large,
                 "large": results[1]["files"] if len(results) > 1 else 0, "late_max_ms": punctual(counters),
                 "decisions": [], **self.predicted(a, load)}
 

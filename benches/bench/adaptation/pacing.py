@@ -11,6 +11,7 @@ is quickest and restart pays some round trips; paced is within 5 % of the better
 import os
 
 from . import Experiment
+from ..load import response_ms
 from .linked import run as run_linked
 from .served import trusted
 
@@ -61,6 +62,6 @@ class Pacing(Experiment):
              f"{seconds}s", "--timeout", "20s", "--lag-max", "1s", "--seed", str(1 + repetition)], seconds)
         trusted(result)
         return {"files_per_s": result["files_per_s"], "mean_ms": result["response_ms"]["mean"],
-                "p50_ms": result["response_ms"]["p50"], "p99_ms": result["response_ms"]["p99"],
+                "p50_ms": response_ms(result, "p50"), "p99_ms": response_ms(result, "p99"),
                 "dropped": counters[-1]["up"]["dropped"]["full"] / max(1, result["files"])
                 + counters[-1]["down"]["dropped"]["full"] / max(1, result["files"]), "decisions": []}

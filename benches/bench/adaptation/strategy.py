@@ -11,6 +11,7 @@ import os
 import subprocess
 
 from . import Experiment
+from ..load import response_ms
 from .served import Served, load as put_load, trusted
 
 SITE = ["--files", "500", "--seed", "3", "--size-max", "200000", "--off-time", "pareto(1,1.4)@..20"]
@@ -53,5 +54,5 @@ class Strategy(Experiment):
             resident = server.resident_mib()
         trusted(result)
         return {"files_per_s": result["files_per_s"], "cpu_us": 1e6 * used / max(1, result["files"]),
-                "mean_ms": result["response_ms"]["mean"], "p50_ms": result["response_ms"]["p50"],
-                "p99_ms": result["response_ms"]["p99"], "resident_mib": resident, "decisions": []}
+                "mean_ms": result["response_ms"]["mean"], "p50_ms": response_ms(result, "p50"),
+                "p99_ms": response_ms(result, "p99"), "resident_mib": resident, "decisions": []}

@@ -12,7 +12,9 @@
 //!
 //! Times are of every file there is, those complete after the time that rates are counted over among them: a server that
 //! stalls would else be compared by the files that it did not stall. A whole run's are the histogram its result is of; of pieces,
-//! the last has what came later, so that all of them together have the same. What was never complete is in neither.
+//! the last has what came later, so that all of them together have the same. A file that failed counts as at least the longest
+//! timeout of all runs, and as at least the longest time there is: a server that fails its slow requests is not a quick one. What
+//! was never complete is in neither.
 //!
 //! The interval is a percentile bootstrap (Efron 1979) of the relative change, whose tails are those that Student's t has for the
 //! smaller side (the expanded percentile interval of Hesterberg 2014, arXiv 1411.5279): plain percentiles of five runs hold the
@@ -23,7 +25,7 @@
 use crate::chance::{Purpose, below, stream};
 use crate::run::Run;
 use crate::times::Sparse;
-use measure::{Ranks, Rng, Seed};
+use measure::{Duration, Ranks, Rng, Seed};
 use serde::Serialize;
 use statrs::distribution::{ContinuousCDF, Normal, StudentsT};
 use std::collections::BTreeMap;
@@ -55,6 +57,10 @@ pub struct Batch {
     errors: u64,
     /// Of every file, whether it was complete within those seconds or after them.
     response: Sparse,
+    /// Files that failed.
+    failed: u64,
+    /// How long each of these took at the least.
+    timeout: Duration,
 }
 
 /// What is compared.
@@ -120,7 +126,7 @@ impl Measure {
         match self {
             Measure::FilesPerS => over(sum.files, sum.seconds),
             Measure::BytesPerS => over(sum.bytes, sum.seconds),
-            Measure::ErrorsPerFile => over(sum.errors, sum.times.max(1.0)),
+            Measure::ErrorsPerFile => over(sum.errors, (sum.times - sum.failed).max(1.0)),
             Measure::MeanMs => over(sum.total_ms, sum.times),
             Measure::P50Ms => sum.quantile(0.5),
             Measure::P90Ms => sum.quantile(0.9),
@@ -201,6 +207,8 @@ impl Batch {
             bytes: record.bytes_in_time,
             errors: record.errors(),
             response: record.response.sparse(),
+            failed: record.files_failed,
+            timeout: run.timeout(),
         }
     }
 
@@ -216,6 +224,7 @@ impl Batch {
             let until = if last { whole } else { from + each };
             let mut batch = Batch {
                 seconds: (until - from) as f64,
+                timeout: run.timeout(),
                 ..Batch::default()
             };
             for (at, second) in run.record.seconds.iter().enumerate().skip(from) {
@@ -226,6 +235,7 @@ impl Batch {
                     break;
                 }
                 batch.errors += second.errors;
+                batch.failed += second.failed;
                 batch.response.merge(&second.response);
             }
             batch
@@ -261,7 +271,9 @@ struct Sum<'v> {
     files: f64,
     bytes: f64,
     errors: f64,
+    /// Files complete, with those that failed: as many as there are times.
     times: f64,
+    failed: f64,
     total_ms: f64,
     values: &'v [u64],
     counts: Vec<u64>,
@@ -282,6 +294,7 @@ impl Sum<'_> {
             bytes: 0.0,
             errors: 0.0,
             times: 0.0,
+            failed: 0.0,
             total_ms: 0.0,
             values,
             counts: vec![0; values.len()],
@@ -291,6 +304,7 @@ impl Sum<'_> {
             sum.files += placed.batch.files as f64;
             sum.bytes += placed.batch.bytes as f64;
             sum.errors += placed.batch.errors as f64;
+            sum.failed += placed.batch.failed as f64;
             sum.total_ms += placed.total_ms;
             for &(place, count) in &placed.places {
                 sum.counts[place as usize] += count;
@@ -319,6 +333,16 @@ pub fn compare(a: &[Batch], b: &[Batch], deciding: &[Measure], settings: &Settin
     for batch in a.iter().chain(b) {
         places.extend(batch.response.pairs().iter().map(|&(value, _)| (value, 0)));
     }
+    // How long what failed would have taken nobody knows: not less than anything that did not.
+    let timeout = a
+        .iter()
+        .chain(b)
+        .map(|batch| batch.timeout.as_nanos() as u64)
+        .max();
+    let failed = timeout.max(places.keys().last().copied()).unwrap_or_default();
+    if a.iter().chain(b).any(|batch| batch.failed > 0) {
+        places.insert(failed, 0);
+    }
     let values: Vec<u64> = places.keys().copied().collect();
     for (number, place) in (0..).zip(places.values_mut()) {
         *place = number;
@@ -329,8 +353,9 @@ pub fn compare(a: &[Batch], b: &[Batch], deciding: &[Measure], settings: &Settin
             .pairs()
             .iter()
             .map(|&(value, count)| (places[&value], count))
+            .chain((batch.failed > 0).then(|| (places[&failed], batch.failed)))
             .collect(),
-        total_ms: batch.response.total_ns() / 1e6,
+        total_ms: (batch.response.total_ns() + failed as f64 * batch.failed as f64) / 1e6,
         batch: batch.clone(),
     };
     let a: Vec<Placed> = a.iter().map(place).collect();
@@ -474,7 +499,7 @@ mod tests {
     use super::*;
     use crate::chance::normal;
     use crate::record::Trouble;
-    use measure::{Duration, Instant};
+    use measure::Instant;
 
     /// Batches of a second with times around `ms`, of which a share by batch differs.
     fn side(seed: u64, count: usize, ms: f64, files: u64) -> Vec<Batch> {
@@ -494,12 +519,12 @@ mod tests {
             seconds: 1.0,
             files,
             bytes: files * 1000,
-            errors: 0,
             response: Sparse::counted(
                 (0..files)
                     .map(|_| 10_000 * (time() * 100.0).max(1.0) as u64)
                     .collect(),
             ),
+            ..Batch::default()
         }
     }
 
@@ -780,7 +805,7 @@ mod tests {
     fn what_came_late_is_compared_as_results_show_it() {
         let run = stalled();
         let shown = run.record.response.summary();
-        assert!(shown.p99 > 1990.0 && shown.count == 113, "{shown:?}");
+        assert!(shown.p99 > Some(1990.0) && shown.count == 113, "{shown:?}");
         let settings = Settings {
             draws: 100,
             ..Settings::DEFAULT
@@ -792,9 +817,9 @@ mod tests {
             let a = |measure| rows.iter().find(|row| row.measure == measure).expect("a row").a;
             let near = |a: f64, b: f64| assert!((a - b).abs() < 1e-9 * b, "{unit:?}: {a} {b}");
             near(a(Measure::MeanMs), shown.mean);
-            near(a(Measure::P50Ms), shown.p50);
-            near(a(Measure::P90Ms), shown.p90);
-            near(a(Measure::P99Ms), shown.p99);
+            near(a(Measure::P50Ms), shown.p50.expect("a time"));
+            near(a(Measure::P90Ms), shown.p90.expect("a time"));
+            near(a(Measure::P99Ms), shown.p99.expect("a time"));
             near(a(Measure::FilesPerS), 25.0);
             near(a(Measure::ErrorsPerFile), 1.0 / 113.0);
         }
@@ -814,6 +839,40 @@ mod tests {
         let p50 = of(Measure::P50Ms).p_least.expect("it decides");
         let asked = rows.iter().filter(|row| row.p_least.is_some()).count() as f64;
         assert!((p50 - (asked * least(3, 2)).min(1.0)).abs() < 1e-9, "{p50}");
+    }
+
+    /// A server that fails two in a hundred after ten seconds is slower than one that answers them late.
+    #[test]
+    fn what_failed_counts_as_at_least_its_timeout() {
+        let a = side(1, 20, 10.0, 50);
+        let failing = |a: &[Batch]| -> Vec<Batch> {
+            let each = a.iter().cloned();
+            each.map(|batch| Batch {
+                failed: 1,
+                timeout: Duration::from_secs(10),
+                ..batch
+            })
+            .collect()
+        };
+        let b = failing(&a);
+        let rows = compare(&a, &b, &Measure::ALL, &Settings::DEFAULT);
+        let of = |measure| rows.iter().find(|row| row.measure == measure).expect("a row");
+        assert!((of(Measure::P99Ms).b - 10_000.0).abs() < 1e-6, "{rows:?}");
+        assert!(of(Measure::MeanMs).b > 200.0, "{rows:?}");
+        assert_eq!(of(Measure::FilesPerS).change, Some(0.0));
+        assert_eq!(worse(&a, &b), [Measure::MeanMs, Measure::P99Ms]);
+        assert_eq!(worse(&b, &a), []);
+        // And a piece in which all failed is one of long times.
+        let dead = vec![
+            Batch {
+                files: 0,
+                response: Sparse::default(),
+                seconds: 1.0,
+                ..b[0].clone()
+            };
+            20
+        ];
+        assert!(worse(&a, &dead).contains(&Measure::P50Ms));
     }
 
     #[test]

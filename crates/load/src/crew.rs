@@ -108,6 +108,10 @@ pub struct Live {
     pub errors: AtomicU64,
     /// Objects under way.
     pub active: AtomicU64,
+    /// Sum of the response times of its files, in nanoseconds.
+    pub response_ns: AtomicU64,
+    /// The longest of them since somebody looked, in nanoseconds. Who looks sets it to 0.
+    pub longest_ns: AtomicU64,
 }
 
 /// The digest of a body under way.
@@ -218,6 +222,10 @@ pub struct Crew {
     /// Nothing begins any more.
     ending: bool,
     active: u64,
+    /// Those of them that were meant to begin while it is measured.
+    measured: u64,
+    /// The second that begins next.
+    next_second: Instant,
     #[expect(clippy::vec_box, reason = "the boxes themselves are used again")]
     spare: Vec<Box<Fetch>>,
     live: Arc<Live>,
@@ -277,6 +285,8 @@ impl Crew {
             began: Instant::ZERO,
             ending: false,
             active: 0,
+            measured: 0,
+            next_second: NEVER,
             spare: Vec::new(),
             live,
             ledger: Ledger::new(),
@@ -286,6 +296,7 @@ impl Crew {
 
     /// What it measured until `now`.
     pub fn into_record(mut self, now: Instant) -> Record {
+        self.pass_seconds(now.min(self.until()));
         for user in &mut self.users {
             parted(&mut user.stands, &mut self.ledger, now);
         }
@@ -396,6 +407,18 @@ impl Crew {
         fetch
     }
 
+    /// Notes what was under way when each second began that has begun since it was last asked.
+    fn pass_seconds(&mut self, now: Instant) {
+        while self.next_second <= now {
+            if self.measured > 0 {
+                let from = self.ledger.from();
+                let record = self.ledger.of(self.next_second);
+                record.second(self.next_second, from).under_way += self.measured;
+            }
+            self.next_second = self.next_second + Duration::from_secs(1);
+        }
+    }
+
     /// Begins an object: the one given, or the next of the user's own supply.
     fn begin(&mut self, line: u32, intended: Instant, given: Option<u32>, port: &mut Port, now: Instant) {
         if self.ending {
@@ -428,9 +451,11 @@ impl Crew {
             }));
         }
         user.phase = Phase::Fetching(fetch);
-        self.active += 1;
-        self.live.active.store(self.active, Ordering::Relaxed);
+        self.pass_seconds(now);
         let from = self.ledger.from();
+        self.active += 1;
+        self.measured += u64::from(intended >= from);
+        self.live.active.store(self.active, Ordering::Relaxed);
         let record = self.ledger.of(intended);
         record.objects_begun += 1;
         record.second(now, from).begun += 1;
@@ -593,7 +618,12 @@ impl Crew {
             Trouble::Here | Trouble::Connect | Trouble::Unanswered | Trouble::Timeout | Trouble::Protocol
         );
         if hopeless || fetch.tries > TRIES_MAX {
-            record.files_failed += (fetch.parts.len() - fetch.got) as u64;
+            if let Some(part) = fetch.parts.get(fetch.got) {
+                let file = &self.setup.work.files[part.file as usize];
+                record.example(trouble, &file.path, [file.bytes, None], now, from);
+            }
+            let failed = (fetch.parts.len() - fetch.got) as u64;
+            record.fail(failed, now.since(fetch.part_intended), now, from);
             self.finish(line, RETRY_PAUSE, port, now);
         } else {
             self.ledger.of(now).resent += (fetch.asked - fetch.got) as u64;
@@ -642,7 +672,10 @@ impl Crew {
             return;
         }
         // A page that never came names no files.
-        self.ledger.of(group.intended).files_failed += rest.len() as u64;
+        let from = self.ledger.from();
+        let took = now.since(group.intended);
+        let record = self.ledger.of(group.intended);
+        record.fail(rest.len() as u64, took, now, from);
         if group.left > 0 {
             self.user(head).group = Some(group);
             return;
@@ -679,16 +712,20 @@ impl Crew {
     /// An object is complete or given up.
     fn over(&mut self, line: u32, over: &Over, port: &mut Port, now: Instant) {
         let &Over { off, leave, .. } = over;
+        self.pass_seconds(now);
         self.active -= 1;
+        self.measured -= u64::from(over.intended >= self.ledger.from());
         self.live.active.store(self.active, Ordering::Relaxed);
+        let record = self.ledger.of(over.intended);
         if over.complete {
             let time = now.since(over.intended);
-            let record = self.ledger.of(over.intended);
             record.objects += 1;
             record.object.add(time);
             if let Some(decile) = over.decile {
                 record.decile(decile, time);
             }
+        } else if let Some(decile) = over.decile {
+            record.decile_failed(decile);
         }
         self.user(line).phase = Phase::Done;
         // The bell may be as late as the rest.
@@ -803,6 +840,7 @@ impl dial::Crew for Crew {
     fn start(&mut self, port: &mut Port, now: Instant) {
         self.began = now;
         self.ledger.begin(now, self.setup.warmup, self.setup.counted);
+        self.next_second = self.ledger.from() + Duration::from_secs(1);
         port.wake(BELL, self.until());
         port.wake(TICK, now + ticking::EVERY);
         for (number, start) in core::mem::take(&mut self.starts).into_iter().enumerate() {

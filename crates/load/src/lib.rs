@@ -27,6 +27,7 @@ pub mod manifest;
 pub mod matching;
 pub mod model;
 pub mod objects;
+pub mod outage;
 pub mod parameters;
 pub mod plan;
 pub mod popularity;

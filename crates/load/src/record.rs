@@ -2,12 +2,13 @@
 //!
 //! A file's *service* time begins where document 000's client looks at its clock: before the connection is
 //! opened, else when the request is sent, else when the file before it in a pipelined batch was complete.
-//! Its *response* time begins when it was meant to be asked for; the difference is what waiting on a
-//! slow server hides (coordinated omission). Records of several crews, and of several machines, add up
+//! Its *response* time begins when it was meant to be asked for; where objects arrive, the difference is what waiting on a
+//! slow server hides (coordinated omission). Who waits for answers means to ask after them, so that both leave it out. What failed
+//! has a histogram of its own and counts in quantiles as longer than all else. Records of several crews, and of several machines, add up
 //! exactly, before and after they were written down. Knows no clock.
 
 use crate::replies::{Breach, Refused, Statuses};
-use crate::times::{Sparse, Times, nanoseconds};
+use crate::times::{Lost, Sparse, Times, nanoseconds};
 use crate::webstone::Counts;
 use measure::{Duration, Instant};
 use serde::{Deserialize, Serialize};
@@ -15,6 +16,8 @@ use std::collections::BTreeMap;
 
 /// Seconds of a series at the most: a day.
 const SECONDS_MAX: usize = 86_400;
+/// Bytes of a path that are kept.
+const PATH_MAX: usize = 200;
 /// Classes of object sizes, equally often asked for.
 pub const DECILES: usize = 10;
 
@@ -64,6 +67,29 @@ impl Trouble {
     }
 }
 
+/// A file that was not as it should be: of several, the first.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Example {
+    /// When, from the start of the run.
+    pub at_ns: u64,
+    /// Its path.
+    pub path: Box<str>,
+    /// Its length, if that is known.
+    pub wanted: Option<u64>,
+    /// The length that came, if that is known.
+    pub came: Option<u64>,
+}
+
+impl core::fmt::Display for Example {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "`{}`", self.path)?;
+        match (self.came, self.wanted) {
+            (Some(came), Some(wanted)) if came != wanted => write!(f, ", {came} bytes instead of {wanted}"),
+            _ => Ok(()),
+        }
+    }
+}
+
 /// One second of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Second {
@@ -77,6 +103,21 @@ pub struct Second {
     pub errors: u64,
     /// Response times of its files.
     pub response: Sparse,
+    /// Files given up.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub failed: u64,
+    /// Objects under way when it began.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub under_way: u64,
+    /// Bytes received in it, heads among them.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub received: u64,
+    /// When the first of its files was complete, in nanoseconds from its beginning; none if none was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_ns: Option<u64>,
+    /// When the last of them was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_ns: Option<u64>,
     /// Complete replies with a status of 300 to 399, whether that is good or not.
     #[serde(default, skip_serializing_if = "is_none")]
     pub replies_3xx: u64,
@@ -94,6 +135,35 @@ fn is_none(count: &u64) -> bool {
 }
 
 impl Second {
+    /// Counts a file that was complete so long after the second began.
+    fn complete(&mut self, bytes: u64, after_ns: u64) {
+        self.files += 1;
+        self.bytes += bytes;
+        self.first_ns = Some(self.first_ns.map_or(after_ns, |first| first.min(after_ns)));
+        self.last_ns = Some(self.last_ns.map_or(after_ns, |last| last.max(after_ns)));
+    }
+
+    /// Adds what another crew measured in the same second.
+    fn add(&mut self, other: &Second) {
+        for (sum, part) in [
+            (&mut self.begun, other.begun),
+            (&mut self.files, other.files),
+            (&mut self.bytes, other.bytes),
+            (&mut self.errors, other.errors),
+            (&mut self.failed, other.failed),
+            (&mut self.under_way, other.under_way),
+            (&mut self.received, other.received),
+            (&mut self.replies_3xx, other.replies_3xx),
+            (&mut self.replies_4xx, other.replies_4xx),
+            (&mut self.replies_5xx, other.replies_5xx),
+        ] {
+            *sum += part;
+        }
+        self.response.merge(&other.response);
+        self.first_ns = self.first_ns.into_iter().chain(other.first_ns).min();
+        self.last_ns = self.last_ns.max(other.last_ns);
+    }
+
     fn replied(&mut self, status: u16) {
         match status {
             300..400 => self.replies_3xx += 1,
@@ -136,6 +206,9 @@ impl LeftOut {
 /// Everything that was measured.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Record {
+    /// From when a file was meant to be asked for to when it was given up, of each of `files_failed`.
+    #[serde(default)]
+    pub failed: Times,
     /// From a file's mark to its end. This and the next one, `first_byte` and `transfer` are each of every file that is complete and as it should
     /// be, and of no other: how long a failure took says nothing of files.
     pub service: Times,
@@ -151,6 +224,9 @@ pub struct Record {
     pub object: Times,
     /// The same by decile of the object's size, smallest first; empty where sizes are not known.
     pub deciles: Vec<Times>,
+    /// Objects of each decile that were given up; empty where sizes are not known or none was.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub deciles_failed: Vec<u64>,
     /// How late this program was to act on the alarms of users and arrivals.
     pub lag: Times,
     /// How late each of its threads was for a tick every 10 ms; of those that a thread slept through, each.
@@ -159,6 +235,9 @@ pub struct Record {
     pub seconds: Vec<Second>,
     /// How often each trouble came.
     pub troubles: BTreeMap<Trouble, u64>,
+    /// Of each trouble that is of files, the first.
+    #[serde(default)]
+    pub examples: BTreeMap<Trouble, Example>,
     /// Connections that came to stand. One that could not be opened is a trouble and no connection.
     pub connections: u64,
     /// The same, with those that a warm-up had opened and that stood when it was over.
@@ -236,6 +315,83 @@ impl Record {
         self.under_way.1.add(time);
     }
 
+    /// Counts a file that was complete, and as it should be.
+    pub fn complete(&mut self, bytes: u64, now: Instant, began: Instant) {
+        let number = number(now, began);
+        let after = now
+            .since(began)
+            .saturating_sub(Duration::from_secs(number as u64));
+        let after = after.as_nanos() as u64;
+        self.second(now, began).complete(bytes, after);
+    }
+
+    /// Counts files that were given up, so long after they were meant to be asked for.
+    pub fn fail(&mut self, files: u64, took: Duration, now: Instant, began: Instant) {
+        if files > 0 {
+            self.files_failed += files;
+            self.failed.add_n(took, files);
+            self.second(now, began).failed += files;
+        }
+    }
+
+    /// Remembers a file that was not as it should be, if it is the first with this trouble.
+    pub fn example(
+        &mut self,
+        trouble: Trouble,
+        path: &str,
+        lengths: [Option<u64>; 2],
+        now: Instant,
+        began: Instant,
+    ) {
+        let at_ns = u64::try_from(now.since(began).as_nanos()).unwrap_or(u64::MAX);
+        if self
+            .examples
+            .get(&trouble)
+            .is_none_or(|first| at_ns < first.at_ns)
+        {
+            let end = path.floor_char_boundary(PATH_MAX);
+            let [wanted, came] = lengths;
+            let path = path[..end].into();
+            let example = Example {
+                at_ns,
+                path,
+                wanted,
+                came,
+            };
+            self.examples.insert(trouble, example);
+        }
+    }
+
+    /// Requests that have no time in the histograms of files, where each that failed counts in a mean as at least `timeout`.
+    pub fn lost_files(&self, timeout: Duration) -> Lost {
+        Lost {
+            count: self.files_failed + self.unfinished,
+            timed: self.failed.count(),
+            least_ns: self.failed.total_of_at_least(timeout),
+        }
+    }
+
+    /// The same of objects.
+    pub fn lost_objects(&self, timeout: Duration) -> Lost {
+        let count = self.objects_begun.saturating_sub(self.objects);
+        let timed = count.saturating_sub(self.unfinished);
+        Lost {
+            count,
+            timed,
+            least_ns: timed as f64 * timeout.as_nanos() as f64,
+        }
+    }
+
+    /// Counts an object of this decile of sizes that was given up.
+    pub fn decile_failed(&mut self, decile: usize) {
+        if self.deciles_failed.is_empty() {
+            self.deciles_failed = vec![0; DECILES];
+        }
+        if let Some(count) = self.deciles_failed.get_mut(decile) {
+            *count += 1;
+        }
+    }
+
     /// Records how long an object of this decile of sizes took.
     pub fn decile(&mut self, decile: usize, time: Duration) {
         if self.deciles.is_empty() {
@@ -299,6 +455,7 @@ impl Record {
     /// Adds what another crew of the same run measured; both are settled.
     pub fn merge(&mut self, other: &Record) {
         for (sum, part) in [
+            (&mut self.failed, &other.failed),
             (&mut self.service, &other.service),
             (&mut self.response, &other.response),
             (&mut self.connect, &other.connect),
@@ -314,14 +471,7 @@ impl Record {
             self.seconds.resize(other.seconds.len(), Second::default());
         }
         for (sum, part) in self.seconds.iter_mut().zip(&other.seconds) {
-            sum.begun += part.begun;
-            sum.files += part.files;
-            sum.bytes += part.bytes;
-            sum.errors += part.errors;
-            sum.response.merge(&part.response);
-            sum.replies_3xx += part.replies_3xx;
-            sum.replies_4xx += part.replies_4xx;
-            sum.replies_5xx += part.replies_5xx;
+            sum.add(part);
         }
         self.statuses.merge(&other.statuses);
         for (&status, refused) in &other.refused {
@@ -333,6 +483,18 @@ impl Record {
         }
         for (sum, part) in self.deciles.iter_mut().zip(&other.deciles) {
             sum.merge(part);
+        }
+        if self.deciles_failed.len() < other.deciles_failed.len() {
+            self.deciles_failed.resize(other.deciles_failed.len(), 0);
+        }
+        for (sum, part) in self.deciles_failed.iter_mut().zip(&other.deciles_failed) {
+            *sum += part;
+        }
+        for (&trouble, example) in &other.examples {
+            let first = self.examples.entry(trouble).or_insert_with(|| example.clone());
+            if example < first {
+                first.clone_from(example);
+            }
         }
         for (&trouble, count) in &other.troubles {
             *self.troubles.entry(trouble).or_default() += count;
@@ -381,7 +543,14 @@ mod tests {
             record.files += 1;
             let at = Instant::ZERO + Duration::from_millis(ms);
             record.respond(Duration::from_millis(ms), at, Instant::ZERO);
-            record.second(at, Instant::ZERO).files += 1;
+            record.complete(7, at, Instant::ZERO);
+            record.fail(2, Duration::from_millis(ms + 1), at, Instant::ZERO);
+            record.decile_failed((ms % 10) as usize);
+            let path = if ms % 3 == 0 { "/a" } else { "/b" };
+            record.example(Trouble::Length, path, [Some(ms), None], at, Instant::ZERO);
+            let second = record.second(at, Instant::ZERO);
+            second.under_way += 3;
+            second.received += 9;
             record.trouble(Trouble::Lost, at, Instant::ZERO);
             record.replied(200 + 100 * (ms % 4) as u16, at, Instant::ZERO);
             record.breached("a fault", &[ms as u8, 0], at, Instant::ZERO);
@@ -409,6 +578,13 @@ mod tests {
         assert_eq!((a.left_out.files, a.left_out.errors), (7, 1));
         assert_eq!(a.service.summary(), whole.service.summary());
         assert_eq!(a.seconds, whole.seconds);
+        let last = (a.seconds[4].first_ns, a.seconds[4].last_ns);
+        assert_eq!(last, (Some(500_000_000), Some(500_000_000)));
+        let first = (a.seconds[0].first_ns, a.seconds[0].last_ns);
+        assert_eq!(first, (Some(1_000_000), Some(20_000_000)));
+        assert_eq!((a.files_failed, a.failed.count()), (10, 10));
+        assert_eq!(a.deciles_failed, whole.deciles_failed);
+        assert_eq!(a.examples[&Trouble::Length].at_ns, 1_000_000);
         assert_eq!((a.files, a.errors(), a.count(Trouble::Lost)), (5, 5, 5));
         assert_eq!(a.count(Trouble::Status), 0);
     }

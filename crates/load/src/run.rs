@@ -6,6 +6,7 @@
 //! missing is named with what it would have carried: every part knows the shares of all.
 
 use crate::record::Record;
+use crate::times::{Lost, Times};
 use crate::verdict::{Asked, Bounds, Verdict, judge};
 use measure::Duration;
 use serde::{Deserialize, Serialize};
@@ -14,7 +15,7 @@ use std::collections::BTreeMap;
 /// The name of the form.
 pub const FORMAT: &str = "weir-load";
 /// Its version: raised when a reader of the old form could misunderstand the new one.
-pub const VERSION: u32 = 4;
+pub const VERSION: u32 = 5;
 /// How far apart the ranks of one run may begin, in seconds.
 const SPREAD_MAX: f64 = 1.0;
 
@@ -101,6 +102,8 @@ pub struct Run {
     pub asked_s: f64,
     /// How many seconds before them were left out.
     pub warmup_s: f64,
+    /// How long a reply may make no progress, in seconds: a request that failed counts in means as at least this.
+    pub timeout_s: f64,
     /// Between the starts of two users, in seconds, if users start one after another.
     pub stagger_s: Option<f64>,
     /// Objects a second that were asked for on average, by rate or by a log.
@@ -157,7 +160,47 @@ impl Run {
                 _ => 0,
             },
             paced: self.model != "clients",
+            closed: self.is_closed(),
         }
+    }
+
+    /// Whether who asks waits for the answer before it asks again, so that a slow server is asked less.
+    pub fn is_closed(&self) -> bool {
+        matches!(self.model.as_str(), "users" | "clients")
+    }
+
+    /// How long a request may make no progress.
+    pub fn timeout(&self) -> Duration {
+        seconds(self.timeout_s)
+    }
+
+    /// Over which time what was complete in time is counted.
+    pub fn measured(&self) -> Duration {
+        seconds(self.stopped_after_s.unwrap_or(self.asked_s).min(self.asked_s))
+    }
+
+    /// Between two requests of one user or client on average, in a closed run: how often it would have asked if answers took no longer
+    /// than on average. None in an open run, or if nothing was complete.
+    pub fn expected_interval(&self) -> Option<Duration> {
+        let record = &self.record;
+        let files = record.files_in_time;
+        (self.is_closed() && files > 0 && record.users_begun > 0)
+            .then(|| seconds(self.measured().as_secs_f64() * record.users_begun as f64 / files as f64))
+    }
+
+    /// Response times corrected for coordinated omission, and what has none; none in an open run.
+    pub fn corrected(&self) -> Option<(Times, Lost)> {
+        let interval = self.expected_interval()?;
+        let record = &self.record;
+        let failed = record.failed.corrected(interval);
+        let lost = record.lost_files(self.timeout());
+        let more = Lost {
+            count: failed.count() + record.unfinished,
+            timed: failed.count(),
+            // What they kept from being asked would have taken what was left of them.
+            least_ns: lost.least_ns + (failed.total_ns() - record.failed.total_ns()).max(0.0),
+        };
+        Some((record.response.corrected(interval), more))
     }
 
     /// Whether it can be trusted, for what this process was to do.
@@ -177,6 +220,8 @@ impl Run {
         answered.record.files_failed = 0;
         answered.record.files_in_time = answered.record.files;
         answered.record.dropped = 0;
+        // Without a series nobody knows when nothing was complete.
+        answered.record.seconds.clear();
         let share = self.shares.get(self.rank as usize);
         answered.record.objects_begun = share.and_then(|share| share.objects).unwrap_or(0);
         answered.verdict().valid
@@ -416,13 +461,14 @@ pub(crate) mod tests {
     use super::*;
 
     pub(crate) fn run(rank: u32, size: u32, files: u64) -> Run {
-        let record = Record {
+        let mut record = Record {
             files,
             files_in_time: files,
             objects_begun: files,
             users_begun: 2,
             ..Record::default()
         };
+        record.tick.add(Duration::from_micros(50));
         let share = Share {
             users: 2,
             objects: Some(50),
@@ -451,6 +497,7 @@ pub(crate) mod tests {
             schedule: None,
             asked_s: 10.0,
             warmup_s: 0.0,
+            timeout_s: 10.0,
             stagger_s: Some(0.05),
             rate_asked: None,
             arrivals_drawn: None,
@@ -626,6 +673,32 @@ pub(crate) mod tests {
         assert!(open.is_overloaded());
         open.cpu = vec![1.0];
         assert!(!open.is_overloaded(), "this client was busy");
+    }
+
+    /// Two users of ten seconds and a hundred files: one each 200 ms.
+    #[test]
+    fn closed_runs_are_corrected_by_how_often_a_user_asks() {
+        let mut closed = run(0, 1, 100);
+        for _ in 0..99 {
+            closed.record.response.add(Duration::from_millis(10));
+        }
+        closed.record.response.add(Duration::from_millis(1000));
+        closed.record.fail(
+            1,
+            Duration::from_millis(610),
+            measure::Instant::ZERO,
+            measure::Instant::ZERO,
+        );
+        assert_eq!(closed.expected_interval(), Some(Duration::from_millis(200)));
+        let (times, lost) = closed.corrected().expect("it is closed");
+        // 800, 600, 400 and 200 ms were not asked; of the failed one, 410 and 210.
+        assert_eq!((times.count(), lost.count, lost.timed), (104, 3, 3));
+        let least = lost.least_ns / 1e6;
+        assert!((least - 10_000.0 - 410.0 - 210.0).abs() < 10.0, "{least}");
+        for model in ["poisson", "replay", "sessions"] {
+            closed.model = model.to_owned();
+            assert!(closed.corrected().is_none(), "{model}");
+        }
     }
 
     #[test]

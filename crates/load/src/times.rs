@@ -13,6 +13,8 @@ use std::io::Cursor;
 
 /// The longest time that is told from a longer one.
 const LONGEST: Duration = Duration::from_secs(3600);
+/// Times that a correction adds one by one for each step of a histogram; more are added by step.
+const STEPS_MAX: u64 = 4096;
 /// Characters of a histogram's written form at the most: all its counts are different and large.
 const WRITTEN_MAX: usize = 1 << 20;
 
@@ -27,23 +29,46 @@ impl Default for Times {
     }
 }
 
-/// What is shown of a histogram, in milliseconds.
+/// What is shown of a histogram, in milliseconds. A quantile beyond the share of those that have a time is not known.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Summary {
     /// Times recorded.
     pub count: u64,
-    /// Their mean.
+    /// Requests without a time, because they failed or were never complete: quantiles count them as longer than all others.
+    pub failed: u64,
+    /// The mean, in which a failed request counts as at least its timeout.
     pub mean: f64,
-    /// Their median.
-    pub p50: f64,
+    /// The median.
+    pub p50: Option<f64>,
     /// Nine in ten are not above this.
-    pub p90: f64,
+    pub p90: Option<f64>,
     /// Ninety-nine in a hundred.
-    pub p99: f64,
+    pub p99: Option<f64>,
     /// All but one in a thousand.
-    pub p999: f64,
+    pub p999: Option<f64>,
     /// The longest.
-    pub max: f64,
+    pub max: Option<f64>,
+}
+
+/// Requests that have no time in a histogram because they failed or were never complete.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Lost {
+    /// How many.
+    pub count: u64,
+    /// How many of them count in the mean.
+    pub timed: u64,
+    /// The least that those took together, in nanoseconds.
+    pub least_ns: f64,
+}
+
+impl Lost {
+    /// So many of which nothing is known.
+    pub fn unknown(count: u64) -> Lost {
+        Lost {
+            count,
+            ..Lost::default()
+        }
+    }
 }
 
 impl Times {
@@ -52,6 +77,12 @@ impl Times {
         let time = time.min(LONGEST).as_nanos() as u64;
         // Saturates at its bounds rather than refuse.
         self.0.saturating_record(time);
+    }
+
+    /// Records one as often as said.
+    pub fn add_n(&mut self, time: Duration, count: u64) {
+        let time = time.min(LONGEST).as_nanos() as u64;
+        self.0.saturating_record_n(time, count);
     }
 
     /// Adds those of another.
@@ -74,19 +105,96 @@ impl Times {
         Duration::from_nanos(self.0.value_at_quantile(share))
     }
 
-    /// What is shown.
+    /// The time that this share of all requests is not above, where `lost` of them took longer than any time here; none if
+    /// so many were lost that it is not known.
+    pub fn quantile_with(&self, share: f64, lost: u64) -> Option<Duration> {
+        if lost == 0 {
+            return Some(self.quantile(share));
+        }
+        let rank = rank(share, self.count() + lost);
+        let mut seen = 0;
+        let mut steps = self.0.iter_recorded();
+        steps.find_map(|step| {
+            seen += step.count_at_value();
+            (seen >= rank).then(|| Duration::from_nanos(step.value_iterated_to()))
+        })
+    }
+
+    /// What is shown, if nothing failed.
     pub fn summary(&self) -> Summary {
-        let ms = |ns: u64| ns as f64 / 1e6;
-        let at = |share| ms(self.0.value_at_quantile(share));
+        self.summary_with(&Lost::default())
+    }
+
+    /// What is shown, where some have no time.
+    pub fn summary_with(&self, lost: &Lost) -> Summary {
+        let at = |share| Some(self.quantile_with(share, lost.count)?.as_secs_f64() * 1e3);
+        let all = self.0.len() + lost.timed;
         Summary {
             count: self.0.len(),
-            mean: self.0.mean() / 1e6,
+            failed: lost.count,
+            mean: if lost.timed == 0 {
+                self.0.mean() / 1e6
+            } else {
+                (self.total_ns() + lost.least_ns) / all as f64 / 1e6
+            },
             p50: at(0.5),
             p90: at(0.9),
             p99: at(0.99),
             p999: at(0.999),
-            max: ms(self.0.max()),
+            max: (lost.count == 0).then(|| self.0.max() as f64 / 1e6),
         }
+    }
+
+    /// Their sum in nanoseconds, each being the middle of its step.
+    pub fn total_ns(&self) -> f64 {
+        self.0.mean() * self.0.len() as f64
+    }
+
+    /// Their sum in nanoseconds, none of them being shorter than `least`.
+    pub fn total_of_at_least(&self, least: Duration) -> f64 {
+        let least = least.as_nanos() as u64;
+        let steps = self.0.iter_recorded();
+        steps
+            .map(|step| {
+                let value = self.0.median_equivalent(step.value_iterated_to());
+                value.max(least) as f64 * step.count_at_value() as f64
+            })
+            .sum()
+    }
+
+    /// Corrected for coordinated omission, as HdrHistogram and wrk do: a request that took longer than `interval` kept its client
+    /// from asking every `interval`, and what was not asked counts as if it had been: it would have taken what was left of that
+    /// time.
+    #[must_use]
+    pub fn corrected(&self, interval: Duration) -> Times {
+        let mut all = self.clone();
+        let interval = (interval.as_nanos() as u64).max(1);
+        for step in self.0.iter_recorded() {
+            // The middle of the step: what is left of its end would be too long by more than the digits that are kept.
+            let value = self.0.median_equivalent(step.value_iterated_to());
+            let count = step.count_at_value();
+            if value / interval <= STEPS_MAX {
+                let mut left = value.saturating_sub(interval);
+                while left >= interval {
+                    all.0.saturating_record_n(left, count);
+                    left -= interval;
+                }
+                continue;
+            }
+            // So many that each step of the histogram has some: counted by step. Of n from 1 on, those with
+            // from <= value - n * interval < next.
+            let mut low = self.0.lowest_equivalent(interval);
+            while low <= value {
+                let next = self.0.next_non_equivalent(low);
+                let most = (value - low.max(interval)) / interval;
+                let missing = most - value.saturating_sub(next) / interval;
+                if missing > 0 {
+                    all.0.saturating_record_n(low, missing.saturating_mul(count));
+                }
+                low = next;
+            }
+        }
+        all
     }
 
     /// Only the times there are.
@@ -135,6 +243,11 @@ impl Times {
             .map_err(|error| format!("a histogram of other times: {error}"))?;
         Ok(times)
     }
+}
+
+/// Which of so many values, in order, is not exceeded by this share: from 1.
+fn rank(share: f64, count: u64) -> u64 {
+    ((share * count as f64).ceil() as u64).max(1)
 }
 
 /// Durations as whole numbers.
@@ -192,6 +305,20 @@ impl Sparse {
             .sum()
     }
 
+    /// The same of all requests, where `lost` of them took longer than any time here; none if so many were lost that it is
+    /// not known.
+    pub fn quantile_with(&self, share: f64, lost: u64) -> Option<Duration> {
+        self.at(rank(share, self.count() + lost))
+    }
+
+    fn at(&self, rank: u64) -> Option<Duration> {
+        let mut seen = 0;
+        self.0.iter().find_map(|&(value, count)| {
+            seen += count;
+            (seen >= rank).then(|| Duration::from_nanos(value))
+        })
+    }
+
     /// All of them as a histogram.
     pub fn times(&self) -> Times {
         let mut times = Times::default();
@@ -203,12 +330,7 @@ impl Sparse {
 
     /// The time that this share is not above; none if there is none.
     pub fn quantile(&self, share: f64) -> Option<Duration> {
-        let rank = ((share * self.count() as f64).ceil() as u64).max(1);
-        let mut seen = 0;
-        self.0.iter().find_map(|&(value, count)| {
-            seen += count;
-            (seen >= rank).then(|| Duration::from_nanos(value))
-        })
+        self.quantile_with(share, 0)
     }
 
     /// Each time in nanoseconds with how often it was, shortest first.
@@ -268,7 +390,7 @@ mod tests {
         times.add(Duration::from_secs(1 << 40));
         times.add(Duration::ZERO);
         assert_eq!(times.count(), 1002);
-        assert!(times.summary().max >= 3.59e6);
+        assert!(times.summary().max >= Some(3.59e6));
     }
 
     #[test]
@@ -286,6 +408,59 @@ mod tests {
         for text in ["", "!", "AAAA", "HISTFAAAAAAAAAAA"] {
             assert!(Times::read(text).is_err(), "{text}");
         }
+    }
+
+    /// Ten requests, one of which took a second where one was asked each 100 ms: 900, 800, ... 100 ms were not asked.
+    #[test]
+    fn what_was_not_asked_is_added() {
+        let asked = times([10; 9].into_iter().chain([1000]));
+        let corrected = asked.corrected(Duration::from_millis(100));
+        let wanted = times([10; 9].into_iter().chain((1..=10).map(|n| 100 * n)));
+        assert_eq!(corrected.count(), 19);
+        for share in [0.1, 0.5, 0.6, 0.9, 1.0] {
+            let (a, b) = (corrected.quantile(share), wanted.quantile(share));
+            let ratio = a.as_secs_f64() / b.as_secs_f64();
+            assert!((ratio - 1.0).abs() < 0.002, "{share}: {a:?} {b:?}");
+        }
+        assert_eq!(asked.corrected(Duration::from_secs(1)), asked);
+        // So many steps that they are counted by step: as many, and spread evenly over the time.
+        let long = times([1000]).corrected(Duration::from_micros(10));
+        let count = long.count() as f64;
+        assert!((count / 100_000.0 - 1.0).abs() < 0.002, "{count}");
+        for share in [0.01, 0.25, 0.5, 0.99] {
+            let at = long.quantile(share).as_secs_f64();
+            assert!((at / share - 1.0).abs() < 0.01, "{share}: {at}");
+        }
+    }
+
+    #[test]
+    fn quantiles_beyond_the_share_of_those_that_have_a_time_are_not_known() {
+        let ten = times(1..=990);
+        let lost = Lost {
+            count: 10,
+            timed: 10,
+            least_ns: 10.0 * 1e9,
+        };
+        let shown = ten.summary_with(&lost);
+        assert_eq!((shown.count, shown.failed), (990, 10));
+        assert_eq!((shown.p999, shown.max), (None, None));
+        let near = |a: Option<f64>, b: f64| assert!((a.expect("known") / b - 1.0).abs() < 0.002, "{a:?} {b}");
+        near(shown.p50, 500.0);
+        near(shown.p99, 990.0);
+        near(Some(shown.mean), (495.5 * 990.0 + 10.0 * 1000.0) / 1000.0);
+        // One more, and the p99 is one of them.
+        assert_eq!(ten.summary_with(&Lost::unknown(11)).p99, None);
+        assert_eq!(times([]).summary_with(&Lost::unknown(1)).p50, None);
+        for (share, lost) in [(0.5, 0), (0.5, 3), (0.9, 1), (1.0, 1), (0.99, 0)] {
+            let few = times([1, 2, 3, 3, 9]);
+            assert_eq!(
+                few.quantile_with(share, lost).filter(|_| lost > 0),
+                few.sparse().quantile_with(share, lost).filter(|_| lost > 0),
+                "{share} {lost}"
+            );
+        }
+        let floor = times([1, 30]).total_of_at_least(Duration::from_millis(10));
+        assert!((floor / 40e6 - 1.0).abs() < 0.002, "{floor}");
     }
 
     #[test]

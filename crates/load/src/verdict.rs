@@ -1,9 +1,11 @@
 //! Whether a run can be trusted: did this program offer what it was asked to, and did it measure rightly?
 //!
 //! A slow server makes no run invalid, but what it left unanswered is a warning: no time that was measured is that of
-//! an object that was never complete, and [`is_cut_off`] says when the quantiles are of the quick ones alone. Invalid is the run of a
-//! client that was late, short of something, or that got other bytes than it should. Each reason is a sentence.
+//! an object that was never complete, and [`is_cut_off`] says when too many were not. Invalid is the run of a
+//! client that was late, short of something, or that got other bytes than it should, and of a server that for a while
+//! completed nothing ([`outage`]). Each reason is a sentence.
 
+use crate::outage;
 use crate::record::{Record, Trouble};
 use crate::replies::told;
 use measure::Duration;
@@ -25,6 +27,8 @@ pub struct Asked {
     pub users_missing_max: u64,
     /// Whether users sleep, so that a busy client is a late one.
     pub paced: bool,
+    /// Whether who asks waits for the answer, so that figures are corrected by how often it asks.
+    pub closed: bool,
 }
 
 /// Where trust ends.
@@ -33,6 +37,9 @@ pub struct Bounds {
     /// The 99th percentile of lag, in seconds.
     #[serde(rename = "lag_max_s", with = "seconds")]
     pub lag_max: Duration,
+    /// How long the server may complete nothing although it is asked and nothing fails, in seconds.
+    #[serde(rename = "stall_max_s", with = "seconds")]
+    pub stall_max: Duration,
     /// The share of files that may fail.
     pub failures_max: f64,
     /// The share of a processor that a thread of a paced run may use.
@@ -58,10 +65,17 @@ impl Bounds {
     /// The default bounds.
     pub const DEFAULT: Bounds = Bounds {
         lag_max: Duration::from_millis(10),
+        stall_max: Duration::from_secs(2),
         failures_max: 0.01,
         cpu_max: 0.9,
         shortfall_max: 0.01,
     };
+
+    /// How long a server may stall in a run that measures for so long, if nothing else is said: 2 s, or a quarter of a short run,
+    /// but not less than a second.
+    pub fn stall_max(measured: Duration) -> Duration {
+        (measured / 4).clamp(Duration::from_secs(1), Bounds::DEFAULT.stall_max)
+    }
 }
 
 /// The verdict.
@@ -147,6 +161,31 @@ pub fn judge(
             bounds.lag_max.as_secs_f64() * 1e3
         ),
     );
+    because(
+        record.tick.count() == 0 && (asked.arrivals.is_none() || record.lag.count() == 0),
+        "it was too short to tell how late this client was: no tick, one each 10 ms, was due in it; use a longer --duration".to_owned(),
+    );
+    let measured = early.unwrap_or(asked.duration);
+    if let Some(outage) = outage::longest(record, measured, bounds.stall_max) {
+        let (from, until) = (outage.from.as_secs_f64(), outage.until.as_secs_f64());
+        let (failed, rate) = (outage.failed, outage.files_per_s);
+        because(
+            true,
+            if failed > 0 {
+                format!(
+                    "from {from:.2} s to {until:.2} s no file was complete and {failed} failed, and {rate:.0} a second were complete in the rest \
+                     of the run: its figures are of a server that was down for a while"
+                )
+            } else {
+                format!(
+                    "from {from:.2} s to {until:.2} s no file was complete although requests were under way, and {rate:.0} a second were complete \
+                     in the rest of the run: the server stalled for {:.1} s, {:.1} s are allowed (--stall-max)",
+                    until - from,
+                    bounds.stall_max.as_secs_f64()
+                )
+            },
+        );
+    }
     let busiest = cpu.iter().copied().fold(0.0, f64::max);
     because(
         asked.paced && busiest > bounds.cpu_max,
@@ -194,7 +233,9 @@ pub fn judge(
         (Trouble::Truncated, "were cut short"),
     ] {
         let count = record.count(trouble);
-        because(count > 0, format!("{count} replies {what}"));
+        let first = record.examples.get(&trouble);
+        let first = first.map_or_else(String::new, |first| format!("; the first was {first}"));
+        because(count > 0, format!("{count} replies {what}{first}"));
     }
     let (failed, all) = (record.files_failed, record.files + record.files_failed);
     let share = |count: u64| count as f64 / all.max(1) as f64;
@@ -223,14 +264,14 @@ pub fn judge(
         ),
     );
     let mut warnings = Vec::new();
+    warnings.extend(late_quantiles(record, asked.closed, bounds));
     if record.unfinished > 0 && stopped.is_none() {
         let share = unfinished(record);
         warnings.push(format!(
-            "{} of {} objects ({:.1} %) were still under way when patience with them ended (--grace): no time here is theirs, so \
-             the slowest {:.1} % are longer than is shown, and not known",
+            "{} of {} objects ({:.1} %) were still under way when patience with them ended (--grace): how long they take is not \
+             known, and quantiles count them as longer than all others",
             record.unfinished,
             record.objects_begun,
-            share * 100.0,
             share * 100.0
         ));
     }
@@ -239,6 +280,33 @@ pub fn judge(
         reasons,
         warnings,
     }
+}
+
+/// That quantiles of times which are shown may be those of this client: its own lateness there is more than it may be. Up to p99
+/// that makes a run invalid.
+fn late_quantiles(record: &Record, closed: bool, bounds: &Bounds) -> Option<String> {
+    let late = |share: f64| record.lag.quantile(share).max(record.tick.quantile(share));
+    let shown = [("p99.9", 0.999), ("max", 1.0)]
+        .into_iter()
+        .filter(|&(_, share)| {
+            // No delay of this client is part of a time that is shorter; but who waits for answers asks for less meanwhile, and the
+            // corrected p99.9 has that.
+            let response = record.response.quantile(share);
+            late(share) > bounds.lag_max && (response >= bounds.lag_max || (closed && share < 1.0))
+        });
+    let shown: Vec<&str> = shown.map(|(name, _)| name).collect();
+    if shown.is_empty() {
+        return None;
+    }
+    let ms = |time: Duration| time.as_secs_f64() * 1e3;
+    Some(format!(
+        "{} may be this client's own delay and not the server's: one in a thousand of its alarms or ticks rang {:.1} ms late or more, the \
+         latest {:.1} ms, {:.1} are allowed (--lag-max)",
+        shown.join(" and "),
+        ms(late(0.999)),
+        ms(late(1.0)),
+        ms(bounds.lag_max)
+    ))
 }
 
 /// What went wrong, most frequent first, in brackets; nothing if only statuses were wrong, which are told by number elsewhere.
@@ -283,6 +351,7 @@ mod tests {
         users: None,
         users_missing_max: 0,
         paced: true,
+        closed: false,
     };
 
     fn good() -> Record {
@@ -293,6 +362,7 @@ mod tests {
             ..Record::default()
         };
         (0..1000).for_each(|us| record.lag.add(Duration::from_micros(us)));
+        (0..1000).for_each(|us| record.tick.add(Duration::from_micros(us)));
         record
     }
 
@@ -404,7 +474,6 @@ mod tests {
             paced: false,
             ..ASKED
         };
-        (0..1000).for_each(|_| still.tick.add(Duration::from_micros(80)));
         check(&still, unpaced, 0.97, None, "");
         (0..100).for_each(|tick| still.tick.add(Duration::from_millis(10 * tick)));
         let late = "1 % of its ticks, one each 10 ms, rang 8";
@@ -521,6 +590,107 @@ mod tests {
         let mut slow = good();
         slow.trouble(Trouble::Lost, Instant::ZERO, Instant::ZERO);
         check(&slow, ASKED, 0.5, None, "");
+    }
+
+    #[test]
+    fn a_run_that_is_too_short_to_tell_lateness_is_invalid() {
+        let mut short = good();
+        short.tick = Times::default();
+        check(&short, ASKED, 0.5, None, "no tick, one each 10 ms, was due in it");
+        // Every arrival tells how late it was.
+        let open = Asked {
+            arrivals: Some(1000),
+            ..ASKED
+        };
+        check(&short, open, 0.5, None, "");
+        short.lag = Times::default();
+        check(&short, open, 0.5, None, "no tick");
+    }
+
+    #[test]
+    fn the_first_file_that_was_wrong_is_named() {
+        for (trouble, lengths, said) in [
+            (
+                Trouble::Length,
+                [Some(7), Some(5)],
+                "; the first was `/b.html`, 5 bytes instead of 7",
+            ),
+            (Trouble::Content, [None, None], "; the first was `/b.html`"),
+        ] {
+            let mut record = good();
+            for (path, ms) in [("/a.html", 9), ("/b.html", 4), ("/c.html", 6)] {
+                let at = Instant::ZERO + Duration::from_millis(ms);
+                record.trouble(trouble, at, Instant::ZERO);
+                record.example(trouble, path, lengths, at, Instant::ZERO);
+            }
+            check(&record, ASKED, 0.5, None, said);
+        }
+    }
+
+    /// A client that was stopped for 70 ms of ten seconds: seven ticks of a thousand. The p99 knows nothing of it.
+    #[test]
+    fn lateness_is_judged_at_every_quantile_that_is_shown() {
+        let mut record = good();
+        (0..7).for_each(|tick| record.tick.add(Duration::from_millis(70 - 10 * tick)));
+        let warned = |record: &Record, closed| {
+            let asked = Asked { closed, ..ASKED };
+            let verdict = judge(record, &asked, &[0.1], None, &Bounds::DEFAULT);
+            assert!(verdict.valid, "{verdict:?}");
+            verdict.warnings.concat()
+        };
+        // No time that is shown is as long.
+        (0..2000).for_each(|_| record.response.add(Duration::from_millis(1)));
+        assert_eq!(warned(&record, false), "");
+        // But what was not asked meanwhile is in the corrected figure.
+        let said = warned(&record, true);
+        assert!(said.starts_with("p99.9 may be this client's own delay"), "{said}");
+        record.response.add(Duration::from_millis(65));
+        let said = warned(&record, false);
+        assert!(said.starts_with("max may be this client's"), "{said}");
+        (0..3).for_each(|_| record.response.add(Duration::from_millis(60)));
+        let said = warned(&record, false);
+        assert!(
+            said.starts_with("p99.9 and max may be") && said.contains("the latest 70."),
+            "{said}"
+        );
+    }
+
+    #[test]
+    fn a_server_that_was_down_makes_a_run_invalid() {
+        let mut record = good();
+        record.files_in_time = 8000;
+        for at in (0..8000).map(Duration::from_millis) {
+            let at = Instant::ZERO + at;
+            record.complete(1, at, Instant::ZERO);
+            record.respond(Duration::from_millis(1), at, Instant::ZERO);
+        }
+        record.settle();
+        record.seconds.resize(10, crate::record::Second::default());
+        record.seconds.iter_mut().for_each(|second| second.under_way = 10);
+        let said = "from 8.00 s to 10.00 s no file was complete although requests were under way, and 1000 a second were complete in \
+                    the rest of the run: the server stalled for 2.0 s, 2.0 s are allowed (--stall-max)";
+        check(&record, ASKED, 0.5, None, said);
+        record.fail(
+            3,
+            Duration::ZERO,
+            Instant::ZERO + Duration::from_secs(9),
+            Instant::ZERO,
+        );
+        check(
+            &record,
+            ASKED,
+            0.5,
+            None,
+            "from 8.00 s to 10.00 s no file was complete and 3 failed",
+        );
+    }
+
+    #[test]
+    fn a_short_run_allows_a_shorter_stall() {
+        for (measured, stall) in [(60, 2000), (8, 2000), (6, 1500), (4, 1000), (1, 1000)] {
+            let of = Bounds::stall_max(Duration::from_secs(measured));
+            assert_eq!(of, Duration::from_millis(stall), "{measured}");
+        }
     }
 
     #[test]

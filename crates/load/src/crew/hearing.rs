@@ -63,7 +63,7 @@ impl Crew {
         };
         let outcome = match came {
             Came::Bytes(bytes) => {
-                hearing.ledger.of(now).bytes_received += bytes.len() as u64;
+                hearing.received(bytes.len() as u64);
                 hearing.fetch.received += bytes.len() as u64;
                 hearing.fetch.progress = now;
                 let outcome = session.receive(bytes, &mut self.memory, |heard| hearing.hear(heard));
@@ -74,7 +74,7 @@ impl Crew {
                 outcome.map(|()| None).map_err(Some)
             }
             Came::Skipped(bytes) => {
-                hearing.ledger.of(now).bytes_received += bytes;
+                hearing.received(bytes);
                 hearing.fetch.progress = now;
                 hearing.fetch.received += bytes;
                 hearing.fetch.bytes += bytes;
@@ -120,7 +120,17 @@ impl Crew {
         self.ledger.transferred(fetch.part_intended, took, None, now);
         let record = self.ledger.of(fetch.part_intended);
         record.trouble(Trouble::Truncated, now, from);
-        record.files_failed += 1;
+        record.fail(1, now.since(fetch.part_intended), now, from);
+        if let Some(part) = fetch.parts.get(fetch.got) {
+            let file = &self.setup.work.files[part.file as usize];
+            record.example(
+                Trouble::Truncated,
+                &file.path,
+                [file.bytes, Some(fetch.bytes)],
+                now,
+                from,
+            );
+        }
         self.live.errors.fetch_add(1, Ordering::Relaxed);
         fetch.spoiled = true;
         fetch.tries = 0;
@@ -138,6 +148,13 @@ impl Crew {
 }
 
 impl Hearing<'_> {
+    fn received(&mut self, bytes: u64) {
+        let from = self.ledger.from();
+        let record = self.ledger.of(self.now);
+        record.bytes_received += bytes;
+        record.second(self.now, from).received += bytes;
+    }
+
     fn hear(&mut self, heard: Heard<'_>) {
         let Hearing {
             fetch, ledger, now, ..
@@ -222,13 +239,20 @@ impl Hearing<'_> {
         match trouble {
             Some(trouble) => {
                 fetch.spoiled = true;
-                record.files_failed += 1;
+                record.fail(1, now.since(fetch.part_intended), *now, from);
+                // Of no length but its own is it said that it was another.
+                let lengths = match trouble {
+                    Trouble::Length => [target.bytes, length],
+                    _ => [None, None],
+                };
+                record.example(trouble, &target.path, lengths, *now, from);
                 record.trouble(trouble, *now, from);
                 self.live.errors.fetch_add(1, Ordering::Relaxed);
             }
             None => {
                 record.service.add(service);
-                record.respond(now.since(fetch.part_intended), *now, from);
+                let response = now.since(fetch.part_intended);
+                record.respond(response, *now, from);
                 let first = fetch.first.unwrap_or(*now);
                 record.first_byte.add(first.since(fetch.sent));
                 record.transfer.add(now.since(first));
@@ -238,10 +262,16 @@ impl Hearing<'_> {
                     record.files_in_time += 1;
                     record.bytes_in_time += fetch.bytes;
                 }
-                let second = record.second(*now, from);
-                second.files += 1;
-                second.bytes += fetch.bytes;
+                record.complete(fetch.bytes, *now, from);
                 // Nobody else writes them, so that no bus is locked.
+                let response = response.as_nanos() as u64;
+                let sum = self.live.response_ns.load(Ordering::Relaxed);
+                self.live
+                    .response_ns
+                    .store(sum.wrapping_add(response), Ordering::Relaxed);
+                if response > self.live.longest_ns.load(Ordering::Relaxed) {
+                    self.live.longest_ns.store(response, Ordering::Relaxed);
+                }
                 let (files, bytes) = ledger.seen();
                 self.live.files.store(files, Ordering::Relaxed);
                 self.live.bytes.store(bytes, Ordering::Relaxed);

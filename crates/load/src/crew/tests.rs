@@ -205,7 +205,14 @@ fn several_connections_share_what_a_page_embeds() {
     // One connection is as it always was; two are quicker.
     let time = |lanes| {
         let played = rehearse_with(lanes, Mode::Serial, script(&[9], 1), GOOD);
-        played.crew.ledger.measured().object.summary().max
+        played
+            .crew
+            .ledger
+            .measured()
+            .object
+            .summary()
+            .max
+            .expect("a time")
     };
     assert!(time(2) < 0.7 * time(1), "{} {}", time(2), time(1));
 }
@@ -257,7 +264,7 @@ fn connections_close_before_or_after_the_off_time() {
 fn times_begin_where_the_original_looks_at_its_clock() {
     let record = rehearse(Mode::Pipelined, script(&[3], 1), GOOD).recorded();
     // The base from before connect, the others from the end of the file before them: 2 ms each.
-    let ms = |times: &crate::times::Times| (times.summary().max * 10.0).round() / 10.0;
+    let ms = |times: &crate::times::Times| (times.summary().max.expect("a time") * 10.0).round() / 10.0;
     assert_eq!((ms(&record.service), record.service.count()), (2.0, 3));
     assert_eq!(ms(&record.object), 6.0);
     assert_eq!((ms(&record.connect), record.connect.count()), (1.0, 1));
@@ -426,16 +433,24 @@ fn a_thread_that_stands_still_is_late_in_every_model() {
         };
         // Two seconds have 199 ticks after their beginning.
         let (punctual, late) = (ticks(None), ticks(Some((701, 900))));
-        assert_eq!((punctual.count, punctual.max), (199, 0.0), "{name}");
+        assert_eq!((punctual.count, punctual.max), (199, Some(0.0)), "{name}");
         // Those due at 710 to 890 ms are as late as 900 ms is after them.
-        assert_eq!((late.count, late.max.round()), (199, 190.0), "{name}");
+        assert_eq!(
+            (late.count, late.max.map(f64::round)),
+            (199, Some(190.0)),
+            "{name}"
+        );
         assert!(
             (late.mean * 199.0 / 1900.0 - 1.0).abs() < 0.01,
             "{name}: {late:?}"
         );
         // Nothing of it is lost where the run ends meanwhile, and nothing is counted that was due after the end.
         let late = ticks(Some((1801, 2500)));
-        assert_eq!((late.count, late.max.round()), (199, 690.0), "{name}");
+        assert_eq!(
+            (late.count, late.max.map(f64::round)),
+            (199, Some(690.0)),
+            "{name}"
+        );
     }
 }
 
@@ -457,7 +472,16 @@ fn a_connection_that_falls_silent_is_given_up_in_time() {
         .map(|sent| sent.0)
         .collect();
     assert_eq!(second[0], 5_000 + 200 + 500 + 100, "patience, then a pause");
-    assert_eq!(played.crew.ledger.measured().count(Trouble::Timeout), 3);
+    let record = played.recorded();
+    assert_eq!(record.count(Trouble::Timeout), 3);
+    // Each of them is told with how long it took, in its second, and by its path.
+    assert_eq!((record.files_failed, record.failed.count()), (3, 3));
+    assert_eq!(record.failed.quantile(0.3).as_secs(), 5);
+    assert_eq!(record.seconds.iter().map(|second| second.failed).sum::<u64>(), 3);
+    assert!(record.seconds[5].failed > 0 && record.seconds[5].files == 0);
+    assert!(record.examples.contains_key(&Trouble::Timeout));
+    // When the second began it was under way.
+    assert_eq!(record.seconds[1].under_way, 1);
 }
 
 #[test]
@@ -475,14 +499,18 @@ fn arrivals_do_not_wait_for_answers() {
     assert_eq!((enough.objects, enough.dropped), (2000, 0));
     assert!(enough.connections <= 4, "{}", enough.connections);
     assert!(
-        enough.response.summary().max < 3.1,
+        enough.response.summary().max < Some(3.1),
         "{:?}",
         enough.response.summary()
     );
     // One connection answers 500 a second: the rest waits, which the response times tell and no service time does.
     let few = rehearse(Mode::Serial, open(1), GOOD).recorded();
-    assert!(few.service.summary().max < 3.1);
-    assert!(few.response.summary().max > 900.0, "{:?}", few.response.summary());
+    assert!(few.service.summary().max < Some(3.1));
+    assert!(
+        few.response.summary().max > Some(900.0),
+        "{:?}",
+        few.response.summary()
+    );
     assert!(
         (999..=1001).contains(&few.objects) && few.objects + few.dropped == 2000,
         "{} {}",

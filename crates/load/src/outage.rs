@@ -1,0 +1,254 @@
+//! Stretches of a run in which the server completed nothing although it was asked.
+//!
+//! A server that dies or stands still does few of its requests harm: clients in a closed loop have at most one each under
+//! way, and what fails fast is a small share of what was quick before. So a run is judged by time, too. A stretch lies between two
+//! completions, or between one and an end of the run, and counts only as long as something was asked. It is an
+//! outage if the rest of the run says that files should have been complete in it: many at its rate, and
+//! requests that take far less than the stretch is long. Where nothing fails, the server must have sent next to nothing either:
+//! one large file over a slow line is no outage.
+//!
+//! Works on the series by second, which knows of each second when the first and the last file were complete, so that a
+//! stretch of a second or more is known exactly. Knows no clock and no verdict.
+
+use crate::record::{Record, Second};
+use crate::times::Sparse;
+use core::ops::Range;
+use measure::Duration;
+
+/// Files that should have been complete, at the rate of the rest of the run.
+const EXPECTED_MIN: f64 = 10.0;
+/// How many times longer than nine in ten responses a stretch is.
+const LONGER: f64 = 3.0;
+/// The share of the bytes that would have come in the same time that may still come where the server stands still.
+const TRICKLE_MAX: f64 = 0.1;
+/// A stretch in which files failed is an outage from this length on.
+const FAILING_MIN: Duration = Duration::from_secs(1);
+const SECOND: Duration = Duration::from_secs(1);
+
+/// A stretch in which nothing was complete.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Outage {
+    /// When the last file before it was complete, from the start of what was measured.
+    pub from: Duration,
+    /// When the first one after it was.
+    pub until: Duration,
+    /// Files that failed in its seconds.
+    pub failed: u64,
+    /// Files a second in the rest of the run.
+    pub files_per_s: f64,
+}
+
+/// A stretch that may be one.
+#[derive(Clone, Copy, Debug)]
+struct Stretch {
+    from: Duration,
+    until: Duration,
+}
+
+impl Stretch {
+    fn length(&self) -> Duration {
+        self.until.saturating_sub(self.from)
+    }
+
+    /// The seconds it reaches into.
+    fn touched(&self) -> Range<usize> {
+        self.from.as_secs() as usize..self.until.as_secs() as usize + 1
+    }
+
+    /// The seconds that lie within it.
+    fn whole(&self) -> Range<usize> {
+        let from = self.from.as_secs() as usize + usize::from(self.from.subsec_nanos() > 0);
+        from..(self.until.as_secs() as usize).max(from)
+    }
+}
+
+/// The longest outage of a run that measured for so long; one in which nothing failed counts from `stall_max` on.
+pub fn longest(record: &Record, measured: Duration, stall_max: Duration) -> Option<Outage> {
+    let files = record.files_in_time as f64;
+    let seconds = &record.seconds;
+    let mut stretches = stretches(seconds, measured);
+    stretches.retain(|stretch| stretch.length() >= FAILING_MIN.min(stall_max));
+    stretches.sort_by_key(|stretch| core::cmp::Reverse(stretch.length()));
+    stretches.iter().find_map(|stretch| {
+        let long = stretch.length();
+        let failed = sum(seconds, stretch.touched(), |second| second.failed);
+        let rest = measured.saturating_sub(long).as_secs_f64();
+        let files_per_s = files / rest.max(1e-3);
+        if files_per_s * long.as_secs_f64() < EXPECTED_MIN {
+            return None;
+        }
+        let counts = if failed > 0 {
+            long >= FAILING_MIN
+        } else {
+            let whole = stretch.whole();
+            let bytes_per_s = record.bytes_received as f64 / rest.max(1e-3);
+            let usual = bytes_per_s * whole.len() as f64;
+            long > stall_max && sum(seconds, whole, |second| second.received) as f64 <= usual * TRICKLE_MAX
+        };
+        (counts && long.as_secs_f64() > LONGER * usually(seconds, stretch)).then_some(Outage {
+            from: stretch.from,
+            until: stretch.until,
+            failed,
+            files_per_s,
+        })
+    })
+}
+
+/// Between which instants nothing was complete although something was asked.
+fn stretches(seconds: &[Second], measured: Duration) -> Vec<Stretch> {
+    let mut all = Vec::new();
+    let mut from = Duration::ZERO;
+    let count = measured.as_secs() as usize + usize::from(measured.subsec_nanos() > 0);
+    let idle = Second::default();
+    for number in 0..count {
+        let begins = SECOND * number as u32;
+        let second = seconds.get(number).unwrap_or(&idle);
+        // Nothing was owed when it began: what was asked in it was asked later.
+        if number > 0 && second.under_way == 0 && second.failed == 0 {
+            all.push(Stretch { from, until: begins });
+            from = if second.begun == 0 {
+                begins + SECOND
+            } else {
+                begins
+            };
+        }
+        if let (Some(first), Some(last)) = (second.first_ns, second.last_ns) {
+            let until = begins + Duration::from_nanos(first);
+            all.push(Stretch { from, until });
+            from = begins + Duration::from_nanos(last);
+        }
+    }
+    all.push(Stretch {
+        from,
+        until: measured,
+    });
+    all
+}
+
+fn sum(seconds: &[Second], range: Range<usize>, of: impl Fn(&Second) -> u64) -> u64 {
+    let end = range.end.min(seconds.len());
+    seconds[range.start.min(end)..end].iter().map(of).sum()
+}
+
+/// What nine in ten responses are not above in the rest of the run, in seconds: those that a stretch held up are complete at its end. If there
+/// are no others, the median of all.
+fn usually(seconds: &[Second], stretch: &Stretch) -> f64 {
+    let (mut rest, mut all) = (Sparse::default(), Sparse::default());
+    for (number, second) in seconds.iter().enumerate() {
+        all.merge(&second.response);
+        if !stretch.touched().contains(&number) {
+            rest.merge(&second.response);
+        }
+    }
+    let time = rest.quantile(0.9).or_else(|| all.quantile(0.5));
+    time.map_or(0.0, |time| time.as_secs_f64())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use measure::Instant;
+
+    const STALL_MAX: Duration = Duration::from_secs(2);
+
+    fn ms(ms: u64) -> Duration {
+        Duration::from_millis(ms)
+    }
+
+    /// A run of files that are complete at these milliseconds, each after so long, while `clients` ask all the time.
+    fn run(at: impl IntoIterator<Item = u64>, took: u64, clients: u64, measured: u64) -> Record {
+        let mut record = Record::default();
+        for at in at {
+            let now = Instant::ZERO + ms(at);
+            record.respond(ms(took), now, Instant::ZERO);
+            record.complete(100, now, Instant::ZERO);
+            record.bytes_received += 200;
+            let second = record.second(now, Instant::ZERO);
+            second.received += 200;
+            second.begun += 1;
+            record.files += 1;
+            record.files_in_time += 1;
+        }
+        for second in 1..measured.div_ceil(1000) {
+            let now = Instant::ZERO + ms(1000 * second);
+            record.second(now, Instant::ZERO).under_way += clients;
+        }
+        record.settle();
+        record
+    }
+
+    fn check(record: &Record, measured: u64, wanted: Option<(u64, u64)>) {
+        let found = longest(record, ms(measured), STALL_MAX);
+        let found = found.map(|outage| (outage.from.as_millis() as u64, outage.until.as_millis() as u64));
+        assert_eq!(found, wanted);
+    }
+
+    #[test]
+    fn a_server_that_stands_still_is_found_and_a_short_pause_is_not() {
+        let steady = || (0..8000).step_by(10);
+        check(&run(steady(), 5, 10, 8000), 8000, None);
+        let frozen =
+            |from: u64, until: u64| run(steady().filter(|at| !(from..until).contains(at)), 5, 10, 8000);
+        check(&frozen(2010, 8000), 8000, Some((2000, 8000)));
+        check(&frozen(2510, 5000), 8000, Some((2500, 5000)));
+        check(&frozen(0, 4000), 8000, Some((0, 4000)));
+        check(&frozen(2510, 3600), 8000, None);
+        // Several threads: a stretch is one of all of them.
+        let mut whole = frozen(2010, 8000);
+        whole.merge(&run(steady(), 5, 10, 8000));
+        check(&whole, 8000, None);
+    }
+
+    #[test]
+    fn a_server_that_refuses_is_found_sooner() {
+        let steady = (0..4000).step_by(10).filter(|at| !(2000..3500).contains(at));
+        let mut record = run(steady, 5, 10, 4000);
+        check(&record, 4000, None);
+        // Clients that wait before they try again have nothing under way.
+        for second in 2..4 {
+            let now = Instant::ZERO + ms(1000 * second);
+            record.second(now, Instant::ZERO).under_way = 0;
+            record.fail(3, ms(1), now, Instant::ZERO);
+        }
+        check(&record, 4000, Some((1990, 3500)));
+    }
+
+    #[test]
+    fn what_is_slow_or_asks_for_nothing_is_no_outage() {
+        // One client of a server that takes four seconds each.
+        let mut slow = run((4000..60_000).step_by(4000), 4000, 1, 60_000);
+        check(&slow, 60_000, None);
+        // One request of these failed.
+        slow.fail(1, ms(4000), Instant::ZERO + ms(32_000), Instant::ZERO);
+        check(&slow, 60_000, None);
+        // A hundred at once, all of which take four seconds.
+        let bursts = (4000..60_000)
+            .step_by(4000)
+            .flat_map(|at| (0..100).map(move |n| at + n / 10));
+        check(&run(bursts, 4000, 100, 60_000), 60_000, None);
+        // Users who sleep for six seconds.
+        let sleeping = (0..8000).step_by(10).filter(|at| !(1000..7000).contains(at));
+        let mut record = run(sleeping, 5, 0, 8000);
+        check(&record, 8000, None);
+        // One of them was not answered meanwhile: for how long of the second in which it asked nobody knows.
+        for second in 2..7 {
+            record.seconds[second].under_way = 1;
+        }
+        check(&record, 8000, Some((2000, 7000)));
+        // It was: a large file.
+        for second in 1..7 {
+            record.seconds[second].received = 20_000;
+            record.bytes_received += 20_000;
+        }
+        check(&record, 8000, None);
+    }
+
+    #[test]
+    fn nothing_is_said_of_a_run_without_a_series() {
+        let record = Record {
+            files_in_time: 1000,
+            ..Record::default()
+        };
+        check(&record, 8000, None);
+    }
+}
