@@ -6,7 +6,7 @@ use std::fmt::Write;
 const WIDTH: f64 = 420.0;
 const HEIGHT: f64 = 250.0;
 const LEFT: f64 = 52.0;
-const RIGHT: f64 = 12.0;
+const RIGHT: f64 = 24.0;
 const TOP: f64 = 26.0;
 const BOTTOM: f64 = 38.0;
 /// Width of a character of a mark at the most.
@@ -220,22 +220,33 @@ mod tests {
                 assert!((TOP - 0.1..=HEIGHT - BOTTOM + 0.1).contains(&y), "{y}");
             }
         }
-        // A label in the middle of its mark has room on both sides.
-        let wide = Plot {
-            title: "t",
-            x: ("percent", Scale::Nines),
-            y: Scale::Linear,
-            lines: vec![("a", vec![(1.0, 1.0), (9_000.0, 2.0)])],
-        };
-        let svg = wide.draw();
-        let label = svg
-            .split("<text ")
-            .find(|text| text.contains(">99.99<"))
-            .expect("it is marked");
-        assert!(
-            label.contains("text-anchor=\"end\"") && label.contains("x=\"419.0\""),
-            "{label}"
-        );
+        // No label is cut off, however long.
+        for most in [9_000.0, 90_000.0, 900_000.0, 9e6, 9e8] {
+            let wide = Plot {
+                title: "t",
+                x: ("percent", Scale::Nines),
+                y: Scale::Linear,
+                lines: vec![("a", vec![(1.0, 1.0), (most, 2.0)])],
+            };
+            let svg = wide.draw();
+            let ends = svg.split("<text class=\"mark\" x=\"").skip(1).filter_map(|text| {
+                let (x, rest) = text.split_once('"')?;
+                let (x, width) = (
+                    x.parse::<f64>().ok()?,
+                    rest.split(['>', '<']).nth(1)?.len() as f64 * LETTER,
+                );
+                Some(if rest.contains("text-anchor=\"middle\"") {
+                    x + width / 2.0
+                } else {
+                    x
+                })
+            });
+            let ends: Vec<f64> = ends.collect();
+            assert!(
+                ends.len() > 5 && ends.iter().all(|&end| end <= WIDTH),
+                "{most}: {ends:?}"
+            );
+        }
         assert!(svg_marks(Scale::Nines).contains(&"99.9".to_owned()));
         let empty = Plot {
             title: "",
