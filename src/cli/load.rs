@@ -285,7 +285,7 @@ pub(crate) struct HowFlags {
     pub(crate) lag_max: Duration,
 
     /// How long the server may complete nothing although requests are under way and the rest of the run says that it should
-    /// [default: 2s; in a run of less than 8 s a quarter of it, 1 s at the least]
+    /// [default: 2s; with --users and --clients a quarter of a run of less than 8 s, 1 s at the least]
     #[arg(long, value_name = "TIME", value_parser = parse_span, help_heading = "Trust")]
     pub(crate) stall_max: Option<Duration>,
 

@@ -165,10 +165,9 @@ fn perform(
         decile_bytes: task.work.deciles.clone(),
         bounds: Bounds {
             lag_max: flags.how.lag_max,
-            stall_max: flags
-                .how
-                .stall_max
-                .unwrap_or_else(|| Bounds::stall_max(counted.saturating_sub(flags.asked.warmup))),
+            stall_max: flags.how.stall_max.unwrap_or_else(|| {
+                Bounds::stall_max(counted.saturating_sub(flags.asked.warmup), task.who.is_closed())
+            }),
             failures_max: flags.how.failures_max,
             ..Bounds::DEFAULT
         },

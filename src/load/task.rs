@@ -53,6 +53,16 @@ pub(crate) enum Who {
     Replay,
 }
 
+impl Who {
+    /// Whether they wait for an answer before they ask again, all the time.
+    pub(super) fn is_closed(&self) -> bool {
+        match self {
+            Who::Users(_) | Who::Clients(_) => true,
+            Who::Sessions(..) | Who::Rate(..) | Who::Replay => false,
+        }
+    }
+}
+
 /// What objects come from.
 #[derive(Debug)]
 pub(super) enum What {

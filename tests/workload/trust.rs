@@ -311,15 +311,26 @@ fn what_failed_is_in_the_quantiles() {
     let url = forgetting();
     let output = weir(&[&["load", &url], &run[..], &["--slo", "p99<1h"], &PATIENT].concat());
     let said = lines(&String::from_utf8_lossy(&output.stdout));
-    assert_eq!(output.status.code(), Some(1), "{said:?}");
     let found = said
         .iter()
         .find(|line| line["event"] == "search")
         .expect("an end");
     conforms("load-search.schema.json", std::slice::from_ref(found));
-    assert_eq!(found["trials"][0]["response_ms"], json!(null));
-    let why = found["said"].as_str().expect("a sentence");
-    assert!(why.contains("p99 is one of a request that failed: "), "{why}");
+    let trials = found["trials"].as_array().expect("a list");
+    // So few requests that none of them is the fortieth may all be answered.
+    for trial in trials {
+        let failed = time(trial, "failed") / time(trial, "requests") > 0.01;
+        assert_eq!(
+            (trial["response_ms"].is_null(), &trial["met"]),
+            (failed, &json!(!failed)),
+            "{trial}"
+        );
+    }
+    assert_eq!(
+        (&trials[0]["met"], &trials[0]["valid"]),
+        (&json!(false), &json!(true)),
+        "{found}"
+    );
 
     // Nor is a server that leaves its requests unanswered as quick as one that answers them.
     load(
