@@ -309,7 +309,19 @@ fn what_failed_is_in_the_quantiles() {
 
     // No objective is kept by a request that failed, however late it may be.
     let url = forgetting();
-    let output = weir(&[&["load", &url], &run[..], &["--slo", "p99<1h"], &PATIENT].concat());
+    let short = [
+        "--rate",
+        "200",
+        "--arrivals",
+        "constant",
+        "--duration",
+        "1s",
+        "--timeout",
+        "300ms",
+        "--failures-max",
+        "10%",
+    ];
+    let output = weir(&[&["load", &url], &short[..], &["--slo", "p99<1h"], &PATIENT].concat());
     let said = lines(&String::from_utf8_lossy(&output.stdout));
     let found = said
         .iter()
