@@ -1032,7 +1032,16 @@ mod tests {
         let mut keys = known("no-such-key = 1");
         // The root is an argument, tables of tables are for files, and one table has flags of its own.
         keys.retain(|key| {
-            !["root", "header-rule", "redirect", "host", "behavior", "tilde"].contains(&key.as_str())
+            ![
+                "root",
+                "types",
+                "header-rule",
+                "redirect",
+                "host",
+                "behavior",
+                "tilde",
+            ]
+            .contains(&key.as_str())
         });
         keys.extend(known("[behavior]\nno-such-key = 1"));
         // A table of logins is for files, and the directory is the flag that says that there are pages.

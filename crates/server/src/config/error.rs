@@ -196,7 +196,7 @@ fn has_word(line: &str, word: &str) -> bool {
 
 fn key_of(line: &str) -> Option<&str> {
     let (key, _) = line.split_once('=')?;
-    Some(key.trim().trim_matches('"')).filter(|k| !k.is_empty())
+    Some(key.trim().trim_matches(['"', '\''])).filter(|k| !k.is_empty())
 }
 
 fn list(words: &[&str]) -> String {
