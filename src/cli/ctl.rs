@@ -39,7 +39,8 @@ enum What {
     Status,
     /// Gives new connections to another strategy; open ones get one more answer from the old one
     Strategy {
-        /// How connections are spread: loops, loop, pool, thread-per-connection, thread-per-request
+        /// How connections are spread: loops, loop, pool, thread-per-connection, thread-per-request. Between these and
+        /// strategies made of processes only a start changes, which the answer explains
         #[arg(value_parser = offered::<Concurrency>(THREADS), hide_possible_values = true)]
         concurrency: Concurrency,
         /// How bytes are moved: auto, epoll, uring, blocking
@@ -112,13 +113,22 @@ pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<(), Failure> {
     } else if let Some(listeners) = answer["listeners"].as_array() {
         for listener in listeners {
             let text = |key: &str| listener[key].as_str().unwrap_or_default().to_owned();
+            let open = match listener["open"].as_u64() {
+                Some(open) => format!("; {open} connections open"),
+                None => String::new(),
+            };
             output::line(format_args!(
-                "{}  {} with {}, {} workers; {} connections open",
+                "{}  {} with {}, {} workers{open}",
                 text("address"),
                 text("concurrency"),
                 text("io"),
                 listener["workers"],
-                listener["open"]
+            ))?;
+        }
+        if let Some(processes) = answer["processes"].as_u64() {
+            output::line(format_args!(
+                "{processes} worker processes, {} connections open in all",
+                answer["open"]
             ))?;
         }
         if answer["retiring"] != 0 {

@@ -8,6 +8,7 @@ pub(crate) mod compare;
 pub(crate) mod ctl;
 pub(crate) mod demo;
 mod environment;
+mod equals;
 mod failure;
 pub(crate) mod fetch;
 pub(crate) mod lab;
@@ -33,6 +34,8 @@ pub(crate) use failure::Failure;
 pub(crate) use voice::Voice;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use std::ffi::OsString;
+use std::path::Path;
 
 /// Serves files over HTTP as fast as the machine allows, and says what it decided and why.
 #[derive(Debug, Parser)]
@@ -54,9 +57,22 @@ impl Cli {
     /// Reads the command line; ends the process for `--help`, `--version` and what cannot be read.
     pub(crate) fn read() -> Cli {
         let mut declaration = Cli::declaration();
-        let matches = declaration.try_get_matches_from_mut(std::env::args_os());
-        let matches = matches.unwrap_or_else(|error| environment::blame(error, &mut declaration).exit());
+        let arguments: Vec<OsString> = std::env::args_os().collect();
+        let matches = declaration.try_get_matches_from_mut(&arguments);
+        let matches = matches.unwrap_or_else(|error| {
+            let error = environment::blame(error, &mut declaration);
+            equals::explain(error, &declaration, arguments.get(1..).unwrap_or_default()).exit()
+        });
         Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
+    }
+
+    /// The value of a flag, if this directory that was to be served is one, as in `--live local`.
+    pub(crate) fn advice_on_root(root: &Path) -> Option<String> {
+        let mut declaration = Cli::declaration();
+        declaration.build();
+        let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
+        let stray = equals::Stray::find(&declaration, &arguments)?;
+        stray.is(root.as_os_str()).then(|| stray.advice())
     }
 
     /// Points out variables that nearly are those of a flag.

@@ -1,19 +1,20 @@
 //! The flags of `weir serve`, and how they, the environment and the file make one configuration:
 //! a flag beats its variable (clap's work), which beats the file, which beats the default.
 
-use super::Failure;
 use super::behavior::BehaviorFlags;
 use super::offered::{
     ADAPT, CONCURRENCY, IO, LANDLOCK, LINE_ORDERS, LIVE, LOG_FORMATS, POLICIES, PRESETS, offered,
 };
 use super::tilde::TildeFlags;
 use super::together::{self, Source};
+use super::{Cli, Failure};
 use clap::Args;
 use measure::{Bytes, Duration, Rate};
 use server::config::{
     Adapt, Behavior, CachePolicy, Concurrency, Config, ConfigError, FieldLine, IoKind, Keys, Landlock,
     LineOrder, Listen, LiveFor, LogFormat, MaxTurn, Preset, Tuned, User, Workers, parse_duration,
 };
+use server::{MissingPage, NamedBy};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -493,7 +494,11 @@ impl Flags {
 
     /// Says where the root comes from that cannot be served, if a file named it.
     pub(crate) fn blame_root(&self, why: String) -> Failure {
-        self.blame("root", why)
+        let advice = self.root.as_deref().and_then(Cli::advice_on_root);
+        self.blame(
+            "root",
+            advice.map_or(why.clone(), |advice| format!("{why}; {advice}")),
+        )
     }
 
     /// Says where the value of a key comes from that turned out wrong, if a file named it.
@@ -517,6 +522,33 @@ impl Flags {
             _ if key == "error-pages" => format!("`--error-page`: {why}"),
             _ => format!("`--{key}`: {why}"),
         })
+    }
+
+    /// Says which part of the configuration names a page that is not there.
+    pub(crate) fn blame_page(&self, missing: &MissingPage) -> Failure {
+        let (NamedBy::Host { number, .. } | NamedBy::TopForHost { number, .. }) = missing.named_by else {
+            return self.blame(missing.key, missing.to_string());
+        };
+        // Hosts stand in the file only.
+        let text = self
+            .config
+            .as_deref()
+            .map(|path| (path, std::fs::read_to_string(path)));
+        Failure::Usage(match text {
+            Some((path, Ok(text))) => {
+                let name = path.display().to_string();
+                ConfigError::about_host(number, missing.key, missing.to_string(), &text, &name).to_string()
+            }
+            _ => missing.to_string(),
+        })
+    }
+
+    /// The first of these settings of the strategy that is said on the command line or in the environment, which beats the
+    /// file.
+    pub(crate) fn typed(&self, keys: &[&'static str]) -> Option<&'static str> {
+        keys.iter()
+            .copied()
+            .find(|key| self.source(key, &Keys::new(), None, None) == Source::Command)
     }
 
     /// The file configuration is read from, if any.
@@ -1032,7 +1064,16 @@ mod tests {
         let mut keys = known("no-such-key = 1");
         // The root is an argument, tables of tables are for files, and one table has flags of its own.
         keys.retain(|key| {
-            !["root", "header-rule", "redirect", "host", "behavior", "tilde"].contains(&key.as_str())
+            ![
+                "root",
+                "types",
+                "header-rule",
+                "redirect",
+                "host",
+                "behavior",
+                "tilde",
+            ]
+            .contains(&key.as_str())
         });
         keys.extend(known("[behavior]\nno-such-key = 1"));
         // A table of logins is for files, and the directory is the flag that says that there are pages.

@@ -65,15 +65,6 @@ pub(crate) fn check(config: &Config, source: &dyn Fn(&str) -> Source) -> Result<
     let concurrency = config.concurrency;
     let whose = source("concurrency");
     let named = whose.quoted("concurrency", concurrency);
-    if let Some(control) = &config.control
-        && matches!(concurrency, Concurrency::ProcessLoops | Concurrency::Processes)
-    {
-        let control = source("control").quoted("control", control.display());
-        return Err(Contradiction {
-            keys: ["control", "concurrency"],
-            why: format!("{control} asks one process, and {named} makes several; leave one of the two out"),
-        });
-    }
     let can_shape = |one: Concurrency| matches!(one, Concurrency::Loops | Concurrency::Loop);
     if let (Some(rate), false) = (config.line_rate, can_shape(concurrency)) {
         let rate = source("line-rate").quoted("line-rate", rate);

@@ -121,12 +121,12 @@ impl Adaptation {
         }
     }
 
-    /// Looks if it is time to; says what is to be in force from now on, and why, if that changes.
+    /// Looks if it is time to; says what was decided, and what is to be in force from now on, which is none in a dry run.
     fn look(
         &mut self,
         others: &[u32],
         sample: impl FnOnce(Reading) -> Sample,
-    ) -> Option<(Settings, Vec<Decision>)> {
+    ) -> Option<(Option<Settings>, Vec<Decision>)> {
         let now = clock::now();
         if now < self.next {
             return None;
@@ -153,13 +153,16 @@ impl Adaptation {
                 false => tracing::info!("{knob} would change from {from} to {to} (dry run): {why}"),
             }
         }
-        (self.applies && !decisions.is_empty()).then(|| (self.adaptor.settings(), decisions))
+        let settings = self.applies.then(|| self.adaptor.settings());
+        (!decisions.is_empty()).then_some((settings, decisions))
     }
 
     /// Looks at a server of this process and adapts it.
     pub(crate) fn tend(&mut self, server: &Server) {
-        if let Some((settings, decisions)) = self.look(&[], |reading| server.sample(reading)) {
-            server.adapt(settings, &decisions, clock::wall());
+        match self.look(&[], |reading| server.sample(reading)) {
+            Some((Some(settings), decisions)) => server.adapt(settings, &decisions, clock::wall()),
+            Some((None, decisions)) => server.would_adapt(&decisions, clock::wall()),
+            None => {}
         }
     }
 
@@ -178,8 +181,10 @@ impl Adaptation {
         sample: impl FnOnce(Reading) -> Sample,
     ) {
         if let Some((settings, decisions)) = self.look(pids, sample) {
-            knobs.set(settings);
-            knobs.note(&decisions, clock::wall());
+            if let Some(settings) = settings {
+                knobs.set(settings);
+            }
+            knobs.note(&decisions, settings.is_some(), clock::wall());
         }
     }
 }
@@ -285,4 +290,70 @@ fn is_torn(path: &Path) -> bool {
         std::io::Result::Ok(last == *b"\n")
     };
     is_file && !ends().unwrap_or(false)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use measure::Seed;
+    use runtime::sensors::Process;
+    use server::counters::Totals;
+    use server::latency::Durations;
+    use server::site::Source;
+    use server::{Additions, Herd};
+
+    #[test]
+    fn a_dry_run_shows_what_it_would_change_and_changes_nothing() {
+        for adapt in [Adapt::Auto, Adapt::DryRun] {
+            let is_dry = adapt == Adapt::DryRun;
+            let config = Config {
+                adapt,
+                ..Config::default()
+            };
+            let mut adaptation = Adaptation::start(&config)
+                .expect("no recording")
+                .expect("it may change");
+            let knobs = knobs(true).expect("memory");
+            let herd = Herd {
+                knobs: knobs.clone(),
+                ..Herd::default()
+            };
+            let embedded = Source::Embedded {
+                files: &[],
+                modified: measure::UnixTime::from_secs(0),
+            };
+            let server = Server::open_with(Additions::default(), herd, config, embedded, None, Seed(1));
+            let server = server.expect("a server");
+            let begin = clock::now();
+            for second in 0..10 {
+                // Three threads wait for a processor all the time.
+                adaptation.next = begin;
+                adaptation.tend_processes(&[], &knobs, |reading| Sample {
+                    reading: Reading {
+                        at: begin + Duration::from_secs(second),
+                        process: Process {
+                            run_delay: Some(Duration::from_secs(3 * second)),
+                            ..Process::default()
+                        },
+                        memory: None,
+                        ..reading
+                    },
+                    totals: Totals::default(),
+                    open: 0,
+                    durations: Durations::default(),
+                });
+            }
+            let decisions = server.decisions();
+            let noted: Vec<(Knob, bool)> = decisions
+                .newest()
+                .map(|noted| (noted.decision.knob, noted.applied))
+                .collect();
+            assert_eq!(noted, [(Knob::Coding, !is_dry)], "{adapt}");
+            assert_eq!(decisions.dry_run(), u64::from(is_dry));
+            assert_eq!(
+                (server.changes() > 0, server.settings().spares_codings),
+                (!is_dry, !is_dry)
+            );
+        }
+    }
 }

@@ -17,37 +17,45 @@ use std::path::Path;
 /// As a start would end, for the first thing that it would end by; and for a page that is configured and not there.
 pub(super) fn run(config: Config, flags: &Flags, voice: &Voice) -> Result<(), Failure> {
     let root = config.root.clone();
-    if let Some(why) = config.control.as_deref().and_then(cannot_be_a_socket) {
-        return Err(flags.blame("control", why));
-    }
     if config.record.as_deref() == Some(Path::new("-")) {
         return Err(flags.blame(
             "record",
             "standard output says how the server does; name a file".to_owned(),
         ));
     }
+    // All of these are opened by the user that is become, so they are looked at as that user.
+    rights::try_user(&config, flags)?;
+    if let Some(why) = config.control.as_deref().and_then(cannot_be_a_socket) {
+        return Err(flags.blame("control", why));
+    }
     if let Some(why) = config.record.as_deref().and_then(cannot_be_written) {
         return Err(flags.blame("record", why));
     }
-    // Everything else is opened by the user that is become, so it is looked at as that user.
-    rights::try_user(&config, flags)?;
     let log = config.access_log.as_deref().filter(|log| *log != Path::new("-"));
     if let Some(why) = log.and_then(cannot_be_written) {
         return Err(flags.blame("access-log", why));
     }
     let server = open(config, Herd::default(), None, flags)?;
-    // A server does without and starts, as the page may come; who asks for a check is told.
-    if let Some((key, page)) = server
-        .missing_pages(clock::now(), clock::wall())
-        .into_iter()
-        .next()
-    {
-        let why = format!("`{page}` is not among the files that are served; make it, or name another page");
-        return Err(flags.blame(key, why));
+    // A server warns of each and starts, as the page may come. A check fails for one that its site was told to have.
+    let missing = server.missing_pages(clock::now(), clock::wall());
+    if let Some(mistake) = missing.iter().find(|page| page.is_mistake()) {
+        return Err(flags.blame_page(mistake));
     }
+    let warnings: Vec<String> = missing
+        .iter()
+        .map(|page| flags.blame_page(page).to_string())
+        .collect();
     if voice.json {
-        output::line(serde_json::json!({ "event": "checked", "valid": true, "root": root }))?;
+        output::line(serde_json::json!({
+            "event": "checked",
+            "valid": true,
+            "root": root,
+            "warnings": warnings,
+        }))?;
         return Ok(());
+    }
+    for warning in &warnings {
+        tracing::warn!("{warning}");
     }
     let what = root
         .as_deref()
@@ -82,6 +90,11 @@ fn cannot_be_a_socket(path: &Path) -> Option<String> {
         Ok(found) if !found.file_type().is_socket() => Some(format!(
             "`{}` is there, and is no socket; name another file",
             path.display()
+        )),
+        Ok(_) if privilege::can_make(path) && !privilege::can_remove(path) => Some(format!(
+            "`{}` is another user's, and the sticky bit of its folder keeps it from {}; remove it",
+            path.display(),
+            who()
         )),
         Ok(_) => cannot_be_made(path),
         Err(error) if error.kind() == ErrorKind::NotFound => cannot_be_made(path),

@@ -2,7 +2,10 @@
 //! the operator's.
 
 use super::drivers::Drivers;
+use super::strategy::Choice;
 use crate::cli::Failure;
+use crate::cli::serve::Flags;
+use runtime::control::Question;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use server::config::{Concurrency, IoKind, Workers};
@@ -38,6 +41,87 @@ pub(crate) struct Change {
     /// The address it is for; none: all of them.
     #[serde(default)]
     pub(crate) listener: Option<SocketAddr>,
+}
+
+/// What a question asks for; one that is not understood is told so.
+pub(super) fn understood(question: Question) -> Option<(Wish, Question)> {
+    match serde_json::from_str::<Wish>(question.line()) {
+        Ok(wish) => Some((wish, question)),
+        Err(error) => {
+            let why = Failure::Usage(format!("not understood: {error}"));
+            question.answer(&outcome(Err(why)).to_string());
+            None
+        }
+    }
+}
+
+/// Why a strategy cannot be changed to while the server runs, and how it can be had.
+pub(super) fn needs_a_start(why: &str, change: &Change, flags: &Flags) -> Failure {
+    let mut settings = vec![("concurrency", change.concurrency.to_string())];
+    if change.io != IoKind::default() {
+        settings.push(("io", change.io.to_string()));
+    }
+    if change.workers != Workers::default() {
+        settings.push(("workers", change.workers.to_string()));
+    }
+    let listed = |show: &dyn Fn(&(&str, String)) -> String, between: &str| {
+        settings.iter().map(show).collect::<Vec<_>>().join(between)
+    };
+    let command = listed(&|(key, value)| format!("--{key} {value}"), " ");
+    let way = match (flags.file(), flags.typed(&["concurrency", "io", "workers"])) {
+        (Some(file), None) => format!(
+            "write {} into `{}` and send SIGUSR2 to process {}; the program that follows serves so, and no request is lost",
+            listed(&|(key, value)| format!("`{key} = \"{value}\"`"), ", "),
+            file.display(),
+            std::process::id()
+        ),
+        (Some(_), Some(key)) => format!(
+            "stop the server and start it with `{command}` (SIGUSR2 starts it with the same command line and environment, \
+             whose `{key}` beats the file)"
+        ),
+        (None, _) => format!(
+            "stop the server and start it with `{command}` (SIGUSR2 starts it with the same command line, and there is no \
+             --config FILE)"
+        ),
+    };
+    let all = match change.listener {
+        Some(_) => "; then all addresses have it",
+        None => "",
+    };
+    Failure::Usage(format!("{why}: {way}{all}"))
+}
+
+/// The state of a server whose workers are processes. Which address connections came to is known to the members only.
+pub(super) fn status_of_processes(
+    choice: &Choice,
+    addresses: &[SocketAddr],
+    processes: usize,
+    open: u64,
+) -> Value {
+    let is_alone = addresses.len() == 1;
+    let listeners: Vec<Value> = addresses
+        .iter()
+        .map(|address| {
+            json!({
+                "address": address,
+                "concurrency": choice.concurrency,
+                "io": choice.io,
+                "workers": choice.workers,
+                "why": choice.why(),
+                "open": is_alone.then_some(open),
+            })
+        })
+        .collect();
+    json!({
+        "ok": true,
+        "pid": std::process::id(),
+        "version": env!("CARGO_PKG_VERSION"),
+        "ready": true,
+        "listeners": listeners,
+        "processes": processes,
+        "open": open,
+        "retiring": 0,
+    })
 }
 
 /// The state of the server.

@@ -54,6 +54,7 @@ use server::site::{OpenError, Source};
 use server::{About, Additions, Herd, LogSink, Server};
 use sockets::Given;
 use std::io::{self, Write};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 use std::sync::Arc;
@@ -120,14 +121,18 @@ fn serve(
     let shares = Shares::of(machine::raise_descriptor_limit(), &config, &choice);
     fit(&mut config, &choice, &shares);
     let listeners = sockets::open(&config, &choice, &mut given)?;
-    let mut control = control(&config, &mut signals, predecessor.is_some())?;
-    let adaptation = Adaptation::start(&config)?;
+    // Before the first thread, which would keep what this one gives up; and before all that is opened again by the program
+    // that follows this one.
+    let rights = Rights::give_up(&config, flags, &listeners, &program, given.confined)?;
+    let mut control = open_control(&config, &rights, predecessor.is_some())?;
+    if let Some(control) = &control {
+        signals.watch(watched(control)?);
+    }
+    let adaptation = Adaptation::start(&config).map_err(|failure| failure.with(|text| rights.hint(text)))?;
     let herd = Herd {
         knobs: adaptation::knobs(adaptation.is_some())?,
         ..Herd::default()
     };
-    // Before the first thread, which would keep what this one gives up.
-    let rights = Rights::give_up(&config, flags, &listeners, &program, given.confined)?;
     let choice = match choice.io {
         // What root may have, the user it became may be refused.
         IoKind::Uring => choose(&config, machine::usable_cores())?,
@@ -137,6 +142,7 @@ fn serve(
     rights.refuse(&config, flags).map_err(explained)?;
     let log = AccessLog::open(config.access_log.as_deref(), None).map_err(explained)?;
     let server = open(config.clone(), herd, log.as_ref(), flags).map_err(explained)?;
+    warn_of_missing_pages(&server, flags);
     let server = Arc::new(server);
     server.set_about(about(&choice, None));
     let how = Listening {
@@ -269,6 +275,13 @@ fn open(config: Config, herd: Herd, log: Option<&Arc<AccessLog>>, flags: &Flags)
         .map_err(|error| unservable(&error, flags))
 }
 
+/// Warns of pages that are configured and not there: it serves all the same, as they may come.
+fn warn_of_missing_pages(server: &Server, flags: &Flags) {
+    for missing in server.missing_pages(clock::now(), clock::wall()) {
+        tracing::warn!("{}", flags.blame_page(&missing));
+    }
+}
+
 fn sink(log: Option<&Arc<AccessLog>>) -> Option<Arc<dyn LogSink>> {
     log.map(|log| Arc::clone(log) as Arc<dyn LogSink>)
 }
@@ -288,26 +301,36 @@ fn demo_size() -> (usize, usize) {
     )
 }
 
-/// Opens the control socket, if there is to be one.
+/// Opens the control socket, if there is to be one, with the rights that stay: the program that follows this one makes
+/// its own beside it and takes the name, and at the end the file is removed.
 ///
 /// # Errors
 /// `System`, naming the file and what to do.
-fn control(config: &Config, signals: &mut Signals, follows: bool) -> Result<Option<Control>, Failure> {
+fn open_control(config: &Config, rights: &Rights, follows: bool) -> Result<Option<Control>, Failure> {
     let Some(path) = &config.control else {
         return Ok(None);
     };
-    let mut open = || {
-        let control = Control::open(path, follows)?;
-        signals.watch(control.descriptor()?);
-        io::Result::Ok(control)
-    };
-    open().map(Some).map_err(|error| {
+    Control::open(path, follows).map(Some).map_err(|error| {
+        let advice = match error.kind() {
+            io::ErrorKind::PermissionDenied => format!(
+                "user {} makes it, so that an upgrade in place can put another in its place: name a file in a folder \
+                 where this user may make files",
+                rights.uid
+            ),
+            _ => "its folder must exist and be writable, and no other server may use the name".to_owned(),
+        };
         Failure::System(format!(
-            "cannot open the control socket `{}`: {error}; its folder must exist and be writable, and no other \
-             server may use the name (--control)",
+            "cannot open the control socket `{}`: {error}; {advice} (--control)",
             path.display()
         ))
     })
+}
+
+/// What becomes readable when somebody asks.
+fn watched(control: &Control) -> Result<OwnedFd, Failure> {
+    control
+        .descriptor()
+        .map_err(|error| refused("the control socket", &error))
 }
 
 fn limits(shares: &Shares) -> Limits {
@@ -460,14 +483,7 @@ impl Operator<'_> {
             return None;
         };
         let question = control.next()?;
-        let wish = match serde_json::from_str::<Wish>(question.line()) {
-            Ok(wish) => wish,
-            Err(error) => {
-                let why = Failure::Usage(format!("not understood: {error}"));
-                question.answer(&control::outcome(Err(why)).to_string());
-                return None;
-            }
-        };
+        let (wish, question) = control::understood(question)?;
         let answer = match &wish {
             Wish::Status => control::status(workers, self.server.is_ready()),
             Wish::Strategy(change) => control::outcome(self.switch(workers, *change).map(Some)),
@@ -506,12 +522,6 @@ impl Operator<'_> {
             workers: count,
             listener,
         } = change;
-        if matches!(concurrency, Concurrency::ProcessLoops | Concurrency::Processes) {
-            return Err(Failure::Usage(format!(
-                "`{concurrency}` is made of processes, which only a new start can make: write `concurrency = \"{concurrency}\"` \
-                 into the configuration file and send SIGUSR2; the process that follows serves so, and no request is lost"
-            )));
-        }
         let config = Config {
             concurrency,
             io,
@@ -519,6 +529,10 @@ impl Operator<'_> {
             ..self.server.config()
         };
         let choice = choose(&config, machine::usable_cores())?;
+        if choice.is_of_processes() {
+            let why = format!("`{concurrency}` is made of processes, which only a new start can make");
+            return Err(control::needs_a_start(&why, &change, self.flags));
+        }
         let strategy = workers.switch(&self.server, listener, &choice)?;
         if let Role::Whole { upgrade, .. } = &mut self.role {
             upgrade.hand_over(workers.sockets());
@@ -590,6 +604,7 @@ impl Operator<'_> {
             unused.close();
         }
         if self.member().is_none() {
+            warn_of_missing_pages(&self.server, self.flags);
             say_reloaded(&waiting, self.flags);
         }
         if let Role::Whole { adaptation, .. } = &mut self.role

@@ -31,12 +31,14 @@ use super::sockets::{self, Given};
 use super::strategy::{Choice, choose};
 use super::upgrade::{self, Upgrade};
 use super::{
-    AccessLog, LOG_GRACE, Operator, Role, about, announce, complain_of_reload, configuration_again,
-    demo_size, fit, limits, open, refused, say_reloaded, say_stopping,
+    AccessLog, Change, LOG_GRACE, Operator, Role, Wish, about, announce, complain_of_reload,
+    configuration_again, control, demo_size, fit, limits, open, open_control, refused, say_reloaded,
+    say_stopping, warn_of_missing_pages, watched,
 };
 use crate::cli::serve::Flags;
 use crate::cli::{Failure, Voice};
 use measure::{Duration, Instant, UnixTime};
+use runtime::control::{Control, Question};
 use runtime::herd::{Herd, Member, News, Size};
 use runtime::inherit::{Predecessor, Program};
 use runtime::listen::{Listener, Listening};
@@ -49,6 +51,7 @@ use server::adapt::{Knobs, Sample};
 use server::config::{Concurrency, Config};
 use server::counters::{Board, Readings};
 use server::peers::{Among, Peers};
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 /// Idle processes at the least and at the most, of those with one connection each: Apache 1.3's
@@ -59,6 +62,8 @@ const IDLE_MAX: usize = 10;
 const ADDRESSES: usize = 16_384;
 /// So many deaths in a row before the first start was a success mean that there will be none.
 const DEATHS_AT_START: u32 = 5;
+/// Questions that wait for a reload, at the most.
+const WAITING_MAX: usize = 32;
 /// What members may need beyond their grace before they are ended.
 const PATIENCE: Duration = Duration::from_secs(2);
 
@@ -80,15 +85,20 @@ pub(super) fn run(
         Concurrency::Processes => 1,
         _ => ADDRESSES,
     });
-    let herd =
+    let mut herd =
         Herd::new(size(choice), common_len, Board::SHAPE).map_err(|error| refused("signals", &error))?;
     let listeners = sockets::open(&config, choice, &mut given)?;
-    let adaptation = Adaptation::start(&config)?;
-    let knobs = adaptation::knobs(adaptation.is_some())?;
     let addresses = sockets::addresses(&listeners);
-    // Before the first member, which would keep what this process gives up.
+    // Before the first member, which would keep what this process gives up; and before all that is opened again by the
+    // program that follows this one.
     let program = Program::of_this_process();
     let rights = Rights::give_up(&config, flags, &listeners, &program, given.confined)?;
+    let control = open_control(&config, &rights, predecessor.is_some())?;
+    if let Some(control) = &control {
+        herd.watch(watched(control)?);
+    }
+    let adaptation = Adaptation::start(&config).map_err(|failure| failure.with(|text| rights.hint(text)))?;
+    let knobs = adaptation::knobs(adaptation.is_some())?;
     let upgrade = Upgrade::new(
         program,
         listeners.iter().map(Listener::sockets).collect(),
@@ -109,6 +119,9 @@ pub(super) fn run(
         adaptation,
         knobs,
         reloading: None,
+        addresses: addresses.clone(),
+        control,
+        waiting: Vec::new(),
         upgrade,
         heart: Heart::start(notify::watchdog(), clock::now()),
     };
@@ -129,6 +142,11 @@ pub(super) fn run(
         profile: profile(flags)?,
         took: clock::now().since(began),
     };
+    // Before whoever waits for the report may ask.
+    if let Some(Err(error)) = founder.control.as_mut().map(Control::appear) {
+        // It serves all the same; the other's socket stays as long as the other.
+        tracing::error!("`weir ctl` will not reach this process: {error}");
+    }
     announce(&started, voice);
     match founder.predecessor.take() {
         // It tells the service manager, which would not believe this process yet.
@@ -175,6 +193,10 @@ struct Founder<'a> {
     knobs: Knobs,
     /// Keys that cannot change while it runs, to be told when all members have reloaded.
     reloading: Option<Vec<&'static str>>,
+    addresses: Vec<SocketAddr>,
+    control: Option<Control>,
+    /// Who asked for a reload, until all members have reloaded.
+    waiting: Vec<Question>,
     upgrade: Upgrade,
     heart: Heart,
 }
@@ -183,21 +205,27 @@ impl Founder<'_> {
     /// Opens all that members will open, where it does no harm.
     fn check_apart(&mut self, config: &Config) -> Result<(), Failure> {
         let flags = self.flags;
-        let told = self.herd.apart(|| {
-            let tried = AccessLog::open(config.access_log.as_deref(), None)
-                .and_then(|log| open(config.clone(), server::Herd::default(), log.as_ref(), flags));
-            match tried {
-                Ok(_) => Vec::new(),
-                Err(failure) => {
-                    let kind = if matches!(failure, Failure::Usage(_)) {
-                        b'u'
-                    } else {
-                        b's'
-                    };
-                    let mut told = vec![kind];
-                    told.extend_from_slice(failure.to_string().as_bytes());
-                    told
-                }
+        self.apart(|| {
+            let log = AccessLog::open(config.access_log.as_deref(), None)?;
+            let server = open(config.clone(), server::Herd::default(), log.as_ref(), flags)?;
+            warn_of_missing_pages(&server, flags);
+            Ok(())
+        })
+    }
+
+    /// Does this in a process apart.
+    fn apart(&mut self, work: impl FnOnce() -> Result<(), Failure>) -> Result<(), Failure> {
+        let told = self.herd.apart(|| match work() {
+            Ok(()) => Vec::new(),
+            Err(failure) => {
+                let kind = if matches!(failure, Failure::Usage(_)) {
+                    b'u'
+                } else {
+                    b's'
+                };
+                let mut told = vec![kind];
+                told.extend_from_slice(failure.to_string().as_bytes());
+                told
             }
         });
         let told = told.map_err(|error| refused("fork", &error))?;
@@ -224,6 +252,8 @@ impl Founder<'_> {
             listeners,
             herd,
             knobs,
+            control,
+            waiting,
             upgrade,
             ..
         } = self;
@@ -231,6 +261,10 @@ impl Founder<'_> {
             // The copy's: the founder keeps its own.
             let listeners = std::mem::take(listeners);
             drop(predecessor.take());
+            if let Some(control) = control.take() {
+                control.leave();
+            }
+            waiting.clear();
             upgrade.leave();
             upgrade.hand_over(Vec::new());
             let number = member.number();
@@ -291,6 +325,9 @@ impl Founder<'_> {
             if self.reloading.is_some() && self.herd.have_done() {
                 say_reloaded(&self.reloading.take().unwrap_or_default(), self.flags);
                 manager::serves(None);
+                for question in self.waiting.drain(..) {
+                    question.answer(&control::outcome(Ok(None)).to_string());
+                }
             }
             let now = clock::now();
             let look = self
@@ -309,19 +346,18 @@ impl Founder<'_> {
                 self.heart = Heart::start(None, clock::now());
                 return self.leave(Signal::Upgrade, Duration::ZERO);
             }
+            let news = match news {
+                News::Wanted(_) => news,
+                News::Changed | News::Nothing => self.listen_to().map_or(news, News::Wanted),
+            };
             match news {
                 News::Wanted(Signal::Stop) => {
                     self.upgrade.give_up("this process was told to stop");
                     manager::stopping();
                     return self.leave(Signal::Stop, self.config.drain_delay);
                 }
-                News::Wanted(Signal::Reload) => {
-                    manager::reloading();
-                    if let Err(failure) = self.reload() {
-                        let why = complain_of_reload(failure, &self.rights);
-                        manager::serves(Some(&why));
-                    }
-                }
+                // It says why it fails, if it does.
+                News::Wanted(Signal::Reload) => drop(self.reload()),
                 News::Wanted(Signal::Upgrade) => self.upgrade.begin(|why| self.rights.hint(why)),
                 News::Wanted(Signal::ReopenLogs) => match &self.config.access_log {
                     Some(_) => self.herd.ask(Signal::ReopenLogs),
@@ -350,7 +386,73 @@ impl Founder<'_> {
         });
     }
 
-    fn reload(&mut self) -> Result<(), Failure> {
+    /// Answers who asks through the control socket. What a signal could have asked for as well comes back.
+    fn listen_to(&mut self) -> Option<Signal> {
+        let (wish, question) = control::understood(self.control.as_ref()?.next()?)?;
+        let answer = match &wish {
+            Wish::Status => {
+                let processes = self.herd.members().count();
+                control::status_of_processes(self.choice, &self.addresses, processes, self.herd.open())
+            }
+            Wish::Strategy(change) => control::outcome(self.refuse_to_switch(change)),
+            Wish::Reload if self.waiting.len() == WAITING_MAX => {
+                let why = "many wait for a reload already; ask again when it is over";
+                control::outcome(Err(Failure::System(why.to_owned())))
+            }
+            Wish::Reload => match self.reload() {
+                Ok(()) => {
+                    self.waiting.push(question);
+                    return None;
+                }
+                Err(why) => control::outcome(Err(Failure::System(why))),
+            },
+            Wish::ReopenLogs => control::outcome(self.reopen_logs().map(|()| None)),
+            Wish::Stop => control::outcome(Ok(None)),
+        };
+        question.answer(&answer.to_string());
+        (wish == Wish::Stop).then_some(Signal::Stop)
+    }
+
+    /// Says how another strategy can be had.
+    fn refuse_to_switch(&self, change: &Change) -> Result<Option<String>, Failure> {
+        let next = Config {
+            concurrency: change.concurrency,
+            io: change.io,
+            workers: change.workers,
+            ..self.config.clone()
+        };
+        choose(&next, machine::usable_cores())?;
+        let why = format!(
+            "the server is `{}`, which is made of processes and can change its strategy at a new start only",
+            self.choice.concurrency
+        );
+        Err(control::needs_a_start(&why, change, self.flags))
+    }
+
+    fn reopen_logs(&mut self) -> Result<(), Failure> {
+        let Some(path) = self.config.access_log.clone() else {
+            return Err(Failure::Usage("there is no access log to open again".to_owned()));
+        };
+        // Members do it each for itself; whether it can be done is known before.
+        self.apart(|| AccessLog::open(Some(&path), None).map(drop))?;
+        self.herd.ask(Signal::ReopenLogs);
+        Ok(())
+    }
+
+    /// Has all members reload; says it, or why not, to whoever reads the log and to the service manager.
+    ///
+    /// # Errors
+    /// Why the old configuration stays.
+    fn reload(&mut self) -> Result<(), String> {
+        manager::reloading();
+        self.try_reload().map_err(|failure| {
+            let why = complain_of_reload(failure, &self.rights);
+            manager::serves(Some(&why));
+            why
+        })
+    }
+
+    fn try_reload(&mut self) -> Result<(), Failure> {
         let mut next = configuration_again(self.flags)?;
         choose(&next, machine::usable_cores())?;
         let shares = Shares::of(self.shares.total, &next, self.choice);
@@ -377,6 +479,10 @@ impl Founder<'_> {
 
     /// Tells the members to go, and why, and waits for them: for as long as they may take, and this delay before.
     fn leave(&mut self, why: Signal, delay: Duration) -> Result<(), Failure> {
+        // From here on nobody listens to it, and one who asks would wait for nothing.
+        self.herd.watch_nothing_else();
+        self.control = None;
+        self.waiting.clear();
         // From here on only members hold the sockets: they close them when they drain.
         self.listeners.clear();
         self.upgrade.hand_over(Vec::new());

@@ -151,18 +151,6 @@ impl Rights {
                 self.gid
             );
         }
-        if let Some(control) = config
-            .control
-            .as_deref()
-            .filter(|path| !privilege::can_make(path))
-        {
-            tracing::warn!(
-                "SIGUSR2 will fail, and the socket's file will stay: user {} may not make files in the folder of `{}`; name \
-                 one that is that user's",
-                self.uid,
-                control.display()
-            );
-        }
         let log = config.access_log.as_deref();
         if let Some(log) = log.filter(|log| *log != Path::new("-") && !log.starts_with("/dev"))
             && !privilege::can_make(log)
@@ -275,6 +263,9 @@ fn reach(
     }
     // Editors and Kubernetes replace the file, so its folder is what stays.
     read.extend(file.map(folder));
+    // It is written below what is there, and the program that follows this one opens it again.
+    let record = config.record.as_deref().map(folder);
+    read.extend(record.clone());
     let mut read: Vec<PathBuf> = read.into_iter().collect();
     read.extend(SYSTEM_READ.map(PathBuf::from));
     let log = config.access_log.as_deref().filter(|log| *log != Path::new("-"));
@@ -283,7 +274,7 @@ fn reach(
         let is_special = log.exists() && !log.is_file();
         if is_special { log.to_owned() } else { folder(log) }
     });
-    let mut write: Vec<PathBuf> = write.into_iter().collect();
+    let mut write: Vec<PathBuf> = write.into_iter().chain(record).collect();
     write.push("/dev/null".into());
     let mut ports: Vec<u16> = listeners
         .iter()

@@ -4,7 +4,8 @@
 use crate::load::{Load, tree};
 use crate::process::{Launch, Server, Strategy, eventually, within};
 use crate::tree::Tree;
-use crate::upgrade::ENDING;
+use crate::upgrade::{ENDING, Line};
+use crate::where_workers_are_processes;
 use crate::wire::Connection;
 use serde_json::Value;
 use std::os::unix::fs::PermissionsExt;
@@ -291,16 +292,139 @@ fn only_its_owner_may_ask_and_nobody_takes_it_away() {
         began.elapsed()
     );
     drop(silent);
-    let (code, err) = Launch::bare()
-        .args([
-            "--concurrency",
+}
+
+/// Where workers are processes their founder is asked, and an answer is given when all of them have done it.
+fn a_server_of_processes_can_be_asked_too(strategy: Strategy) {
+    let tree = tree();
+    tree.write("site/a.txt", "a");
+    tree.write("logs/access.log", "");
+    let file = |header: &str| {
+        let text =
+            format!("root = 'site'\naccess-log = 'logs/access.log'\nheader = ['X-Version: {header}']\n");
+        tree.replace("weir.toml", text);
+    };
+    file("1");
+    let config = tree.join("weir.toml");
+    let config = config.to_str().expect("a plain path");
+    let (mut server, socket) = with_socket(strategy, &tree, &["--config", config]);
+    let mut connection = server.connect();
+    assert_eq!(connection.get("/a.txt").must("X-Version"), "1");
+    let now = eventually("its connections are counted", || {
+        let now = status(&socket);
+        (now["open"] == 1).then_some(now)
+    });
+    assert_eq!(now["pid"], server.pid());
+    let listener = &now["listeners"][0];
+    assert_eq!(listener["concurrency"], strategy.concurrency, "{now}");
+    assert_eq!(listener["open"], 1, "{now}");
+    assert!(now["processes"].as_u64() >= Some(2), "{now}");
+    // When it has reloaded, no process answers by the old configuration.
+    for version in 2..5 {
+        let version = version.to_string();
+        file(&version);
+        let (code, text) = ctl(&socket, &["reload"]);
+        assert_eq!(code, 0, "{text}");
+        for _ in 0..4 {
+            assert_eq!(server.connect().get("/a.txt").must("X-Version"), version);
+        }
+    }
+    tree.replace("weir.toml", "root = 'site'\nworkerz = 3\n");
+    let (code, text) = ctl(&socket, &["reload"]);
+    assert!(code != 0 && text.contains("workerz"), "{code}: {text}");
+    std::fs::rename(tree.join("logs/access.log"), tree.join("logs/old.log")).expect("a log to move");
+    let (code, text) = ctl(&socket, &["reopen-logs"]);
+    assert_eq!(code, 0, "{text}");
+    eventually("the log is there again", || {
+        tree.join("logs/access.log").exists().then_some(())
+    });
+    std::fs::remove_dir_all(tree.join("logs")).expect("our own folder");
+    let (code, text) = ctl(&socket, &["reopen-logs"]);
+    assert!(code == SYSTEM && text.contains("access log"), "{code}: {text}");
+    let (code, text) = ctl(&socket, &["strategy", "loops"]);
+    assert_eq!(code, USAGE, "{text}");
+    // The tests give the strategy as flags, so the file cannot change it.
+    for part in [
+        strategy.concurrency,
+        "start it with `--concurrency loops`",
+        "beats the file",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    assert!(ask(&socket, "nonsense").contains("\"ok\":false"));
+    assert_eq!(connection.get("/a.txt").text(), "a");
+    drop(connection);
+    assert_eq!(ctl(&socket, &["stop"]).0, 0);
+    assert_eq!(server.wait(), 0, "{}", server.stderr());
+    assert!(!socket.exists(), "it takes its file along");
+}
+
+fn a_process_that_dies_leaves_the_socket_of_its_founder(strategy: Strategy) {
+    let tree = tree();
+    let (server, socket) = with_socket(strategy, &tree, &["--live"]);
+    let worker = || {
+        let shown = server.connect().get("/.weir/live.json").text();
+        let live: Value = serde_json::from_str(&shown).expect("JSON");
+        live["process"].as_u64().expect("a process")
+    };
+    for kill in ["-KILL", "-ABRT"] {
+        let victim = worker();
+        let killed = Command::new("kill").args([kill, &victim.to_string()]).status();
+        assert!(killed.expect("kill(1)").success());
+        eventually("it is gone", || {
+            (!Path::new(&format!("/proc/{victim}")).exists()).then_some(())
+        });
+        assert_eq!(status(&socket)["pid"], server.pid());
+    }
+}
+
+/// What is advised where a strategy cannot be changed to is tried: both ways, each without an end of the server.
+#[test]
+fn the_advice_on_strategies_of_processes_can_be_followed() {
+    let tree = tree();
+    let socket = tree.join("control");
+    let file = |lines: &str| {
+        tree.replace(
+            "weir.toml",
+            format!("root = 'site'\nlisten = '127.0.0.1:0'\ncontrol = 'control'\n{lines}"),
+        );
+    };
+    file("");
+    let config = tree.join("weir.toml");
+    let launch = Launch::file(Path::new(env!("CARGO_BIN_EXE_weir")));
+    let mut line = Line::of(launch.args(["--config".as_ref(), config.as_os_str()]).start());
+    for (concurrency, workers, lines) in [
+        (
+            "process-loops",
+            "2",
+            &["concurrency = \"process-loops\"", "workers = \"2\""][..],
+        ),
+        (
             "processes",
-            "--control",
-            "/tmp/weir-control-of-processes",
-        ])
-        .fail();
-    assert_eq!(code, USAGE, "{err}");
-    assert!(err.contains("processes") && err.contains("--control"), "{err}");
+            "8",
+            &["concurrency = \"processes\"", "workers = \"8\""],
+        ),
+        ("pool", "auto", &["concurrency = \"pool\""]),
+        ("process-loops", "auto", &["concurrency = \"process-loops\""]),
+        ("loops", "auto", &["concurrency = \"loops\""]),
+    ] {
+        let (code, text) = ctl(&socket, &["strategy", concurrency, "--workers", workers]);
+        assert_eq!(code, USAGE, "{text}");
+        let text = text.replace("\\\"", "\"");
+        for part in lines {
+            assert!(text.contains(&format!("`{part}`")), "{part}: {text}");
+        }
+        let whom = format!("SIGUSR2 to process {}", line.newest);
+        assert!(text.contains(&whom) && text.contains("weir.toml"), "{text}");
+        file(&lines.join("\n"));
+        line.upgrade();
+        let now = status(&socket);
+        assert_eq!(now["pid"], line.newest, "{now}");
+        assert_eq!(now["listeners"][0]["concurrency"], concurrency, "{now}");
+        assert_eq!(line.first.connect().get("/a.txt").text(), "a");
+    }
+    line.stop();
+    assert!(!socket.exists());
 }
 
 #[test]
@@ -358,3 +482,8 @@ fn an_upgrade_that_fails_leaves_the_socket_where_it_was() {
         "nor does the other leave anything"
     );
 }
+
+where_workers_are_processes!(
+    a_server_of_processes_can_be_asked_too,
+    a_process_that_dies_leaves_the_socket_of_its_founder,
+);

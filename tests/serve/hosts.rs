@@ -146,7 +146,43 @@ fn a_reload_changes_hosts(strategy: Strategy) {
     assert_eq!(ask(&server, "one.test", "/a.txt").1, "two", "the old one is kept");
 }
 
+/// A host that says nothing has the types of the top level; one that does has its own alone.
+fn types_are_configured_by_extension_and_host_and_change_at_a_reload(strategy: Strategy) {
+    let latin = b"<p>caf\xe9</p>";
+    let tree = Tree::with(&[("site/module.ts", "export {}"), ("site/b.rpm", "rpm")]);
+    std::fs::write(tree.join("site/a.html"), latin).expect("our own file");
+    let config = "root = 'site'\n[types]\nhtml = 'text/html; charset=iso-8859-1'\nTS = 'text/typescript'\n\
+                  [[host]]\nnames = ['same.test']\n\
+                  [[host]]\nnames = ['own.test']\n[host.types]\nhtml = 'text/html'\n";
+    let server = launch(strategy, &tree.write("weir.toml", config));
+    let of = |host: &str, path: &str| {
+        let mut connection = server.connect();
+        connection.send(format!("GET {path} HTTP/1.1\r\nHost: {host}\r\n\r\n"));
+        let answer = connection.receive("GET");
+        assert_eq!(answer.status, 200, "{host} {path}");
+        answer.must("Content-Type").to_owned()
+    };
+    for (host, path, value) in [
+        ("localhost", "/a.html", "text/html; charset=iso-8859-1"),
+        ("localhost", "/module.ts", "text/typescript"),
+        ("localhost", "/b.rpm", "application/x-redhat-package-manager"),
+        ("same.test", "/a.html", "text/html; charset=iso-8859-1"),
+        ("own.test", "/a.html", "text/html"),
+        ("own.test", "/module.ts", "video/mp2t"),
+    ] {
+        assert_eq!(of(host, path), value, "{host} {path}");
+    }
+    assert_eq!(server.connect().get("/a.html").body, latin);
+    tree.replace("weir.toml", config.replace("iso-8859-1", "windows-1252"));
+    server.signal("HUP");
+    eventually("the new type", || {
+        (of("localhost", "/a.html") == "text/html; charset=windows-1252").then_some(())
+    });
+    assert_eq!(of("own.test", "/a.html"), "text/html");
+}
+
 on_every_strategy!(
+    types_are_configured_by_extension_and_host_and_change_at_a_reload,
     a_host_has_a_site_of_its_own,
     field_lines_follow_the_rules,
     a_reload_changes_hosts,

@@ -209,6 +209,94 @@ fn readiness_ends_before_connections_are_refused(strategy: Strategy) {
     assert_eq!(server.stop(), 0, "a second signal ends the delay");
 }
 
+/// Measures, in a page of the same site, how far the live page and what is in its cards reach beyond their room, with the
+/// longest values there can be.
+const RULER: &str = r#"<!doctype html><meta charset="utf-8"><p id="found">nothing yet</p><script>
+const widths = [360, 400, 768, 1200];
+const found = [];
+function measure(width) {
+  const frame = document.createElement("iframe");
+  frame.style = `border: 0; width: ${width}px; height: 6000px`;
+  frame.src = "/.weir/";
+  frame.onload = () => {
+    const page = frame.contentDocument;
+    for (const cell of page.querySelectorAll("td[data-key]")) {
+      cell.parentElement.hidden = false;
+      if (cell.classList.contains("said")) cell.textContent = "12:34:56 " + "word ".repeat(40) + "9".repeat(120);
+      else if (cell.classList.contains("text")) cell.textContent = "[2001:db8:85a3:8d3:1319:8a2e:370:7348]:8080: " + "x".repeat(90);
+      else cell.textContent = "1,234,567,890,123,456";
+      if ("rate" in cell.dataset) cell.nextElementSibling.textContent = "123.4M/s";
+    }
+    for (const figure of page.querySelectorAll("figure b")) figure.textContent = "1,234,567,890";
+    const root = page.documentElement;
+    if (root.scrollWidth > root.clientWidth) found.push(`${width}: the page is ${root.scrollWidth} wide`);
+    for (const card of page.querySelectorAll("section, figure")) {
+      const room = card.getBoundingClientRect();
+      for (const part of card.querySelectorAll("*")) {
+        const box = part.getBoundingClientRect();
+        if (box.width > 0 && (box.right > room.right || box.left < room.left))
+          found.push(`${width}: ${part.textContent.slice(0, 30)} leaves its card by ${Math.round(box.right - room.right)}`);
+      }
+    }
+    found.push(`${width}: measured ${page.querySelectorAll("section").length} tables`);
+    if (widths.length > 0) measure(widths.shift());
+    else document.getElementById("found").textContent = "[" + found.join("; ") + "]";
+  };
+  document.body.append(frame);
+}
+measure(widths.shift());
+</script>"#;
+
+/// In a browser, if there is one, at the widths of telephones and screens, in light and dark.
+#[test]
+fn the_live_page_stays_within_its_room() {
+    let tree = Tree::with(&[("ruler.html", RULER)]);
+    let server = Launch::new(Strategy::LOOPS)
+        .root(tree.path())
+        .args(["--live", "--adapt", "dry-run"])
+        .start();
+    for scheme in ["0", "1"] {
+        let profile = tree.join("profile");
+        let output = Command::new("chromium")
+            .args([
+                "--headless",
+                "--no-sandbox",
+                "--disable-gpu",
+                "--disable-quic",
+                "--no-first-run",
+            ])
+            .args([
+                "--disable-background-networking",
+                "--disable-component-update",
+                "--disable-sync",
+            ])
+            .args([
+                "--virtual-time-budget=20000",
+                "--window-size=1400,1000",
+                "--dump-dom",
+            ])
+            .arg(format!("--blink-settings=preferredColorScheme={scheme}"))
+            .arg(format!("--user-data-dir={}", profile.display()))
+            .arg(format!("http://{}/ruler.html", server.address))
+            .output();
+        let Ok(output) = output else {
+            println!("skipped: chromium is not on this machine");
+            return;
+        };
+        let text = String::from_utf8_lossy(&output.stdout);
+        let found = text
+            .split_once("id=\"found\">")
+            .and_then(|(_, rest)| rest.split_once('<'));
+        let wanted = [360, 400, 768, 1200].map(|width| format!("{width}: measured 6 tables"));
+        assert_eq!(
+            found.map(|(found, _)| found),
+            Some(&*format!("[{}]", wanted.join("; "))),
+            "{text}{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+    }
+}
+
 /// The text of a file of the project.
 fn example(name: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy").join(name);

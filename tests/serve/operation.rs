@@ -116,8 +116,14 @@ fn a_check_names_pages_that_are_not_there() {
             "weir.toml:2: `spa-fallback`: `/app.html` is not among",
         ),
         (
-            "root = 'site'\n[error-pages]\n404 = '/404.html'\n[[host]]\nnames = ['o.test']\nroot = 'other'\n",
-            "weir.toml:3: `error-pages`: `/404.html` is not among",
+            "root = 'site'\n[error-pages]\n404 = '/404.html'\n[[host]]\nnames = ['a.test']\n\
+             [[host]] # another\nnames = ['o.test']\nroot = 'other'\n[host.error-pages]\n404 = '/404.html'\n",
+            "weir.toml:10: `error-pages`: `/404.html` is not among the files of host `o.test`",
+        ),
+        (
+            "root = 'site'\nspa-fallback = '/index.html'\n[[host]]\nnames = ['o.test']\nroot = 'other'\n\
+             spa-fallback = '/app.html'\n",
+            "weir.toml:6: `spa-fallback`: `/app.html` is not among the files of host `o.test`",
         ),
     ] {
         let (code, err) = check(text);
@@ -128,6 +134,68 @@ fn a_check_names_pages_that_are_not_there() {
     let (code, _, err) = weir(&["serve", &site, "--check", "--error-page", "404=/none.html"]);
     assert_eq!(code, USAGE, "{err}");
     assert!(err.contains("`--error-page`: `/none.html` is not among"), "{err}");
+}
+
+/// A host that takes over the pages of the top level need not have them: a check and a start say the same, and serve it.
+#[test]
+fn a_page_that_a_host_takes_over_and_has_not_is_warned_of_by_check_and_start_alike() {
+    let tree = Tree::with(&[
+        ("site/404.html", "none"),
+        ("site/index.html", "home"),
+        ("other/a.txt", "a"),
+    ]);
+    let text = "root = 'site'\nlisten = '127.0.0.1:0'\nspa-fallback = '/index.html'\n[error-pages]\n404 = '/404.html'\n\
+                [[host]]\nnames = ['same.test']\n[[host]]\nnames = ['o.test']\nroot = 'other'\n";
+    tree.write("weir.toml", text);
+    let config = tree.join("weir.toml");
+    let file = config.display().to_string();
+    let warnings = [
+        format!(
+            "{file}:8: `/404.html`, which the top level names, is not among the files of host `o.test`: it sends the \
+             built-in page"
+        ),
+        format!(
+            "{file}:8: `/index.html`, which the top level names, is not among the files of host `o.test`: unknown paths \
+             get 404"
+        ),
+    ];
+    let (code, _, err) = weir(&["serve", "--check", "--config", &file]);
+    assert_eq!(code, NO_ERROR, "{err}");
+    for warning in &warnings {
+        assert!(err.contains(warning), "{err}");
+    }
+    assert!(!err.contains("same.test"), "{err}");
+    let (code, out, err) = weir(&["--json", "serve", "--check", "--config", &file]);
+    let checked: serde_json::Value = serde_json::from_str(&out).expect("JSON");
+    assert_eq!(code, NO_ERROR, "{err}");
+    assert_eq!(checked["warnings"].as_array().map(Vec::len), Some(2), "{checked}");
+    for strategy in [Strategy::LOOPS, Strategy::PROCESS_LOOPS] {
+        tree.write("weir.toml", text);
+        let launch = Launch::new(strategy).args(["--config".as_ref(), config.as_os_str()]);
+        let server = launch.start();
+        eventually("the same at start", || {
+            let said = server.stderr();
+            warnings
+                .iter()
+                .all(|warning| said.contains(warning))
+                .then_some(())
+        });
+        let mut connection = server.connect();
+        connection.send("GET /none.txt HTTP/1.1\r\nHost: o.test\r\n\r\n");
+        let answer = connection.receive("GET");
+        assert!(answer.status == 404 && answer.text().contains("Not Found"));
+        // One that the site itself is told to have is warned of, too, and at a reload as well.
+        tree.replace(
+            "weir.toml",
+            text.replace("404 = '/404.html'", "404 = '/lost.html'"),
+        );
+        server.signal("HUP");
+        eventually("what a reload finds", || {
+            let said = server.stderr();
+            said.contains(":5: `error-pages`: `/lost.html` is not among the files that are served")
+                .then_some(())
+        });
+    }
 }
 
 /// What a start would fail at is what a check fails at, and nothing is made by it.
@@ -211,6 +279,30 @@ fn errors_name_the_offender_and_what_to_do() {
     assert!(err.contains("access.log"), "{err}");
     let (code, err) = Launch::new(Strategy::LOOPS).args(["--io", "eurypol"]).fail();
     assert_eq!(code, USAGE, "{err}");
+}
+
+/// A flag that can stand bare takes its value behind `=`; the word after it is a directory to serve.
+#[test]
+fn a_value_without_its_equals_sign_is_told_how_to_be_written() {
+    let tree = Tree::with(&[("site/a.txt", "a"), ("w.toml", "root = 'site'\n")]);
+    let (site, file) = (tree.join("site"), tree.join("w.toml"));
+    let (site, file) = (site.display().to_string(), file.display().to_string());
+    for (arguments, advice) in [
+        (&["--live", "local"][..], "write `--live=local`"),
+        (&[&site, "--live", "all"], "write `--live=all`"),
+        (
+            &["--config", &file, "--compress", "false"],
+            "write `--compress=false`",
+        ),
+        (&["--pacing", "true", &site], "write `--pacing=true`"),
+        (&["--spa", "/app.html", "--check"], "write `--spa=/app.html`"),
+    ] {
+        let (code, _, err) = weir(&[&["serve"], arguments].concat());
+        assert_eq!(code, USAGE, "{arguments:?}: {err}");
+        assert!(err.contains(advice), "{arguments:?}: {err}");
+    }
+    let (code, _, err) = weir(&["serve", "./no-such-folder", "--live", "--check"]);
+    assert!(code == USAGE && !err.contains("--live="), "{err}");
 }
 
 /// Clocks are read through the kernel's vDSO where there is one, and valgrind hides it.

@@ -273,6 +273,66 @@ fn siblings_are_served_in_place_of_a_file(strategy: Strategy) {
     assert_eq!(answer.field("Content-Encoding"), None);
 }
 
+/// A listing of many names is a large text, which is the same twice: in HTML and in JSON.
+fn listings_are_compressed(strategy: Strategy) {
+    let tree = Tree::new();
+    for number in 0..400 {
+        tree.write(&format!("many/a-file-with-a-name-{number}.txt"), "x");
+    }
+    // A busy machine must not spare any.
+    let server = Launch::new(strategy)
+        .root(tree.path())
+        .args(["--listing", "--adapt", "off"])
+        .start();
+    let mut connection = server.connect();
+    for accept in ["text/html", "application/json"] {
+        let plain = connection.request("GET", "/many/", &[("Accept", accept)]);
+        for coding in ["gzip", "br", "zstd"] {
+            let fields = [("Accept", accept), ("Accept-Encoding", coding)];
+            let coded = connection.request("GET", "/many/", &fields);
+            assert_eq!(coded.field("Content-Encoding"), Some(coding), "{accept}");
+            assert!(
+                coded.body.len() < plain.body.len() / 5,
+                "{accept}, {coding}: {} of {} bytes",
+                coded.body.len(),
+                plain.body.len()
+            );
+            assert!(coded.must("Content-Type").starts_with(accept));
+            for answer in [&plain, &coded] {
+                assert_eq!(answer.must("Vary"), "Accept, Accept-Encoding");
+            }
+            if coding == "gzip" {
+                assert_eq!(gunzip(&coded.body), plain.text());
+            }
+            let etag = coded.must("ETag").to_owned();
+            assert_ne!(etag, plain.must("ETag"));
+            let fields = [fields[0], fields[1], ("If-None-Match", etag.as_str())];
+            assert_eq!(connection.request("GET", "/many/", &fields).status, 304);
+        }
+        let refused = [("Accept", accept), ("Accept-Encoding", "identity;q=0, compress")];
+        let answer = connection.request("GET", "/many/", &refused);
+        assert_eq!(answer.status, 406);
+        assert_eq!(answer.must("Vary"), "Accept-Encoding, Accept");
+    }
+    tree.write("many/one-more.txt", "x");
+    eventually("the listing follows", || {
+        let fields = [("Accept-Encoding", "gzip")];
+        let coded = connection.request("GET", "/many/", &fields);
+        gunzip(&coded.body).contains("one-more.txt").then_some(())
+    });
+    let server = Launch::new(strategy)
+        .root(tree.path())
+        .args(["--listing", "--compress=false"])
+        .start();
+    let answer = server
+        .connect()
+        .request("GET", "/many/", &[("Accept-Encoding", "gzip")]);
+    assert_eq!(
+        (answer.field("Content-Encoding"), answer.must("Vary")),
+        (None, "Accept")
+    );
+}
+
 fn text_is_compressed_on_first_use(strategy: Strategy) {
     let tree = Tree::new();
     let text = "The height over the crest tells how much is flowing. ".repeat(400);
@@ -404,4 +464,5 @@ on_every_strategy!(
     if_range_decides_between_part_and_whole,
     siblings_are_served_in_place_of_a_file,
     text_is_compressed_on_first_use,
+    listings_are_compressed,
 );

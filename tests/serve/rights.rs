@@ -320,11 +320,10 @@ fn what_a_later_signal_would_fail_at_is_said_at_start() {
     std::fs::set_permissions(&config, PermissionsExt::from_mode(0o600)).expect("our own file");
     let server = Launch::new(Strategy::LOOPS)
         .args(["--config".as_ref(), config.as_os_str()])
-        .args(["--control".as_ref(), tree.join("control").as_os_str()])
         .start();
     eventually("the warnings", || {
         let said = server.stderr();
-        let all = ["SIGHUP will fail", "SIGUSR1 will find", "SIGUSR2 will fail"];
+        let all = ["SIGHUP will fail", "SIGUSR1 will find"];
         all.iter().all(|one| said.contains(one)).then_some(())
     });
     server.signal("HUP");
@@ -339,6 +338,64 @@ fn what_a_later_signal_would_fail_at_is_said_at_start() {
         (said.contains("again failed: Permission denied") && said.contains("let user 65534")).then_some(())
     });
     assert_eq!(server.connect().get("/a.txt").text(), "content");
+}
+
+/// What the program that follows in place opens again is opened with the rights it will have: a start that would make
+/// every upgrade fail fails itself, and a check does.
+#[test]
+fn what_every_upgrade_would_fail_at_a_start_fails_at() {
+    let tree = Tree::with(&[
+        ("site/a.txt", "content"),
+        ("of-root/keep", ""),
+        ("of-nobody/keep", ""),
+    ]);
+    if skipped(&tree) {
+        return;
+    }
+    chown(tree.join("of-nobody"), Some(NOBODY), Some(NOBODY)).expect("root");
+    std::fs::create_dir(tree.join("shared")).expect("our own folder");
+    std::fs::set_permissions(tree.join("shared"), PermissionsExt::from_mode(0o1777)).expect("our own folder");
+    // Left by a server that made it as root.
+    drop(std::os::unix::net::UnixListener::bind(tree.join("shared/control")).expect("a socket"));
+    let launch = |strategy: Strategy, flag: &str, file: &str| {
+        Launch::new(strategy)
+            .root(&tree.join("site"))
+            .args([flag.as_ref(), tree.join(file).as_os_str()])
+            .args(["--user", USER])
+    };
+    for strategy in [Strategy::LOOPS, Strategy::PROCESS_LOOPS] {
+        for (flag, file) in [
+            ("--control", "of-root/control"),
+            ("--control", "shared/control"),
+            ("--record", "of-root/sensors.jsonl"),
+        ] {
+            let (code, err) = launch(strategy, flag, file).fail();
+            assert_eq!(code, 4, "{err}");
+            for part in [file, "65534", "ermi"] {
+                assert!(err.contains(part), "{part}: {err}");
+            }
+            assert!(!tree.join("of-root/control").exists() && !tree.join("of-root/sensors.jsonl").exists());
+            let (code, err) = launch(strategy, flag, file).args(["--check"]).fail();
+            assert_eq!(code, 2, "{err}");
+            assert!(err.contains(file) && err.contains("65534"), "{err}");
+        }
+        for (flag, file) in [
+            ("--control", "of-nobody/control"),
+            ("--control", "shared/another"),
+            ("--record", "of-nobody/sensors.jsonl"),
+        ] {
+            let (code, err) = launch(strategy, flag, file).args(["--check"]).fail();
+            assert_eq!(code, 0, "{err}");
+            let mut line = Line::of(launch(strategy, flag, file).start());
+            for _ in 0..2 {
+                line.upgrade();
+            }
+            assert_eq!(line.first.connect().get("/a.txt").text(), "content");
+            line.stop();
+            assert_eq!(tree.join(file).exists(), flag == "--record", "{file}");
+        }
+        std::fs::remove_file(tree.join("of-nobody/sensors.jsonl")).expect("our own file");
+    }
 }
 
 #[test]

@@ -48,8 +48,8 @@ pub struct Control {
     path: PathBuf,
     /// Where the file is until it has [appeared](Control::appear).
     beside: Option<PathBuf>,
-    /// Device and number of the file.
-    file: (u64, u64),
+    /// Device and number of the file; none in a copy of the process, whose file it is not.
+    file: Option<(u64, u64)>,
 }
 
 impl Control {
@@ -97,7 +97,7 @@ impl Control {
             epoll,
             silent: Mutex::default(),
             path: path.to_owned(),
-            file: identity(place)?,
+            file: Some(identity(place)?),
             beside,
         };
         std::fs::set_permissions(control.place(), std::fs::Permissions::from_mode(0o600))?;
@@ -115,6 +115,11 @@ impl Control {
             self.beside = None;
         }
         Ok(())
+    }
+
+    /// Closes it in a copy of the process that listens. The file stays, as that process goes on.
+    pub fn leave(mut self) {
+        self.file = None;
     }
 
     fn place(&self) -> &Path {
@@ -173,8 +178,10 @@ impl Drop for Control {
     fn drop(&mut self) {
         // A process that follows has put its own there, or somebody else something. (Between the look and the removal
         // nobody does: who follows appears before this one is told to go.)
-        if identity(self.place()).is_ok_and(|file| file == self.file) {
-            // Where it was made by a user that this process gave up being it stays: whoever comes next replaces it.
+        if self
+            .file
+            .is_some_and(|own| identity(self.place()).is_ok_and(|file| file == own))
+        {
             let _ = std::fs::remove_file(self.place());
         }
     }
@@ -412,7 +419,7 @@ mod tests {
     fn who_follows_takes_the_name_when_all_is_well_and_not_before() {
         let folder = place("follows");
         let path = folder.join("socket");
-        let is_of = |control: &Control| identity(&path).unwrap() == control.file;
+        let is_of = |control: &Control| Some(identity(&path).unwrap()) == control.file;
         let files = || std::fs::read_dir(&folder).unwrap().count();
         let first = Control::open(&path, false).unwrap();
         let fails = Control::open(&path, true).unwrap();
@@ -426,6 +433,16 @@ mod tests {
         assert!(is_of(&second) && files() == 1);
         drop(first);
         assert!(is_of(&second), "what is another's stays");
+        let copy = Control {
+            listener: second.listener.try_clone().unwrap(),
+            epoll: second.descriptor().unwrap(),
+            silent: Mutex::default(),
+            path: path.clone(),
+            beside: None,
+            file: second.file,
+        };
+        copy.leave();
+        assert!(is_of(&second), "a copy takes nothing along");
         drop(second);
         assert_eq!(files(), 0);
         std::fs::remove_dir_all(folder).unwrap();

@@ -25,8 +25,10 @@ use crate::shared::Words;
 use crate::signal::{Signal, Signals};
 use crate::sys;
 use measure::{Duration, Instant};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, WaitOptions, kill_process};
 use std::io::{self, Read, Write};
+use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Signals the founder fetches.
@@ -130,6 +132,10 @@ pub struct Herd {
     retire_at: Instant,
     /// How many leave then, if as many are spare.
     retire_count: usize,
+    /// Readable while a signal waits.
+    signals: OwnedFd,
+    /// What ends a wait as well.
+    also: Option<OwnedFd>,
     reported_at: Option<Instant>,
     /// Deaths since then that no line told of, and the connections lost with them.
     unreported: (u64, u64),
@@ -174,10 +180,22 @@ impl Herd {
             not_before: Instant::ZERO,
             retire_at: Instant::ZERO,
             retire_count: 1,
+            signals: sys::signal_descriptor(&FETCHED)?,
+            also: None,
             reported_at: None,
             unreported: (0, 0),
             stopping: false,
         })
+    }
+
+    /// Ends waits early, too, when this is readable. Members do not have it.
+    pub fn watch(&mut self, also: OwnedFd) {
+        self.also = Some(also);
+    }
+
+    /// Lets go of what [`Herd::watch`] was given.
+    pub fn watch_nothing_else(&mut self) {
+        self.also = None;
     }
 
     /// Runs this in a process of its own and gives back what it returns. For what needs threads, which
@@ -269,6 +287,7 @@ impl Herd {
                 Ok(())
             }
             None => {
+                self.also = None;
                 let code = match leave_with(member.founder) {
                     Ok(()) => life(member),
                     Err(_) => 1,
@@ -347,8 +366,8 @@ impl Herd {
         };
         let report = self.to_report_at().map(|at| at.since(now));
         let span = [at_most, due, report].into_iter().flatten().min();
-        let Some(number) = sys::next_signal(&FETCHED, span)? else {
-            return Ok(if span == at_most {
+        let Some(number) = self.next_signal(span)? else {
+            return Ok(if span == at_most && !self.is_asked() {
                 News::Nothing
             } else {
                 News::Changed
@@ -365,6 +384,31 @@ impl Herd {
             }
             _ => News::Changed,
         })
+    }
+
+    /// The next signal, waiting for it at the most this long; what else is watched ends the wait.
+    fn next_signal(&self, at_most: Option<Duration>) -> io::Result<Option<i32>> {
+        let Some(also) = &self.also else {
+            return sys::next_signal(&FETCHED, at_most);
+        };
+        let timeout = at_most.map(|span| Timespec {
+            tv_sec: i64::try_from(span.as_secs()).unwrap_or(i64::MAX),
+            tv_nsec: i64::from(span.subsec_nanos()),
+        });
+        let waiting = &mut [&self.signals, also].map(|one| PollFd::new(one, PollFlags::IN));
+        match poll(waiting, timeout.as_ref()) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => sys::next_signal(&FETCHED, Some(Duration::ZERO)),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Whether what else is watched is readable.
+    fn is_asked(&self) -> bool {
+        let is_readable = |also: &OwnedFd| {
+            let mut waiting = [PollFd::new(also, PollFlags::IN)];
+            poll(&mut waiting, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
+        };
+        self.also.as_ref().is_some_and(is_readable)
     }
 
     /// Buries all who died; calls nobody else's children its own.

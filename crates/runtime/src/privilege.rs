@@ -314,6 +314,19 @@ pub fn can_make(path: &Path) -> bool {
     folder.is_dir() && rustix::fs::access(folder, access).is_ok()
 }
 
+/// Whether this process as it is now may remove the file at `path`, and so put another in its place: in a folder with the
+/// sticky bit (as `/tmp`) only whoever owns the file or the folder may.
+pub fn can_remove(path: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt as _;
+    const STICKY: u32 = 0o1000;
+    let owns = |path: &Path| std::fs::symlink_metadata(path).map(|found| (found.uid(), found.mode()));
+    let (Ok((owner, _)), Ok((holder, mode))) = (owns(path), owns(folder(path))) else {
+        return false;
+    };
+    let (uid, _) = current();
+    can_make(path) && (mode & STICKY == 0 || uid == 0 || [owner, holder].contains(&uid))
+}
+
 /// Whether the file at `path` can be written by this process as it is now.
 pub fn can_write(path: &Path) -> bool {
     rustix::fs::access(path, rustix::fs::Access::WRITE_OK).is_ok()

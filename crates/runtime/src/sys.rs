@@ -40,7 +40,7 @@ pub(crate) use namespaces::{
 pub(crate) use packets::{
     BATCH, Batch, offloads_off, overflowed, packet_socket, receive_stamped, send_batch, stamp_arrivals, tun,
 };
-pub(crate) use process::{block, fork, next_signal, unblock};
+pub(crate) use process::{block, fork, next_signal, signal_descriptor, unblock};
 pub(crate) use ring::{Completion, Ring, Sizes, Ticket};
 #[cfg(test)]
 pub(crate) use sockets::is_paced;

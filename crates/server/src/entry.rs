@@ -122,9 +122,56 @@ impl Answer {
             Answer::Redirect(_) | Answer::Missing(_) => 0,
         }
     }
+
+    /// All resources of the answer.
+    pub(crate) fn resources(&self) -> impl Iterator<Item = &Resource> {
+        Part::ALL.into_iter().filter_map(|part| self.part(part))
+    }
+
+    /// This part, if the answer has it.
+    pub(crate) fn part(&self, part: Part) -> Option<&Resource> {
+        match (self, part) {
+            (Answer::Resource(resource), Part::File) => Some(resource),
+            (Answer::Listing(listing), Part::Html) => Some(&listing.html),
+            (Answer::Listing(listing), Part::Json) => Some(&listing.json),
+            _ => None,
+        }
+    }
+
+    /// The same answer with this resource in place of a part; `None` if it has no such part.
+    pub(crate) fn with(&self, part: Part, resource: Resource) -> Option<Answer> {
+        match (self, part) {
+            (Answer::Resource(_), Part::File) => Some(Answer::Resource(resource)),
+            (Answer::Listing(listing), Part::Html) => Some(Answer::Listing(Box::new(Listing {
+                html: resource,
+                json: listing.json.copy(),
+            }))),
+            (Answer::Listing(listing), Part::Json) => Some(Answer::Listing(Box::new(Listing {
+                html: listing.html.copy(),
+                json: resource,
+            }))),
+            _ => None,
+        }
+    }
 }
 
-/// A directory listing in its two media types. Its field blocks have `Vary: Accept`.
+/// One resource of an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// The file, which is the only one.
+    File,
+    /// The listing of a directory in HTML.
+    Html,
+    /// The same in JSON.
+    Json,
+}
+
+impl Part {
+    const ALL: [Part; 3] = [Part::File, Part::Html, Part::Json];
+}
+
+/// A directory listing in its two media types. The `Vary` of its field blocks names `Accept`, and `Accept-Encoding` if
+/// codings of it can be made.
 #[derive(Debug)]
 pub struct Listing {
     /// `text/html`.
@@ -182,6 +229,17 @@ impl Resource {
     /// The same, with what its heads are composed of.
     pub(crate) fn composed_of(self, recipe: Option<Arc<Recipe>>) -> Resource {
         Resource { recipe, ..self }
+    }
+
+    /// The same resource once more: its content is shared, claims are not.
+    fn copy(&self) -> Resource {
+        let again = Resource::new(
+            self.last_modified,
+            self.representations.clone(),
+            &self.makeable(),
+            self.configured.clone(),
+        );
+        again.composed_of(self.recipe.clone())
     }
 
     /// The representation in this coding, if there is one now.

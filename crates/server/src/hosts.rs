@@ -10,6 +10,7 @@ use crate::config::Config;
 use crate::entry::Answer;
 use crate::filter::{Filter, Filters};
 use crate::site::{Logins, Lookup, OpenError, Site, SiteConfig, Source};
+use core::fmt;
 use measure::{Instant, UnixTime};
 use runtime::session::Job;
 use std::collections::HashMap;
@@ -24,6 +25,93 @@ pub(crate) struct Place {
     /// Of this site alone.
     pub(crate) config: Config,
     pub(crate) site: Arc<Site>,
+}
+
+/// A page for errors or unknown paths that is configured and not among the files of its site.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MissingPage {
+    /// `error-pages` or `spa-fallback`.
+    pub key: &'static str,
+    /// Its path.
+    pub page: String,
+    /// Which part of the configuration names it.
+    pub named_by: NamedBy,
+}
+
+/// Which part of a configuration names a page of a site.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NamedBy {
+    /// The top level, for its own site.
+    Top,
+    /// The host itself.
+    Host {
+        /// Its place among the hosts, from 0.
+        number: usize,
+        /// Its first name.
+        name: String,
+    },
+    /// The top level, for a host that says nothing of its own.
+    TopForHost {
+        /// The host's place among the hosts, from 0.
+        number: usize,
+        /// The host's first name.
+        name: String,
+    },
+}
+
+impl NamedBy {
+    /// Who names the page of this key for the site of this index.
+    fn of(whole: &Config, index: usize, key: &str) -> NamedBy {
+        let Some((number, host)) = index
+            .checked_sub(1)
+            .and_then(|at| Some((at, whole.host.get(at)?)))
+        else {
+            return NamedBy::Top;
+        };
+        let name = host.names.first().map(ToString::to_string).unwrap_or_default();
+        let is_own = match key {
+            "error-pages" => host.error_pages.is_some(),
+            _ => host.spa_fallback.is_some(),
+        };
+        match is_own {
+            true => NamedBy::Host { number, name },
+            false => NamedBy::TopForHost { number, name },
+        }
+    }
+}
+
+impl MissingPage {
+    /// Whether the site was told itself to have this page. One that only takes over what the top level says need not.
+    pub fn is_mistake(&self) -> bool {
+        !matches!(self.named_by, NamedBy::TopForHost { .. })
+    }
+}
+
+impl fmt::Display for MissingPage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let MissingPage { key, page, .. } = self;
+        match &self.named_by {
+            NamedBy::Top => write!(
+                f,
+                "`{page}` is not among the files that are served; make it, or name another page"
+            ),
+            NamedBy::Host { name, .. } => write!(
+                f,
+                "`{page}` is not among the files of host `{name}`; make it, or name another page"
+            ),
+            NamedBy::TopForHost { name, .. } => {
+                let instead = match *key {
+                    "error-pages" => "it sends the built-in page",
+                    _ => "unknown paths get 404",
+                };
+                write!(
+                    f,
+                    "`{page}`, which the top level names, is not among the files of host `{name}`: {instead}; make the \
+                     page, or give the host its own `{key}`"
+                )
+            }
+        }
+    }
 }
 
 /// The sites of a configuration. The first is that of its top level.
@@ -118,9 +206,9 @@ impl Hosts {
         cache
     }
 
-    /// Pages for errors and unknown paths that are configured and not there: the key, and the page.
-    pub(crate) fn missing_pages(&self, now: Instant, wall: UnixTime) -> Vec<(&'static str, String)> {
-        let of = |place: &Place| {
+    /// Pages for errors and unknown paths that are configured and not there. `whole` is the configuration of all sites.
+    pub(crate) fn missing_pages(&self, whole: &Config, now: Instant, wall: UnixTime) -> Vec<MissingPage> {
+        let of = |(index, place): (usize, &Place)| {
             let config = &place.config;
             let errors = config.error_pages.paths().map(|path| ("error-pages", path));
             let fallback = config.spa_fallback.iter().map(|path| ("spa-fallback", &**path));
@@ -135,10 +223,27 @@ impl Hosts {
             };
             let pages = errors.chain(fallback).filter(is_missing);
             pages
-                .map(|(key, path)| (key, path.to_owned()))
+                .map(|(key, path)| MissingPage {
+                    key,
+                    page: path.to_owned(),
+                    named_by: NamedBy::of(whole, index, key),
+                })
                 .collect::<Vec<_>>()
         };
-        self.places.iter().flat_map(of).collect()
+        let mut missing: Vec<MissingPage> = self.places.iter().enumerate().flat_map(of).collect();
+        // A host that differs in neither root nor page says the same once more.
+        let of_top: Vec<(&str, String)> = missing
+            .iter()
+            .filter(|one| one.named_by == NamedBy::Top)
+            .map(|one| (one.key, one.page.clone()))
+            .collect();
+        missing.retain(|one| match one.named_by {
+            NamedBy::TopForHost { number, .. } if whole.host[number].root.is_none() => {
+                !of_top.contains(&(one.key, one.page.clone()))
+            }
+            _ => true,
+        });
+        missing
     }
 
     /// All sites, in order.

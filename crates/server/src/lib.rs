@@ -30,6 +30,7 @@ mod session;
 pub mod site;
 
 pub use context::{Cx, Work};
+pub use hosts::{MissingPage, NamedBy};
 pub use service::{About, Additions, Herd, LogSink, Server};
 pub use session::Session;
 

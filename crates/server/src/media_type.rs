@@ -1,12 +1,58 @@
 //! The media type of a file, by its name's extension, and what follows from it.
 //!
-//! The table is `mime_guess`'s. This module adds the `charset` of text, decides what is worth
-//! compressing, and where a browser must not guess.
+//! The table is `mime_guess`'s, corrected where it names another format or an obsolete type. This module
+//! adds the `charset` of text, decides what is worth compressing, and where a browser must not guess.
 
+use crate::config::ContentTypes;
 use std::borrow::Cow;
 
 /// What is sent for a name that says nothing.
 const UNKNOWN: &str = "application/octet-stream";
+
+/// Extensions whose type in `mime_guess` is missing, obsolete or of another format, in order. The types are those of
+/// the IANA registry; where it has none, those of nginx and of Debian's `media-types`.
+const CORRECTED: [(&str, &str); 37] = [
+    // RFC 9239 knows .js and .mjs; Node.js writes CommonJS modules as .cjs.
+    ("cjs", "text/javascript"),
+    ("class", "application/java-vm"),
+    ("deb", "application/vnd.debian.binary-package"),
+    ("diff", "text/x-diff"),
+    ("emf", "image/emf"),
+    ("ipynb", "application/x-ipynb+json"),
+    ("java", "text/x-java"),
+    ("jsonl", "application/x-ndjson"),
+    // Segments of a video stream, which `mime_guess` names by DLNA's type.
+    ("m2t", "video/mp2t"),
+    ("m2ts", "video/mp2t"),
+    ("m3u8", "application/vnd.apple.mpegurl"),
+    ("m4a", "audio/mp4"),
+    ("m4s", "video/iso.segment"),
+    // Source maps are JSON (ECMA-426).
+    ("map", "application/json"),
+    ("mid", "audio/midi"),
+    ("midi", "audio/midi"),
+    ("mts", "video/mp2t"),
+    ("ndjson", "application/x-ndjson"),
+    ("obj", "model/obj"),
+    ("otf", "font/otf"),
+    ("patch", "text/x-diff"),
+    ("psd", "image/vnd.adobe.photoshop"),
+    ("rpm", "application/x-redhat-package-manager"),
+    ("sql", "application/sql"),
+    ("sqlite", "application/vnd.sqlite3"),
+    ("sqlite3", "application/vnd.sqlite3"),
+    ("step", "model/step"),
+    ("stl", "model/stl"),
+    ("stp", "model/step"),
+    ("tgz", "application/gzip"),
+    ("ts", "video/mp2t"),
+    ("udeb", "application/vnd.debian.binary-package"),
+    ("vcf", "text/vcard"),
+    ("wmf", "image/wmf"),
+    ("woff", "font/woff"),
+    ("xsd", "application/xml"),
+    ("zst", "application/zstd"),
+];
 
 /// What a file's name says about its content.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,30 +72,46 @@ impl MediaType {
     /// The media type of a file of this name. `also` lists types to compress beyond those known to
     /// shrink, as `type/subtype` or `type/*`.
     pub(crate) fn of(name: &[u8], charset: Option<&str>, also: &[String]) -> MediaType {
+        MediaType::of_file(name, &ContentTypes::default(), charset, also)
+    }
+
+    /// The same where some extensions have a configured type.
+    pub(crate) fn of_file(
+        name: &[u8],
+        types: &ContentTypes,
+        charset: Option<&str>,
+        also: &[String],
+    ) -> MediaType {
         let extension = name
             .iter()
             .rposition(|&b| b == b'.')
             .and_then(|dot| core::str::from_utf8(&name[dot + 1..]).ok())
             .unwrap_or("");
-        let essence = match mime_guess::from_ext(extension).first_raw() {
-            // RFC 9239 made all the older names of JavaScript aliases of this one.
-            Some("application/javascript" | "application/x-javascript") => "text/javascript",
-            Some(essence) => essence,
-            None => UNKNOWN,
+        let mut media_type = match types.get(extension) {
+            Some(value) => MediaType::of_value(value, also),
+            None => MediaType::of_essence(known(extension), charset, also),
         };
         let inherent_coding = extension.eq_ignore_ascii_case("svgz").then_some("gzip");
-        let mut media_type = MediaType::of_essence(essence, charset, also);
         media_type.compressible &= inherent_coding.is_none();
         media_type.inherent_coding = inherent_coding;
         media_type
     }
 
+    /// The same for a whole value of `Content-Type`, which is sent as it stands.
+    pub(crate) fn of_value(value: &str, also: &[String]) -> MediaType {
+        let essence = value.split(';').next().unwrap_or_default().trim();
+        MediaType {
+            value: value.as_bytes().into(),
+            ..MediaType::of_essence(essence, None, also)
+        }
+    }
+
     /// The same for a type that is known.
     pub(crate) fn of_essence(essence: &str, charset: Option<&str>, also: &[String]) -> MediaType {
+        // In XML a `charset` of the type beats the one that the document declares (RFC 7303 section 3).
+        let takes_charset = essence.starts_with("text/") && essence != "text/xml";
         let value = match charset {
-            Some(charset) if essence.starts_with("text/") => {
-                Cow::Owned(format!("{essence}; charset={charset}"))
-            }
+            Some(charset) if takes_charset => Cow::Owned(format!("{essence}; charset={charset}")),
             _ => Cow::Borrowed(essence),
         };
         MediaType {
@@ -58,6 +120,20 @@ impl MediaType {
             nosniff: essence == UNKNOWN || essence == "text/plain",
             inherent_coding: None,
         }
+    }
+}
+
+/// The type of an extension that nobody configured.
+fn known(extension: &str) -> &'static str {
+    let lower = extension.to_ascii_lowercase();
+    if let Ok(at) = CORRECTED.binary_search_by_key(&&*lower, |(extension, _)| extension) {
+        return CORRECTED[at].1;
+    }
+    match mime_guess::from_ext(extension).first_raw() {
+        // RFC 9239 made all the older names of JavaScript aliases of this one.
+        Some("application/javascript" | "application/x-javascript") => "text/javascript",
+        Some(essence) => essence,
+        None => UNKNOWN,
     }
 }
 
@@ -85,7 +161,9 @@ fn shrinks(essence: &str) -> bool {
                 "rtf",
                 "sql",
                 "graphql",
+                "vnd.apple.mpegurl",
                 "vnd.ms-fontobject",
+                "x-ndjson",
                 "x-font-ttf",
                 "x-sh",
                 "x-tex",
@@ -130,6 +208,12 @@ mod tests {
             ("film.mp4", "video/mp4", false, false),
             ("book.pdf", "application/pdf", false, false),
             ("bundle.tar.gz", "application/gzip", false, false),
+            ("feed.xml", "text/xml", true, false),
+            ("module.cjs", "text/javascript; charset=utf-8", true, false),
+            ("app.js.map", "application/json", true, false),
+            ("segment.ts", "video/mp2t", false, false),
+            ("weir.rpm", "application/x-redhat-package-manager", false, false),
+            ("WEIR.RPM", "application/x-redhat-package-manager", false, false),
             ("README", UNKNOWN, false, true),
             ("name.", UNKNOWN, false, true),
             ("strange.zzzz", UNKNOWN, false, true),
@@ -147,6 +231,107 @@ mod tests {
             &*MediaType::of(b"a.\xff\xfe", None, &[]).value,
             UNKNOWN.as_bytes()
         );
+    }
+
+    #[test]
+    fn corrections_are_in_order_and_correct_something() {
+        assert!(CORRECTED.is_sorted_by(|a, b| a.0 < b.0));
+        for (extension, corrected) in CORRECTED {
+            assert_ne!(
+                mime_guess::from_ext(extension).first_raw(),
+                Some(corrected),
+                "{extension}"
+            );
+        }
+    }
+
+    /// The types that most web servers send: nginx's `mime.types`. Where Weir sends another, it says why.
+    #[test]
+    fn types_are_those_of_nginx_but_for_reasons() {
+        const NGINX: &str = "\
+            text/html html htm shtml\n text/css css\n text/xml xml\n image/gif gif\n image/jpeg jpeg jpg\n\
+            application/javascript js\n application/atom+xml atom\n application/rss+xml rss\n text/mathml mml\n\
+            text/plain txt\n text/vnd.sun.j2me.app-descriptor jad\n text/vnd.wap.wml wml\n text/x-component htc\n\
+            image/avif avif\n image/png png\n image/svg+xml svg svgz\n image/tiff tif tiff\n\
+            image/vnd.wap.wbmp wbmp\n image/webp webp\n image/x-icon ico\n image/x-jng jng\n image/x-ms-bmp bmp\n\
+            font/woff woff\n font/woff2 woff2\n application/java-archive jar war ear\n application/json json\n\
+            application/mac-binhex40 hqx\n application/msword doc\n application/pdf pdf\n\
+            application/postscript ps eps ai\n application/rtf rtf\n application/vnd.apple.mpegurl m3u8\n\
+            application/vnd.google-earth.kml+xml kml\n application/vnd.google-earth.kmz kmz\n\
+            application/vnd.ms-excel xls\n application/vnd.ms-fontobject eot\n application/vnd.ms-powerpoint ppt\n\
+            application/vnd.oasis.opendocument.graphics odg\n application/vnd.oasis.opendocument.presentation odp\n\
+            application/vnd.oasis.opendocument.spreadsheet ods\n application/vnd.oasis.opendocument.text odt\n\
+            application/vnd.openxmlformats-officedocument.presentationml.presentation pptx\n\
+            application/vnd.openxmlformats-officedocument.spreadsheetml.sheet xlsx\n\
+            application/vnd.openxmlformats-officedocument.wordprocessingml.document docx\n\
+            application/vnd.wap.wmlc wmlc\n application/wasm wasm\n application/x-7z-compressed 7z\n\
+            application/x-cocoa cco\n application/x-java-archive-diff jardiff\n application/x-java-jnlp-file jnlp\n\
+            application/x-makeself run\n application/x-perl pl pm\n application/x-pilot prc pdb\n\
+            application/x-rar-compressed rar\n application/x-redhat-package-manager rpm\n application/x-sea sea\n\
+            application/x-shockwave-flash swf\n application/x-stuffit sit\n application/x-tcl tcl tk\n\
+            application/x-x509-ca-cert der pem crt\n application/x-xpinstall xpi\n application/xhtml+xml xhtml\n\
+            application/xspf+xml xspf\n application/zip zip\n\
+            application/octet-stream bin exe dll deb dmg iso img msi msp msm\n\
+            audio/midi mid midi kar\n audio/mpeg mp3\n audio/ogg ogg\n audio/x-m4a m4a\n audio/x-realaudio ra\n\
+            video/3gpp 3gpp 3gp\n video/mp2t ts\n video/mp4 mp4\n video/mpeg mpeg mpg\n video/quicktime mov\n\
+            video/webm webm\n video/x-flv flv\n video/x-m4v m4v\n video/x-mng mng\n video/x-ms-asf asx asf\n\
+            video/x-ms-wmv wmv\n video/x-msvideo avi";
+        const OTHERS: [(&str, &str); 9] = [
+            ("bmp", "image/bmp"),                             // registered since RFC 7903
+            ("deb", "application/vnd.debian.binary-package"), // registered
+            ("dll", "application/x-msdownload"),              // says more, and is a download all the same
+            ("js", "text/javascript"),                        // RFC 9239
+            ("m4a", "audio/mp4"),                             // RFC 4337
+            ("pdb", "application/vnd.palm"),                  // registered
+            ("prc", "application/x-mobipocket-ebook"),        // what such files are today
+            ("ra", "audio/x-pn-realaudio"),                   // what its maker called it
+            ("sea", UNKNOWN),                                 // as `application/x-sea`, a download
+        ];
+        let mut seen = 0;
+        for line in NGINX.lines() {
+            let mut words = line.split_whitespace();
+            let theirs = words.next().expect("a type");
+            for extension in words {
+                let other = OTHERS.iter().find(|(other, _)| *other == extension);
+                assert_eq!(
+                    known(extension),
+                    other.map_or(theirs, |(_, ours)| ours),
+                    "{extension}"
+                );
+                seen += 1;
+            }
+        }
+        assert!(seen > 100, "{seen}");
+    }
+
+    #[test]
+    fn a_configured_type_is_sent_as_it_stands() {
+        let mut types = ContentTypes::default();
+        for (extension, value) in [
+            ("html", "text/html; charset=iso-8859-1"),
+            ("css", "text/css"),
+            ("dat", "text/plain ;charset=utf-8"),
+            ("svgz", "image/x-drawing"),
+            ("txt", "application/x-secret"),
+        ] {
+            types.insert(extension, value).expect("a valid type");
+        }
+        for (name, value, compressible, nosniff) in [
+            ("a.html", "text/html; charset=iso-8859-1", true, false),
+            ("A.HTML", "text/html; charset=iso-8859-1", true, false),
+            ("a.css", "text/css", true, false),
+            ("a.dat", "text/plain ;charset=utf-8", true, true),
+            ("a.svgz", "image/x-drawing", false, false),
+            ("a.txt", "application/x-secret", false, false),
+            ("a.js", "text/javascript; charset=utf-8", true, false),
+        ] {
+            let got = MediaType::of_file(name.as_bytes(), &types, Some("utf-8"), &[]);
+            let shown = String::from_utf8_lossy(&got.value).into_owned();
+            let all = (shown.as_str(), got.compressible, got.nosniff);
+            assert_eq!(all, (value, compressible, nosniff), "{name}");
+        }
+        let svgz = MediaType::of_file(b"a.svgz", &types, None, &[]);
+        assert_eq!(svgz.inherent_coding, Some("gzip"));
     }
 
     #[test]

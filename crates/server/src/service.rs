@@ -10,7 +10,7 @@ use crate::context::Cx;
 use crate::counters::{Board, Readings, Totals};
 use crate::filter::{Filter, Filters};
 use crate::handler::{Handler, Mounts};
-use crate::hosts::Hosts;
+use crate::hosts::{Hosts, MissingPage};
 use crate::limits::Limits;
 use crate::live::{Health, Live};
 use crate::pace::{Paces, Rate};
@@ -288,7 +288,12 @@ impl Server {
     /// Puts these settings in force, which these decisions led to, at the wall time of which they are shown.
     pub fn adapt(&self, settings: Settings, decisions: &[Decision], wall: UnixTime) {
         self.hub.knobs.set(settings);
-        self.hub.knobs.note(decisions, wall);
+        self.hub.knobs.note(decisions, true, wall);
+    }
+
+    /// Shows decisions of a dry run, which change nothing, as made at this wall time.
+    pub fn would_adapt(&self, decisions: &[Decision], wall: UnixTime) {
+        self.hub.knobs.note(decisions, false, wall);
     }
 
     /// What was decided last, by whichever process of this server decides.
@@ -317,9 +322,10 @@ impl Server {
         }
     }
 
-    /// Pages for errors and unknown paths that are configured and not there: the key, and the page. Reads them.
-    pub fn missing_pages(&self, now: Instant, wall: UnixTime) -> Vec<(&'static str, String)> {
-        self.hub.current().1.hosts.missing_pages(now, wall)
+    /// Pages for errors and unknown paths that are configured and not there. Reads them.
+    pub fn missing_pages(&self, now: Instant, wall: UnixTime) -> Vec<MissingPage> {
+        let (_, state) = self.hub.current();
+        state.hosts.missing_pages(&state.config, now, wall)
     }
 
     /// What it was told about itself.

@@ -3,6 +3,7 @@
 use measure::Duration;
 use rustix::process::Pid;
 use std::io;
+use std::os::fd::{FromRawFd, OwnedFd};
 
 /// Makes a copy of this process: `None` in the copy, its number in the original.
 ///
@@ -72,5 +73,16 @@ pub(crate) fn next_signal(signals: &[i32], at_most: Option<Duration>) -> io::Res
     match error.raw_os_error() {
         Some(libc::EAGAIN | libc::EINTR) => Ok(None),
         _ => Err(error),
+    }
+}
+
+/// A descriptor that is readable while one of these blocked signals waits. [`next_signal`] still fetches them.
+pub(crate) fn signal_descriptor(signals: &[i32]) -> io::Result<OwnedFd> {
+    let set = set(signals);
+    // SAFETY: the set is a live value that is only read; -1 asks for a new descriptor.
+    match unsafe { libc::signalfd(-1, &raw const set, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK) } {
+        -1 => Err(io::Error::last_os_error()),
+        // SAFETY: the kernel has just made it, and nobody else has it.
+        number => Ok(unsafe { OwnedFd::from_raw_fd(number) }),
     }
 }

@@ -2,7 +2,7 @@
 //! of them is asked, and their founder decides.
 //!
 //! ```text
-//!   number of decisions │ slot: version, seconds, bytes, text as JSON │ slot │ ...
+//!   decisions │ those of a dry run │ slot: version, seconds, applied, bytes, text as JSON │ slot │ ...
 //! ```
 //! One writer. A slot's version is odd while it is written; a reader that meets that, or finds another version afterwards,
 //! leaves the slot out. So one that is killed while it writes costs a line of the page, and nobody waits.
@@ -17,19 +17,34 @@ const KEPT: usize = 32;
 const TEXT: usize = 96;
 const VERSION: usize = 0;
 const SECONDS: usize = 1;
-const BYTES: usize = 2;
-const HEAD: usize = 3;
+const APPLIED: usize = 2;
+const BYTES: usize = 3;
+const HEAD: usize = 4;
 const SLOT: usize = HEAD + TEXT;
+/// Where the slots begin, behind the two counts.
+const SLOTS: usize = 2;
 
 /// Words that [`note`] and [`Decisions::read`] want.
-pub(super) const LEN: usize = 1 + KEPT * SLOT;
+pub(super) const LEN: usize = SLOTS + KEPT * SLOT;
+
+/// A decision that was written down.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Noted {
+    /// When it was made.
+    pub at: UnixTime,
+    /// What was decided.
+    pub decision: Decision,
+    /// Whether it is in force; a dry run changes nothing.
+    pub applied: bool,
+}
 
 /// The last decisions and how many there were in all.
 #[derive(Clone, Debug, Default)]
 pub struct Decisions {
     /// The newest first.
-    last: Vec<(UnixTime, Decision)>,
+    last: Vec<Noted>,
     count: u64,
+    dry_run: u64,
 }
 
 impl Decisions {
@@ -43,12 +58,18 @@ impl Decisions {
         Decisions {
             last: last.collect(),
             count,
+            dry_run: words[1].load(Ordering::Relaxed),
         }
     }
 
-    /// The last ones with the time of each, the newest first.
-    pub fn newest(&self) -> impl Iterator<Item = &(UnixTime, Decision)> {
+    /// The last ones, the newest first.
+    pub fn newest(&self) -> impl Iterator<Item = &Noted> {
         self.last.iter()
+    }
+
+    /// How many of them changed nothing, as they were a dry run's.
+    pub fn dry_run(&self) -> u64 {
+        self.dry_run
     }
 
     /// How many there were since the start.
@@ -58,7 +79,7 @@ impl Decisions {
 }
 
 /// Writes one down. Only one thread of one process does this.
-pub(super) fn note(words: &[AtomicU64], decision: &Decision, wall: UnixTime) {
+pub(super) fn note(words: &[AtomicU64], decision: &Decision, applied: bool, wall: UnixTime) {
     let number = words[0].load(Ordering::Relaxed);
     let slot = slot(words, number);
     let version = slot[VERSION].load(Ordering::Relaxed) | 1;
@@ -67,6 +88,7 @@ pub(super) fn note(words: &[AtomicU64], decision: &Decision, wall: UnixTime) {
     fence(Ordering::Release);
     let text = text(decision.clone());
     slot[SECONDS].store(wall.secs.cast_unsigned(), Ordering::Relaxed);
+    slot[APPLIED].store(applied.into(), Ordering::Relaxed);
     slot[BYTES].store(text.len() as u64, Ordering::Relaxed);
     for (word, bytes) in slot[HEAD..].iter().zip(text.chunks(8)) {
         let mut whole = [0; 8];
@@ -74,18 +96,19 @@ pub(super) fn note(words: &[AtomicU64], decision: &Decision, wall: UnixTime) {
         word.store(u64::from_le_bytes(whole), Ordering::Relaxed);
     }
     slot[VERSION].store(version + 1, Ordering::Release);
+    words[1].fetch_add((!applied).into(), Ordering::Relaxed);
     words[0].store(number + 1, Ordering::Release);
 }
 
 fn slot(words: &[AtomicU64], number: u64) -> &[AtomicU64] {
     let place = (number % KEPT as u64) as usize;
-    &words[1 + place * SLOT..][..SLOT]
+    &words[SLOTS + place * SLOT..][..SLOT]
 }
 
-fn read(slot: &[AtomicU64]) -> Option<(UnixTime, Decision)> {
+fn read(slot: &[AtomicU64]) -> Option<Noted> {
     let version = slot[VERSION].load(Ordering::Acquire);
     let at = |place: usize| slot[place].load(Ordering::Relaxed);
-    let (secs, len) = (at(SECONDS).cast_signed(), at(BYTES));
+    let (secs, applied, len) = (at(SECONDS).cast_signed(), at(APPLIED) != 0, at(BYTES));
     let bytes: Vec<u8> = (HEAD..SLOT).flat_map(|place| at(place).to_le_bytes()).collect();
     // All of that was read before the version is looked at again.
     fence(Ordering::Acquire);
@@ -94,7 +117,11 @@ fn read(slot: &[AtomicU64]) -> Option<(UnixTime, Decision)> {
     }
     let text = bytes.get(..usize::try_from(len).ok()?)?;
     let decision = serde_json::from_slice(text).ok()?;
-    Some((UnixTime { secs, nanos: 0 }, decision))
+    Some(Noted {
+        at: UnixTime { secs, nanos: 0 },
+        decision,
+        applied,
+    })
 }
 
 /// As JSON, with a shorter reason if it would be too long.
@@ -142,25 +169,31 @@ mod tests {
             note(
                 &words,
                 &decision(number, "\"so\""),
+                number % 4 != 3,
                 UnixTime::from_secs(number - 50),
             );
         }
         let decisions = Decisions::read(&words);
-        assert_eq!(decisions.count(), 100);
+        assert_eq!((decisions.count(), decisions.dry_run()), (100, 25));
         let newest: Vec<_> = decisions.newest().collect();
         assert_eq!(newest.len(), KEPT);
-        assert_eq!(newest[0], &(UnixTime::from_secs(49), decision(99, "\"so\"")));
-        assert_eq!(newest[31].1.to, "68");
+        let last = Noted {
+            at: UnixTime::from_secs(49),
+            decision: decision(99, "\"so\""),
+            applied: false,
+        };
+        assert_eq!(newest[0], &last);
+        assert!(newest[1].applied && newest[31].decision.to == "68");
     }
 
     #[test]
     fn what_is_half_written_is_left_out_and_what_is_too_long_is_cut() {
         let words = words();
         let long = "é\"".repeat(2000);
-        note(&words, &decision(1, &long), UnixTime::from_secs(0));
-        note(&words, &decision(2, "short"), UnixTime::from_secs(0));
+        note(&words, &decision(1, &long), true, UnixTime::from_secs(0));
+        note(&words, &decision(2, "short"), true, UnixTime::from_secs(0));
         let decisions = Decisions::read(&words);
-        let (_, first) = decisions.newest().last().unwrap();
+        let first = &decisions.newest().last().unwrap().decision;
         assert!(
             first.why.len() > 300 && long.starts_with(&first.why),
             "{}",
@@ -168,7 +201,7 @@ mod tests {
         );
         slot(&words, 1)[VERSION].fetch_add(1, Ordering::Relaxed);
         let decisions = Decisions::read(&words);
-        let numbers: Vec<_> = decisions.newest().map(|(_, one)| one.to.as_str()).collect();
+        let numbers: Vec<_> = decisions.newest().map(|one| one.decision.to.as_str()).collect();
         assert_eq!((decisions.count(), numbers), (2, vec!["1"]));
     }
 }

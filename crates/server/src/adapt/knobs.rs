@@ -50,11 +50,12 @@ impl Knobs {
         }
     }
 
-    /// Writes down what led to a change, at the wall time of which it is shown. Only who sets does this.
-    pub fn note(&self, decisions: &[Decision], wall: UnixTime) {
+    /// Writes down what led to a change, or would have where it is not `applied`, at the wall time of which it is shown.
+    /// Only the thread that calls [`Knobs::set`] may call this.
+    pub fn note(&self, decisions: &[Decision], applied: bool, wall: UnixTime) {
         if let Some(words) = self.words() {
             for decision in decisions {
-                decisions::note(&words[DECISIONS..], decision, wall);
+                decisions::note(&words[DECISIONS..], decision, applied, wall);
             }
         }
     }
@@ -96,6 +97,7 @@ impl Knobs {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Noted;
     use super::*;
 
     /// As where one process decides and another is asked for the live page.
@@ -110,11 +112,17 @@ mod tests {
             to: "what there is".to_owned(),
             why: "so".to_owned(),
         };
-        knobs.note(std::slice::from_ref(&decision), UnixTime::from_secs(7));
+        knobs.note(std::slice::from_ref(&decision), false, UnixTime::from_secs(7));
         let decisions = asked.decisions();
         let newest: Vec<_> = decisions.newest().collect();
-        assert_eq!(newest, [&(UnixTime::from_secs(7), decision.clone())]);
-        Knobs::default().note(&[decision], UnixTime::from_secs(7));
+        let noted = Noted {
+            at: UnixTime::from_secs(7),
+            decision: decision.clone(),
+            applied: false,
+        };
+        assert_eq!((newest, decisions.dry_run()), (vec![&noted], 1));
+        assert_eq!(asked.change(), 0, "nothing is in force");
+        Knobs::default().note(&[decision], true, UnixTime::from_secs(7));
         assert_eq!(Knobs::default().decisions().count(), 0);
     }
 

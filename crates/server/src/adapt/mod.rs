@@ -17,7 +17,7 @@ mod knobs;
 mod recording;
 mod window;
 
-pub use decisions::Decisions;
+pub use decisions::{Decisions, Noted};
 pub use knobs::{Knobs, Settings};
 pub use recording::{Decided, Line, Start};
 pub use window::{MemoryState, Sample, Window};

@@ -47,6 +47,50 @@ impl ConfigError {
         ConfigError::invalid(key, message).locate(text, name)
     }
 
+    /// The same about a key of a host, which is this one in the file, from 0; where the host has no such key, about the
+    /// host.
+    pub fn about_host(
+        number: usize,
+        key: &str,
+        message: impl Into<String>,
+        text: &str,
+        name: &str,
+    ) -> ConfigError {
+        let message = message.into();
+        let is_head = |line: &&str| {
+            let code = line.split('#').next().unwrap_or_default();
+            code.split_whitespace().collect::<String>() == "[[host]]"
+        };
+        let heads = text.lines().enumerate().filter(|(_, line)| is_head(line));
+        let heads: Vec<usize> = heads.map(|(at, _)| at).collect();
+        let line = heads.get(number).map(|&head| {
+            let end = heads.get(number + 1).copied().unwrap_or(usize::MAX);
+            let of_host = || text.lines().enumerate().take(end).skip(head + 1);
+            let names = |line: &str| {
+                let line = line.trim_start();
+                let table = line.strip_prefix('[').map(str::trim_start);
+                names_key(
+                    table
+                        .and_then(|table| table.strip_prefix("host."))
+                        .unwrap_or(line),
+                    key,
+                )
+            };
+            let at_key = of_host().find(|(_, line)| names(line)).map(|(at, _)| at);
+            let value = message.strip_prefix('`').and_then(|rest| rest.split_once('`'));
+            let further_down = at_key.zip(value).and_then(|(from, (value, _))| {
+                let mut lines = of_host().skip_while(|(at, _)| *at < from);
+                lines.find(|(_, line)| quotes(line, value)).map(|(at, _)| at)
+            });
+            further_down.or(at_key).unwrap_or(head) + 1
+        });
+        ConfigError {
+            file: Some(name.to_owned()),
+            line,
+            ..ConfigError::invalid(key, message)
+        }
+    }
+
     /// Adds the file, and the place of `self.key` in it.
     pub(super) fn locate(mut self, text: &str, name: &str) -> ConfigError {
         self.file = Some(name.to_owned());
@@ -196,7 +240,7 @@ fn has_word(line: &str, word: &str) -> bool {
 
 fn key_of(line: &str) -> Option<&str> {
     let (key, _) = line.split_once('=')?;
-    Some(key.trim().trim_matches('"')).filter(|k| !k.is_empty())
+    Some(key.trim().trim_matches(['"', '\''])).filter(|k| !k.is_empty())
 }
 
 fn list(words: &[&str]) -> String {

@@ -5,7 +5,7 @@
 use super::redirect::Redirect;
 use super::tilde::Tilde;
 use super::values::{self, ErrorPages, FieldLine};
-use super::{Config, ConfigError, HeaderRule};
+use super::{Config, ConfigError, ContentTypes, HeaderRule};
 use core::fmt;
 use core::str::FromStr;
 use measure::Bytes;
@@ -92,6 +92,8 @@ pub struct Host {
     pub compress: Option<bool>,
     /// See [`Config::precompressed`].
     pub precompressed: Option<bool>,
+    /// See [`Config::types`]; takes the place of that of the top level as a whole.
+    pub types: Option<ContentTypes>,
     /// See [`Config::spa_fallback`].
     pub spa_fallback: Option<String>,
     /// See [`Config::error_pages`].
@@ -180,6 +182,7 @@ impl Host {
             symlinks,
             compress,
             precompressed,
+            types,
             error_pages,
             header,
             header_rule,

@@ -17,6 +17,7 @@
 //! ```
 
 mod behavior;
+mod content_type;
 mod duration;
 mod error;
 mod header_rule;
@@ -29,6 +30,7 @@ mod tuned;
 mod values;
 
 pub use behavior::{Behavior, CacheLock, ColdReads, FileName, LookupTime};
+pub use content_type::ContentTypes;
 pub use duration::{parse_duration, show_duration};
 pub use error::ConfigError;
 pub use header_rule::HeaderRule;
@@ -113,6 +115,8 @@ pub struct Config {
     pub compress: bool,
     /// Whether `.br`, `.zst` and `.gz` siblings are served in place of a file.
     pub precompressed: bool,
+    /// `Content-Type` by extension, in place of the known ones.
+    pub types: ContentTypes,
     /// Page sent with 200 for unknown paths that a browser navigates to.
     pub spa_fallback: Option<String>,
     /// Pages for errors, by status (`404`) or class (`5xx`).
@@ -247,6 +251,7 @@ impl Default for Config {
             symlinks: true,
             compress: true,
             precompressed: true,
+            types: ContentTypes::default(),
             spa_fallback: None,
             error_pages: ErrorPages::default(),
             header: Vec::new(),
@@ -569,6 +574,7 @@ impl Config {
             },
             hidden: self.hidden,
             precompressed: self.precompressed,
+            types: self.types.clone(),
             compress: self.compress.then(CompressConfig::default),
             cache: CacheConfig {
                 policy: match self.cache_policy {
@@ -616,7 +622,7 @@ impl Config {
             )
         };
         parts(self) == parts(other)
-            && (&self.root, &self.index) == (&other.root, &other.index)
+            && (&self.root, &self.index, &self.types) == (&other.root, &other.index, &other.types)
             && (&self.header, &self.header_rule) == (&other.header, &other.header_rule)
             && self.tilde == other.tilde
             && self.behavior == other.behavior

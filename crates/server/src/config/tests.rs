@@ -29,6 +29,8 @@ fn every_kind_of_value_is_read() {
         [error-pages]
         404 = "/404.html"
         5xx = "/50x.html"
+        [types]
+        html = "text/html; charset=iso-8859-1"
     "#;
     let config = Config::from_toml(text, "weir.toml").unwrap();
     assert_eq!(config.listen.0.len(), 3);
@@ -45,6 +47,7 @@ fn every_kind_of_value_is_read() {
     assert_eq!(config.error_pages.page(503), Some("/50x.html"));
     assert_eq!(config.error_pages.page(403), None);
     assert_eq!(config.header[0].to_string(), "X-Frame-Options: DENY");
+    assert_eq!(config.types.get("HTML"), Some("text/html; charset=iso-8859-1"));
 }
 
 #[test]
@@ -69,6 +72,18 @@ fn errors_name_file_line_key_and_the_nearest_valid() {
         (
             "idle-timeout = \"5 parsecs\"",
             "w.toml:1: `idle-timeout`: `5 parsecs` is not a time span; write a number and a unit, as in 500ms, 15s, 2m, 1h",
+        ),
+        (
+            "[types]\ncss = 'text/css'\nhtml = 'html'",
+            "w.toml:3: `html` is no media type; write TYPE/SUBTYPE and parameters, as in text/html; charset=iso-8859-1",
+        ),
+        (
+            "[types]\ncss = 'text/css'\n'.html' = 'text/html'",
+            "w.toml:3: `.html` is no extension; write what stands behind the last dot of a name, as in html",
+        ),
+        (
+            "types = 'text/css'",
+            "w.toml:1: `types`: invalid type: string \"text/css\", expected a table of EXTENSION = \"TYPE/SUBTYPE\"",
         ),
         (
             "workers = 0",

@@ -1,8 +1,8 @@
 //! The figures of one moment, as the page and `live.json` show them.
 
-use crate::adapt::Decision;
+use crate::adapt::Noted;
 use crate::cache::StoreCounters;
-use crate::config::{Config, show_duration};
+use crate::config::{Adapt, Config, show_duration};
 use crate::counters::Totals;
 use crate::latency::Durations;
 use crate::service::Server;
@@ -24,6 +24,8 @@ pub(super) struct Figures {
     pub(super) durations: Durations,
     /// How often the server changed a setting of its own accord.
     pub(super) changes: u64,
+    /// How often it would have, where a dry run only says so; none if there is none.
+    pub(super) dry_run: Option<u64>,
     /// How long an answered connection may be idle, and what was decided last, newest first.
     pub(super) idle: String,
     pub(super) decisions: Vec<String>,
@@ -48,6 +50,8 @@ impl Figures {
             .cache
             .unwrap_or_else(|| (server.cache(), config.cache_size.0));
         let about = server.about();
+        let decisions = server.decisions();
+        let is_dry_run = config.adapt == Adapt::DryRun || decisions.dry_run() > 0;
         Figures {
             wall,
             totals: readings.totals(),
@@ -61,12 +65,8 @@ impl Figures {
             durations: readings.durations,
             changes: server.changes(),
             idle: show_duration(server.settings().keep_alive.unwrap_or_else(|| idle(&config))),
-            decisions: server
-                .decisions()
-                .newest()
-                .take(DECISIONS_SHOWN)
-                .map(|(at, decision)| said(at.secs, decision))
-                .collect(),
+            dry_run: is_dry_run.then_some(decisions.dry_run()),
+            decisions: decisions.newest().take(DECISIONS_SHOWN).map(said).collect(),
             sites: 1 + config.host.len(),
             process: about.process,
             processes: readings.processes,
@@ -118,8 +118,10 @@ impl Figures {
         }
         let _ = write!(
             out,
-            "}},\"adaptation\":{{\"changes\":{},\"idle\":\"{}\",\"decisions\":[",
-            self.changes, self.idle
+            "}},\"adaptation\":{{\"changes\":{},\"dry-run\":{},\"idle\":\"{}\",\"decisions\":[",
+            self.changes,
+            self.dry_run.map_or("null".to_owned(), |count| count.to_string()),
+            self.idle
         );
         for (index, decision) in self.decisions.iter().enumerate() {
             // Durations, numbers and our own words: nothing that JSON would have to escape.
@@ -144,11 +146,16 @@ fn idle(config: &Config) -> Duration {
     }
 }
 
-/// A decision in a line, with the time of day in UTC.
-fn said(at: i64, decision: &Decision) -> String {
-    let of_day = at.rem_euclid(86_400);
+/// A decision in a line, with the time of day in UTC. That of a dry run says so.
+fn said(noted: &Noted) -> String {
+    let of_day = noted.at.secs.rem_euclid(86_400);
+    let decision = &noted.decision;
+    let (dry, changes) = match noted.applied {
+        true => ("", ""),
+        false => ("dry run: ", " would change"),
+    };
     format!(
-        "{:02}:{:02}:{:02} {} from {} to {}: {}",
+        "{:02}:{:02}:{:02} {dry}{}{changes} from {} to {}: {}",
         of_day / 3600,
         of_day / 60 % 60,
         of_day % 60,
@@ -171,6 +178,26 @@ fn counts(out: &mut String, totals: &Totals) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_decision_of_a_dry_run_says_that_it_is_one() {
+        let mut noted = Noted {
+            at: UnixTime::from_secs(86_400 + 3_661),
+            decision: crate::adapt::Decision {
+                knob: crate::adapt::Knob::Coding,
+                from: "a".to_owned(),
+                to: "b".to_owned(),
+                why: "so".to_owned(),
+            },
+            applied: true,
+        };
+        assert_eq!(said(&noted), "01:01:01 coding from a to b: so");
+        noted.applied = false;
+        assert_eq!(
+            said(&noted),
+            "01:01:01 dry run: coding would change from a to b: so"
+        );
+    }
 
     #[test]
     fn what_closes_first_is_how_long_a_connection_may_be_idle() {

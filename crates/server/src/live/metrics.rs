@@ -122,6 +122,11 @@ impl Collector for Gathered {
                 server.changes(),
             ),
             (
+                "adaptations_dry_run",
+                "Changes that a dry run decided on and did not make",
+                server.decisions().dry_run(),
+            ),
+            (
                 "cache_evictions",
                 "Entries that left the cache for want of room",
                 cache.evictions,

@@ -83,6 +83,15 @@ pub(super) fn html(figures: &Figures) -> String {
             &figures.idle,
         );
         row(out, "=adaptation.changes", "changes", figures.changes, "");
+        if let Some(count) = figures.dry_run {
+            row(
+                out,
+                "=adaptation.dry-run",
+                "changes a dry run would make",
+                count,
+                "",
+            );
+        }
         for index in 0..DECISIONS_SHOWN {
             // Rows without a decision are there for the script to fill and to show.
             let (hidden, said) = match figures.decisions.get(index) {

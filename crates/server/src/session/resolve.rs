@@ -19,7 +19,7 @@ use super::reply::{Extra, Reply};
 use crate::clock::Clock;
 use crate::config::{CacheLock, Config, spelling};
 use crate::context::{Cx, Work};
-use crate::entry::{Answer, Entry, Missing, Representation, Resource};
+use crate::entry::{Answer, Entry, Missing, Part, Representation, Resource};
 use crate::filter::Added;
 use crate::handler::{Ask, Handler, Mounts};
 use crate::limits::Limits;
@@ -255,6 +255,7 @@ enum Step<'p> {
 /// A coding that is not there.
 #[derive(Clone, Copy, Debug)]
 struct ToMake {
+    part: Part,
     coding: Coding,
     /// Nothing that is there may be sent in its place.
     is_needed: bool,
@@ -405,10 +406,14 @@ impl Session {
                     return outcome;
                 }
                 Step::Look(next, at) => (path, stage) = (next, at),
-                Step::Make(ToMake { coding, is_needed }) => {
+                Step::Make(ToMake {
+                    part,
+                    coding,
+                    is_needed,
+                }) => {
                     let entry = Arc::clone(entry);
                     if (is_needed || !*spares_codings)
-                        && let Some(job) = view.encode(&entry, coding)
+                        && let Some(job) = view.encode_part(&entry, part, coding)
                     {
                         return Outcome::Wait(Work::Encode(job), Stage::Coded);
                     }
@@ -549,8 +554,17 @@ fn step<'p>(entry: &Entry, stage: Stage, reply: &mut Reply<'_, '_, '_, '_>, here
                 .asked
                 .head()
                 .is_some_and(|h| accept::prefers_json(&h.fields));
-            let resource = if likes_json { &listing.json } else { &listing.html };
-            found(resource, Stage::Coded, reply, here)
+            let (part, resource) = match likes_json {
+                true => (Part::Json, &listing.json),
+                false => (Part::Html, &listing.html),
+            };
+            if reply.varies.is_empty() {
+                reply.varies = LISTING_VARIES;
+            }
+            match found(resource, stage, reply, here) {
+                Step::Make(made) => Step::Make(ToMake { part, ..made }),
+                step => step,
+            }
         }
         (Answer::Redirect(location), Stage::Target | Stage::Coded) => {
             reply.redirect(location);
@@ -580,6 +594,9 @@ fn step<'p>(entry: &Entry, stage: Stage, reply: &mut Reply<'_, '_, '_, '_>, here
         }
     }
 }
+
+/// What decides between the two forms of a listing. Also told with a refusal, which may be of the one or the other.
+const LISTING_VARIES: &[&str] = &["Accept"];
 
 /// What decides between the fallback and 404. Also told with an answer that had to be made first, which
 /// may be of the one or the other.
@@ -634,6 +651,7 @@ fn choose<'r>(resource: &'r Resource, accepted: Option<Values<'_, '_>>, may_make
             if there.is_none_or(|there| preferences.weight(coding) > preferences.weight(there)) =>
         {
             Choice::Make(ToMake {
+                part: Part::File,
                 coding,
                 is_needed: there.is_none(),
             })

@@ -2,7 +2,7 @@
 
 use crate::cache::CacheConfig;
 use crate::coding::CompressConfig;
-use crate::config::{Behavior, ConfigError};
+use crate::config::{Behavior, ConfigError, ContentTypes};
 use crate::filter::Filters;
 use crate::site::Logins;
 use core::fmt;
@@ -35,7 +35,9 @@ pub struct SiteConfig {
     pub fields: Vec<(String, String)>,
     /// What changes answers when they are made, in order.
     pub filters: Filters,
-    /// `charset` of text types; `None` sends none.
+    /// `Content-Type` by extension, in place of the known ones.
+    pub types: ContentTypes,
+    /// `charset` of text types that are known; `None` sends none.
     pub charset: Option<String>,
     /// Whether the kernel is asked to tell of changes; else what is cached is looked at twice a second.
     pub change_events: bool,
@@ -60,6 +62,7 @@ impl SiteConfig {
             cache: CacheConfig::default(),
             fields: Vec::new(),
             filters: Filters::default(),
+            types: ContentTypes::default(),
             charset: Some("utf-8".to_owned()),
             change_events: true,
             logins: None,

@@ -2,15 +2,17 @@
 //!
 //! One request claims the making; while it waits, others are sent what there is. The result takes the
 //! place of the entry it was made of. A coding that saves too little is not tried again until the
-//! entry is loaded anew; one whose job was dropped unfinished is.
+//! entry is loaded anew; one whose job was dropped unfinished is. Of a listing that is not kept (of a folder whose changes
+//! the kernel does not report) the coding is made for one answer.
 
 use super::Shared;
 use super::load::Loaded;
 use super::represent::{self, Body, Lines};
 use crate::cache::Draft;
 use crate::coding::compress;
-use crate::entry::{Answer, Content, Entry, Representation, Resource};
+use crate::entry::{Content, Entry, Part, Representation, Resource, Token};
 use crate::media_type::MediaType;
+use bytes::Bytes;
 use http1::coding::Coding;
 use runtime::fs::Wait;
 use runtime::session::Job;
@@ -32,18 +34,22 @@ pub struct Encode {
 struct Claim {
     shared: Arc<Shared>,
     entry: Arc<Entry>,
+    part: Part,
     coding: Coding,
     finished: bool,
 }
 
 impl Encode {
     /// The job, if the coding can be made, nobody is making it, and not too many are being made.
-    pub(super) fn claim(shared: &Arc<Shared>, entry: &Arc<Entry>, coding: Coding) -> Option<Encode> {
+    pub(super) fn claim(
+        shared: &Arc<Shared>,
+        entry: &Arc<Entry>,
+        part: Part,
+        coding: Coding,
+    ) -> Option<Encode> {
         let config = shared.config.compress.as_ref()?;
         let level = config.level(coding)?;
-        let Answer::Resource(resource) = &entry.answer else {
-            return None;
-        };
+        let resource = entry.answer.part(part)?;
         if entry.is_dead() || !resource.can_make(coding) {
             return None;
         }
@@ -59,6 +65,7 @@ impl Encode {
         let claim = Claim {
             shared: Arc::clone(shared),
             entry: Arc::clone(entry),
+            part,
             coding,
             finished: false,
         };
@@ -69,7 +76,7 @@ impl Encode {
 impl Drop for Claim {
     fn drop(&mut self) {
         self.shared.encoding.fetch_sub(1, Ordering::Relaxed);
-        if let (false, Answer::Resource(resource)) = (self.finished, &self.entry.answer) {
+        if let (false, Some(resource)) = (self.finished, self.entry.answer.part(self.part)) {
             resource.unclaim(self.coding);
         }
     }
@@ -95,12 +102,11 @@ impl Encode {
         let Claim {
             shared,
             entry,
+            part,
             coding,
             ..
         } = &self.claim;
-        let Answer::Resource(resource) = &entry.answer else {
-            return None;
-        };
+        let resource = entry.answer.part(*part)?;
         let identity = resource.identity();
         let coded = match &identity.content {
             Content::Memory(bytes) => compress(*coding, self.level, bytes).ok()??,
@@ -112,6 +118,12 @@ impl Encode {
             }
         };
         let len = coded.len() as u64;
+        if entry.token == Token::NONE {
+            let body = Body::memory(Bytes::from(coded), *coding, 0, false);
+            let made = self.represent(resource, body);
+            let answer = entry.answer.with(*part, joined(resource, made))?;
+            return Some(Arc::new(Entry::new(answer)));
+        }
         let charge = shared.store.reserve(len, 0)?;
         let body = Body::memory(charge.hold(coded), *coding, len, true);
         let made = self.represent(resource, body);
@@ -131,56 +143,48 @@ impl Encode {
     }
 
     fn represent(&self, resource: &Resource, body: Body) -> Representation {
-        let Claim { entry, coding, .. } = &self.claim;
+        let Claim {
+            entry, part, coding, ..
+        } = &self.claim;
         let identity = resource.identity();
         // The type was decided when the file was loaded; only its text is needed again.
-        let essence = String::from_utf8_lossy(&identity.media_type);
-        let media_type = MediaType {
-            value: identity.media_type.clone(),
-            ..MediaType::of_essence(essence.split(';').next().unwrap_or_default(), None, &[])
-        };
+        let media_type = MediaType::of_value(&String::from_utf8_lossy(&identity.media_type), &[]);
         let lines = Lines {
             last_modified: resource.last_modified,
-            vary: Some("Accept-Encoding"),
+            vary: represent::vary(*part, true),
             configured: &resource.configured,
             media_type: &media_type,
         };
-        debug_assert!(!entry.path.is_empty());
+        debug_assert!(entry.token == Token::NONE || !entry.path.is_empty());
         represent::representation(&lines, *coding, body.etag, body.content, body.len)
     }
 
     /// `base` with the new representation; `None` if it is not of the same content, or for want of room.
     fn draft(&self, base: &Entry, made: &Representation) -> Option<Draft> {
-        let Claim { shared, entry, .. } = &self.claim;
-        let (Answer::Resource(old), Answer::Resource(source)) = (&base.answer, &entry.answer) else {
-            return None;
-        };
+        let Claim {
+            shared, entry, part, ..
+        } = &self.claim;
+        let (old, source) = (base.answer.part(*part)?, entry.answer.part(*part)?);
         if old.identity().etag != source.identity().etag || old.get(made.coding).is_some() {
             return None;
         }
-        let mut representations: Vec<Representation> = old.representations.clone();
-        representations.push(made.clone());
-        let files: Vec<_> = representations
-            .iter()
+        let answer = base.answer.with(*part, joined(old, made.clone()))?;
+        let all = || answer.resources().flat_map(|resource| &resource.representations);
+        let files: Vec<_> = all()
             .filter_map(|r| match &r.content {
                 Content::File(file) => Some(Arc::clone(file)),
                 Content::Memory(_) => None,
             })
             .collect();
-        let content = representations
-            .iter()
+        // A file inside the program costs nothing; a listing, which is generated, does.
+        let is_reserved =
+            |r: &Representation| shared.tree_changes() || *part != Part::File || r.coding != Coding::Identity;
+        let content = all()
             .map(|r| match r.content {
-                Content::Memory(_) if shared.tree_changes() || r.coding != Coding::Identity => r.len,
+                Content::Memory(_) if is_reserved(r) => r.len,
                 _ => 0,
             })
             .sum();
-        let resource = Resource::new(
-            old.last_modified,
-            representations,
-            &old.makeable(),
-            old.configured.clone(),
-        );
-        let answer = Answer::Resource(resource.composed_of(old.recipe.clone()));
         let charge = shared.charge(&base.path, &answer, &files)?;
         Some(Draft {
             path: base.path.clone(),
@@ -191,4 +195,18 @@ impl Encode {
             polls: base.polls(),
         })
     }
+}
+
+/// A resource with one more representation.
+fn joined(old: &Resource, made: Representation) -> Resource {
+    let mut representations = old.representations.clone();
+    representations.push(made);
+    let makeable = old.makeable();
+    let resource = Resource::new(
+        old.last_modified,
+        representations,
+        &makeable,
+        old.configured.clone(),
+    );
+    resource.composed_of(old.recipe.clone())
 }

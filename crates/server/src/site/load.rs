@@ -18,7 +18,7 @@ use super::tree::Opened;
 use super::{Polls, Shared};
 use crate::cache::{Charge, Draft, ENTRY_OVERHEAD, Snapshot};
 use crate::config::{ColdReads, LookupTime};
-use crate::entry::{Answer, Content, Entry, Listing, Missing, Resource};
+use crate::entry::{Answer, Content, Entry, Listing, Missing, Part, Resource};
 use crate::filter::Entity;
 use crate::listing;
 use crate::media_type::MediaType;
@@ -278,7 +278,7 @@ impl Load {
         let config = &self.shared.config;
         let name = path::name(rel);
         let also = config.compress.as_ref().map_or(&[][..], |c| &c.also);
-        let media_type = MediaType::of(name, config.charset.as_deref(), also);
+        let media_type = MediaType::of_file(name, &config.types, config.charset.as_deref(), also);
         let (modified, mut linked) = match &opened {
             Opened::Disk { file, linked } => (file.meta().modified, *linked),
             Opened::Embedded { modified, .. } => (*modified, false),
@@ -330,7 +330,7 @@ impl Load {
         let last_modified = represent::last_modified(modified, self.wall);
         let lines = Lines {
             last_modified: Some(last_modified),
-            vary: coded.then_some("Accept-Encoding"),
+            vary: represent::vary(Part::File, coded),
             configured: &configured,
             media_type: &media_type,
         };
@@ -473,7 +473,7 @@ impl Load {
             keep: true,
             linked,
         };
-        let mut resource = |essence, text: Vec<u8>| {
+        let mut resource = |part, essence, text: Vec<u8>| {
             let media_type = MediaType::of_essence(essence, Some("utf-8"), &[]);
             let len = text.len() as u64;
             let body = match self.shared.store.reserve(len, 0) {
@@ -481,19 +481,24 @@ impl Load {
                 None => Body::memory(Bytes::from(text), Coding::Identity, 0, false),
             };
             let (body, configured, _) = self.filtered(&self.path, &media_type, body, wait)?;
+            // The number of names is bounded, and with it what compressing them takes.
+            let makeable = match &config.compress {
+                Some(compress) if self.shared.keeps() => compress.codings(body.len.min(compress.size_max.0)),
+                _ => Vec::new(),
+            };
             let lines = Lines {
                 last_modified: None,
-                vary: Some("Accept"),
+                vary: represent::vary(part, !makeable.is_empty()),
                 configured: &configured,
                 media_type: &media_type,
             };
             found.content += body.reserved;
             found.keep &= body.keep;
             let one = represent::representation(&lines, Coding::Identity, body.etag, body.content, body.len);
-            Ok::<_, Stop>(Resource::new(None, vec![one], &[], configured))
+            Ok::<_, Stop>(Resource::new(None, vec![one], &makeable, configured))
         };
-        let html = resource("text/html", html)?;
-        let json = resource("application/json", json)?;
+        let html = resource(Part::Html, "text/html", html)?;
+        let json = resource(Part::Json, "application/json", json)?;
         found.answer = Answer::Listing(Box::new(Listing { html, json }));
         Ok(found)
     }
@@ -540,22 +545,16 @@ impl Shared {
     /// Reserves what an entry takes beyond its content.
     pub(crate) fn charge(&self, path: &[u8], answer: &Answer, files: &[Arc<fs::File>]) -> Option<Charge> {
         let texts = match answer {
-            Answer::Resource(resource) => represent::footprint(&resource.representations),
-            Answer::Listing(listing) => {
-                represent::footprint(&listing.html.representations)
-                    + represent::footprint(&listing.json.representations)
-            }
+            Answer::Resource(_) | Answer::Listing(_) => answer
+                .resources()
+                .map(|resource| represent::footprint(&resource.representations))
+                .sum(),
             Answer::Redirect(location) => location.len() as u64,
             Answer::Missing(_) => 0,
         };
-        let resources = match answer {
-            Answer::Resource(resource) => vec![resource],
-            Answer::Listing(listing) => vec![&listing.html, &listing.json],
-            Answer::Redirect(_) | Answer::Missing(_) => Vec::new(),
-        };
         // Lines that all answers have are held once, those filters made with each entry.
-        let own: u64 = resources
-            .iter()
+        let own: u64 = answer
+            .resources()
             .filter(|resource| resource.configured.as_ptr() != self.configured.as_ptr())
             .map(|resource| resource.configured.len() as u64)
             .sum();

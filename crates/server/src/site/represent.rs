@@ -6,7 +6,7 @@
 //! time; as two writes within one tick of the clock leave the same times, such a tag is weak until
 //! the file has been left alone for [`SETTLED`].
 
-use crate::entry::{Content, Representation};
+use crate::entry::{Content, Part, Representation};
 use crate::media_type::MediaType;
 use bytes::Bytes;
 use http1::coding::Coding;
@@ -29,6 +29,16 @@ pub(crate) struct Lines<'a> {
     /// Configured field lines, each with its CRLF.
     pub(crate) configured: &'a [u8],
     pub(crate) media_type: &'a MediaType,
+}
+
+/// Which fields of a request decide between the representations of a part. `coded`: in more than one coding.
+pub(crate) fn vary(part: Part, coded: bool) -> Option<&'static str> {
+    match (part, coded) {
+        (Part::File, false) => None,
+        (Part::File, true) => Some("Accept-Encoding"),
+        (Part::Html | Part::Json, false) => Some("Accept"),
+        (Part::Html | Part::Json, true) => Some("Accept, Accept-Encoding"),
+    }
 }
 
 /// A representation with its blocks.

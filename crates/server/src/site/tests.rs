@@ -6,7 +6,7 @@
 
 use super::*;
 use crate::cache::{CacheConfig, Policy};
-use crate::entry::{Answer, Content, Entry, Resource};
+use crate::entry::{Answer, Content, Entry, Part, Resource};
 use http1::coding::Coding;
 use measure::{Bytes, Duration};
 use runtime::fs::Wait;
@@ -83,6 +83,15 @@ impl Fixture {
                 std::time::Instant::now() < deadline,
                 "{path} is still {seen:?}, not {want:?}"
             );
+            std::thread::park_timeout(Duration::from_millis(2));
+        }
+    }
+
+    /// Waits until the answer shows this.
+    fn see_until(&mut self, path: &str, part: &str) {
+        let deadline = std::time::Instant::now() + Duration::from_secs(60);
+        while !self.see(path).contains(part) {
+            assert!(std::time::Instant::now() < deadline, "{path} never shows {part}");
             std::thread::park_timeout(Duration::from_millis(2));
         }
     }
@@ -714,6 +723,115 @@ fn listings_show_what_may_be_seen_and_follow_changes() {
         }
         assert!(std::time::Instant::now() < deadline, "{seen}");
         std::thread::park_timeout(Duration::from_millis(2));
+    }
+}
+
+#[test]
+fn listings_are_compressed_and_the_result_is_kept_with_them() {
+    let mut f = Fixture::new(|c| {
+        c.listing = true;
+        c.compress = Some(crate::coding::CompressConfig::default());
+    });
+    for number in 0..50 {
+        f.write(&format!("d/file-{number}.txt"), "x");
+    }
+    std::fs::create_dir(f.at("empty")).unwrap();
+    let before = f.site.counters().bytes;
+    let plain = f.get("/d/");
+    let json = f.view.encode_part(&plain, Part::Json, Coding::Gzip).unwrap();
+    assert!(
+        f.view.encode_part(&plain, Part::Json, Coding::Gzip).is_none(),
+        "it is being made"
+    );
+    assert!(f.view.encode(&plain, Coding::Gzip).is_none(), "it is no file");
+    let html = f.view.encode_part(&plain, Part::Html, Coding::Brotli).unwrap();
+    let json = json.try_now().expect_err("never on the loop").run();
+    f.view.finish(json);
+    let both = f.view.finish(html.run());
+    let Answer::Listing(listing) = &both.answer else {
+        panic!("{both:?}")
+    };
+    let (coded, identity) = (listing.json.get(Coding::Gzip).unwrap(), listing.json.identity());
+    assert!(coded.len < identity.len / 4 && coded.etag != identity.etag);
+    assert!(listing.html.get(Coding::Brotli).unwrap().len < listing.html.identity().len / 4);
+    assert!(listing.html.get(Coding::Gzip).is_none() && listing.html.can_make(Coding::Gzip));
+    let Content::Memory(bytes) = &coded.content else {
+        panic!("{coded:?}")
+    };
+    let mut decoded = String::new();
+    std::io::Read::read_to_string(&mut flate2::read::GzDecoder::new(&bytes[..]), &mut decoded).unwrap();
+    assert_eq!(decoded, text(&listing.json, Coding::Identity));
+    for one in [coded, identity, listing.html.identity()] {
+        let fields = String::from_utf8_lossy(&one.fields).into_owned();
+        assert!(fields.contains("Vary: Accept, Accept-Encoding\r\n"), "{fields}");
+    }
+    assert!(f.is_kept("/d/") && plain.is_dead());
+    // What is kept is accounted for, and given back with the entry.
+    let held: u64 = [&listing.html, &listing.json]
+        .iter()
+        .flat_map(|resource| &resource.representations)
+        .map(|representation| representation.len)
+        .sum();
+    assert!(f.site.counters().bytes >= before + held);
+    drop((plain, both));
+    f.write("d/another.txt", "x");
+    f.see_until("/d/", "another.txt");
+    let fresh = f.get("/d/");
+    let Answer::Listing(listing) = &fresh.answer else {
+        panic!("{fresh:?}")
+    };
+    assert!(
+        listing.json.get(Coding::Gzip).is_none(),
+        "a change makes a new one"
+    );
+    drop(fresh);
+    f.site.change_everything();
+    let deadline = std::time::Instant::now() + Duration::from_secs(60);
+    while f.site.counters().bytes > before {
+        assert!(std::time::Instant::now() < deadline, "{:?}", f.site.counters());
+        f.turn(Duration::from_secs(1));
+    }
+}
+
+/// Where changes are not reported nothing tells when a listing is no longer true, so it is not kept.
+#[test]
+fn a_listing_that_is_not_kept_is_compressed_for_one_answer() {
+    let mut f = Fixture::new(|c| {
+        c.listing = true;
+        c.change_events = false;
+        c.compress = Some(crate::coding::CompressConfig::default());
+    });
+    for number in 0..50 {
+        f.write(&format!("d/file-{number}.txt"), "x");
+    }
+    for _ in 0..2 {
+        let plain = f.get("/d/");
+        assert!(!f.is_kept("/d/"));
+        let job = f.view.encode_part(&plain, Part::Html, Coding::Gzip).unwrap();
+        let coded = f.view.finish(job.run());
+        let Answer::Listing(listing) = &coded.answer else {
+            panic!("{coded:?}")
+        };
+        assert!(listing.html.get(Coding::Gzip).is_some() && !f.is_kept("/d/"));
+    }
+}
+
+#[test]
+fn a_configured_type_is_that_of_every_coding() {
+    let mut f = Fixture::new(|c| {
+        c.compress = Some(crate::coding::CompressConfig::default());
+        c.types.insert("html", "text/html; charset=iso-8859-1").unwrap();
+    });
+    f.write("page.html", "<p>caf\u{e9}</p>\n".repeat(100));
+    let plain = f.get("/page.html");
+    let job = f.view.encode(&plain, Coding::Gzip).unwrap();
+    let coded = f.view.finish(job.run());
+    for representation in &resource(&coded).representations {
+        let fields = String::from_utf8_lossy(&representation.fields).into_owned();
+        assert!(
+            fields.contains("Content-Type: text/html; charset=iso-8859-1\r\n"),
+            "{fields}"
+        );
     }
 }
 

@@ -12,7 +12,7 @@ use super::load::{Load, Loaded};
 use super::path::{self, Unnamed};
 use super::{Encode, Shared, hash_with};
 use crate::cache::Touch;
-use crate::entry::{Answer, Entry, Missing, Token};
+use crate::entry::{Answer, Entry, Missing, Part, Token};
 use foldhash::fast::SeedableRandomState;
 use hashbrown::HashTable;
 use http1::coding::Coding;
@@ -221,10 +221,17 @@ impl View {
     /// A job that makes `coding` of the entry's resource; `None` if it cannot be made, was tried, is
     /// being made by another request, or too many are being made: send another representation.
     pub fn encode(&mut self, entry: &Arc<Entry>, coding: Coding) -> Option<Encode> {
-        if entry.token == Token::NONE {
+        self.encode_part(entry, Part::File, coding)
+    }
+
+    /// The same for this part of the entry's answer.
+    pub fn encode_part(&mut self, entry: &Arc<Entry>, part: Part, coding: Coding) -> Option<Encode> {
+        // A file that is not kept would be compressed for each request. So is a listing that is not, which is generated
+        // for each as well.
+        if entry.token == Token::NONE && part == Part::File {
             return None;
         }
-        Encode::claim(&self.shared, entry, coding)
+        Encode::claim(&self.shared, entry, part, coding)
     }
 
     /// To be called from `Context::turn`: drops dead entries, passes on what was used.

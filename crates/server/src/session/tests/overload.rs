@@ -1,7 +1,7 @@
 //! What a worker that is behind refuses, and what it never does; what it does not begin.
 
-use crate::adapt::{Knobs, Settings};
-use crate::config::{Concurrency, Config, MaxTurn};
+use crate::adapt::{Decision, Knob, Knobs, Settings};
+use crate::config::{Adapt, Concurrency, Config, LiveFor, MaxTurn};
 use crate::service::{Additions, Herd, Server};
 use crate::session::rig::{Lines, Rig, answers, source};
 use measure::{Duration, Seed, UnixTime};
@@ -102,6 +102,57 @@ fn adapted(config: Config) -> Rig {
     };
     let server = Server::open_with(Additions::default(), herd, config, source(), None, Seed(1)).unwrap();
     Rig::of(server, Arc::new(Lines::default()))
+}
+
+/// What a dry run decided is shown as that wherever what is in force is.
+#[test]
+fn decisions_of_a_dry_run_are_shown_and_marked() {
+    let mut rig = adapted(Config {
+        live: LiveFor::All,
+        adapt: Adapt::DryRun,
+        ..Config::default()
+    });
+    let ask = |rig: &mut Rig, path: &str| {
+        rig.out.clear();
+        rig.send(format!("GET /.weir/{path} HTTP/1.1\r\nHost: a\r\n\r\n").as_bytes());
+        String::from_utf8(answers(&rig.out, |_| false).remove(0).body).expect("text")
+    };
+    let page = ask(&mut rig, "");
+    assert!(page.contains("data-key=\"adaptation.dry-run\">0<"), "{page}");
+    let decision = Decision {
+        knob: Knob::Coding,
+        from: "on first use".to_owned(),
+        to: "what there is".to_owned(),
+        why: "so".to_owned(),
+    };
+    rig.server
+        .would_adapt(std::slice::from_ref(&decision), UnixTime::from_secs(60));
+    let said = "00:01:00 dry run: coding would change from on first use to what there is: so";
+    let page = ask(&mut rig, "");
+    assert!(page.contains("data-key=\"adaptation.dry-run\">1<"), "{page}");
+    assert!(page.contains("data-key=\"adaptation.changes\">0<"), "{page}");
+    assert!(page.contains(said), "{page}");
+    let live: serde_json::Value = serde_json::from_str(&ask(&mut rig, "live.json")).expect("JSON");
+    let adaptation = &live["adaptation"];
+    assert_eq!(
+        (&adaptation["changes"], &adaptation["dry-run"]),
+        (&0.into(), &1.into())
+    );
+    assert_eq!(adaptation["decisions"][0], said);
+    let metrics = ask(&mut rig, "metrics");
+    for line in ["weir_adaptations_total 0\n", "weir_adaptations_dry_run_total 1\n"] {
+        assert!(metrics.contains(line), "{line} is not in {metrics}");
+    }
+    // Elsewhere there is no such row.
+    let mut rig = adapted(Config {
+        live: LiveFor::All,
+        ..Config::default()
+    });
+    rig.server
+        .adapt(Settings::default(), &[decision], UnixTime::from_secs(60));
+    let page = ask(&mut rig, "");
+    assert!(!page.contains("dry"), "{page}");
+    assert!(ask(&mut rig, "live.json").contains("\"dry-run\":null"));
 }
 
 #[test]

@@ -1,0 +1,155 @@
+//! `Content-Type` by extension, as the table `[types]` has it.
+//!
+//! ```toml
+//! [types]
+//! html = "text/html; charset=iso-8859-1"
+//! ts = "text/typescript"
+//! ```
+//! A value is sent as it stands, its type and subtype in lower case: without `charset` in it, no charset is sent. Decides which extensions and values
+//! are valid; the types of extensions that are not in the table are known elsewhere.
+
+use core::fmt;
+use serde::Deserialize;
+use serde::de::{self, Deserializer, MapAccess, Visitor};
+use std::collections::BTreeMap;
+
+/// Values of `Content-Type` by extension, in lower case and without the dot.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ContentTypes(BTreeMap<Box<str>, Box<str>>);
+
+impl ContentTypes {
+    /// Sets the type of an extension.
+    ///
+    /// # Errors
+    /// A sentence that names the extension or the value and shows a valid one.
+    pub fn insert(&mut self, extension: &str, value: &str) -> Result<(), String> {
+        let is_extension = |b: u8| b.is_ascii_graphic() && !b"./\\".contains(&b);
+        if extension.is_empty() || !extension.bytes().all(is_extension) {
+            return Err(format!(
+                "`{}` is no extension; write what stands behind the last dot of a name, as in html",
+                extension.escape_debug()
+            ));
+        }
+        check(value)?;
+        let value = value.trim();
+        let (essence, parameters) = value.split_at(value.find(';').unwrap_or(value.len()));
+        let value = essence.to_ascii_lowercase() + parameters;
+        self.0.insert(extension.to_ascii_lowercase().into(), value.into());
+        Ok(())
+    }
+
+    /// The configured value for a file of this extension, in any case.
+    pub(crate) fn get(&self, extension: &str) -> Option<&str> {
+        if self.0.is_empty() {
+            return None;
+        }
+        self.0.get(&*extension.to_ascii_lowercase()).map(|value| &**value)
+    }
+}
+
+/// Whether a text is a media type with parameters, if any (RFC 9110 section 8.3.1).
+fn check(value: &str) -> Result<(), String> {
+    let is_token = |text: &str| {
+        let allowed = |b: u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b);
+        !text.is_empty() && text.bytes().all(allowed)
+    };
+    let is_quoted = |text: &str| {
+        let inner = text.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
+        let plain = |b: u8| (0x20..0x7f).contains(&b) && b != b'"' && b != b'\\' && b != b';';
+        inner.is_some_and(|inner| inner.bytes().all(plain))
+    };
+    let is_parameter = |text: &str| {
+        let pair = text.trim().split_once('=');
+        pair.is_some_and(|(name, value)| is_token(name) && (is_token(value) || is_quoted(value)))
+    };
+    let mut parts = value.trim().split(';');
+    let essence = parts.next().unwrap_or_default().trim_end();
+    let is_type = essence
+        .split_once('/')
+        .is_some_and(|(kind, subtype)| is_token(kind) && is_token(subtype));
+    if is_type && parts.all(is_parameter) {
+        return Ok(());
+    }
+    Err(format!(
+        "`{}` is no media type; write TYPE/SUBTYPE and parameters, as in text/html; charset=iso-8859-1",
+        value.escape_debug()
+    ))
+}
+
+/// A value proven while it is read, so that an error names its line.
+struct Value(String);
+
+impl<'de> Deserialize<'de> for Value {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Value, D::Error> {
+        let value = String::deserialize(d)?;
+        check(&value).map_err(de::Error::custom)?;
+        Ok(Value(value))
+    }
+}
+
+impl<'de> Deserialize<'de> for ContentTypes {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<ContentTypes, D::Error> {
+        struct Table;
+        impl<'de> Visitor<'de> for Table {
+            type Value = ContentTypes;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a table of EXTENSION = \"TYPE/SUBTYPE\"")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<ContentTypes, A::Error> {
+                let mut types = ContentTypes::default();
+                while let Some((extension, value)) = map.next_entry::<String, Value>()? {
+                    if types.get(&extension).is_some() {
+                        let why =
+                            format!("`{extension}` stands twice, as case makes no difference; name it once");
+                        return Err(de::Error::custom(why));
+                    }
+                    types.insert(&extension, &value.0).map_err(de::Error::custom)?;
+                }
+                Ok(types)
+            }
+        }
+        d.deserialize_map(Table)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_is_a_media_type_and_a_key_an_extension() {
+        let mut types = ContentTypes::default();
+        for (extension, value) in [
+            ("html", "text/html; charset=iso-8859-1"),
+            ("HTM", " text/html;charset=\"Windows-1252\" "),
+            ("x-1", "application/vnd.example+json;profile=a;q=1"),
+            ("7z", "application/x-7z-compressed"),
+        ] {
+            types.insert(extension, value).expect(value);
+            assert_eq!(types.get(&extension.to_ascii_uppercase()), Some(value.trim()));
+        }
+        assert_eq!(types.get("css"), None);
+        types
+            .insert("txt", "Text/Plain; charset=UTF-8")
+            .expect("case makes no difference");
+        assert_eq!(types.get("txt"), Some("text/plain; charset=UTF-8"));
+        for (extension, value, part) in [
+            ("", "text/html", "no extension"),
+            (".html", "text/html", "behind the last dot"),
+            ("tar.gz", "text/html", "behind the last dot"),
+            ("a/b", "text/html", "no extension"),
+            ("html", "", "no media type"),
+            ("html", "html", "no media type"),
+            ("html", "text/", "no media type"),
+            ("html", "text/html; charset", "no media type"),
+            ("html", "text/html\r\nX: y", "no media type"),
+            ("html", "text/html; charset=\"a\r\n\"", "no media type"),
+            ("html", "text/html, text/plain", "no media type"),
+        ] {
+            let why = types.insert(extension, value).expect_err(value);
+            assert!(why.contains(part), "{why}");
+        }
+    }
+}
