@@ -539,13 +539,14 @@ impl Network {
         });
         e.region.push(Region {
             quantity: Quantity::ServiceVariability,
-            low: 0.0,
-            high: if self.has_several_servers() {
-                1.5
+            low: if self.has_several_servers() { 0.0 } else { 0.8 },
+            high: if self.has_several_servers() { 1.5 } else { 1.25 },
+            outside: if self.has_several_servers() {
+                "stations of several servers are exact for exponential service only"
             } else {
-                f64::INFINITY
+                "a station that serves in order of arrival responds later with more variability (simulate it: weir model flow \
+                 --discipline fifo); one that shares its processor does not change"
             },
-            outside: "stations of several servers are exact for exponential service only",
         });
         if !exact {
             e.warnings
