@@ -365,7 +365,10 @@ fn measurements_outside_the_region_warn() {
     // 20 users, 0.1 s of service, 4 s of thinking: sharing answers in 178 ms, in order of arrival it takes 333 ms (simulated).
     let closed = "weir model closed --users 20 --station line=100ms --think 4s --measured service-scv=";
     let varied = ask(&format!("{closed}10"), Format::Table).expect("an answer");
-    assert!(varied.contains("(scv) is 10; the model holds from 0.8 to 1.25"), "{varied}");
+    assert!(
+        varied.contains("(scv) is 10; the model holds from 0.8 to 1.25"),
+        "{varied}"
+    );
     assert!(varied.contains("weir model flow --discipline fifo"), "{varied}");
     let plain = ask(&format!("{closed}1"), Format::Table).expect("an answer");
     assert!(!plain.contains("the model holds from"), "{plain}");

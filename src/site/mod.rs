@@ -8,9 +8,9 @@ mod write;
 
 use crate::cli::site::{Command, MicroscapeFlags, SurgeFlags, Target, WebstoneFlags};
 use crate::cli::{Failure, Voice, output};
-use ::load::manifest::Manifest;
-use ::load::parameters::{Choice, Provenance};
-use ::load::published::{self, Figure};
+use ::load::manifest::{Kind, Manifest};
+use ::load::parameters::{Choice, Provenance, Set};
+use ::load::published::{self, Figure, REQUESTED_FILES_PER_OBJECT, REQUESTED_MEAN_BYTES};
 use ::load::site::Site;
 use ::load::streams::{self, LEVEL, Stream, Verdict};
 use ::load::surge::Surge;
@@ -107,8 +107,26 @@ fn written(site: &Site, target: &Target, voice: &Voice) -> Result<Manifest, Fail
             totals.files_per_object_hundredths % 100,
             totals.sequence,
         ))?;
+        if manifest.kind == Kind::Surge && manifest.set == Set::Table8.name() {
+            output::line(requested(&manifest))?;
+        }
     }
     Ok(manifest)
+}
+
+/// What one pass asks for, beside what the document's own runs did.
+fn requested(manifest: &Manifest) -> String {
+    let (files, bytes) = (REQUESTED_FILES_PER_OBJECT, REQUESTED_MEAN_BYTES);
+    let bytes_of = |bytes: f64| measure::Bytes(bytes.round() as u64);
+    format!(
+        "requested: {:.2} files an object, {} a GET; document 000's runs: {} to {} and {} to {} (docs/site.md, \"Requests\")",
+        manifest.requested_files_per_object(),
+        bytes_of(manifest.requested_mean_bytes()),
+        files.0,
+        files.1,
+        bytes_of(bytes.0),
+        bytes_of(bytes.1),
+    )
 }
 
 /// What a stream comes to.

@@ -112,8 +112,12 @@ fn page(manifest: &Manifest, figures: &[Figure], streams: &[Stream], published: 
         (format!("{per_object:.2}"), "files per object"),
         (grouped(totals.sequence), "objects in one pass"),
         (
-            format!("{:.2}", totals.requests as f64 / totals.sequence.max(1) as f64),
+            format!("{:.2}", manifest.requested_files_per_object()),
             "files per requested object",
+        ),
+        (
+            measure::Bytes(manifest.requested_mean_bytes().round() as u64).to_string(),
+            "per GET",
         ),
     ];
     // What is said of objects would say nothing of a list of files or of a single page.

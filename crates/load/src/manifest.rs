@@ -110,6 +110,24 @@ pub struct Manifest {
     pub objects: Vec<ObjectEntry>,
 }
 
+impl Manifest {
+    /// Mean bytes of a file in one pass, each file as often as it is asked for; 0 if nothing is.
+    pub fn requested_mean_bytes(&self) -> f64 {
+        let bytes: f64 = self
+            .files
+            .iter()
+            .map(|file| file.bytes as f64 * file.references as f64)
+            .sum();
+        let requests: u64 = self.files.iter().map(|file| file.references).sum();
+        bytes / requests.max(1) as f64
+    }
+
+    /// Mean files of an object in one pass, each object as often as it is asked for; 0 if none is.
+    pub fn requested_files_per_object(&self) -> f64 {
+        self.totals.requests as f64 / self.totals.sequence.max(1) as f64
+    }
+}
+
 /// Counts and digests what goes through to `inner`.
 pub struct Digesting<W> {
     inner: W,

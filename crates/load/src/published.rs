@@ -8,6 +8,13 @@ use crate::site::microscape::TagCase;
 use crate::webstone::List;
 use serde::Serialize;
 
+/// Files of a requested object in document 000: connections of HTTP/1.0 over those of early close in Table 7, at 40, 280 and
+/// 520 users.
+pub const REQUESTED_FILES_PER_OBJECT: (f64, f64) = (1.38, 1.58);
+
+/// Bytes of a GET in document 000: data bytes of HTTP/1.0 (Table 2) over its connections (Table 7), at 520, 280 and 40 users.
+pub const REQUESTED_MEAN_BYTES: (f64, f64) = (10_461.0, 11_759.0);
+
 /// A figure of a document and of a site.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Figure {

@@ -87,6 +87,12 @@ pub struct Sender {
 /// Bytes of the time-stamp option and its padding (RFC 7323, appendix A).
 const TIMESTAMPS: u64 = 12;
 
+/// Least data of a segment: Linux refuses an MSS option below 88 bytes (TCP_MIN_MSS), of which time stamps take 12.
+const MSS_MIN: u64 = 76;
+
+/// Most data of a segment: what an IPv4 packet of 65,535 bytes holds beside headers of 40.
+const MSS_MAX: u64 = 65_495;
+
 impl Sender {
     /// The sender of document 004: one segment, doubling, no cap, headers free, every segment acknowledged.
     pub const fn document(mss: Bytes) -> Sender {
@@ -188,7 +194,13 @@ impl Sender {
 
     /// Names the first parameter that lies outside its domain.
     pub fn check(&self) -> Result<(), DomainError> {
-        positive("MSS", self.mss.0 as f64, "1 B or more")?;
+        let mss = self.mss.0;
+        within(
+            "MSS",
+            mss as f64,
+            (MSS_MIN..=MSS_MAX).contains(&mss),
+            "76 to 65,495 B of data in a segment",
+        )?;
         within(
             "initial window",
             self.initial_window,
@@ -215,7 +227,8 @@ impl Sender {
             "above 1, at most 2 per round trip",
         )?;
         if let Some(cap) = self.window_max {
-            within("window cap", cap, cap >= 1.0, "1 segment or more")?;
+            let bytes = (cap * mss as f64).round();
+            within("window", bytes, cap >= 1.0, "one segment or more, in bytes")?;
         }
         non_negative("first ACK delay", self.first_ack_delay.0, "0 s or more")?;
         positive(
@@ -269,14 +282,14 @@ mod tests {
         for (broken, name) in [
             (
                 Sender {
-                    mss: Bytes(0),
+                    mss: Bytes(75),
                     ..base
                 },
-                "MSS",
+                "MSS is 75;",
             ),
             (base.with_initial_window(0.5), "initial window"),
             (Sender { growth: 1.0, ..base }, "window growth"),
-            (base.with_window_max(Bytes(10)), "window cap"),
+            (base.with_window_max(Bytes(10)), "window is 10;"),
             (base.with_delayed_acks(0.5), "segments per ACK"),
         ] {
             let error = broken.check().unwrap_err().to_string();
