@@ -76,7 +76,7 @@ fn the_stages_there_was_time_for_are_written_with_their_numbers_and_served_from(
         "--clients",
         "4",
         "--budget",
-        "24s",
+        "40s",
         "--out",
         &profile,
     ]);
@@ -94,9 +94,16 @@ fn the_stages_there_was_time_for_are_written_with_their_numbers_and_served_from(
         .collect();
     let end = lines.iter().find(|line| line["event"] == "tuned");
     let end = end.unwrap_or_else(|| panic!("{said}"));
-    let noisy = end["noisy"].as_object().expect("stages");
-    assert_eq!(code, Some(if noisy.is_empty() { 0 } else { 3 }), "{said}");
-    assert_eq!(noisy.is_empty(), !said.contains("too noisy"), "{said}");
+    let undecided = end["undecided"].as_array().expect("settings");
+    assert_eq!(code == Some(3), said.contains("too noisy"), "{said}");
+    assert!(
+        code == Some(0) || code == Some(3) && !undecided.is_empty(),
+        "{said}"
+    );
+    for one in undecided {
+        assert!(one["low_pct"].as_f64() <= one["high_pct"].as_f64(), "{one}");
+        assert!(one["rounds"].as_u64() >= Some(9), "{one}");
+    }
     let probes: Vec<&Value> = lines.iter().filter(|line| line["event"] == "probe").collect();
     let untried: Vec<&str> = end["untried"]
         .as_array()
@@ -104,8 +111,6 @@ fn the_stages_there_was_time_for_are_written_with_their_numbers_and_served_from(
         .iter()
         .filter_map(Value::as_str)
         .collect();
-    // Twenty-four seconds are enough for one or two of them.
-    assert!(untried.contains(&"socket buffers"), "{untried:?}");
     for stage in ["strategy", "workers", "sendfile threshold", "socket buffers"] {
         let of_it: Vec<&&Value> = probes
             .iter()
@@ -121,14 +126,24 @@ fn the_stages_there_was_time_for_are_written_with_their_numbers_and_served_from(
             .filter_map(|line| line["probe"]["setting"].as_str())
             .collect();
         assert_eq!(chosen.len(), 1, "{stage}");
+        assert_eq!(of_it[0]["probe"]["setting"], "as before", "{stage}");
+        let is_open = |line: &&&Value| {
+            undecided
+                .iter()
+                .any(|one| one["setting"] == line["probe"]["setting"])
+        };
+        let wins: Vec<_> = of_it
+            .iter()
+            .filter(is_open)
+            .filter(|line| line["probe"]["chosen"] == true)
+            .collect();
         assert!(
-            !noisy.contains_key(stage) || chosen == ["as before"],
-            "{stage}: {chosen:?}"
+            wins.is_empty(),
+            "{stage}: what is undecided does not win: {wins:?}"
         );
-        assert_eq!(of_it[1]["probe"]["setting"], "as before, again", "{stage}");
         for line in of_it {
             let rates = line["probe"]["files-per-s"].as_array().expect("rounds");
-            assert_eq!(rates.len(), 5);
+            assert!((9..=28).contains(&rates.len()), "{line}");
             assert!(
                 rates.iter().all(|rate| rate.as_f64().expect("a number") > 0.0),
                 "{line}"

@@ -148,6 +148,16 @@ impl Profile {
                 )
             })
         );
+        if let Some(unwatched) = &self.seen.unwatched {
+            let processes: Vec<String> = unwatched.processes.iter().map(u32::to_string).collect();
+            let _ = writeln!(
+                text,
+                "not watched: {} of process {}: {}; nothing of them is in the table (as root all can be watched)\n",
+                counted(unwatched.threads, "thread", "threads"),
+                processes.join(", "),
+                unwatched.why
+            );
+        }
         let shares = self.shares();
         let whole: Duration = shares.iter().map(|share| share.1).sum();
         let divisor = self.divisor();
@@ -353,6 +363,9 @@ impl Profile {
             "processes": self.seen.watched.0,
             "threads": self.seen.watched.1,
             "threads_active": self.sum.threads,
+            "unwatched": self.seen.unwatched.as_ref().map(|unwatched| json!({
+                "processes": unwatched.processes, "threads": unwatched.threads, "why": unwatched.why,
+            })),
             "lost": self.seen.lost,
             "overhead": {
                 "us_per_call": self.seen.cost.filter(Price::is_known).map(|price| price.middle.as_secs_f64() * 1e6),
@@ -499,6 +512,7 @@ mod tests {
             cost: Some(price([250, 300, 400])),
             own: Duration::from_millis(3),
             watched: (2, 4),
+            unwatched: None,
             queued: Some(Duration::from_millis(100)),
             code: None,
             is_interrupted: false,
@@ -533,6 +547,23 @@ mod tests {
         // 1170 calls in 100 ms.
         seen.seen.cost = Some(price([99_000, 100_000, 101_000]));
         assert!(seen.table().contains("it was less here"), "{}", seen.table());
+    }
+
+    #[test]
+    fn who_could_not_be_watched_is_named() {
+        let mut seen = profile(None, 0);
+        assert!(!seen.table().contains("not watched") && seen.json()["unwatched"].is_null());
+        seen.seen.unwatched = Some(runtime::profiler::Unwatched {
+            processes: vec![71, 72],
+            threads: 3,
+            why: "Operation not permitted (os error 1)".to_owned(),
+        });
+        let table = seen.table();
+        assert!(
+            table.contains("not watched: 3 threads of process 71, 72: Operation not permitted"),
+            "{table}"
+        );
+        assert_eq!(seen.json()["unwatched"]["threads"], 3);
     }
 
     #[test]

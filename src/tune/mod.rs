@@ -10,16 +10,15 @@ use crate::cli::tune::Flags;
 use crate::cli::{Failure, Voice};
 use crate::trial::workload::Workload;
 use crate::trial::{Load, Server};
-use choose::{Round, Tried, Verdict};
+use choose::{LOOKS, Round, Tried, Verdict};
 use client::plan::Mode;
 use measure::{Bytes, Duration, Instant};
 use runtime::clock;
+use serde::Serialize;
 use serde_json::{Value, json};
 use server::config::{Config, Machine, Probe, Tuned};
 use std::fmt::Write;
 
-/// Rounds of a stage; all its settings take turns in each, and what stands takes two.
-const ROUNDS: usize = 5;
 /// One measurement, as short as says anything and as long as more tells more.
 const SPAN_MIN: Duration = Duration::from_millis(200);
 const SPAN_MAX: Duration = Duration::from_millis(1500);
@@ -73,7 +72,8 @@ pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<(), Failure> {
         }
         let left: u32 = stage.measurements() + stages.iter().map(Stage::measurements).sum::<u32>();
         // A part is left for what takes longer than it did so far.
-        let share = until.since(clock::now()) * 9 / 10 / left;
+        let remaining = until.since(clock::now()) * 9 / 10;
+        let share = remaining / left;
         let span = share
             .saturating_sub(found.around.max(AROUND))
             .clamp(SPAN_MIN, SPAN_MAX);
@@ -82,6 +82,7 @@ pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<(), Failure> {
             workload: &workload,
             span,
             until,
+            stage_until: clock::now() + remaining * stage.measurements() / left,
         };
         let ended = match bench.measure(&stage, &mut found, voice) {
             Ok(Some(tried)) => {
@@ -120,15 +121,26 @@ fn too_large(workload: &Workload) -> String {
     }
 }
 
+/// A setting that so many rounds did not tell from what stood.
+#[derive(Serialize)]
+struct Undecided {
+    stage: &'static str,
+    setting: String,
+    /// The 95 % interval of what it is faster by, percent.
+    low_pct: f64,
+    high_pct: f64,
+    rounds: usize,
+}
+
 /// What is known so far.
 #[derive(Default)]
 struct Found {
     best: Setting,
     probes: Vec<Probe>,
-    /// Stages that kept what stood because nothing could be told, with the spread of one setting.
-    noisy: Vec<(&'static str, f64)>,
-    /// Settings that were faster and did not win, with why, in words.
-    short: Vec<String>,
+    /// Comparisons that were decided.
+    decided: usize,
+    /// Settings that cannot be told apart from what stood.
+    undecided: Vec<Undecided>,
     /// Stages that cannot matter for these files.
     futile: Vec<&'static str>,
     /// Stages there was no time for.
@@ -142,29 +154,29 @@ struct Found {
 impl Found {
     /// Judges a stage.
     fn take(&mut self, stage: &'static str, tried: Vec<Tried>, voice: &Voice) -> Result<(), Failure> {
-        let won = match choose::judge(&tried) {
-            Verdict::Won(place) => place,
-            Verdict::Stands => {
-                let short = choose::short(&tried).into_iter();
-                self.short.extend(short.map(|(one, lead, why)| {
-                    format!(
-                        "{stage}: {} was {:.0} % faster: {why}",
-                        shown(&one.setting),
-                        lead * 100.0
-                    )
-                }));
-                0
-            }
-            Verdict::Noisy(spread) => {
-                self.noisy.push((stage, spread));
-                0
-            }
+        let Some((stands, others)) = tried.split_first() else {
+            return Ok(());
         };
+        let verdicts: Vec<Verdict> = others
+            .iter()
+            .map(|one| choose::judge(one, stands, others.len()))
+            .collect();
+        // What stands is at place 0.
+        let won = choose::winner(&verdicts).map_or(0, |place| place + 1);
+        for (one, verdict) in others.iter().zip(&verdicts) {
+            match *verdict {
+                Verdict::Undecided { low, high } => self.undecided.push(Undecided {
+                    stage,
+                    setting: shown(&one.setting),
+                    low_pct: tenths(low * 100.0),
+                    high_pct: tenths(high * 100.0),
+                    rounds: one.rounds.len(),
+                }),
+                Verdict::Better(_) | Verdict::NotBetter => self.decided += 1,
+            }
+        }
         for (place, one) in tried.iter().enumerate() {
-            let setting = match place {
-                1 => "as before, again".to_owned(),
-                _ => shown(&one.setting),
-            };
+            let setting = shown(&one.setting);
             let probe = Probe {
                 stage: stage.to_owned(),
                 setting,
@@ -219,13 +231,8 @@ impl Found {
                 .iter()
                 .map(|(key, value)| ((*key).to_owned(), json!(value)))
                 .collect();
-            let noisy: serde_json::Map<String, Value> = self
-                .noisy
-                .iter()
-                .map(|(stage, spread)| ((*stage).to_owned(), json!(spread)))
-                .collect();
             let line = json!({ "event": "tuned", "version": 1, "file": name, "serve": keys, "machine": tuned.machine,
-                "workload": tuned.workload, "took_s": took.as_secs_f64(), "noisy": noisy, "short": self.short, "without-effect": self.futile,
+                "workload": tuned.workload, "took_s": took.as_secs_f64(), "undecided": self.undecided, "without-effect": self.futile,
                 "untried": self.untried });
             print(&format!("{line}\n"))?;
         } else {
@@ -234,8 +241,15 @@ impl Found {
                 false => format!("\n{}\n", lines.join(", ")),
             };
             // Writing to a String cannot fail, here and below.
-            for words in &self.short {
-                let _ = writeln!(text, "not chosen, {words}");
+            for one in &self.undecided {
+                let _ = writeln!(
+                    text,
+                    "cannot be told apart from what stood, {}: {} ({:+.0} to {:+.0} % after {} rounds)",
+                    one.stage, one.setting, one.low_pct, one.high_pct, one.rounds
+                );
+            }
+            if !self.undecided.is_empty() {
+                let _ = writeln!(text, "more time narrows these intervals: --budget");
             }
             if !self.futile.is_empty() {
                 let _ = writeln!(
@@ -257,19 +271,13 @@ impl Found {
         if let Some(failure) = self.trouble {
             return Err(failure);
         }
-        if self.noisy.is_empty() {
+        if self.decided > 0 || self.undecided.is_empty() {
             return Ok(());
         }
-        let stages: Vec<String> = self
-            .noisy
-            .iter()
-            .map(|(stage, spread)| format!("{stage} ({:.0} %)", spread * 100.0))
-            .collect();
         Err(Failure::Invalid(format!(
-            "the machine is too noisy: the middle half of the rates of one setting was spread wider than {:.0} %, where 3 % are looked for, in {}; what stood is \
-             kept there; stop what else runs, and try again",
-            choose::NOISY * 100.0,
-            stages.join(", ")
+            "this machine is too noisy for {:.0} s: not one setting can be told apart from the defaults, which the profile keeps; stop \
+             what else runs, or give more time with --budget",
+            took.as_secs_f64()
         )))
     }
 }
@@ -282,11 +290,11 @@ struct Stage {
 }
 
 impl Stage {
-    /// All settings, with what stands twice, in all rounds.
+    /// All settings and what stands, up to the first look.
     fn measurements(&self) -> u32 {
         match self.settings.len() {
             0 => 0,
-            len => u32::try_from((len + 2) * ROUNDS).unwrap_or(u32::MAX),
+            len => u32::try_from((len + 1) * LOOKS[0]).unwrap_or(u32::MAX),
         }
     }
 
@@ -357,46 +365,74 @@ struct Bench<'a> {
     flags: &'a Flags,
     workload: &'a Workload,
     span: Duration,
+    /// When the budget ends.
     until: Instant,
+    /// When the stage's share of it ends: no further look is begun after that.
+    stage_until: Instant,
 }
 
 impl Bench<'_> {
-    /// Every setting of a stage in turn, round after round, in an order that rotates; what stands first and second. None if time
-    /// ends.
+    /// Every setting of a stage in turn with what stands, round after round, in an order that rotates; what stands is the first
+    /// of the result. A setting that a look decides takes no further part. None if time ends before the first look.
     fn measure(
         &self,
         stage: &Stage,
         found: &mut Found,
         voice: &Voice,
     ) -> Result<Option<Vec<Tried>>, Failure> {
-        let settings = [Setting::new(), Setting::new()]
-            .into_iter()
-            .chain(stage.settings.iter().cloned());
+        let settings = std::iter::once(Setting::new()).chain(stage.settings.iter().cloned());
         let mut tried: Vec<Tried> = settings
             .map(|setting| Tried {
                 setting,
                 rounds: Vec::new(),
             })
             .collect();
-        if voice.reports() && !voice.json {
-            eprintln!("{}: {} settings, {ROUNDS} rounds", stage.name, tried.len());
-        }
-        for round in 0..ROUNDS {
-            for place in 0..tried.len() {
-                let began = clock::now();
-                if began + self.span + found.around > self.until {
-                    return Ok(None);
+        let others = tried.len() - 1;
+        let mut open: Vec<usize> = (0..tried.len()).collect();
+        let mut rounds = 0;
+        for look in LOOKS {
+            if voice.reports() && !voice.json {
+                eprintln!("{}: {} settings, up to round {look}", stage.name, open.len());
+            }
+            while rounds < look {
+                if rounds >= LOOKS[0] && clock::now() >= self.stage_until {
+                    return Ok(Some(tried));
                 }
-                let at = (place + round) % tried.len();
-                let merged = merge(&found.best, &tried[at].setting);
-                let measured = once(self.flags, self.workload, &merged, self.span)?;
-                tried[at].rounds.push(measured);
-                let around = clock::now().since(began).saturating_sub(self.span);
-                found.around = (found.around * 3 + around) / 4;
+                for place in 0..open.len() {
+                    let began = clock::now();
+                    if began + self.span + found.around > self.until {
+                        return Ok((rounds >= LOOKS[0]).then(|| whole(tried, rounds)));
+                    }
+                    let one = &mut tried[open[(place + rounds) % open.len()]];
+                    let merged = merge(&found.best, &one.setting);
+                    one.rounds
+                        .push(once(self.flags, self.workload, &merged, self.span)?);
+                    let around = clock::now().since(began).saturating_sub(self.span);
+                    found.around = (found.around * 3 + around) / 4;
+                }
+                rounds += 1;
+            }
+            open.retain(|&place| {
+                place == 0
+                    || matches!(
+                        choose::judge(&tried[place], &tried[0], others),
+                        Verdict::Undecided { .. }
+                    )
+            });
+            if open.len() == 1 {
+                break;
             }
         }
         Ok(Some(tried))
     }
+}
+
+/// Without the round that time cut off: in it what stands may be missing.
+fn whole(mut tried: Vec<Tried>, rounds: usize) -> Vec<Tried> {
+    for one in &mut tried {
+        one.rounds.truncate(rounds);
+    }
+    tried
 }
 
 fn merge(best: &Setting, setting: &Setting) -> Setting {

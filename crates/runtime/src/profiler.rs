@@ -117,14 +117,27 @@ pub struct Seen {
     pub cost: Option<Price>,
     /// Processor time this process used meanwhile, which the watched one did not have.
     pub own: Duration,
-    /// Processes and threads there were at the beginning.
+    /// Processes and threads that were watched from the beginning.
     pub watched: (usize, usize),
+    /// Those the system lets nobody watch; nothing of them is counted.
+    pub unwatched: Option<Unwatched>,
     /// How long threads that could run waited for a processor; none by ptrace, which makes them wait itself.
     pub queued: Option<Duration>,
     /// How the command ended, 128 and the signal if by one.
     pub code: Option<i32>,
     /// Whether SIGINT or SIGTERM ended it.
     pub is_interrupted: bool,
+}
+
+/// Threads that were there and could not be watched.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unwatched {
+    /// The processes that have such threads, each once.
+    pub processes: Vec<u32>,
+    /// How many threads.
+    pub threads: usize,
+    /// What the system said of the first.
+    pub why: String,
 }
 
 /// Processor time that seeing one call costs the one who makes it, of several trials on copies of this process.
@@ -227,16 +240,27 @@ pub fn watch(
     let mut chosen = None;
     for means in means.map_or(vec![Means::Tracepoints, Means::Ptrace], |means| vec![means]) {
         match attach(means, &threads) {
-            Ok(tracer) => {
-                chosen = Some((means, tracer));
+            Ok((tracer, refusals)) => {
+                chosen = Some((means, tracer, refusals));
                 break;
             }
             Err(error) => whys.push((means, error)),
         }
     }
-    let Some((means, mut tracer)) = chosen else {
+    let Some((means, mut tracer, refusals)) = chosen else {
         return Err(Fault::Refused(whys));
     };
+    let watched = tasks::owners(
+        threads
+            .iter()
+            .copied()
+            .filter(|thread| !refusals.threads.contains(thread)),
+    );
+    let unwatched = refusals.error.map(|error| Unwatched {
+        processes: tasks::owners(refusals.threads.iter().copied()),
+        threads: refusals.threads.len(),
+        why: error.to_string(),
+    });
     let before = tasks::queued(&processes);
     let start = clock::now();
     let cpu = clock::thread_cpu();
@@ -270,17 +294,32 @@ pub fn watch(
         lost,
         cost: trial::price(means).ok(),
         own,
-        watched: (processes.len(), threads.len()),
+        watched: (watched.len(), threads.len() - refusals.threads.len()),
+        unwatched,
         queued: (means == Means::Tracepoints).then_some(queued),
         code,
         is_interrupted,
     })
 }
 
-fn attach(means: Means, threads: &[u32]) -> io::Result<Box<dyn Tracer>> {
+/// Threads that a means was refused to watch, though it may watch others.
+#[derive(Debug, Default)]
+struct Refusals {
+    threads: Vec<u32>,
+    error: Option<io::Error>,
+}
+
+/// Where all threads are refused, that is an error.
+fn attach(means: Means, threads: &[u32]) -> io::Result<(Box<dyn Tracer>, Refusals)> {
     Ok(match means {
-        Means::Tracepoints => Box::new(tracepoints::Tracepoints::attach(threads)?),
-        Means::Ptrace => Box::new(ptrace::Ptrace::attach(threads)?),
+        Means::Tracepoints => (
+            Box::new(tracepoints::Tracepoints::attach(threads)?),
+            Refusals::default(),
+        ),
+        Means::Ptrace => {
+            let (tracer, refusals) = ptrace::Ptrace::attach(threads)?;
+            (Box::new(tracer), refusals)
+        }
     })
 }
 

@@ -7,7 +7,7 @@
 //! What it has run is read from its `schedstat` while it is stopped, so that waiting and running are told apart. One
 //! whose call was interrupted by us finds EINTR in it, as under any debugger. Refuses to know what calls mean.
 
-use super::{ENDS, Event, SIGCHLD, Tracer, What, tasks};
+use super::{ENDS, Event, Refusals, SIGCHLD, Tracer, What, tasks};
 use crate::clock;
 use crate::sys::{
     self,
@@ -37,25 +37,32 @@ pub(super) struct Ptrace {
 }
 
 impl Ptrace {
-    pub(super) fn attach(threads: &[u32]) -> io::Result<Ptrace> {
+    /// Watches these threads, and says which it may not. One that ended meanwhile is neither.
+    pub(super) fn attach(threads: &[u32]) -> io::Result<(Ptrace, Refusals)> {
         let mut seized = Ptrace {
             threads: BTreeMap::new(),
             ended: BTreeMap::new(),
         };
-        let mut refusal = None;
+        let mut refusals = Refusals::default();
+        let mut gone = None;
         for &thread in threads {
             match sys::ptrace::seize(thread).and_then(|()| sys::ptrace::interrupt(thread)) {
                 Ok(()) => {
                     seized.thread(thread);
                 }
-                Err(error) => refusal = refusal.or(Some(error)),
+                Err(error) if error.raw_os_error() == Some(libc::ESRCH) => gone = Some(error),
+                Err(error) => {
+                    refusals.threads.push(thread);
+                    refusals.error.get_or_insert(error);
+                }
             }
         }
-        match refusal {
-            // One may have ended meanwhile; all of them have not.
-            Some(error) if seized.threads.is_empty() => Err(error),
-            _ => Ok(seized),
+        if seized.threads.is_empty()
+            && let Some(error) = refusals.error.take().or(gone)
+        {
+            return Err(error);
         }
+        Ok((seized, refusals))
     }
 
     fn thread(&mut self, thread: u32) -> &Thread {

@@ -91,6 +91,16 @@ pub(super) fn process_of(thread: u32) -> Option<u32> {
     line.trim().parse().ok()
 }
 
+/// The processes these threads belong to, each once, in order; a thread that has ended stands for itself.
+pub(super) fn owners(threads: impl Iterator<Item = u32>) -> Vec<u32> {
+    let mut owners: Vec<u32> = threads
+        .map(|thread| process_of(thread).unwrap_or(thread))
+        .collect();
+    owners.sort_unstable();
+    owners.dedup();
+    owners
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

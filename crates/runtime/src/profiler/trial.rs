@@ -190,7 +190,7 @@ fn cost(means: Means, until: Instant) -> io::Result<i64> {
     let measured = (|| {
         learn.read_exact(&mut answer)?;
         let bare = u64::from_ne_bytes(answer);
-        let mut tracer = attach(means, &[number])?;
+        let (mut tracer, _) = attach(means, &[number])?;
         say.write_all(b"!")?;
         let has_ended = |tracer: &dyn super::Tracer| match tracer.waits() {
             true => tracer.ended(number).is_some(),
