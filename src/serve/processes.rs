@@ -82,6 +82,7 @@ pub(super) fn run(
     });
     let herd =
         Herd::new(size(choice), common_len, Board::SHAPE).map_err(|error| refused("signals", &error))?;
+    runtime::complaints::share().map_err(|error| refused("shared memory", &error))?;
     let listeners = sockets::open(&config, choice, &mut given)?;
     let adaptation = Adaptation::start(&config)?;
     let knobs = adaptation::knobs(adaptation.is_some())?;

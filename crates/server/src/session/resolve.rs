@@ -187,11 +187,10 @@ impl Failure {
 
     fn of_missing(missing: Missing) -> Failure {
         match missing {
-            Missing::NotFound => Failure::of(Status::NOT_FOUND),
-            Missing::Forbidden => Failure::of(Status::FORBIDDEN),
+            Missing::NotFound | Missing::Forbidden => Failure::of(missing.status()),
             Missing::Unavailable => Failure {
                 extra: Extra::RetryAfter,
-                ..Failure::of(Status::SERVICE_UNAVAILABLE)
+                ..Failure::of(missing.status())
             },
         }
     }
@@ -250,6 +249,8 @@ enum Step<'p> {
     Look(&'p [u8], Stage),
     /// Make this coding.
     Make(ToMake),
+    /// The file was written to since the entry was made: look for the same path again.
+    Stale,
 }
 
 /// A coding that is not there.
@@ -294,6 +295,7 @@ impl Session {
         let here = Here {
             config: &state.hosts.place(site).config,
             http_limits: &state.http_limits,
+            is_new: false,
         };
         let mut reply = Reply {
             tx,
@@ -344,7 +346,7 @@ impl Session {
             },
             Start::Failure(failure) => match page(failure, &mut reply, here) {
                 Step::Look(path, stage) => (path, stage),
-                Step::Done(_) | Step::Make(_) => return Outcome::Answered,
+                Step::Done(_) | Step::Make(_) | Step::Stale => return Outcome::Answered,
             },
             Start::Found(entry, stage) => {
                 given = Some(entry);
@@ -352,6 +354,10 @@ impl Session {
             }
         };
         loop {
+            let here = Here {
+                is_new: given.is_some(),
+                ..here
+            };
             let entry = match given.take() {
                 Some(entry) => entry,
                 None => match view.lookup(path) {
@@ -389,7 +395,7 @@ impl Session {
                                 (path, stage) = (next, at);
                                 continue;
                             }
-                            Step::Done(_) | Step::Make(_) => return Outcome::Answered,
+                            Step::Done(_) | Step::Make(_) | Step::Stale => return Outcome::Answered,
                         }
                     }
                 },
@@ -405,6 +411,10 @@ impl Session {
                     return outcome;
                 }
                 Step::Look(next, at) => (path, stage) = (next, at),
+                Step::Stale => {
+                    let entry = Arc::clone(entry);
+                    view.forget(&entry);
+                }
                 Step::Make(ToMake { coding, is_needed }) => {
                     let entry = Arc::clone(entry);
                     if (is_needed || !*spares_codings)
@@ -416,6 +426,7 @@ impl Session {
                     match step(&entry, Stage::Coded, &mut reply, here) {
                         Step::Done(outcome) => return outcome,
                         Step::Look(next, at) => (path, stage) = (next, at),
+                        Step::Stale => view.forget(&entry),
                         Step::Make(_) => {
                             debug_assert!(false, "nothing is made at this stage");
                             return Outcome::Answered;
@@ -466,6 +477,8 @@ fn hold(lock: &Mutex<()>) -> MutexGuard<'_, ()> {
 struct Here<'p> {
     config: &'p Config,
     http_limits: &'p http1::Limits,
+    /// The entry at hand was made for this request.
+    is_new: bool,
 }
 
 /// How a request begins.
@@ -505,7 +518,7 @@ fn first<'p>(asked: &Asked<'_, 'p, '_>, reply: &mut Reply<'_, '_, '_, '_>, here:
 fn failed<'p>(failure: Failure, reply: &mut Reply<'_, '_, '_, '_>, here: Here<'p>) -> First<'p> {
     match page(failure, reply, here) {
         Step::Look(path, stage) => First::Look(path, stage),
-        Step::Done(_) | Step::Make(_) => First::Done,
+        Step::Done(_) | Step::Make(_) | Step::Stale => First::Done,
     }
 }
 
@@ -666,6 +679,10 @@ fn found<'p>(
             return page(failure, reply, here);
         }
     };
+    // Before its tag decides anything: also a 304 says what the file is now.
+    if !here.is_new && !representation.is_current(reply.clock.now()) {
+        return Step::Stale;
+    }
     let validators = Validators {
         etag: Some(&representation.etag),
         last_modified: resource.last_modified,
