@@ -127,15 +127,14 @@ fn the_stages_there_was_time_for_are_written_with_their_numbers_and_served_from(
             .collect();
         assert_eq!(chosen.len(), 1, "{stage}");
         assert_eq!(of_it[0]["probe"]["setting"], "as before", "{stage}");
-        let is_open = |line: &&&Value| {
+        let is_open = |line: &Value| {
             undecided
                 .iter()
                 .any(|one| one["setting"] == line["probe"]["setting"])
         };
         let wins: Vec<_> = of_it
             .iter()
-            .filter(is_open)
-            .filter(|line| line["probe"]["chosen"] == true)
+            .filter(|line| is_open(line) && line["probe"]["chosen"] == true)
             .collect();
         assert!(
             wins.is_empty(),

@@ -203,7 +203,7 @@ pub(crate) struct Flags {
     #[arg(long, value_name = "FILE", env = "WEIR_CONTROL", help_heading = "Operation")]
     control: Option<PathBuf>,
 
-    /// Answers /healthz, and /readyz, which says no once the server is told to stop
+    /// Answers /healthz, and /readyz, which says no once the server is told to stop, and while a root cannot be opened
     #[arg(long, env = "WEIR_HEALTH", num_args = 0..=1, require_equals = true, default_missing_value = "true",
           value_name = "BOOL", help_heading = "Operation")]
     health: Option<bool>,

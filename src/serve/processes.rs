@@ -87,6 +87,7 @@ pub(super) fn run(
     });
     let mut herd =
         Herd::new(size(choice), common_len, Board::SHAPE).map_err(|error| refused("signals", &error))?;
+    runtime::complaints::share().map_err(|error| refused("shared memory", &error))?;
     let listeners = sockets::open(&config, choice, &mut given)?;
     let addresses = sockets::addresses(&listeners);
     // Before the first member, which would keep what this process gives up; and before all that is opened again by the

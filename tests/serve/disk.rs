@@ -3,10 +3,12 @@
 
 use crate::files::noise;
 use crate::on_every_strategy;
-use crate::process::{Launch, Server, Strategy, within};
+use crate::process::{Launch, Server, Strategy, eventually, within};
 use crate::tree::Tree;
-use crate::wire::head;
+use crate::wire::{Connection, head};
+use std::io::{Seek, SeekFrom, Write};
 use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
@@ -285,7 +287,184 @@ fn links_lead_nowhere_outside(strategy: Strategy) {
     assert_eq!(connection.get("/sub/b.txt").text(), "b");
 }
 
+fn absolute_links_that_stay_inside_are_followed(strategy: Strategy) {
+    let outer = Tree::with(&[
+        ("secret.txt", "TOP SECRET"),
+        ("root-beside/secret.txt", "TOP SECRET"),
+        ("root/a.txt", "a"),
+        ("root/sub/b.txt", "b"),
+    ]);
+    let root = outer.join("root");
+    let inside = |name: &str| root.join(name);
+    outer.link("root/file.txt", inside("a.txt"));
+    outer.link("root/folder", inside("sub"));
+    outer.link("root/sub/up.txt", inside("sub/../a.txt"));
+    outer.link("root/chain.txt", inside("folder/up.txt"));
+    outer.link("root/out.txt", inside("../secret.txt"));
+    outer.link("root/beside.txt", outer.join("root-beside/secret.txt"));
+    outer.link("root/chained-out.txt", inside("out.txt"));
+    let server = Server::of(strategy, &root);
+    let mut connection = server.connect();
+    for _ in 0..2 {
+        for (path, text) in [
+            ("/file.txt", "a"),
+            ("/folder/b.txt", "b"),
+            ("/sub/up.txt", "a"),
+            ("/chain.txt", "a"),
+        ] {
+            assert_eq!(connection.get(path).text(), text, "{path}");
+        }
+        for path in ["/out.txt", "/beside.txt", "/chained-out.txt"] {
+            let answer = connection.get(path);
+            assert_eq!(answer.status, 404, "{path}");
+            assert!(!answer.text().contains("TOP SECRET"), "{path}");
+        }
+    }
+    outer.write("root/sub/b.txt", "changed");
+    within(VISIBLE, "a file behind an absolute link", || {
+        (connection.get("/folder/b.txt").text() == "changed").then_some(())
+    });
+    outer.link("root/next", outer.join("secret.txt"));
+    std::fs::rename(inside("next"), inside("file.txt")).expect("a rename within the tree");
+    within(VISIBLE, "an absolute link that leads out by now", || {
+        (connection.get("/file.txt").status == 404).then_some(())
+    });
+    let server = Launch::new(strategy)
+        .root(&root)
+        .args(["--symlinks=false"])
+        .start();
+    assert_eq!(server.connect().get("/folder/b.txt").status, 404);
+}
+
+/// The strong tag of a file, which it has once it is on disk and was left alone for some seconds. Where the kernel does
+/// not tell whether it is on disk, after a minute.
+fn strong_tag(connection: &mut Connection, path: &str) -> String {
+    within(Duration::from_secs(90), "a strong tag", || {
+        let tag = connection.request("HEAD", path, &[]).must("ETag").to_owned();
+        tag.starts_with('"').then_some(tag)
+    })
+}
+
+/// Writes over the beginning of a file, which keeps its length.
+fn overwrite(path: &Path, bytes: &[u8]) {
+    let mut file = std::fs::OpenOptions::new()
+        .write(true)
+        .open(path)
+        .expect("a file of the tree");
+    file.write_all(bytes).expect("room on the disk");
+    file.sync_all().expect("a disk");
+}
+
+/// Has the kernel write a file to disk.
+fn sync(path: &Path) {
+    let file = std::fs::File::open(path).expect("a file of the tree");
+    file.sync_all().expect("a disk");
+}
+
+/// A tag is for one content: also of a file that changes without an event (through a name that it was given after
+/// it was cached, here; a memory map is another way), and is sent from its descriptor.
+fn a_strong_tag_is_never_sent_with_other_bytes(strategy: Strategy) {
+    let tree = Tree::new();
+    for (name, len) in [("middle.bin", 100_000), ("large.bin", 3 << 20)] {
+        sync(&tree.write(&format!("site/{name}"), vec![b'1'; len]));
+    }
+    let server = Server::of(strategy, &tree.join("site"));
+    let mut connection = server.connect();
+    for (name, len) in [("middle.bin", 100_000), ("large.bin", 3 << 20)] {
+        let path = format!("/{name}");
+        let tag = strong_tag(&mut connection, &path);
+        // Often enough that the head is met again and answered without being read.
+        for _ in 0..4 {
+            let answer = connection.get(&path);
+            assert_eq!((answer.must("ETag"), answer.body[0]), (&*tag, b'1'));
+        }
+        assert_eq!(
+            connection
+                .request("GET", &path, &[("If-None-Match", &tag)])
+                .status,
+            304
+        );
+        let other = tree.join(&format!("other-{name}"));
+        std::fs::hard_link(tree.join(&format!("site/{name}")), &other).expect("a second name");
+        overwrite(&other, &vec![b'2'; len]);
+        let answer = connection.get(&path);
+        assert!(answer.body.iter().all(|b| *b == b'2'), "{path} is new");
+        let new = answer.must("ETag").to_owned();
+        assert_ne!(new.trim_start_matches("W/"), tag, "{path}");
+        for condition in ["If-None-Match", "If-Range"] {
+            let answer = connection.request("GET", &path, &[(condition, &tag), ("Range", "bytes=0-9")]);
+            let want = if condition == "If-Range" { 200 } else { 206 };
+            assert_eq!(answer.status, want, "{path} {condition}");
+        }
+        let tag = strong_tag(&mut connection, &path);
+        assert_eq!(tag, new.trim_start_matches("W/"), "it names the same content");
+    }
+}
+
+fn a_file_just_written_has_a_weak_tag_where_it_is_sent_from_disk(strategy: Strategy) {
+    let tree = Tree::with(&[("a.txt", "a")]);
+    let server = Server::of(strategy, tree.path());
+    let mut connection = server.connect();
+    let tag = eventually("an answer in the second of the write", || {
+        let began = std::time::Instant::now();
+        tree.replace("a.txt", "small");
+        tree.replace("middle.bin", noise(100_000));
+        let tag = connection.get("/middle.bin").field("ETag").map(str::to_owned);
+        let small = connection.get("/a.txt").must("ETag").to_owned();
+        assert!(
+            small.starts_with('"'),
+            "what is in memory does not change: {small}"
+        );
+        tag.filter(|_| began.elapsed() < Duration::from_secs(1))
+    });
+    assert!(tag.starts_with("W/\""), "{tag}");
+    let range = [("Range", "bytes=0-9"), ("If-Range", tag.as_str())];
+    let answer = connection.request("GET", "/middle.bin", &range);
+    assert_eq!(
+        answer.status, 200,
+        "a weak tag joins no parts (RFC 9110 section 13.1.5)"
+    );
+    let revalidated = [("If-None-Match", tag.as_str())];
+    assert_eq!(connection.request("GET", "/middle.bin", &revalidated).status, 304);
+    sync(&tree.join("middle.bin"));
+    let strong = strong_tag(&mut connection, "/middle.bin");
+    assert_eq!(format!("W/{strong}"), tag);
+    let range = [("Range", "bytes=0-9"), ("If-Range", strong.as_str())];
+    assert_eq!(connection.request("GET", "/middle.bin", &range).status, 206);
+}
+
+fn a_file_written_to_while_it_is_sent_is_cut_off(strategy: Strategy) {
+    let tree = Tree::with(&[("a.txt", "a")]);
+    let len = 48 << 20;
+    let path = tree.write("large.bin", vec![b'1'; len]);
+    let server = Server::of(strategy, tree.path());
+    let mut connection = server.connect();
+    connection.send(head("GET", "/large.bin", &[]));
+    assert_eq!(connection.exactly(8), b"HTTP/1.1", "the answer has begun");
+    let mut file = std::fs::OpenOptions::new()
+        .write(true)
+        .open(path)
+        .expect("a file of the tree");
+    file.seek(SeekFrom::End(-1))
+        .and_then(|_| file.write_all(b"2"))
+        .expect("a file of the tree");
+    // Old bytes before new ones: no version of the file, so the client must not take them for one.
+    let (rest, _) = connection.rest();
+    assert!(rest.len() < len, "{} bytes", rest.len());
+    eventually("the reason", || {
+        let said = server.stderr();
+        let line = said.lines().find(|line| line.contains("/large.bin"))?;
+        assert!(line.contains("written to meanwhile"), "{line}");
+        Some(())
+    });
+    assert_eq!(server.connect().get("/a.txt").text(), "a", "nobody else notices");
+}
+
 on_every_strategy!(
+    absolute_links_that_stay_inside_are_followed,
+    a_strong_tag_is_never_sent_with_other_bytes,
+    a_file_just_written_has_a_weak_tag_where_it_is_sent_from_disk,
+    a_file_written_to_while_it_is_sent_is_cut_off,
     a_change_is_visible_within_a_second,
     a_change_behind_a_link_is_visible_too,
     a_change_through_another_name_is_visible_too,

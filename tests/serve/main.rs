@@ -14,6 +14,8 @@
 //! - `operation`: configuration, signals, logs, exit codes
 //! - `upgrade`: one process follows another, and no request is lost
 //! - `manager`: what a service manager passes and is told
+//! - `root`: roots that are lost while the server runs
+//! - `warnings`: what the log says of requests that failed
 //! - `rights`: what the process may still do once it listens
 //! - `hosts`: sites told apart by name, redirects, field lines for some paths
 //! - `line`: a line whose rate was declared: what is sent keeps to it, and in which order
@@ -56,10 +58,12 @@ mod messages;
 mod operation;
 mod representations;
 mod rights;
+mod root;
 mod supervision;
 mod tilde;
 mod upgrade;
 mod uring;
+mod warnings;
 
 /// A module with a test for this strategy out of each named function `fn(Strategy)` of the module around it.
 macro_rules! on_strategy {

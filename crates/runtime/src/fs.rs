@@ -1,12 +1,14 @@
 //! Files below a root that no path can leave.
 //!
 //! A path is relative bytes, resolved by the kernel inside the root (`openat2(2)` with
-//! `RESOLVE_BENEATH`), so that no spelling and no symbolic link reaches outside. Every call says
+//! `RESOLVE_BENEATH`), so that no spelling and no symbolic link reaches outside; absolute links, all of which that
+//! refuses, are resolved one name after another, beneath the root as well. Every call says
 //! whether it may wait for a disk: an event loop asks with [`Wait::Cached`] and hands the work to
 //! another thread when the answer is `WouldBlock`. Refuses to know what a file is for.
 
 mod found;
 mod graft;
+mod inside;
 mod open;
 mod walk;
 pub mod watch;
@@ -15,7 +17,7 @@ use crate::{clock, sys};
 use found::Found;
 pub use graft::{Graft, Grafts};
 use measure::UnixTime;
-pub use open::{How, Listed, Listing, OpenError, Root, Symlinks};
+pub use open::{How, Listed, Listing, OpenError, Refreshed, Root, Symlinks};
 use rustix::io::{Errno, ReadWriteFlags};
 use std::fmt;
 use std::io::IoSliceMut;
@@ -130,6 +132,8 @@ impl std::error::Error for ReadError {}
 pub struct File {
     fd: OwnedFd,
     meta: Meta,
+    /// The path it was opened by, below its root.
+    name: Box<[u8]>,
     found: Found,
 }
 
@@ -137,6 +141,11 @@ pub struct File {
 const PAGE: u64 = 4096;
 
 impl File {
+    /// The path it was opened by, below its root.
+    pub(crate) fn name(&self) -> &[u8] {
+        &self.name
+    }
+
     /// What the file was like when it was opened.
     #[inline]
     pub fn meta(&self) -> &Meta {
@@ -149,6 +158,35 @@ impl File {
     /// The errno of `fstat`, on a failing file system only.
     pub fn meta_now(&self) -> Result<Meta, ReadError> {
         Meta::of(self.fd.as_fd()).map_err(|e| ReadError::Io(e.raw_os_error()))
+    }
+
+    /// Whether the file is as it was when it was opened, its times included (`fstat`). Waits only for a file system
+    /// that asks a server for them.
+    pub fn is_unchanged(&self) -> bool {
+        Meta::of(self.fd.as_fd()).is_ok_and(|now| now == self.meta)
+    }
+
+    /// Whether all of the file that is in memory is on disk, too. While it is not, a program that has mapped it can
+    /// write to it again without a trace in its times; then the first write to each page leaves one. `None`: the kernel
+    /// cannot tell, as on layered file systems. Takes up to some milliseconds a gibibyte.
+    pub fn is_written_back(&self) -> Option<bool> {
+        const PIECE: u64 = 8 << 20;
+        let mut cached = 0;
+        for offset in (0..self.meta.len).step_by(PIECE as usize) {
+            let pages = sys::cached_pages(self.fd.as_fd(), offset, PIECE)?;
+            if pages.unwritten > 0 {
+                return Some(false);
+            }
+            cached += pages.cached;
+        }
+        (cached > 0).then_some(true)
+    }
+
+    /// Whether the content is what it was when the file was opened, as far as length and modification time tell. A file
+    /// that was meanwhile renamed, removed or given other permissions still has its content.
+    pub(crate) fn has_same_content(&self) -> bool {
+        Meta::of(self.fd.as_fd())
+            .is_ok_and(|now| (now.len, now.modified) == (self.meta.len, self.meta.modified))
     }
 
     /// Reads into `buf` from `offset`; returns how many bytes, fewer at the end of the file or, with
@@ -211,7 +249,7 @@ impl File {
                 let wanted = end.div_ceil(PAGE) - offset / PAGE;
                 // A page that is still being read counts as cached; reading goes forward, so if the
                 // last byte can be had the others can.
-                pages >= wanted && self.has_byte(end - 1)
+                pages.cached >= wanted && self.has_byte(end - 1)
             }
             None => self.has_byte(offset) && self.has_byte(end - 1),
         };

@@ -71,6 +71,8 @@ pub(crate) struct Out {
     pub(crate) head_sent: usize,
     /// Bytes that went and that no completion has told of yet.
     pub(crate) unreported: u64,
+    /// Bytes of a file that went since it was last looked whether it was written to.
+    pub(crate) unchecked: u64,
     /// How it is cut into calls.
     pub(crate) writing: Writing,
 }
@@ -88,6 +90,7 @@ impl Out {
             tx,
             head_sent: 0,
             unreported: 0,
+            unchecked: 0,
             writing,
         })
     }
@@ -98,6 +101,7 @@ impl Out {
         self.tx.clear();
         self.head_sent = 0;
         self.unreported = 0;
+        self.unchecked = 0;
         // One that a long answer blew up, or one that was cut down to what a slow reader left.
         if !(Out::HEAD_CAPACITY..=4 * Out::HEAD_CAPACITY).contains(&self.tx.head.capacity()) {
             self.tx.head = Vec::with_capacity(Out::HEAD_CAPACITY);

@@ -7,6 +7,7 @@
 pub mod ability;
 pub mod aside;
 pub mod clock;
+pub mod complaints;
 mod concurrency;
 pub mod control;
 pub mod diagnostics;

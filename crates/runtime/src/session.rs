@@ -15,6 +15,7 @@
 //! when the last action was `Read` or `HalfClose`. Every method returns at once; time is an
 //! argument; nothing here blocks.
 
+use crate::complaints;
 use crate::fs;
 use crate::shaping::Withheld;
 use bytes::Bytes;
@@ -94,8 +95,14 @@ pub struct Path {
 pub enum Loss {
     /// The socket failed with this errno (ECONNRESET, EPIPE, ETIMEDOUT ...).
     Socket(i32),
-    /// The body's file failed with this errno while being sent, or ended early (0: truncated).
+    /// The body's file failed with this errno while being sent, or ended early (0: truncated), or was written to
+    /// meanwhile ([`Loss::CHANGED`]).
     File(i32),
+}
+
+impl Loss {
+    /// The body's file was written to while it was being sent: what the peer got is a mixture.
+    pub const CHANGED: Loss = Loss::File(libc::ESTALE);
 }
 
 /// What the driver should do next with a connection.
@@ -161,8 +168,26 @@ pub struct FileRange {
     pub file: Arc<fs::File>,
     /// First byte.
     pub offset: u64,
-    /// How many bytes; the file ending earlier is `Loss::File(0)`.
+    /// How many bytes; the file ending earlier is `Loss::File(0)`, its content changing meanwhile `Loss::CHANGED`.
     pub len: u64,
+}
+
+impl FileRange {
+    /// The loss of a connection for the sake of this file; warns of it.
+    pub(crate) fn lost(&self, loss: Loss) -> Loss {
+        if let Loss::File(errno) = loss {
+            let path = [b"/", self.file.name()].concat();
+            complaints::warn(&path, || {
+                match loss {
+                Loss::CHANGED => "cut off while it was being sent: the file was written to meanwhile; replace files by renaming"
+                    .to_owned(),
+                Loss::File(0) => "cut off while it was being sent: the file became shorter; replace files by renaming".to_owned(),
+                _ => format!("cut off while it was being sent: {}", std::io::Error::from_raw_os_error(errno)),
+            }
+            });
+        }
+        loss
+    }
 }
 
 /// What all sessions of one worker share: caches, clock strings, counters, the log buffer.

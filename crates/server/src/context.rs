@@ -17,6 +17,7 @@ use crate::service::{Hub, State};
 use crate::site::{Encode, Load, Loaded, View};
 use core::fmt;
 use measure::{Duration, Instant, Rng, UnixTime};
+use runtime::complaints;
 use runtime::shaping::Withheld;
 use runtime::{Context, Job, Line};
 use std::sync::Arc;
@@ -176,9 +177,13 @@ impl Context for Cx {
 
     #[inline]
     fn turn(&mut self, now: Instant, wall: UnixTime) {
+        let before = self.clock.now().secs;
         match self.state.config.behavior.fresh_date {
             false => self.clock.set(wall),
             true => self.clock.set_anew(wall),
+        }
+        if before != wall.secs {
+            complaints::settle(now);
         }
         self.latest.begin(now, self.state.is_timed);
         if self.hub.generation.load(Ordering::Relaxed) != self.generation {

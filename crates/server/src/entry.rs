@@ -7,8 +7,10 @@ use crate::cache::{Charge, Draft};
 use crate::site::Polls;
 use crate::site::Recipe;
 use crate::site::path::is_plain;
+use crate::site::{is_weak, shows_writes};
 use bytes::Bytes;
 use http1::coding::Coding;
+use http1::status::Status;
 use measure::UnixTime;
 use runtime::fs;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
@@ -192,6 +194,17 @@ pub enum Missing {
     Unavailable,
 }
 
+impl Missing {
+    /// The status that says so.
+    pub(crate) fn status(self) -> Status {
+        match self {
+            Missing::NotFound => Status::NOT_FOUND,
+            Missing::Forbidden => Status::FORBIDDEN,
+            Missing::Unavailable => Status::SERVICE_UNAVAILABLE,
+        }
+    }
+}
+
 /// A file's representations.
 #[derive(Debug)]
 pub struct Resource {
@@ -305,8 +318,8 @@ const fn bit(coding: Coding) -> u8 {
 pub struct Representation {
     /// The content coding; `Coding::Identity` for none.
     pub coding: Coding,
-    /// Entity tag with its quotes; differs between codings. Weak (`W/`) only for a large file that was
-    /// changed within the last seconds; such an answer is not kept.
+    /// Entity tag with its quotes; differs between codings. Weak (`W/`) only where a file is sent from its descriptor
+    /// that was changed within the last seconds, or is not on disk yet.
     pub etag: Box<[u8]>,
     /// Length of the content in bytes.
     pub len: u64,
@@ -323,6 +336,18 @@ pub struct Representation {
     pub media_type: Box<[u8]>,
     /// The bytes.
     pub content: Content,
+}
+
+impl Representation {
+    /// Whether it still is what a load would find: its file was not written to, and has no better tag by now. Asks the
+    /// kernel about a file (`fstat`), and nobody about bytes in memory.
+    #[inline]
+    pub(crate) fn is_current(&self, wall: UnixTime) -> bool {
+        match &self.content {
+            Content::Memory(_) => true,
+            Content::File(file) => file.is_unchanged() && !(is_weak(&self.etag) && shows_writes(file, wall)),
+        }
+    }
 }
 
 /// Where a representation's bytes are.

@@ -144,7 +144,10 @@ impl Hosts {
                 .iter()
                 .position(|place| place.config.same_site(&config) && place.site.config().logins == logins);
             let site = match same.map(|at| kept.swap_remove(at)) {
-                Some(place) => Arc::clone(&place.site),
+                Some(place) => {
+                    place.site.confirm()?;
+                    Arc::clone(&place.site)
+                }
                 None => Arc::new(Site::open(SiteConfig {
                     logins,
                     filters: Filters::of(config.header_rule.clone(), added),
@@ -244,6 +247,13 @@ impl Hosts {
             _ => true,
         });
         missing
+    }
+
+    /// Whether the roots of all sites can be opened, as far as is known; has them looked at again.
+    pub(crate) fn are_reachable(&self) -> bool {
+        // Every one is asked, whatever the others say.
+        let lost = self.places.iter().filter(|place| !place.site.is_reachable());
+        lost.count() == 0
     }
 
     /// All sites, in order.

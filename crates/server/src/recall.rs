@@ -14,7 +14,7 @@
 //! when the view lets go of everything. Where heads do not repeat (each client its own cookie), it
 //! soon stops looking for a while. Knows nothing of connections.
 
-use crate::entry::{Answer, Entry, Representation, Token};
+use crate::entry::{Answer, Content, Entry, Representation, Token};
 use crate::site::View;
 use foldhash::fast::RandomState;
 use http1::field::Name;
@@ -22,6 +22,7 @@ use http1::framing::Framing;
 use http1::head::{Expect, Request};
 use http1::method::Method;
 use http1::version::Version;
+use measure::UnixTime;
 use std::hash::BuildHasher;
 use std::ops::Range;
 use std::sync::Arc;
@@ -74,6 +75,8 @@ pub(crate) struct Known {
     pub(crate) entry: Arc<Entry>,
     /// Which of its representations it gets.
     representation: usize,
+    /// Whether that is sent from a file, which may have changed.
+    is_file: bool,
     /// Which site it is of.
     pub(crate) site: usize,
     /// Its version, and whether its client wants the connection to persist.
@@ -92,6 +95,17 @@ struct Parts {
 }
 
 impl Known {
+    fn representation(&self) -> Option<&Representation> {
+        match &self.entry.answer {
+            Answer::Resource(resource) => resource.representations.get(self.representation),
+            Answer::Listing(_) | Answer::Redirect(_) | Answer::Missing(_) => None,
+        }
+    }
+
+    fn is_current(&self, wall: UnixTime) -> bool {
+        self.representation().is_some_and(|one| one.is_current(wall))
+    }
+
     /// Target as received.
     pub(crate) fn target(&self) -> &[u8] {
         &self.head[self.parts.target.clone()]
@@ -135,9 +149,9 @@ impl Recall {
         }
     }
 
-    /// Looks whether `input` begins with a head that is known and whose entry lives.
+    /// Looks whether `input` begins with a head that is known and whose entry lives and is true.
     #[inline]
-    pub(crate) fn find(&mut self, input: &[u8]) -> Option<Found> {
+    pub(crate) fn find(&mut self, input: &[u8], wall: UnixTime) -> Option<Found> {
         if self.slots.is_empty() {
             return None;
         }
@@ -149,6 +163,9 @@ impl Recall {
         let at = self.slot_of(input)?;
         let known = self.slots[at].known.as_ref()?;
         if !input.starts_with(&known.head) || known.entry.is_dead() {
+            return None;
+        }
+        if known.is_file && !known.is_current(wall) {
             return None;
         }
         self.found += 1;
@@ -164,10 +181,7 @@ impl Recall {
     #[inline]
     pub(crate) fn get(&self, found: Found) -> Option<(&Known, &Representation)> {
         let known = self.slots.get(found.at)?.known.as_ref()?;
-        match &known.entry.answer {
-            Answer::Resource(resource) => Some((known, resource.representations.get(known.representation)?)),
-            Answer::Listing(_) | Answer::Redirect(_) | Answer::Missing(_) => None,
-        }
+        Some((known, known.representation()?))
     }
 
     /// The request line decides where a head is kept; it says most of what differs between them.
@@ -229,15 +243,20 @@ impl Recall {
             return;
         }
         slot.candidate = 0;
-        slot.known = Some(Known {
+        let mut known = Known {
             head: bytes.into(),
             entry: Arc::clone(entry),
             representation,
+            is_file: false,
             site,
             version: head.version,
             persistent: head.persistent,
             parts,
-        });
+        };
+        known.is_file = known
+            .representation()
+            .is_some_and(|one| matches!(one.content, Content::File(_)));
+        slot.known = Some(known);
     }
 
     /// To be called once a turn: lets go of what the views have let go of, or are about to.

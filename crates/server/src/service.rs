@@ -275,12 +275,18 @@ impl Server {
         self.hub.board.read()
     }
 
-    /// Whether it wants requests.
+    /// Whether it wants requests: nobody has told it to stop, and the roots of all sites can be opened, as of less than
+    /// a second ago if this is asked that often.
     pub fn is_ready(&self) -> bool {
-        self.hub.ready.load(Ordering::Relaxed)
+        !self.is_stopping() && self.hub.current().1.hosts.are_reachable()
     }
 
-    /// Says whether it wants requests: readiness is what load balancers look at.
+    /// Whether it was told that it is not ready any more.
+    pub(crate) fn is_stopping(&self) -> bool {
+        !self.hub.ready.load(Ordering::Relaxed)
+    }
+
+    /// Says whether it wants requests, its roots aside: readiness is what load balancers look at.
     pub fn set_ready(&self, ready: bool) {
         self.hub.ready.store(ready, Ordering::Relaxed);
     }

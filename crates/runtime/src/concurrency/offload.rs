@@ -43,9 +43,11 @@ impl<J: Job> Work<J> {
             },
             Work::Warm(range) => Finished::Warm(
                 id,
-                range.file.warm(range.offset, range.len).map_err(|e| match e {
-                    crate::fs::ReadError::Io(errno) => Loss::File(errno),
-                    crate::fs::ReadError::WouldBlock => Loss::File(libc::EIO),
+                range.file.warm(range.offset, range.len).map_err(|e| {
+                    range.lost(match e {
+                        crate::fs::ReadError::Io(errno) => Loss::File(errno),
+                        crate::fs::ReadError::WouldBlock => Loss::File(libc::EIO),
+                    })
                 }),
             ),
         }

@@ -3,7 +3,9 @@
 //! Decides which part of a path is such a name and what is left for the directory it stands for. Where a
 //! name leads is the owner's to say, and how a directory is opened is [`super::open`]'s.
 
+use std::ffi::OsStr;
 use std::fmt;
+use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
 /// Where a grafted directory is.
@@ -15,6 +17,13 @@ pub struct Graft {
     pub below: Vec<u8>,
     /// False for one that is only to be looked for like the others, and never found.
     pub exists: bool,
+}
+
+impl Graft {
+    /// Its path.
+    pub(super) fn path(&self) -> PathBuf {
+        self.base.join(OsStr::from_bytes(&self.below))
+    }
 }
 
 /// Says where a name leads.

@@ -4,20 +4,23 @@
 //! allows it, else the walk of [`super::walk`]. Refuses to know URLs: what comes in is bytes of a
 //! path that the caller has decoded and split.
 
+use super::inside::Spellings;
 use super::{File, Found, Graft, Grafts, Kind, Meta, Wait, walk};
 use rustix::fs::{AtFlags, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 use std::fmt;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Arc, RwLock, RwLockReadGuard};
 
 /// Whether symbolic links are followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Symlinks {
-    /// Followed as long as they stay within the root.
+    /// Followed as long as they stay within the root. An absolute one stays if its target begins with the root's
+    /// path, as it was given or with its links resolved.
     FollowWithinRoot,
-    /// Any symbolic link on the path is `Forbidden`.
+    /// Any symbolic link on the path is `Link`.
     Refuse,
 }
 
@@ -33,10 +36,16 @@ pub struct How {
 /// Why a path could not be opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OpenError {
-    /// Nothing has this name, a part of the path that should be a directory is none, or links never end.
+    /// Nothing has this name, or a part of the path that should be a directory is none.
     NotFound,
-    /// Permissions, or a symbolic link where none is allowed.
+    /// Permissions: of the thing itself, or of a directory on the path.
     Forbidden,
+    /// A symbolic link where none is allowed.
+    Link,
+    /// Symbolic links that lead to each other without end, or more than the kernel follows.
+    Loop,
+    /// A FIFO, a socket or a device.
+    Special,
     /// The names on the path are not all in memory and the call was not to wait.
     WouldBlock,
     /// The path, or a symbolic link on it, leads out of the root.
@@ -51,8 +60,9 @@ impl OpenError {
     pub(super) fn from_errno(errno: Errno) -> OpenError {
         match errno {
             Errno::NOENT | Errno::NOTDIR | Errno::NAMETOOLONG | Errno::INVAL => OpenError::NotFound,
-            // ENXIO: a socket, or a device without a driver. ELOOP: a link where none is allowed.
-            Errno::ACCESS | Errno::PERM | Errno::LOOP | Errno::NXIO | Errno::NODEV => OpenError::Forbidden,
+            Errno::ACCESS | Errno::PERM => OpenError::Forbidden,
+            Errno::LOOP => OpenError::Link,
+            Errno::NXIO | Errno::NODEV => OpenError::Special,
             Errno::AGAIN => OpenError::WouldBlock,
             Errno::XDEV => OpenError::OutsideRoot,
             Errno::MFILE | Errno::NFILE => OpenError::TooManyOpen,
@@ -65,9 +75,10 @@ impl fmt::Display for OpenError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             OpenError::NotFound => f.write_str("no such file or directory"),
-            OpenError::Forbidden => {
-                f.write_str("permission denied, or a symbolic link where none is allowed")
-            }
+            OpenError::Forbidden => f.write_str("permission denied"),
+            OpenError::Link => f.write_str("a symbolic link where none is allowed"),
+            OpenError::Loop => f.write_str("symbolic links that lead nowhere (ELOOP)"),
+            OpenError::Special => f.write_str("a FIFO, socket or device, not a file"),
             OpenError::WouldBlock => f.write_str("the path's directories are not in memory"),
             OpenError::OutsideRoot => f.write_str("the path leads out of the root"),
             OpenError::TooManyOpen => f.write_str("too many open files; raise the limit (ulimit -n)"),
@@ -117,21 +128,58 @@ pub struct Root {
     dir: RwLock<Arc<Dir>>,
     resolver: Resolver,
     grafts: Option<Grafts>,
+    /// The errno that opening the root's path failed with; 0 while it can be opened.
+    trouble: AtomicI32,
 }
 
 #[derive(Debug)]
 struct Dir {
     fd: OwnedFd,
     meta: Meta,
+    /// What absolute links to something in it begin with.
+    spellings: Spellings,
 }
 
 impl Dir {
     fn open(path: &Path) -> Result<Dir, Errno> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let fd = rustix::fs::open(path, flags, Mode::empty())?;
+        // It may be opened by a process that may not search it, which then could open nothing in it.
+        rustix::fs::statat(&fd, ".", AtFlags::empty())?;
+        may_be_read(fd.as_fd())?;
         let meta = Meta::of(fd.as_fd())?;
-        Ok(Dir { fd, meta })
+        let spellings = Spellings::of(path);
+        Ok(Dir { fd, meta, spellings })
     }
+
+    fn is(&self, other: &Dir) -> bool {
+        (self.meta.device, self.meta.inode) == (other.meta.device, other.meta.inode)
+    }
+}
+
+/// Fails where the process is confined to other directories (Landlock), which a descriptor of the kind above does
+/// not show. A directory whose permissions deny reading is good enough: files in it can be opened by name.
+fn may_be_read(dir: BorrowedFd<'_>) -> Result<(), Errno> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    match rustix::fs::openat(dir, ".", flags, Mode::empty()) {
+        Err(Errno::ACCESS)
+            if rustix::fs::accessat(dir, ".", rustix::fs::Access::READ_OK, AtFlags::empty()).is_ok() =>
+        {
+            Err(Errno::ACCESS)
+        }
+        _ => Ok(()),
+    }
+}
+
+/// What became of the path that a root was opened with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refreshed {
+    /// It names the directory that is in use.
+    Same,
+    /// It names another directory, which is in use from now on.
+    Moved,
+    /// It cannot be opened, for this errno. The directory that was in use stays in use.
+    Unreachable(i32),
 }
 
 impl Root {
@@ -142,14 +190,13 @@ impl Root {
     pub fn open(path: impl AsRef<Path>) -> Result<Root, OpenError> {
         let path = path.as_ref().to_owned();
         let dir = Dir::open(&path).map_err(OpenError::from_errno)?;
-        // It may be opened by who may not enter it, and would then have nothing for anybody.
-        rustix::fs::statat(&dir.fd, ".", AtFlags::empty()).map_err(OpenError::from_errno)?;
         let resolver = Resolver::probe(dir.fd.as_fd());
         Ok(Root {
             path,
             dir: RwLock::new(Arc::new(dir)),
             resolver,
             grafts: None,
+            trouble: AtomicI32::new(0),
         })
     }
 
@@ -182,18 +229,37 @@ impl Root {
         self.dir().meta
     }
 
-    /// Looks whether the root's path names another directory by now (a release was switched, say) and
-    /// goes over to it; returns whether it did. While the path names nothing the old one stays.
-    pub fn refresh(&self) -> bool {
-        let Ok(new) = Dir::open(&self.path) else {
-            return false;
+    /// Opens the root's path again and goes over to the directory it names by now (a release was switched, say).
+    /// While the path cannot be opened the old directory stays in use.
+    pub fn refresh(&self) -> Refreshed {
+        let new = match Dir::open(&self.path) {
+            Ok(new) => new,
+            Err(errno) => return Refreshed::Unreachable(errno.raw_os_error()),
         };
         let mut dir = self.dir.write().unwrap_or_else(|e| e.into_inner());
-        if (dir.meta.device, dir.meta.inode) == (new.meta.device, new.meta.inode) {
-            return false;
+        if dir.is(&new) {
+            return Refreshed::Same;
         }
         *dir = Arc::new(new);
-        true
+        Refreshed::Moved
+    }
+
+    /// Whether the root's path can be opened now. Waits for the disk and changes nothing.
+    ///
+    /// # Errors
+    /// As [`Root::open`].
+    pub fn confirm(&self) -> Result<(), OpenError> {
+        Dir::open(&self.path).map(drop).map_err(OpenError::from_errno)
+    }
+
+    /// The errno that opening the root's path failed with when the watcher last looked; `None` while the root is
+    /// reachable.
+    pub fn trouble(&self) -> Option<i32> {
+        Some(self.trouble.load(Ordering::Relaxed)).filter(|errno| *errno != 0)
+    }
+
+    pub(super) fn set_trouble(&self, errno: Option<i32>) {
+        self.trouble.store(errno.unwrap_or(0), Ordering::Relaxed);
     }
 
     fn dir(&self) -> Arc<Dir> {
@@ -214,6 +280,7 @@ impl Root {
         Ok(File {
             fd,
             meta,
+            name: rel.into(),
             found: Found::default(),
         })
     }
@@ -294,9 +361,11 @@ impl Root {
                 return Err(OpenError::WouldBlock);
             }
             let dir = self.reach(&graft)?;
-            return self.resolve_in(dir.as_fd(), rest, how, flags);
+            let spellings = || Spellings::of(&graft.path());
+            return self.resolve_in(dir.as_fd(), rest, how, flags, spellings);
         }
-        self.resolve_in(self.dir().fd.as_fd(), rel, how, flags)
+        let dir = self.dir();
+        self.resolve_in(dir.fd.as_fd(), rel, how, flags, || dir.spellings.clone())
     }
 
     /// Opens a grafted directory. Whatever keeps it from being opened, it is not there, and the steps are the
@@ -315,7 +384,8 @@ impl Root {
         };
         // The dot makes the kernel ask whether it may be searched.
         let below = [&graft.below, b"/.".as_slice()].concat();
-        let dir = self.resolve_in(start.as_fd(), &below, how, OFlags::RDONLY | OFlags::DIRECTORY);
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY;
+        let dir = self.resolve_in(start.as_fd(), &below, how, flags, Spellings::default);
         match (base, dir) {
             (Err(OpenError::TooManyOpen), _) | (_, Err(OpenError::TooManyOpen)) => {
                 Err(OpenError::TooManyOpen)
@@ -331,6 +401,7 @@ impl Root {
         rel: &[u8],
         how: How,
         flags: OFlags,
+        spellings: impl FnOnce() -> Spellings,
     ) -> Result<OwnedFd, OpenError> {
         let rel = if rel.is_empty() { b".".as_slice() } else { rel };
         if rel[0] == b'/' {
@@ -338,9 +409,18 @@ impl Root {
         }
         match (self.resolver, how.wait) {
             (Resolver::Kernel { cached: true }, _) | (Resolver::Kernel { cached: false }, Wait::Block) => {
-                kernel_resolve(dir, rel, how, flags)
+                match kernel_resolve(dir, rel, how, flags) {
+                    // The kernel refuses every absolute link, wherever it leads.
+                    Err(OpenError::OutsideRoot) if how.symlinks == Symlinks::FollowWithinRoot => {
+                        match how.wait {
+                            Wait::Block => walk::open(dir, rel, how.symlinks, flags, &spellings()),
+                            Wait::Cached => Err(OpenError::WouldBlock),
+                        }
+                    }
+                    result => result,
+                }
             }
-            (Resolver::Walk, Wait::Block) => walk::open(dir, rel, how.symlinks, flags),
+            (Resolver::Walk, Wait::Block) => walk::open(dir, rel, how.symlinks, flags, &spellings()),
             // It cannot be told whether these would wait.
             (_, Wait::Cached) => Err(OpenError::WouldBlock),
         }
@@ -373,10 +453,7 @@ fn kernel_resolve(dir: BorrowedFd<'_>, rel: &[u8], how: How, flags: OFlags) -> R
             Ok(fd) => return Ok(fd),
             Err(Errno::INTR) => {}
             Err(Errno::AGAIN) if how.wait == Wait::Block && tries_left > 0 => tries_left -= 1,
-            // Links that never end lead to nothing, like one to a name that is not there.
-            Err(Errno::LOOP) if how.symlinks == Symlinks::FollowWithinRoot => {
-                return Err(OpenError::NotFound);
-            }
+            Err(Errno::LOOP) if how.symlinks == Symlinks::FollowWithinRoot => return Err(OpenError::Loop),
             Err(e) => return Err(OpenError::from_errno(e)),
         }
     }

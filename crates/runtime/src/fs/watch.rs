@@ -4,18 +4,30 @@
 //! inotify cannot be trusted (network and layered file systems) or is used up
 //! (`fs.inotify.max_user_watches`), single paths are polled twice a second by the same thread. So is
 //! the root's own path if a symbolic link is on it, as whole sites are switched by changing one; a
-//! root that was moved or removed is looked for from then on. A server with nothing to poll never wakes.
+//! root that was moved or removed is looked for from then on. Not every way to lose a root makes an event, so its
+//! path is also looked at when somebody asks to ([`Watcher::look`]). A server with nothing to poll never wakes.
+//!
+//! ```text
+//!            opened                 opened, told
+//!   REACHABLE ◀──── DOUBTED      ┌──────────────── UNREACHABLE: told once a minute
+//!       │              ▲ │       ▼                    ▲
+//!       └──── failed ──┘ └── failed again, 400 ms later
+//! ```
 //! What lies above a grafted directory is not watched: whoever keeps something of it polls the name.
 //!
 //! Watch *before* reading: whatever changes after `watch` returned is reported.
 
-use super::{How, Meta, Root, Symlinks, Wait};
+use super::{How, Meta, Refreshed, Root, Symlinks, Wait};
+use crate::{clock, complaints};
+use measure::{Duration, Instant};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
 use rustix::io::Errno;
 use std::collections::{BTreeMap, HashMap};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
@@ -71,6 +83,24 @@ const POLL_INTERVAL: Timespec = Timespec {
     tv_nsec: 400_000_000,
 };
 
+/// As [`POLL_INTERVAL`].
+const LOOK_INTERVAL: Duration = Duration::from_millis(400);
+
+/// How often it is said that a root cannot be reached.
+const TELL_INTERVAL: Duration = Duration::from_secs(60);
+
+/// Whether the root's path can be opened.
+#[derive(Clone, Copy, Debug)]
+enum Reach {
+    Reachable,
+    /// It failed once. Whoever replaces a link by removing it first leaves such a gap.
+    Doubted,
+    Unreachable {
+        /// Whether this process has said so.
+        is_told: bool,
+    },
+}
+
 /// Watches directories below a root until dropped.
 #[derive(Debug)]
 pub struct Watcher {
@@ -85,6 +115,8 @@ struct Shared {
     wake: OwnedFd,
     limits: Limits,
     symlinks: Symlinks,
+    /// Somebody wants the root's path to be looked at.
+    asked: AtomicBool,
     tables: Mutex<Tables>,
 }
 
@@ -93,6 +125,9 @@ struct Tables {
     stopping: bool,
     /// Whether the root's path may come to name another directory without an event.
     root_moves: bool,
+    /// The watch on the directory that holds the root. A root that is removed makes no event of its own while it is
+    /// open here.
+    above: Option<i32>,
     directory_of: HashMap<i32, Vec<u8>>,
     watch_of: BTreeMap<Vec<u8>, i32>,
     polled: HashMap<Vec<u8>, Option<Meta>>,
@@ -147,11 +182,13 @@ impl Watcher {
             wake,
             limits,
             symlinks,
+            asked: AtomicBool::new(false),
             tables: Mutex::new(Tables {
                 root_moves,
                 ..Tables::default()
             }),
         });
+        shared.watch_above();
         let thread = std::thread::Builder::new().name("weir-watch".into()).spawn({
             let shared = Arc::clone(&shared);
             move || shared.run(&*on_change)
@@ -179,6 +216,14 @@ impl Watcher {
             self.shared.wake();
         }
         true
+    }
+
+    /// Has the root's path looked at soon: [`Root::trouble`] then tells whether it can be opened. However often this
+    /// is asked, it is looked at 2.5 times a second at most.
+    pub fn look(&self) {
+        if !self.shared.asked.swap(true, Ordering::Relaxed) {
+            self.shared.wake();
+        }
     }
 
     /// Stops comparing `path`.
@@ -251,6 +296,18 @@ impl Shared {
         Watched::Events
     }
 
+    /// Watches for the removal of the root, where its path has no link that would have it polled anyway.
+    fn watch_above(&self) {
+        let (Some(inotify), Some(above)) = (&self.inotify, self.root.path().parent()) else {
+            return;
+        };
+        let flags = WatchFlags::DELETE | WatchFlags::MOVED_FROM | WatchFlags::ONLYDIR;
+        let mut tables = self.tables();
+        if !tables.root_moves {
+            tables.above = inotify::add_watch(inotify, above, flags).ok();
+        }
+    }
+
     fn add(&self, inotify: &OwnedFd, dir: &[u8]) -> Option<i32> {
         // Links are refused here: a directory reached through one has another, watched, path.
         let how = How {
@@ -267,6 +324,8 @@ impl Shared {
             | WatchFlags::MOVED_FROM
             | WatchFlags::MOVED_TO
             | WatchFlags::MODIFY
+            // What is written through a memory map shows when the map and the file are closed.
+            | WatchFlags::CLOSE_WRITE
             | WatchFlags::ATTRIB
             | WatchFlags::DELETE_SELF
             | WatchFlags::MOVE_SELF
@@ -283,6 +342,7 @@ impl Shared {
 
     fn run(&self, on_change: &dyn Fn(Change)) {
         let mut buf = vec![MaybeUninit::uninit(); 64 << 10];
+        let (mut reach, mut looked) = (Reach::Reachable, None::<Instant>);
         loop {
             let polling = {
                 let tables = self.tables();
@@ -291,19 +351,30 @@ impl Shared {
                 }
                 !tables.polled.is_empty() || tables.root_moves
             };
+            let looking = self.asked.load(Ordering::Relaxed) || !matches!(reach, Reach::Reachable);
             let mut fds = vec![PollFd::new(&self.wake, PollFlags::IN)];
             if let Some(inotify) = &self.inotify {
                 fds.push(PollFd::new(inotify, PollFlags::IN));
             }
-            let timeout = polling.then_some(&POLL_INTERVAL);
+            let timeout = (polling || looking).then_some(&POLL_INTERVAL);
             let ready = poll(&mut fds, timeout);
             let mut count = [0; 8];
             let _ = rustix::io::read(&self.wake, &mut count);
             if let Some(inotify) = &self.inotify {
                 self.read_events(inotify, &mut buf, on_change);
             }
-            if polling && ready != Err(Errno::INTR) {
-                self.follow_root(on_change);
+            if ready == Err(Errno::INTR) {
+                continue;
+            }
+            let now = clock::now();
+            let is_due = looked.is_none_or(|looked| now.since(looked) >= LOOK_INTERVAL);
+            let wanted = self.asked.load(Ordering::Relaxed) || !matches!(reach, Reach::Reachable);
+            if is_due && (wanted || self.tables().root_moves) {
+                self.asked.store(false, Ordering::Relaxed);
+                reach = self.follow_root(reach, now, on_change);
+                looked = Some(now);
+            }
+            if polling {
                 self.compare(on_change);
             }
         }
@@ -330,6 +401,11 @@ impl Shared {
             return Some(Change::Everything);
         }
         let mut tables = self.tables();
+        if tables.above == Some(wd) {
+            let root = self.root.path().file_name().map(OsStrExt::as_bytes);
+            tables.root_moves |= name.as_deref() == root;
+            return None;
+        }
         if events.contains(ReadFlags::IGNORED) {
             let dir = tables.directory_of.remove(&wd)?;
             tables.watch_of.remove(&dir);
@@ -353,20 +429,47 @@ impl Shared {
         Some(Change::Tree { dir: tree })
     }
 
-    /// Goes over to the directory that the root's path names now; all watches were on the old one.
-    fn follow_root(&self, on_change: &dyn Fn(Change)) {
-        if !self.tables().root_moves || !self.root.refresh() {
-            return;
-        }
-        let mut tables = self.tables();
-        tables.watch_of.clear();
-        for (wd, _) in std::mem::take(&mut tables.directory_of) {
-            if let Some(inotify) = &self.inotify {
-                let _ = inotify::remove_watch(inotify, wd);
+    /// Goes over to the directory that the root's path names now, and says so when it names none any more.
+    fn follow_root(&self, before: Reach, now: Instant, on_change: &dyn Fn(Change)) -> Reach {
+        match self.root.refresh() {
+            Refreshed::Unreachable(errno) => return self.miss_root(before, errno, now),
+            Refreshed::Same => {}
+            Refreshed::Moved => {
+                // All watches were on the old one.
+                let mut tables = self.tables();
+                tables.watch_of.clear();
+                for (wd, _) in std::mem::take(&mut tables.directory_of) {
+                    if let Some(inotify) = &self.inotify {
+                        let _ = inotify::remove_watch(inotify, wd);
+                    }
+                }
+                drop(tables);
+                on_change(Change::Everything);
             }
         }
-        drop(tables);
-        on_change(Change::Everything);
+        self.root.set_trouble(None);
+        if let Reach::Unreachable { is_told: true } = before {
+            tracing::info!("the root `{}` can be reached again", self.root.path().display());
+        }
+        Reach::Reachable
+    }
+
+    fn miss_root(&self, before: Reach, errno: i32, now: Instant) -> Reach {
+        let is_told = match before {
+            Reach::Reachable => return Reach::Doubted,
+            Reach::Doubted => false,
+            Reach::Unreachable { is_told } => is_told,
+        };
+        self.root.set_trouble(Some(errno));
+        if !complaints::may_tell(self.root.path().as_os_str().as_bytes(), now, TELL_INTERVAL) {
+            return Reach::Unreachable { is_told };
+        }
+        tracing::error!(
+            "the root `{}` cannot be reached: {}; not ready until it can be opened again",
+            self.root.path().display(),
+            std::io::Error::from_raw_os_error(errno)
+        );
+        Reach::Unreachable { is_told: true }
     }
 
     fn compare(&self, on_change: &dyn Fn(Change)) {
@@ -521,6 +624,74 @@ mod tests {
         };
         let file = root.open_file(b"file", how).unwrap();
         assert_eq!(file.read_all(0, 3, Wait::Block).unwrap(), b"two");
+    }
+
+    #[test]
+    fn a_root_that_is_lost_is_told_and_found_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        std::fs::create_dir_all(at("above/site")).unwrap();
+        std::fs::write(at("above/site/file"), "one").unwrap();
+        let root = Arc::new(Root::open(at("above/site").canonicalize().unwrap()).unwrap());
+        for events in [true, false] {
+            let limits = Limits {
+                directories_max: if events { 16 } else { 0 },
+                ..Limits::default()
+            };
+            let (tx, changes) = channel();
+            let report = Box::new(move |change| drop(tx.send(change)));
+            let watcher = Watcher::start(Arc::clone(&root), Symlinks::Refuse, limits, report).unwrap();
+            let wait = |wanted: Option<i32>| {
+                let began = std::time::Instant::now();
+                while root.trouble() != wanted {
+                    assert!(began.elapsed() < Duration::from_secs(10), "{:?}", root.trouble());
+                    // A directory above it that is renamed makes no event.
+                    watcher.look();
+                    std::thread::park_timeout(Duration::from_millis(5));
+                }
+            };
+            wait(None);
+            std::fs::rename(at("above"), at("aside")).unwrap();
+            wait(Some(libc::ENOENT));
+            std::os::unix::fs::symlink("above", at("above")).unwrap();
+            wait(Some(libc::ELOOP));
+            std::fs::remove_file(at("above")).unwrap();
+            std::fs::rename(at("aside"), at("above")).unwrap();
+            wait(None);
+            // Another directory of its name takes its place.
+            std::fs::remove_dir_all(at("above/site")).unwrap();
+            wait(Some(libc::ENOENT));
+            std::fs::create_dir(at("above/site")).unwrap();
+            std::fs::write(at("above/site/file"), "two").unwrap();
+            wait(None);
+            expect(&changes, &Change::Everything);
+            drop(watcher);
+        }
+    }
+
+    #[test]
+    fn a_root_whose_end_makes_an_event_is_missed_unasked() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("root");
+        std::fs::create_dir(&path).unwrap();
+        let root = Arc::new(Root::open(path.canonicalize().unwrap()).unwrap());
+        let watcher = Watcher::start(
+            Arc::clone(&root),
+            Symlinks::Refuse,
+            Limits::default(),
+            Box::new(|_| ()),
+        )
+        .unwrap();
+        if watcher.watch(b"") == Watched::Poll {
+            println!("skipped: the temporary directory's file system gives no events");
+            return;
+        }
+        std::fs::remove_dir(&path).unwrap();
+        let began = std::time::Instant::now();
+        while root.trouble() != Some(libc::ENOENT) {
+            assert!(began.elapsed() < Duration::from_secs(10));
+            std::thread::park_timeout(Duration::from_millis(5));
+        }
     }
 
     #[test]

@@ -184,6 +184,13 @@ fn push_file(fd: &OwnedFd, out: &mut Out, mut disk: Disk, granted: u64) -> Pushe
             false => range.len.min(FILE_CHUNK).min(share),
         };
         let chunk = chunk.min(out.writing.most as u64);
+        // While bytes are missing the client knows that it has not got all.
+        if range.len <= chunk && out.unchecked >= FILE_CHUNK {
+            if !range.file.has_same_content() {
+                return Pushed::Lost(range.lost(Loss::CHANGED));
+            }
+            out.unchecked = 0;
+        }
         match disk {
             Disk::Ask if !range.file.was_resident(range.offset, chunk) => {
                 return Pushed::Cold(FileRange {
@@ -200,22 +207,33 @@ fn push_file(fd: &OwnedFd, out: &mut Out, mut disk: Disk, granted: u64) -> Pushe
             match range.file.read_all(offset, chunk as usize, Wait::Block) {
                 Ok(bytes) if bytes.is_empty() => Ok(0),
                 Ok(bytes) => rustix::net::send(fd, &bytes, SendFlags::NOSIGNAL),
-                Err(ReadError::WouldBlock) => return Pushed::Lost(Loss::File(Errno::AGAIN.raw_os_error())),
-                Err(ReadError::Io(errno)) => return Pushed::Lost(Loss::File(errno)),
+                Err(ReadError::WouldBlock) => {
+                    return Pushed::Lost(range.lost(Loss::File(Errno::AGAIN.raw_os_error())));
+                }
+                Err(ReadError::Io(errno)) => return Pushed::Lost(range.lost(Loss::File(errno))),
             }
         } else {
             rustix::fs::sendfile(fd, range.file.as_fd(), Some(&mut offset), chunk as usize)
         };
         match sent {
             // The file was cut while it was being sent.
-            Ok(0) => return Pushed::Lost(Loss::File(0)),
+            Ok(0) => return Pushed::Lost(range.lost(Loss::File(0))),
             Ok(n) => {
                 share -= (n as u64).min(share);
                 out.advance(n);
+                out.unchecked += n as u64;
+                if let Some(Body::File(range)) = &out.tx.body
+                    && range.len == 0
+                    && !range.file.has_same_content()
+                {
+                    // The last bytes went already: a reset says that they are not to be believed.
+                    let _ = rustix::net::sockopt::set_socket_linger(fd, Some(std::time::Duration::ZERO));
+                    return Pushed::Lost(range.lost(Loss::CHANGED));
+                }
             }
             Err(Errno::INTR) => {}
             Err(Errno::AGAIN) => return Pushed::Blocked,
-            Err(errno @ Errno::IO) => return Pushed::Lost(Loss::File(errno.raw_os_error())),
+            Err(errno @ Errno::IO) => return Pushed::Lost(range.lost(Loss::File(errno.raw_os_error()))),
             Err(errno) => return Pushed::Lost(Loss::Socket(errno.raw_os_error())),
         }
     }

@@ -22,8 +22,17 @@ struct Counts {
     recently_evicted: u64,
 }
 
-/// How many pages of this range are in the page cache; `None` if the kernel or the file cannot tell.
-pub(crate) fn cached_pages(fd: BorrowedFd<'_>, offset: u64, len: u64) -> Option<u64> {
+/// Pages of a range in the page cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Pages {
+    /// All of them.
+    pub(crate) cached: u64,
+    /// Those whose content is not on disk yet.
+    pub(crate) unwritten: u64,
+}
+
+/// Which pages of this range are in the page cache; `None` if the kernel or the file cannot tell.
+pub(crate) fn cached_pages(fd: BorrowedFd<'_>, offset: u64, len: u64) -> Option<Pages> {
     static REFUSED: AtomicBool = AtomicBool::new(false);
     if REFUSED.load(Ordering::Relaxed) {
         return None;
@@ -42,7 +51,10 @@ pub(crate) fn cached_pages(fd: BorrowedFd<'_>, offset: u64, len: u64) -> Option<
         )
     };
     if rc == 0 {
-        return Some(counts.cached);
+        return Some(Pages {
+            cached: counts.cached,
+            unwritten: counts.dirty + counts.writeback,
+        });
     }
     let errno = std::io::Error::last_os_error().raw_os_error();
     if matches!(errno, Some(libc::ENOSYS | libc::EPERM)) {

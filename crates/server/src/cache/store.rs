@@ -348,6 +348,26 @@ impl Store {
         any
     }
 
+    /// This entry is no longer true; one that took its place meanwhile stays.
+    pub(crate) fn kill_entry(&self, old: &Entry) {
+        let mut gone = Vec::new();
+        {
+            let mut inner = self.lock();
+            let slot = inner.find(old.hash, &old.path).filter(|&slot| {
+                inner
+                    .entry(slot)
+                    .is_some_and(|entry| std::ptr::eq(&raw const **entry, old))
+            });
+            if let Some(slot) = slot {
+                inner.forget(slot);
+                inner.retire(slot, &mut gone);
+            }
+        }
+        // Of one that had left already only views know.
+        old.kill();
+        self.bury(gone);
+    }
+
     /// The entries whose path the predicate picks are no longer true.
     pub(crate) fn kill_where(&self, mut stale: impl FnMut(&Entry) -> bool) -> usize {
         let mut gone = Vec::new();

@@ -105,7 +105,7 @@ impl Collector for Gathered {
             ),
             (
                 "ready",
-                "1 while requests are wanted, 0 once the server is told to stop",
+                "1 while requests are wanted, 0 once the server is told to stop or while a root cannot be opened",
                 None,
                 u64::from(server.is_ready()),
             ),

@@ -74,7 +74,7 @@ fn names_this_machine(authority: &[u8]) -> bool {
 pub(crate) enum Health {
     /// Alive.
     Alive,
-    /// Ready, until it is told to stop.
+    /// Ready, until it is told to stop, and while every root can be opened.
     Ready,
 }
 
@@ -83,7 +83,9 @@ impl Handler for Health {
         let (status, content) = match self {
             Health::Alive => (Status::OK, "alive\n"),
             Health::Ready if server.is_ready() => (Status::OK, "ready\n"),
-            Health::Ready => (Status::SERVICE_UNAVAILABLE, "stopping\n"),
+            Health::Ready if server.is_stopping() => (Status::SERVICE_UNAVAILABLE, "stopping\n"),
+            // The log names it; whoever asks here need not know paths.
+            Health::Ready => (Status::SERVICE_UNAVAILABLE, "a root cannot be reached\n"),
         };
         Some(Made {
             status,

@@ -187,11 +187,10 @@ impl Failure {
 
     fn of_missing(missing: Missing) -> Failure {
         match missing {
-            Missing::NotFound => Failure::of(Status::NOT_FOUND),
-            Missing::Forbidden => Failure::of(Status::FORBIDDEN),
+            Missing::NotFound | Missing::Forbidden => Failure::of(missing.status()),
             Missing::Unavailable => Failure {
                 extra: Extra::RetryAfter,
-                ..Failure::of(Status::SERVICE_UNAVAILABLE)
+                ..Failure::of(missing.status())
             },
         }
     }
@@ -250,6 +249,8 @@ enum Step<'p> {
     Look(&'p [u8], Stage),
     /// Make this coding.
     Make(ToMake),
+    /// The file was written to since the entry was made: look for the same path again.
+    Stale,
 }
 
 /// A coding that is not there.
@@ -295,6 +296,7 @@ impl Session {
         let here = Here {
             config: &state.hosts.place(site).config,
             http_limits: &state.http_limits,
+            is_new: false,
         };
         let mut reply = Reply {
             tx,
@@ -345,7 +347,7 @@ impl Session {
             },
             Start::Failure(failure) => match page(failure, &mut reply, here) {
                 Step::Look(path, stage) => (path, stage),
-                Step::Done(_) | Step::Make(_) => return Outcome::Answered,
+                Step::Done(_) | Step::Make(_) | Step::Stale => return Outcome::Answered,
             },
             Start::Found(entry, stage) => {
                 given = Some(entry);
@@ -353,6 +355,10 @@ impl Session {
             }
         };
         loop {
+            let here = Here {
+                is_new: given.is_some(),
+                ..here
+            };
             let entry = match given.take() {
                 Some(entry) => entry,
                 None => match view.lookup(path) {
@@ -390,7 +396,7 @@ impl Session {
                                 (path, stage) = (next, at);
                                 continue;
                             }
-                            Step::Done(_) | Step::Make(_) => return Outcome::Answered,
+                            Step::Done(_) | Step::Make(_) | Step::Stale => return Outcome::Answered,
                         }
                     }
                 },
@@ -406,6 +412,10 @@ impl Session {
                     return outcome;
                 }
                 Step::Look(next, at) => (path, stage) = (next, at),
+                Step::Stale => {
+                    let entry = Arc::clone(entry);
+                    view.forget(&entry);
+                }
                 Step::Make(ToMake {
                     part,
                     coding,
@@ -421,6 +431,7 @@ impl Session {
                     match step(&entry, Stage::Coded, &mut reply, here) {
                         Step::Done(outcome) => return outcome,
                         Step::Look(next, at) => (path, stage) = (next, at),
+                        Step::Stale => view.forget(&entry),
                         Step::Make(_) => {
                             debug_assert!(false, "nothing is made at this stage");
                             return Outcome::Answered;
@@ -471,6 +482,8 @@ fn hold(lock: &Mutex<()>) -> MutexGuard<'_, ()> {
 struct Here<'p> {
     config: &'p Config,
     http_limits: &'p http1::Limits,
+    /// The entry at hand was made for this request.
+    is_new: bool,
 }
 
 /// How a request begins.
@@ -510,7 +523,7 @@ fn first<'p>(asked: &Asked<'_, 'p, '_>, reply: &mut Reply<'_, '_, '_, '_>, here:
 fn failed<'p>(failure: Failure, reply: &mut Reply<'_, '_, '_, '_>, here: Here<'p>) -> First<'p> {
     match page(failure, reply, here) {
         Step::Look(path, stage) => First::Look(path, stage),
-        Step::Done(_) | Step::Make(_) => First::Done,
+        Step::Done(_) | Step::Make(_) | Step::Stale => First::Done,
     }
 }
 
@@ -684,6 +697,10 @@ fn found<'p>(
             return page(failure, reply, here);
         }
     };
+    // Before its tag decides anything: also a 304 says what the file is now.
+    if !here.is_new && !representation.is_current(reply.clock.now()) {
+        return Step::Stale;
+    }
     let validators = Validators {
         etag: Some(&representation.etag),
         last_modified: resource.last_modified,

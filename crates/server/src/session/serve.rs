@@ -56,7 +56,7 @@ impl Session {
             if self.pace.is_none()
                 && cx.state.recalls
                 && !cx.gate.is_shut()
-                && let Some(found) = cx.recall.find(rest)
+                && let Some(found) = cx.recall.find(rest, cx.clock.now())
                 && self.http.receive_again(found.version, found.persistent)
             {
                 match self.answer_again(cx, found, &rest[found.used..], started, tx, now) {

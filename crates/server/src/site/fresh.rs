@@ -93,6 +93,13 @@ pub(super) fn start(shared: &Arc<Shared>) -> Result<(), OpenError> {
 }
 
 impl Shared {
+    /// Has the watcher look whether the root can still be opened, at its leisure.
+    pub(super) fn look_at_root(&self) {
+        if let Some(watcher) = self.freshness.watcher.get() {
+            watcher.look();
+        }
+    }
+
     /// Whether changes in this directory of the site (with both slashes) will be told by events.
     /// `None`: finding out would have to wait.
     pub(super) fn watch(&self, directory: &[u8], wait: Wait) -> Option<bool> {

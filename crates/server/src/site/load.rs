@@ -23,8 +23,10 @@ use crate::filter::Entity;
 use crate::listing;
 use crate::media_type::MediaType;
 use bytes::Bytes;
+use core::fmt;
 use http1::coding::Coding;
 use measure::UnixTime;
+use runtime::complaints;
 use runtime::fs::{self, Kind, OpenError, ReadError, Wait};
 use runtime::session::Job;
 use std::sync::Arc;
@@ -38,6 +40,9 @@ pub(super) const SIBLINGS: [(&str, Coding); 3] = [
 
 /// A file that changes while it is read is read again this often, then sent but not kept.
 const READS_MAX: usize = 3;
+
+/// Of longer files it is asked on a thread that may wait whether all of them is on disk.
+const ASKED_AT_ONCE: u64 = 64 << 20;
 
 /// Finds what a path resolves to: opens, reads, builds the header blocks, and puts the entry in the cache.
 #[derive(Debug)]
@@ -88,7 +93,7 @@ impl Job for Load {
         }
         let entry = match self.attempt(Wait::Block) {
             Ok(entry) => entry,
-            Err(Blocked) => self.missing(Missing::Unavailable),
+            Err(Blocked) => self.missing(Missing::Unavailable, Some(Cause::Renamed)),
         };
         Loaded { entry }
     }
@@ -111,16 +116,57 @@ struct Blocked;
 #[derive(Debug)]
 enum Stop {
     Blocked,
-    Missing(Missing),
+    /// There is none; the cause is told in the log. Without one there is simply nothing.
+    Missing(Missing, Option<Cause>),
+}
+
+impl Stop {
+    const NOT_FOUND: Stop = Stop::Missing(Missing::NotFound, None);
+}
+
+/// Why something that is there cannot be served.
+#[derive(Clone, Copy, Debug)]
+enum Cause {
+    Open(OpenError),
+    Read(ReadError),
+    /// The file is being written.
+    Written,
+    /// Names on the path change faster than they can be resolved.
+    Renamed,
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Cause::Open(cause @ OpenError::Forbidden) => write!(
+                f,
+                "{cause}; the server's user must be able to read the file and search its directories"
+            ),
+            Cause::Open(OpenError::Link) => f.write_str("a symbolic link, which --symlinks=false refuses"),
+            Cause::Open(OpenError::OutsideRoot) => {
+                f.write_str("a symbolic link leads out of the root; only links that stay inside are followed")
+            }
+            Cause::Open(cause) => cause.fmt(f),
+            Cause::Read(cause) => cause.fmt(f),
+            Cause::Written => f.write_str("the file is being written; replace files by renaming"),
+            Cause::Renamed => f.write_str("names on the path change faster than they can be resolved"),
+        }
+    }
 }
 
 impl From<OpenError> for Stop {
     fn from(error: OpenError) -> Stop {
         match error {
             OpenError::WouldBlock => Stop::Blocked,
-            OpenError::NotFound | OpenError::OutsideRoot => Stop::Missing(Missing::NotFound),
-            OpenError::Forbidden => Stop::Missing(Missing::Forbidden),
-            OpenError::TooManyOpen | OpenError::Io(_) => Stop::Missing(Missing::Unavailable),
+            OpenError::NotFound => Stop::NOT_FOUND,
+            // As good as not there, so that nothing outside is revealed.
+            OpenError::OutsideRoot | OpenError::Link | OpenError::Loop | OpenError::Special => {
+                Stop::Missing(Missing::NotFound, Some(Cause::Open(error)))
+            }
+            OpenError::Forbidden => Stop::Missing(Missing::Forbidden, Some(Cause::Open(error))),
+            OpenError::TooManyOpen | OpenError::Io(_) => {
+                Stop::Missing(Missing::Unavailable, Some(Cause::Open(error)))
+            }
         }
     }
 }
@@ -129,7 +175,7 @@ impl From<ReadError> for Stop {
     fn from(error: ReadError) -> Stop {
         match error {
             ReadError::WouldBlock => Stop::Blocked,
-            ReadError::Io(_) => Stop::Missing(Missing::Unavailable),
+            ReadError::Io(_) => Stop::Missing(Missing::Unavailable, Some(Cause::Read(error))),
         }
     }
 }
@@ -153,7 +199,7 @@ impl Load {
             return match self.try_ancestors(wait).and_then(|()| self.locate(wait)) {
                 Ok(found) => Ok(Arc::new(Entry::new(found.answer))),
                 Err(Stop::Blocked) => Err(Blocked),
-                Err(Stop::Missing(missing)) => Ok(self.missing(missing)),
+                Err(Stop::Missing(missing, cause)) => Ok(self.missing(missing, cause)),
             };
         }
         if wait == Wait::Cached && self.shared.graft_of(&self.path).is_some() {
@@ -196,7 +242,7 @@ impl Load {
         match entry {
             Ok(entry) => Ok(entry),
             Err(Stop::Blocked) => Err(Blocked),
-            Err(Stop::Missing(missing)) => Ok(self.missing(missing)),
+            Err(Stop::Missing(missing, cause)) => Ok(self.missing(missing, cause)),
         }
     }
 
@@ -216,7 +262,18 @@ impl Load {
         Ok(())
     }
 
-    fn missing(&self, missing: Missing) -> Arc<Entry> {
+    /// The answer where there is none; tells the log why.
+    fn missing(&self, missing: Missing, cause: Option<Cause>) -> Arc<Entry> {
+        // Perhaps nothing can be found any more.
+        self.shared.look_at_root();
+        // Nobody has asked for what is loaded ahead.
+        if let Some(cause) = cause.filter(|_| !self.is_ahead) {
+            let status = missing.status().as_u16();
+            complaints::warn(&self.path, || match self.shared.root() {
+                Some(root) => format!("cannot be served from `{}` ({status}): {cause}", root.display()),
+                None => format!("cannot be served ({status}): {cause}"),
+            });
+        }
         Arc::new(Entry::new(Answer::Missing(missing)))
     }
 
@@ -251,10 +308,14 @@ impl Load {
     }
 
     fn directory(&self, rel: &[u8], wait: Wait) -> Result<Found, Stop> {
+        let mut passed_over = None;
         for index in &self.shared.config.index {
             let file = join(rel, index.as_bytes());
             match self.shared.open(&file, wait) {
                 Ok(Opened::Directory { .. }) | Err(OpenError::NotFound) => {}
+                Err(error @ (OpenError::Link | OpenError::Loop | OpenError::Special)) => {
+                    passed_over = Some(Cause::Open(error));
+                }
                 Ok(opened) => return self.resource(&file, opened, wait),
                 Err(error) => return Err(error.into()),
             }
@@ -267,9 +328,9 @@ impl Load {
                 }
                 self.listing(rel, linked, wait)
             }
-            Opened::Directory { .. } => Err(Stop::Missing(Missing::Forbidden)),
+            Opened::Directory { .. } => Err(Stop::Missing(Missing::Forbidden, passed_over)),
             // A file does not become a directory by a slash.
-            Opened::Disk { .. } | Opened::Embedded { .. } => Err(Stop::Missing(Missing::NotFound)),
+            Opened::Disk { .. } | Opened::Embedded { .. } => Err(Stop::NOT_FOUND),
         }
     }
 
@@ -282,7 +343,7 @@ impl Load {
         let (modified, mut linked) = match &opened {
             Opened::Disk { file, linked } => (file.meta().modified, *linked),
             Opened::Embedded { modified, .. } => (*modified, false),
-            Opened::Directory { .. } => return Err(Stop::Missing(Missing::NotFound)),
+            Opened::Directory { .. } => return Err(Stop::NOT_FOUND),
         };
         let identity = self.body(rel, opened, Coding::Identity, wait)?;
         let file = [b"/", rel].concat();
@@ -386,11 +447,10 @@ impl Load {
                 let bytes = file.read_all(0, body.len as usize, wait)?;
                 let is_whole = bytes.len() as u64 == body.len && file.meta_now()? == *file.meta();
                 // It is being written; the next request may find it whole.
-                Some(Bytes::from(
-                    is_whole
-                        .then_some(bytes)
-                        .ok_or(Stop::Missing(Missing::Unavailable))?,
-                ))
+                Some(Bytes::from(is_whole.then_some(bytes).ok_or(Stop::Missing(
+                    Missing::Unavailable,
+                    Some(Cause::Written),
+                ))?))
             }
         };
         let entity = Entity::new((&self.path, file), essence, body.len, &config.fields, content);
@@ -415,7 +475,7 @@ impl Load {
             Opened::Embedded { bytes, .. } => {
                 return Ok(Body::memory(Bytes::from_static(bytes), coding, 0, true));
             }
-            Opened::Directory { .. } => return Err(Stop::Missing(Missing::NotFound)),
+            Opened::Directory { .. } => return Err(Stop::NOT_FOUND),
         };
         let mut reads = 0;
         while self.shared.keeps() && file.meta().len <= represent::HASHED_MAX.max(self.shared.memory_max) {
@@ -432,7 +492,11 @@ impl Load {
                     return Ok(Body::memory(charge.hold(bytes), coding, len, unchanged));
                 }
                 None if unchanged => {
-                    let etag = represent::etag_of_bytes(&bytes, coding);
+                    let mut etag = represent::etag_of_bytes(&bytes, coding);
+                    // What is sent is what the file is then, and a write right after this one leaves no trace in it.
+                    if !represent::shows_writes(&file, self.wall) {
+                        etag = represent::weak(&etag);
+                    }
                     // A small file deserves memory: look again when there is room.
                     return Ok(Body::file(file, etag, len > self.shared.memory_max));
                 }
@@ -442,12 +506,16 @@ impl Load {
             // Opened again, as it may have been replaced rather than rewritten.
             match self.shared.open(rel, wait)? {
                 Opened::Disk { file: again, .. } => file = again,
-                _ => return Err(Stop::Missing(Missing::NotFound)),
+                _ => return Err(Stop::NOT_FOUND),
             }
         }
-        // A weak tag should become a strong one soon: look again.
-        let (etag, strong) = represent::etag_of_meta(file.meta(), coding, self.wall);
-        Ok(Body::file(file, etag, strong))
+        if wait == Wait::Cached && file.meta().len > ASKED_AT_ONCE {
+            return Err(Stop::Blocked);
+        }
+        let is_strong = represent::shows_writes(&file, self.wall);
+        let etag = represent::etag_of_meta(file.meta(), coding, is_strong);
+        // A weak tag should become a strong one soon: look again, which costs little where nothing is hashed.
+        Ok(Body::file(file, etag, is_strong))
     }
 
     fn listing(&self, rel: &[u8], linked: bool, wait: Wait) -> Result<Found, Stop> {
@@ -571,4 +639,43 @@ pub(crate) fn join(directory: &[u8], name: &[u8]) -> Vec<u8> {
         return name.to_vec();
     }
     [directory, b"/", name].concat()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_failure_but_a_plain_404_has_a_cause() {
+        for (error, missing, said) in [
+            (OpenError::NotFound, Missing::NotFound, None),
+            (OpenError::OutsideRoot, Missing::NotFound, Some("out of the root")),
+            (OpenError::Link, Missing::NotFound, Some("--symlinks=false")),
+            (OpenError::Loop, Missing::NotFound, Some("ELOOP")),
+            (OpenError::Special, Missing::NotFound, Some("FIFO")),
+            (
+                OpenError::Forbidden,
+                Missing::Forbidden,
+                Some("permission denied"),
+            ),
+            (OpenError::TooManyOpen, Missing::Unavailable, Some("ulimit -n")),
+            (OpenError::Io(5), Missing::Unavailable, Some("Input/output error")),
+        ] {
+            let Stop::Missing(found, cause) = Stop::from(error) else {
+                panic!("{error:?} is no reason to wait");
+            };
+            assert_eq!(found, missing, "{error:?}");
+            let cause = cause.map(|cause| cause.to_string());
+            let is_right = match said {
+                Some(said) => cause.as_ref().is_some_and(|cause| cause.contains(said)),
+                None => cause.is_none(),
+            };
+            assert!(is_right, "{error:?}: {cause:?}");
+        }
+        assert!(matches!(Stop::from(OpenError::WouldBlock), Stop::Blocked));
+        assert!(matches!(
+            Stop::from(ReadError::Io(5)),
+            Stop::Missing(Missing::Unavailable, Some(Cause::Read(_)))
+        ));
+    }
 }

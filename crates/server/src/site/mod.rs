@@ -31,7 +31,7 @@ pub use encode::Encode;
 pub(crate) use fresh::Polls;
 pub use load::{Load, Loaded};
 pub use logins::Logins;
-pub(crate) use represent::{Recipe, line as write_line};
+pub(crate) use represent::{Recipe, is_weak, line as write_line, shows_writes};
 pub use view::{Lookup, View, ViewCounters};
 
 use crate::cache::{Store, StoreCounters};
@@ -42,6 +42,7 @@ use fresh::Freshness;
 use measure::{Instant, UnixTime};
 use runtime::fs::Root;
 use std::hash::{BuildHasher, Hasher};
+use std::path::Path;
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex, OnceLock};
 use tree::{Embedded, Tree};
@@ -135,6 +136,28 @@ impl Site {
         self.shared.store.counters()
     }
 
+    /// Whether the root can be opened now, which waits for the disk.
+    ///
+    /// # Errors
+    /// The root, and why it cannot.
+    pub(crate) fn confirm(&self) -> Result<(), OpenError> {
+        match &self.shared.tree {
+            Tree::Disk { root, .. } => root
+                .confirm()
+                .map_err(|cause| OpenError::Root(root.path().to_owned(), cause)),
+            Tree::Embedded(_) => Ok(()),
+        }
+    }
+
+    /// Whether the root could be opened when it was last looked at; has it looked at again.
+    pub(crate) fn is_reachable(&self) -> bool {
+        self.shared.look_at_root();
+        match &self.shared.tree {
+            Tree::Disk { root, .. } => root.trouble().is_none(),
+            Tree::Embedded(_) => true,
+        }
+    }
+
     /// What it was opened with.
     pub fn config(&self) -> &SiteConfig {
         &self.shared.config
@@ -157,6 +180,14 @@ impl Shared {
             represent::line(&mut out, &name, value.as_bytes());
         }
         out.into()
+    }
+
+    /// Where the files are, if they are on disk.
+    fn root(&self) -> Option<&Path> {
+        match &self.tree {
+            Tree::Disk { root, .. } => Some(root.path()),
+            Tree::Embedded(_) => None,
+        }
     }
 
     /// Whether what is served can change while it is.

@@ -1,10 +1,15 @@
 //! From a file's facts to the bytes of its answer: field blocks and entity tags, made once per load.
 //!
-//! Entity tags are strong (RFC 9110 section 8.8.3): content of up to [`HASHED_MAX`] bytes is named by
-//! a 96-bit hash of its very bytes, so equal content has equal tags on every server and after every
-//! restart. Larger content is named by a hash of device, inode, length, modification and change
-//! time; as two writes within one tick of the clock leave the same times, such a tag is weak until
-//! the file has been left alone for [`SETTLED`].
+//! Entity tags are made of content: a 96-bit hash of up to [`HASHED_MAX`] bytes, so that equal content has equal tags
+//! on every server and after every restart. Larger content is named by a hash of device, inode, length, modification
+//! and change time.
+//!
+//! A tag is strong (RFC 9110 section 8.8.1) where no client can get other bytes under it. The bytes that an entry holds
+//! in memory are the bytes that were hashed. A file is sent from its descriptor, and shows by its times that it was
+//! written to; but two writes within one tick of the clock leave the same times, and so do two through a memory map to a
+//! page that was not written back between them. So the tag is weak until the file has been left alone for [`SETTLED`]
+//! and is on disk. [`Representation::is_current`] compares the times before each answer, and the
+//! driver after the last byte.
 
 use crate::entry::{Content, Part, Representation};
 use crate::media_type::MediaType;
@@ -20,6 +25,10 @@ pub(super) const HASHED_MAX: u64 = 1 << 20;
 
 /// After this many seconds without a change the times of a file tell its versions apart.
 const SETTLED: i64 = 2;
+
+/// After this many seconds without a change what a file has in memory is on disk, where the kernel cannot be asked: it
+/// begins after 30 (`vm.dirty_expire_centisecs`) and looks every 5.
+const WRITTEN_BACK: i64 = 60;
 
 /// What field lines the representations of one resource share.
 #[derive(Clone, Copy, Debug)]
@@ -157,8 +166,8 @@ pub(crate) fn etag_of_bytes(bytes: &[u8], coding: Coding) -> Box<[u8]> {
     tag("", twox_hash::XxHash3_128::oneshot(bytes), coding)
 }
 
-/// The entity tag of a file that is too large to hash. The flag says whether it is strong.
-pub(crate) fn etag_of_meta(meta: &Meta, coding: Coding, wall: UnixTime) -> (Box<[u8]>, bool) {
+/// The entity tag of a file that is too large to hash.
+pub(crate) fn etag_of_meta(meta: &Meta, coding: Coding, is_strong: bool) -> Box<[u8]> {
     let mut facts = [0; 48];
     for (place, fact) in facts.chunks_exact_mut(8).zip([
         meta.device.to_le_bytes(),
@@ -170,17 +179,36 @@ pub(crate) fn etag_of_meta(meta: &Meta, coding: Coding, wall: UnixTime) -> (Box<
     ]) {
         place.copy_from_slice(&fact);
     }
-    let strong = is_settled(meta, wall);
-    let prefix = if strong { "" } else { "W/" };
-    (
-        tag(prefix, twox_hash::XxHash3_128::oneshot(&facts), coding),
-        strong,
-    )
+    let prefix = if is_strong { "" } else { "W/" };
+    tag(prefix, twox_hash::XxHash3_128::oneshot(&facts), coding)
 }
 
-/// Whether another write to the file would be sure to change its times.
+/// The same tag, weak (RFC 9110 section 8.8.1).
+pub(crate) fn weak(etag: &[u8]) -> Box<[u8]> {
+    [b"W/", etag].concat().into()
+}
+
+/// Whether an entity tag is.
+pub(crate) fn is_weak(etag: &[u8]) -> bool {
+    etag.starts_with(b"W/")
+}
+
+/// Whether another write to the file would be sure to change its times, unless it is through a memory map.
 pub(crate) fn is_settled(meta: &Meta, wall: UnixTime) -> bool {
-    meta.modified.secs.max(meta.changed.secs) + SETTLED < wall.secs
+    was_left_alone(meta, SETTLED, wall)
+}
+
+/// Whether every further write to the file will change its times: then its tag may be strong. A page that was written
+/// through a memory map changes them again only once it was written back.
+pub(crate) fn shows_writes(file: &runtime::fs::File, wall: UnixTime) -> bool {
+    is_settled(file.meta(), wall)
+        && file
+            .is_written_back()
+            .unwrap_or_else(|| was_left_alone(file.meta(), WRITTEN_BACK, wall))
+}
+
+fn was_left_alone(meta: &Meta, secs: i64, wall: UnixTime) -> bool {
+    meta.modified.secs.max(meta.changed.secs) + secs < wall.secs
 }
 
 fn tag(prefix: &str, hash: u128, coding: Coding) -> Box<[u8]> {
@@ -370,8 +398,8 @@ mod tests {
             names: 1,
         };
         let now = UnixTime::from_secs(1_100);
-        let (tag, strong) = etag_of_meta(&meta, Coding::Identity, now);
-        assert!(strong && tag.starts_with(b"\""));
+        let tag = etag_of_meta(&meta, Coding::Identity, is_settled(&meta, now));
+        assert!(!is_weak(&tag) && tag.starts_with(b"\""));
         let later = Meta {
             changed: UnixTime {
                 secs: 1_000,
@@ -379,10 +407,15 @@ mod tests {
             },
             ..meta
         };
-        assert_ne!(etag_of_meta(&later, Coding::Identity, now).0, tag);
-        let (young, strong) = etag_of_meta(&meta, Coding::Identity, UnixTime::from_secs(1_001));
-        assert!(!strong && young.starts_with(b"W/\""));
+        assert_ne!(etag_of_meta(&later, Coding::Identity, true), tag);
+        let young = etag_of_meta(
+            &meta,
+            Coding::Identity,
+            is_settled(&meta, UnixTime::from_secs(1_001)),
+        );
+        assert!(is_weak(&young) && young.starts_with(b"W/\""));
         assert_eq!(&young[2..], &tag[..]);
+        assert_eq!(weak(&tag), young);
     }
 
     #[test]

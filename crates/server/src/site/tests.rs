@@ -52,7 +52,11 @@ impl Fixture {
     pub(super) fn write(&self, rel: &str, bytes: impl AsRef<[u8]>) {
         let path = self.at(rel);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-        std::fs::write(path, bytes).unwrap();
+        std::fs::write(&path, &bytes).unwrap();
+        if bytes.as_ref().len() > 1_000 {
+            // Until it is on disk, a file that is sent from its descriptor has a weak tag.
+            std::fs::File::open(path).unwrap().sync_all().unwrap();
+        }
     }
 
     pub(super) fn get(&mut self, path: &str) -> Arc<Entry> {
@@ -493,6 +497,38 @@ fn large_files_are_kept_open_within_the_bound() {
     assert_eq!(f.site.counters().descriptors, f.site.counters().entries);
 }
 
+fn is_current(entry: &Entry, wall: UnixTime) -> bool {
+    resource(entry).identity().is_current(wall)
+}
+
+#[test]
+fn what_is_sent_from_a_file_is_current_until_that_changes() {
+    let mut f = Fixture::new(|_| {});
+    let text = "x".repeat(100_000);
+    f.write("file", &text);
+    f.write("small", "x");
+    let (file, small) = (f.get("/file"), f.get("/small"));
+    assert!(matches!(resource(&file).identity().content, Content::File(_)));
+    assert!(is_current(&file, f.wall) && is_current(&small, f.wall));
+    // No event tells of the second name, nor of what is written through it.
+    let other = f.dir.path().join("other");
+    std::fs::hard_link(f.at("file"), &other).unwrap();
+    std::fs::write(&other, text.replace('x', "y")).unwrap();
+    assert!(!is_current(&file, f.wall));
+    f.view.forget(&file);
+    assert!(file.is_dead() && !f.is_kept("/file"));
+    let again = f.get("/file");
+    assert_ne!(resource(&again).identity().etag, resource(&file).identity().etag);
+    // One that is gone already takes nobody along.
+    f.view.forget(&file);
+    assert!(!again.is_dead() && is_current(&again, f.wall));
+    f.write("small", "y");
+    assert!(
+        is_current(&small, f.wall),
+        "what is in memory is what its tag was made of"
+    );
+}
+
 #[test]
 fn a_large_file_changed_just_now_has_a_weak_tag_and_is_not_kept() {
     let mut f = Fixture::new(|_| {});
@@ -504,12 +540,19 @@ fn a_large_file_changed_just_now_has_a_weak_tag_and_is_not_kept() {
     assert!(resource(&f.get("/log")).identity().etag.starts_with(b"W/\""));
     assert!(!f.is_kept("/log"));
     let page = resource(&f.get("/page")).identity().etag.clone();
+    let strong = represent::etag_of_bytes(&large.as_bytes()[1..], Coding::Identity);
     assert_eq!(
         page,
-        represent::etag_of_bytes(&large.as_bytes()[1..], Coding::Identity),
-        "one byte less is named by its content at once"
+        represent::weak(&strong),
+        "one byte less is named by its content at once, but sent from the file"
     );
     assert!(f.is_kept("/page"));
+    assert!(is_current(&f.get("/page"), f.wall));
+    let later = UnixTime::from_secs(f.wall.secs + 1_000);
+    assert!(
+        !is_current(&f.get("/page"), later),
+        "there is a better tag by now"
+    );
     f.wall = UnixTime::from_secs(f.wall.secs + 1_000);
     f.turn(Duration::ZERO);
     assert!(resource(&f.get("/log")).identity().etag.starts_with(b"\""));

@@ -110,19 +110,17 @@ impl Tree {
         };
         let how = |symlinks| How { symlinks, wait };
         // Without links first: then what watches the directories on the path will see every change.
+        let denied = |error| match error {
+            OpenError::Forbidden => why_denied(root, rel, how(symlinks.into())),
+            error => error,
+        };
         let (file, linked) = match root.open_file(rel, how(fs::Symlinks::Refuse)) {
             Ok(file) => (file, false),
-            Err(OpenError::Forbidden) if symlinks == Symlinks::FollowWithinRoot => {
-                match root.open_file(rel, how(fs::Symlinks::FollowWithinRoot)) {
-                    Ok(file) => (file, true),
-                    Err(OpenError::Forbidden) => {
-                        return Err(why_forbidden(root, rel, how(fs::Symlinks::FollowWithinRoot)));
-                    }
-                    Err(error) => return Err(error),
-                }
+            Err(OpenError::Link) if symlinks == Symlinks::FollowWithinRoot => {
+                let file = root.open_file(rel, how(fs::Symlinks::FollowWithinRoot));
+                (file.map_err(denied)?, true)
             }
-            Err(OpenError::Forbidden) => return Err(why_forbidden(root, rel, how(fs::Symlinks::Refuse))),
-            Err(error) => return Err(error),
+            Err(error) => return Err(denied(error)),
         };
         match file.meta().kind {
             Kind::File => {
@@ -130,7 +128,7 @@ impl Tree {
                 Ok(Opened::Disk { file, linked })
             }
             Kind::Directory => Ok(Opened::Directory { linked }),
-            Kind::Other => Err(OpenError::NotFound),
+            Kind::Other => Err(OpenError::Special),
         }
     }
 
@@ -157,15 +155,13 @@ impl Tree {
     }
 }
 
-/// A file or directory that exists and may not be read is forbidden; a socket, a link that is not to
-/// be followed, or links without end are treated as not there.
-fn why_forbidden(root: &Root, rel: &[u8], how: How) -> OpenError {
+/// A file or directory that exists and may not be read, or a directory on the way that may not be searched, is
+/// forbidden; a socket or device that may not be read is one all the same.
+fn why_denied(root: &Root, rel: &[u8], how: How) -> OpenError {
     match root.stat(rel, how) {
-        Ok(meta) if meta.kind != Kind::Other => OpenError::Forbidden,
+        Ok(meta) if meta.kind == Kind::Other => OpenError::Special,
         Err(OpenError::WouldBlock) => OpenError::WouldBlock,
-        // A directory on the way may not be searched. That it exists is all this says.
-        Err(OpenError::Forbidden) if how.symlinks == fs::Symlinks::FollowWithinRoot => OpenError::Forbidden,
-        _ => OpenError::NotFound,
+        _ => OpenError::Forbidden,
     }
 }
 

@@ -218,6 +218,12 @@ impl View {
         entry
     }
 
+    /// An entry turned out not to be true any more: the next lookup of its path is a miss.
+    #[cold]
+    pub(crate) fn forget(&self, entry: &Entry) {
+        self.shared.store.kill_entry(entry);
+    }
+
     /// A job that makes `coding` of the entry's resource; `None` if it cannot be made, was tried, is
     /// being made by another request, or too many are being made: send another representation.
     pub fn encode(&mut self, entry: &Arc<Entry>, coding: Coding) -> Option<Encode> {
