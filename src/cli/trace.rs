@@ -17,7 +17,8 @@ Examples:
   weir trace --live eth0 --port 80 --duration 30s --write slow.pcapng
   weir trace --live any --packets 10000 --json
 
-Read are pcap and pcapng with Ethernet, raw IP, loopback and Linux cooked frames; VLAN, IPv4, IPv6.
+Reads pcap and pcapng, also compressed with gzip: Ethernet, PPP, LLC, raw IP, loopback and Linux cooked
+frames; VLAN, PPPoE; the packets inside IP-in-IP, GRE and VXLAN; IPv4, IPv6 and their fragments.
 A damaged file gives everything before the damage, and exit code 3.
 
 Exit codes: 0 good; 2 usage, or no capture file; 3 the report is incomplete: the file is damaged or cut
@@ -27,7 +28,7 @@ short, has frames that cannot be read, or a live capture lost packets; 4 the sys
 #[derive(Debug, Args)]
 #[command(arg_required_else_help = true, after_help = EXAMPLES)]
 pub(crate) struct Flags {
-    /// Capture file, pcap or pcapng; - is standard input
+    /// Capture file, pcap or pcapng, also as gzip; - is standard input
     #[arg(value_name = "FILE", required_unless_present = "live")]
     pub(crate) file: Option<PathBuf>,
 

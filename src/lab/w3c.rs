@@ -9,7 +9,7 @@ use period::closing::{Closing, closing, nagle};
 use period::page::microscape;
 use period::server::Ending;
 use period::tables::{self, Initial, MANNERS, Modem, RECALLED, RECOVERED, Row};
-use period::visit::{Figures, Network};
+use period::visit::{Figures, Hosts, Network};
 use period::{ASSUMPTIONS, Basis};
 use serde_json::{Value, json};
 use std::fmt::Write;
@@ -114,6 +114,7 @@ fn row_json(row: &Row, runs: u64) -> Value {
         "simulated": figures_json(&row.simulated),
         "error": { "packets": packets, "bytes": bytes, "seconds": seconds },
         "within": row.within(), "verdict": row.not_explained().unwrap_or_else(|| "met".to_owned()),
+        "parameters_not_explained": Hosts::contradiction(case.network),
     })
 }
 
@@ -173,7 +174,7 @@ fn closings(endings: &[Closing]) -> String {
 fn assumption_json(one: &period::Assumption) -> Value {
     json!({
         "event": "assumption", "document": DOCUMENT, "what": one.what, "value": one.value,
-        "basis": one.basis.name(), "means": one.basis.meaning(), "to": one.to,
+        "basis": one.basis.name(), "means": one.basis.meaning(), "to": one.to, "not_explained": one.not_explained,
     })
 }
 
@@ -213,6 +214,9 @@ fn main_table(number: u32, rows: &[Row]) -> String {
             theirs.seconds,
             row.not_explained().unwrap_or_default(),
         );
+    }
+    if let Some(contradiction) = Hosts::contradiction(case.network) {
+        let _ = writeln!(text, "not explained: {contradiction}");
     }
     text.push('\n');
     text
@@ -274,11 +278,13 @@ fn assumptions() -> String {
     for one in ASSUMPTIONS {
         let _ = writeln!(
             text,
-            "  {}: {} ({}: {})",
+            "  {}: {} ({}: {}{})",
             one.what,
             one.value,
             one.basis.name(),
-            one.to
+            one.to,
+            one.not_explained
+                .map_or_else(String::new, |why| format!("; not explained: {why}"))
         );
     }
     text

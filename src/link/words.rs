@@ -17,7 +17,13 @@ pub(super) fn read(flags: &Flags, limits: &Limits) -> Result<(Profile, HostSetti
     let mut files =
         |name: &str| std::fs::read_to_string(name).map_err(|error| format!("cannot read {name}: {error}"));
     let mut hosts = HostSettings::default();
-    let usage = |fault: link::SpecError| Failure::Usage(format!("the link: {fault}"));
+    let usage = |fault: link::SpecError| {
+        let hosts = match fault.is_unknown_key {
+            true => format!("; for the hosts {}", HOST_KEYS.join(", ")),
+            false => String::new(),
+        };
+        Failure::Usage(format!("the link: {fault}{hosts}"))
+    };
     let text = flags.link.as_deref().unwrap_or("").trim();
     let mut profile = if text.ends_with(".toml") {
         let document = files(text).map_err(Failure::Usage)?;

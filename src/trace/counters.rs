@@ -111,6 +111,7 @@ pub(super) const DIRECTION: &[Counter<Direction>] = counters! {
     "retransmitted_timeout", "  by timeout", |d| Value::Count(d.retransmissions.timeout);
     "retransmitted_probe", "  as probe", |d| Value::Count(d.retransmissions.probe);
     "retransmitted_needless", "  needless", |d| Value::Count(d.retransmissions.needless);
+    "retransmitted_window_probe", "  into a closed window", |d| Value::Count(d.retransmissions.window_probe);
     "retransmitted_control", "SYN or FIN again", |d| Value::Count(d.retransmissions.control);
     "out_of_order", "out of order", |d| Value::Count(d.out_of_order);
     "out_of_order_late", "  sent again", |d| Value::Count(d.out_of_order_late);
@@ -170,6 +171,7 @@ pub(super) const TOTALS: &[Counter<DirectionTotals>] = counters! {
     "retransmitted_timeout", "  by timeout", |d| Value::Count(d.retransmissions.timeout);
     "retransmitted_probe", "  as probe", |d| Value::Count(d.retransmissions.probe);
     "retransmitted_needless", "  needless", |d| Value::Count(d.retransmissions.needless);
+    "retransmitted_window_probe", "  into a closed window", |d| Value::Count(d.retransmissions.window_probe);
     "retransmitted_control", "SYN or FIN again", |d| Value::Count(d.retransmissions.control);
     "out_of_order", "out of order", |d| Value::Count(d.out_of_order);
     "out_of_order_late", "  sent again", |d| Value::Count(d.out_of_order_late);

@@ -8,6 +8,7 @@ mod rank;
 mod report;
 mod source;
 mod text;
+mod unpack;
 mod words;
 
 use crate::cli::trace::{Flags, Sheet};

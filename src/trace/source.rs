@@ -4,6 +4,7 @@
 //! if that was asked for, and passes results on after each chunk.
 
 use super::report::Report;
+use super::unpack::Unpacked;
 use super::{analyzer, is_no_capture};
 use crate::cli::trace::Flags;
 use crate::cli::{Failure, Voice};
@@ -55,6 +56,8 @@ pub(super) struct Ending {
     error: Option<ReadError>,
     /// What the system said.
     refused: Option<String>,
+    /// Why compressed data cannot be decompressed, and after how many frames.
+    damaged_packing: Option<(String, u64)>,
     /// Packets that a live capture lost.
     dropped: Option<u64>,
 }
@@ -81,16 +84,30 @@ impl Ending {
 
     /// Everything that was there was reported.
     pub(super) fn is_complete(&self) -> bool {
-        self.error.is_none() && self.refused.is_none() && self.dropped.unwrap_or(0) == 0
+        self.error.is_none()
+            && self.refused.is_none()
+            && self.damaged_packing.is_none()
+            && self.dropped.unwrap_or(0) == 0
     }
 
     /// What was read never was a capture.
     pub(super) fn is_no_capture(&self) -> bool {
-        self.error.as_ref().is_some_and(is_no_capture)
+        self.error.as_ref().is_some_and(is_no_capture) || matches!(self.damaged_packing, Some((_, 0)))
     }
 
     /// Why the report is not all there is to say.
     pub(super) fn failure(&self) -> Failure {
+        if let Some((why, frames)) = &self.damaged_packing {
+            let text = format!(
+                "{}: the gzip data is damaged or cut short after {frames} frames ({why}); everything before it was read",
+                self.name
+            );
+            return if *frames == 0 {
+                Failure::Usage(text)
+            } else {
+                Failure::Invalid(text)
+            };
+        }
         match (&self.refused, &self.error) {
             (Some(refused), _) => Failure::System(format!("{}: {refused}", self.name)),
             (None, Some(error)) if is_no_capture(error) => Failure::Usage(match error.fault {
@@ -247,7 +264,7 @@ pub(super) fn file(
     } else {
         path.display().to_string()
     };
-    let (mut input, length): (Box<dyn Read>, Option<u64>) = if is_pipe {
+    let (input, length): (Box<dyn Read>, Option<u64>) = if is_pipe {
         (Box::new(io::stdin().lock()), None)
     } else {
         let file = open(path)?;
@@ -269,6 +286,7 @@ pub(super) fn file(
     };
     // A pipe's writer and this program are told to stop together: what has come is reported all the same.
     let mut signals = if is_pipe { Some(listen()?) } else { None };
+    let mut input = Unpacked::new(input);
     let mut reader = Reader::new();
     let mut chunk = vec![0; CHUNK];
     let mut progress = Progress::new(length, voice);
@@ -278,6 +296,7 @@ pub(super) fn file(
         reason: Reason::End,
         error: None,
         refused: None,
+        damaged_packing: None,
         dropped: None,
     };
     loop {
@@ -291,6 +310,11 @@ pub(super) fn file(
             Ok(0) => break,
             Ok(n) => n,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) if input.is_packed() && is_of_packing(&error) => {
+                ending.reason = Reason::Fault;
+                ending.damaged_packing = Some((error.to_string(), reader.frames()));
+                break;
+            }
             Err(error) => {
                 ending.reason = Reason::Fault;
                 ending.refused = Some(format!("reading stopped after {read} bytes: {error}"));
@@ -323,6 +347,12 @@ pub(super) fn file(
     }
     work.finish()?;
     Ok(ending)
+}
+
+/// Whether it says something about the data, and not about reading it.
+fn is_of_packing(error: &io::Error) -> bool {
+    use io::ErrorKind::{InvalidData, InvalidInput, UnexpectedEof};
+    matches!(error.kind(), InvalidData | InvalidInput | UnexpectedEof)
 }
 
 /// Whether the path names the file that is open.
@@ -371,16 +401,20 @@ pub(super) fn again(flags: &Flags, report: &Report, recorded: Series) -> Result<
     let Some(candidate) = report.candidate() else {
         return Ok(recorded);
     };
-    let mut input = open(path)?;
+    let input = open(path)?;
     if !input.metadata().is_ok_and(|meta| meta.is_file()) {
         return Ok(recorded);
     }
+    let mut input = Unpacked::new(input);
     let mut analyzer = analyzer(flags, Some(candidate));
     let mut chunk = vec![0; CHUNK];
     loop {
-        let n = input
-            .read(&mut chunk)
-            .map_err(|error| Failure::System(format!("cannot read `{}` again: {error}", path.display())))?;
+        let n = match input.read(&mut chunk) {
+            Err(error) if input.is_packed() && is_of_packing(&error) => break,
+            read => read.map_err(|error| {
+                Failure::System(format!("cannot read `{}` again: {error}", path.display()))
+            })?,
+        };
         // Where the file is damaged the first look has said so.
         if n == 0 || analyzer.feed(&chunk[..n]).is_err() {
             break;
@@ -447,6 +481,7 @@ pub(super) fn live(
         reason: Reason::Signal,
         error: None,
         refused: None,
+        damaged_packing: None,
         dropped: None,
     };
     // None: until there is a reason to stop. Then what was captured before is still taken out of the queue.

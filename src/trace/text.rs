@@ -54,7 +54,7 @@ fn heading(out: &mut String, summary: &Summary, ending: &Ending) {
     out.push('\n');
     let others = [
         ("other IP", frames.other_ip),
-        ("fragments", frames.fragments),
+        ("IP fragments", frames.fragments),
         ("not IP", frames.not_ip),
         ("malformed", frames.malformed),
         ("of unknown link types", frames.unknown_link),
@@ -69,6 +69,9 @@ fn heading(out: &mut String, summary: &Summary, ending: &Ending) {
         let _ = write!(out, "{} TCP", frames.tcp);
         for one in named {
             let _ = write!(out, ", {one}");
+        }
+        if frames.joined > 0 {
+            let _ = write!(out, "; {} datagrams put together from fragments", frames.joined);
         }
         out.push('\n');
     }
@@ -437,6 +440,19 @@ fn notes(out: &mut String, summary: &Summary, ending: &Ending) {
             "{} segments were captured only in part: what begins in the missing bytes, as most requests and answers \
              under a short snapshot length, is not seen",
             frames.cut_payload
+        ));
+    }
+    if summary.http.cut_heads > 0 {
+        notes.push(format!(
+            "{} heads of HTTP messages are cut off by the snapshot length: these requests and replies are missing from \
+             every list and count; capture whole packets (tcpdump -s 0)",
+            summary.http.cut_heads
+        ));
+    }
+    let parts = frames.fragments.saturating_sub(frames.joined_fragments);
+    if parts > 0 {
+        notes.push(format!(
+            "{parts} IP fragments were only counted: the rest of their datagrams was not captured whole"
         ));
     }
     if summary.frames.time_backwards > 0 {

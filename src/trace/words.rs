@@ -67,6 +67,9 @@ pub(super) fn measures(finding: &Finding) -> String {
             };
             format!("{segments} segments lost{place} and sent again")
         }
+        Kind::Reordering { segments } => {
+            format!("{segments} segments sent again that the receiver had, as it reports")
+        }
         Kind::RetransmissionTimeout {
             transmissions,
             spurious,

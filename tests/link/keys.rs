@@ -161,6 +161,44 @@ fn congestion_is_what_both_hosts_use() {
     assert!(text(&output.stderr).contains("no `pigeon` loaded"));
 }
 
+/// What the machine allows only to the privileged it allows on a route; as `ip route ... congctl` does.
+#[test]
+fn congestion_may_be_what_the_sysctl_refuses() {
+    if no_links() {
+        return;
+    }
+    let read = |name: &str| std::fs::read_to_string(format!("/proc/sys/net/ipv4/{name}")).unwrap_or_default();
+    let allowed = read("tcp_allowed_congestion_control");
+    let available = read("tcp_available_congestion_control");
+    let is_refused = |name: &&str| !allowed.split_whitespace().any(|other| other == *name);
+    let Some(name) = available.split_whitespace().find(is_refused) else {
+        eprintln!("skipped: this machine allows everybody all it has: {allowed}");
+        return;
+    };
+    let far = format!("exec {WEIR} serve -q --listen 0.0.0.0:80");
+    let script = "exec 3<>/dev/tcp/198.18.0.1/80; printf 'GET / HTTP/1.1\\r\\nHost: far\\r\\n\\r\\n' >&3; \
+                  head -n 1 <&3; ss -tin 2>/dev/null || echo no ss";
+    let output = weir(&[
+        "link",
+        "rtt=4ms",
+        "--congestion",
+        name,
+        "--far",
+        &far,
+        "--",
+        "bash",
+        "-c",
+        script,
+    ]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let said = text(&output.stdout);
+    assert!(said.starts_with("HTTP/1.1 200"), "{said}");
+    assert!(
+        said.contains("no ss") || said.split_whitespace().any(|word| word == name),
+        "{name}: {said}"
+    );
+}
+
 #[test]
 fn held_acks_hold_up_a_sender_that_waits_for_them() {
     if no_links() {

@@ -12,6 +12,7 @@ mod asked;
 mod capture;
 mod keys;
 mod proxy;
+mod ready;
 mod visits;
 
 use asked::{WEIR, text, weir};
@@ -369,6 +370,13 @@ fn what_is_no_link_is_named() {
         (&["link", "lan", "--up", "rate", "--", "true"], "key=value"),
         (&["link", "rate=0", "--", "true"], "none for no line"),
         (&["link", "queue=0p", "--", "true"], "one packet"),
+        (&["link", "mtu=100000", "--", "true"], "68 to 65535"),
+        (&["link", "lan", "--mtu", "65536", "--", "true"], "68 to 65535"),
+        (&["link", "mtu=65535", "--backend", "tun", "--", "true"], "65521"),
+        (
+            &["link", "speed=1M", "--", "true"],
+            "half-duplex; for the hosts mss, initcwnd, congestion, idle-restart",
+        ),
         (&["link", "--", "true"], "which link"),
         (&["link", "lan"], "which command"),
         (&["link", "trace=/no/such/file", "--", "true"], "/no/such/file"),

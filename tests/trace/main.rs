@@ -50,6 +50,55 @@ fn json(arguments: &[&str]) -> Vec<Value> {
     lines(&output)
 }
 
+/// As `gzip` would have it.
+fn packed(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    encoder.write_all(bytes).expect("memory");
+    encoder.finish().expect("memory")
+}
+
+#[test]
+fn a_compressed_capture_is_read_as_what_it_holds() {
+    let folder = folder("packed");
+    let whole = std::fs::read(LOSSY).expect("the capture");
+    let path = folder.join("lossy.pcap.gz");
+    std::fs::write(&path, packed(&whole)).expect("a file");
+    let plain = json(&[LOSSY]);
+    let unpacked = json(&[show(&path)]);
+    let results = |lines: &[Value]| {
+        let is_result = |line: &&Value| {
+            ["connection", "finding", "transaction"]
+                .iter()
+                .any(|e| line["event"] == *e)
+        };
+        lines.iter().filter(is_result).cloned().collect::<Vec<_>>()
+    };
+    assert!(!results(&plain).is_empty());
+    assert_eq!(results(&unpacked), results(&plain));
+    // Pictures take a second look at the file.
+    let output = weir(&[show(&path), "--plot", show(&folder.join("plots"))]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let drawn = std::fs::read_to_string(folder.join("plots/server.xpl")).expect("a picture");
+    assert_eq!(drawn.matches("uarrow").count(), 70);
+    // Cut short: what came before is reported.
+    let cut = packed(&whole);
+    std::fs::write(&path, &cut[..cut.len() - 200]).expect("a file");
+    let output = weir(&[show(&path), "--json"]);
+    assert_eq!(output.status.code(), Some(3), "{}", text(&output.stderr));
+    assert!(
+        text(&output.stderr).contains("cut short"),
+        "{}",
+        text(&output.stderr)
+    );
+    let lines = lines(&output);
+    let summary = of(&lines, "summary")[0];
+    assert_eq!(
+        (&summary["complete"], &summary["stopped_by"]),
+        (&Value::Bool(false), &Value::from("fault"))
+    );
+    assert!(!of(&lines, "connection").is_empty());
+}
+
 /// A folder for this test alone.
 fn folder(name: &str) -> PathBuf {
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("trace-{name}-{}", std::process::id()));
@@ -417,7 +466,17 @@ fn what_is_readable_of_a_damaged_file_is_reported() {
     for (name, bytes, fragment) in [
         ("empty", &b""[..], "empty"),
         ("text", b"GET / HTTP/1.1\r\n\r\n", "neither pcap nor pcapng"),
-        ("gzip", b"\x1f\x8b\x08\x00\x00\x00", "decompress it first"),
+        // Captures are read from gzip data, so that its fault is said, not that it is gzip data.
+        (
+            "gzip",
+            b"\x1f\x8b\x08\x00\x00\x00",
+            "gzip data is damaged or cut short",
+        ),
+        (
+            "packed text",
+            &packed(b"GET / HTTP/1.1\r\n\r\n"),
+            "neither pcap nor pcapng",
+        ),
     ] {
         let path = folder.join(name);
         std::fs::write(&path, bytes).expect("a file");

@@ -32,6 +32,9 @@ const KEYS: &[(&str, &str)] = &[
     ("hold-mss", "1460"),
 ];
 
+/// The one key that is for both directions only.
+const HALF_DUPLEX: &str = "half-duplex";
+
 /// Why a description is none: always the user's fault.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SpecError {
@@ -39,6 +42,9 @@ pub struct SpecError {
     pub key: String,
     /// What is wrong and what to write instead.
     pub reason: String,
+    /// Whether no key has this name. `reason` then ends with the keys of a link; a caller that knows further keys can
+    /// append them.
+    pub is_unknown_key: bool,
 }
 
 impl fmt::Display for SpecError {
@@ -125,9 +131,23 @@ impl Profile {
         limits: &Limits,
         files: Files<'_>,
     ) -> Result<(), SpecError> {
-        if key == "half-duplex" {
+        if key == HALF_DUPLEX {
             self.half_duplex = switch(value).map_err(|reason| error(key, &reason))?;
             return Ok(());
+        }
+        let name = key.split_once('.').map_or(key, |(_, name)| name);
+        if name == HALF_DUPLEX {
+            return Err(error(
+                key,
+                "both directions share the line: write half-duplex, without up or down",
+            ));
+        }
+        if !KEYS.iter().any(|(known, _)| *known == name) {
+            let known: Vec<&str> = KEYS.iter().map(|(key, _)| *key).chain([HALF_DUPLEX]).collect();
+            return Err(SpecError {
+                is_unknown_key: true,
+                ..error(key, &format!("no such key; there are {}", known.join(", ")))
+            });
         }
         let (ways, name): (Vec<&mut Way>, &str) = match key.split_once('.') {
             Some(("up", name)) => (vec![&mut self.up], name),
@@ -186,18 +206,15 @@ impl Way {
             }
             "mtu" => {
                 let mtu: Bytes = text(value)?;
-                // RFC 791: every link carries 68 bytes.
-                if mtu < Bytes(68) {
-                    return Err("an MTU is 68 bytes at least".to_owned());
+                // RFC 791: every link carries 68 bytes, and a packet's length field counts to 65,535.
+                if !(Bytes(68)..=Bytes(65_535)).contains(&mtu) {
+                    return Err(format!("`{value}` is no MTU of IPv4: write 68 to 65535 bytes"));
                 }
                 self.mtu = Some(mtu);
             }
             "hold-acks" => self.hold_acks = Some(hold(value)?),
             "hold-mss" => self.hold_mss = text(value)?,
-            _ => {
-                let known: Vec<&str> = KEYS.iter().map(|(key, _)| *key).collect();
-                return Err(format!("no such key; there are {}", known.join(", ")));
-            }
+            _ => return Err("no such key".to_owned()),
         }
         Ok(())
     }
@@ -220,6 +237,7 @@ fn error(key: &str, reason: &str) -> SpecError {
     SpecError {
         key: key.to_owned(),
         reason: reason.to_owned(),
+        is_unknown_key: false,
     }
 }
 
@@ -416,7 +434,11 @@ mod tests {
             ("loss=200%", "loss", "not a share"),
             ("loss=burst:1%", "loss", "burst:p,r"),
             ("trace=u", "trace", "no such file"),
-            ("mtu=60", "mtu", "68 bytes"),
+            ("mtu=60", "mtu", "68 to 65535"),
+            ("mtu=65536", "mtu", "68 to 65535"),
+            ("down.mtu=100000", "down.mtu", "68 to 65535"),
+            ("up.half-duplex=yes", "up.half-duplex", "without up or down"),
+            ("half=yes", "half", "half-duplex"),
             ("hold-acks=beat:0", "hold-acks", "takes time"),
             ("rate=0", "rate", "none for no line"),
             ("queue=0p", "queue", "one packet at least"),

@@ -237,12 +237,24 @@ impl Hosts {
         }
     }
 
+    /// What of these hosts contradicts the sources of their stacks over a network, as a sentence; none where nothing does.
+    pub fn contradiction(network: Network) -> Option<String> {
+        let least = preset("solaris-2.5").rto_min;
+        let fitted = Stack::rto_effective("solaris-2.5", network.name()).filter(|fitted| *fitted < least)?;
+        Some(format!(
+            "the server's retransmission timeout, fitted to {} ms, is below its documented minimum of {} ms",
+            fitted.as_millis(),
+            least.as_millis()
+        ))
+    }
+
     /// Today's stack on both hosts, and processors that take no time, over the network of the document at the rate
     /// it gives.
     pub fn today(network: Network) -> Hosts {
         let mut stack = preset("linux-6");
-        // The preset has the first size; today's send buffer grows with the connection.
+        // The preset has the first sizes; today's buffers grow with the connection.
         stack.send_buffer = Bytes(1 << 20);
+        stack.recv_buffer = Bytes(1 << 20);
         let host = || HostSetup {
             tcp: Setup {
                 no_delay: true,

@@ -34,6 +34,8 @@ pub(crate) struct Acks {
     phase: Duration,
     owed: Owed,
     quick_left: u32,
+    /// When data last came.
+    heard: Option<Instant>,
 }
 
 impl Acks {
@@ -49,6 +51,7 @@ impl Acks {
             } else {
                 0
             },
+            heard: None,
         }
     }
 
@@ -77,6 +80,7 @@ impl Acks {
             segments,
             bytes: sum,
         };
+        self.heard = Some(now);
         if self.quick_left > 0 {
             self.quick_left -= 1;
             return true;
@@ -85,6 +89,14 @@ impl Acks {
             AckRule::OnRead => false,
             AckRule::Bytes | AckRule::QuickThenBytes => sum >= 2 * mss,
             AckRule::Segments => segments >= 2,
+        }
+    }
+
+    /// Data left. If it answers what came just before, the connection is interactive: the next ACK can ride on the next
+    /// answer, and none is sent at once any more (Linux's ping-pong mode).
+    pub(crate) fn answered(&mut self, now: Instant) {
+        if self.heard.is_some_and(|heard| now.since(heard) < self.time) {
+            self.quick_left = 0;
         }
     }
 
@@ -136,5 +148,21 @@ mod tests {
         check("solaris-2.5", 0, small, &[false; 3], Some(60));
         check("windows-nt-4.0", 0, small, &[false, true, false], Some(214));
         check("linux-6", 0, small, &[true; 3], None);
+    }
+
+    #[test]
+    fn who_answers_soon_is_acknowledged_by_the_answer() {
+        let stack = Stack::preset("linux-6").unwrap();
+        for (answered, at_once) in [(20, false), (49, false), (50, true)] {
+            let mut acks = Acks::new(&stack, Duration::ZERO);
+            assert!(acks.data(100, 1_460, ms(10)));
+            acks.sent();
+            acks.answered(ms(answered));
+            assert_eq!(acks.data(100, 1_460, ms(90)), at_once, "{answered}");
+        }
+        // Data that answers nothing changes nothing: a request, or a long answer to one.
+        let mut acks = Acks::new(&stack, Duration::ZERO);
+        acks.answered(ms(1));
+        assert!(acks.data(100, 1_460, ms(90)));
     }
 }

@@ -22,19 +22,29 @@ pub struct Congestion {
     in_recovery: bool,
     reno: bool,
     restart: IdleRestart,
+    /// Larger than any window that can be offered: no limit.
+    unlimited: u64,
 }
 
-/// Larger than any window without scaling: no limit.
-const UNLIMITED: u64 = 1 << 20;
+/// No window without scaling is as large.
+const UNSCALED: u64 = 1 << 20;
+/// The largest window with scaling (RFC 7323, section 2.3).
+const SCALED: u64 = 1 << 30;
 
 impl Congestion {
     /// The window at the start of a connection; `slow` is false where a stack trusts its own network.
     pub fn new(stack: &Stack, mss: u16, slow: bool) -> Congestion {
         let mss = u64::from(mss);
         let initial = u64::from(stack.initial_cwnd_segments) * mss;
+        let unlimited = if stack.window_scale.is_some() {
+            SCALED
+        } else {
+            UNSCALED
+        };
         Congestion {
-            cwnd: if slow { initial } else { UNLIMITED },
-            ssthresh: UNLIMITED,
+            cwnd: if slow { initial } else { unlimited },
+            ssthresh: unlimited,
+            unlimited,
             mss,
             initial,
             in_recovery: false,
@@ -57,7 +67,7 @@ impl Congestion {
     pub fn set_mss(&mut self, mss: u16) {
         let mss = u64::from(mss);
         self.initial = self.initial / self.mss * mss;
-        if self.cwnd < UNLIMITED {
+        if self.cwnd < self.unlimited {
             self.cwnd = self.cwnd / self.mss * mss;
         }
         self.mss = mss;
@@ -69,9 +79,9 @@ impl Congestion {
             self.in_recovery = false;
             self.cwnd = self.ssthresh;
         } else if self.cwnd < self.ssthresh {
-            self.cwnd = (self.cwnd + self.mss).min(UNLIMITED);
+            self.cwnd = (self.cwnd + self.mss).min(self.unlimited);
         } else {
-            self.cwnd = (self.cwnd + (self.mss * self.mss / self.cwnd).max(1)).min(UNLIMITED);
+            self.cwnd = (self.cwnd + (self.mss * self.mss / self.cwnd).max(1)).min(self.unlimited);
         }
     }
 
@@ -84,6 +94,14 @@ impl Congestion {
         } else {
             self.cwnd = self.mss;
         }
+    }
+
+    /// Selective acknowledgments say that something of `flight` bytes was lost. The window is not inflated: who sends goes by
+    /// what is in the network. The next [`Congestion::acked`] ends it (RFC 6675, section 5).
+    pub fn recover_selectively(&mut self, flight: u64) {
+        self.halve(flight);
+        self.in_recovery = true;
+        self.cwnd = self.ssthresh;
     }
 
     /// A further duplicate arrived: in recovery one more segment has left the network.

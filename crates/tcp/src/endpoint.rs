@@ -9,7 +9,8 @@ use crate::ack::Acks;
 use crate::congestion::Congestion;
 use crate::receive::Receiver;
 use crate::rto::Rto;
-use crate::segment::{Flags, Segment, Stamps};
+use crate::scoreboard::{Rules, Scoreboard};
+use crate::segment::{Flags, SACK_BLOCK, SACK_FIXED, Segment, Stamps};
 use crate::send::{Cut, Sender, Terms};
 use crate::stack::{AckRule, NagleIdle, SpuriousTimeouts, Stack};
 use crate::state::{Closed, State, Step};
@@ -69,6 +70,11 @@ impl Setup {
     }
 }
 
+/// The largest shift of a window (RFC 7323, section 2.3).
+const SHIFT_MAX: u8 = 14;
+/// Bytes of a TCP header that are for options.
+const OPTIONS_MAX: u64 = 40;
+
 /// A round trip being measured: the position whose ACK ends it, and when it was sent.
 #[derive(Clone, Copy, Debug)]
 struct Timing {
@@ -90,6 +96,22 @@ struct Stamping {
     recent: u32,
     /// The position last acknowledged to the peer (Last.ACK.sent).
     acked: u64,
+}
+
+/// Both sides' window scales, once both have announced one (RFC 7323, section 2.2).
+#[derive(Clone, Copy, Debug)]
+struct Scaling {
+    own: u8,
+    peer: u8,
+}
+
+/// A recovery that selective acknowledgments steer (RFC 6675, section 5).
+#[derive(Clone, Copy, Debug)]
+struct Recovery {
+    /// The position whose ACK ends it: all that had been sent.
+    point: u64,
+    /// The position up to which gaps have been sent again (HighRxt).
+    again: u64,
 }
 
 /// What the one output timer waits for.
@@ -125,6 +147,13 @@ pub struct Endpoint {
     pacing: Option<Pacing>,
     last_sent: Option<Instant>,
     duplicates: u32,
+    scaling: Option<Scaling>,
+    /// Both sides have permitted selective acknowledgments.
+    is_selective: bool,
+    scoreboard: Scoreboard,
+    recovery: Option<Recovery>,
+    /// Below this nothing begins a recovery: a timeout has begun one (RFC 6675, section 5.1).
+    recover_from: u64,
     /// The application will read no more.
     deaf: bool,
     out: VecDeque<Segment>,
@@ -152,6 +181,11 @@ impl Endpoint {
             pacing: None,
             last_sent: None,
             duplicates: 0,
+            scaling: None,
+            is_selective: false,
+            scoreboard: Scoreboard::default(),
+            recovery: None,
+            recover_from: 0,
             deaf: false,
             out: VecDeque::new(),
             retransmitted: 0,
@@ -432,7 +466,21 @@ impl Endpoint {
     fn learn_peer(&mut self, segment: &Segment) {
         self.irs = segment.seq;
         self.receiver.next = 1;
+        // What a SYN offers is never scaled.
         self.receiver.edge = 1 + self.receiver.capacity();
+        self.is_selective = segment.sack_permitted && self.setup.stack.selective_acks;
+        self.scaling = segment
+            .window_scale
+            .zip(self.setup.stack.window_scale)
+            .map(|(peer, own)| Scaling {
+                own: own.min(SHIFT_MAX),
+                peer: peer.min(SHIFT_MAX),
+            });
+        if let Some(scaling) = self.scaling {
+            let most = u64::from(u16::MAX) << scaling.own;
+            self.receiver
+                .set_capacity(self.setup.stack.recv_buffer.0.min(most));
+        }
         let theirs = segment.mss.unwrap_or(536);
         let offered = segment.stamps.filter(|_| self.setup.stack.timestamps);
         self.stamping = offered.map(|stamps| Stamping {
@@ -510,7 +558,7 @@ impl Endpoint {
                 self.congestion.acked();
             }
         }
-        let window = u64::from(segment.window);
+        let window = u64::from(segment.window) << self.scaling.map_or(0, |scaling| scaling.peer);
         let same_window = window == self.sender.window;
         self.sender.window = window;
         self.sender.window_max = self.sender.window_max.max(window);
@@ -519,6 +567,16 @@ impl Endpoint {
             self.acknowledged(self.sender.una + moved as u64, echo, now);
             let judgment = self.suspicion.advanced(self.sender.una, echo);
             self.judged(judgment, now);
+            if self.is_selective {
+                self.note_sacks(segment);
+            }
+        } else if self.is_selective {
+            // What reports something new is a duplicate, whatever else it says (RFC 6675, section 2).
+            if self.note_sacks(segment) {
+                self.duplicates += 1;
+                let judgment = self.suspicion.duplicate();
+                self.judged(judgment, now);
+            }
         } else if segment.is_pure_ack() && same_window && self.sender.is_outstanding() {
             let judgment = self.suspicion.duplicate();
             self.judged(judgment, now);
@@ -526,9 +584,100 @@ impl Endpoint {
             return true;
         }
         if !matches!(self.state, State::Closed(_)) {
+            if self.must_recover() {
+                self.begin_recovery(now);
+            }
             self.output(now);
         }
         true
+    }
+
+    /// Takes what a segment reports beyond its acknowledgment; says whether any of it is new.
+    fn note_sacks(&mut self, segment: &Segment) -> bool {
+        let (una, max) = (self.sender.una, self.sender.max);
+        let behind = self.wire(una);
+        let mut is_news = false;
+        for (start, end) in &segment.sacks {
+            let offset = |edge: u32| una.checked_add_signed(i64::from(edge.wrapping_sub(behind) as i32));
+            if let (Some(start), Some(end)) = (offset(*start), offset(*end)) {
+                is_news |= self.scoreboard.add(start, end, una, max);
+            }
+        }
+        is_news
+    }
+
+    fn rules(&self) -> Rules {
+        Rules {
+            mss: self.mss,
+            threshold: u64::from(self.setup.stack.dupack_threshold),
+        }
+    }
+
+    /// Whether enough was reported to take the first gap as lost (RFC 6675, section 5).
+    fn must_recover(&self) -> bool {
+        self.recovery.is_none()
+            && !self.scoreboard.is_empty()
+            && self.sender.una >= self.recover_from
+            // What a timeout sends again is a recovery of its own.
+            && self.sender.next == self.sender.max
+            && (self.duplicates >= self.setup.stack.dupack_threshold
+                || self.scoreboard.is_lost(self.sender.una, self.rules()))
+    }
+
+    fn begin_recovery(&mut self, now: Instant) {
+        self.congestion
+            .recover_selectively(self.sender.max - self.sender.una);
+        self.timing = None;
+        self.recovery = Some(Recovery {
+            point: self.sender.max,
+            again: self.sender.una,
+        });
+        // The first gap is filled whatever is in the network.
+        if let Some((start, end)) = self.scoreboard.next_gap(self.sender.una, 0, self.rules(), true) {
+            self.send_again(start, end, now);
+        }
+    }
+
+    /// Sends what recovery allows: lost bytes first, then new ones, then whatever else is missing.
+    fn recover(&mut self, now: Instant) {
+        let rules = self.rules();
+        while let Some(recovery) = self.recovery {
+            let (una, max) = (self.sender.una, self.sender.max);
+            let pipe = self.scoreboard.pipe(una, max, recovery.again, rules);
+            let free = self.congestion.window().saturating_sub(pipe);
+            if free < self.mss {
+                return;
+            }
+            if let Some((start, end)) = self.scoreboard.next_gap(una, recovery.again, rules, false) {
+                self.send_again(start, end, now);
+                continue;
+            }
+            let terms = Terms {
+                cwnd: self.sender.flight() + free,
+                ..self.terms(self.small_ok(false), false)
+            };
+            if let Some(cut) = self.sender.cut(terms) {
+                self.emit(cut, now);
+                continue;
+            }
+            // The fourth rule of the RFC, a last segment sent again on the chance, is optional and not Linux's.
+            let Some((start, end)) = self.scoreboard.next_gap(una, recovery.again, rules, true) else {
+                return;
+            };
+            self.send_again(start, end, now);
+        }
+    }
+
+    /// Sends a gap's bytes again and remembers how far that has come. The FIN is in none: nobody reports it.
+    fn send_again(&mut self, start: u64, end: u64, now: Instant) {
+        let resume = self.sender.next;
+        self.sender.next = start;
+        let len = end - start;
+        self.emit(Cut { len, fin: false }, now);
+        self.sender.next = resume;
+        if let Some(recovery) = &mut self.recovery {
+            recovery.again = recovery.again.max(end);
+        }
     }
 
     /// Acts on what is known of the last timeout.
@@ -590,8 +739,15 @@ impl Endpoint {
         self.duplicates = 0;
         self.pacing = None;
         self.sender.acknowledge(to);
-        if !is_syn {
-            self.congestion.acked();
+        self.scoreboard.advance(to);
+        match self.recovery {
+            // A part of what was outstanding: the recovery goes on.
+            Some(recovery) if to < recovery.point => {}
+            _ if is_syn => {}
+            _ => {
+                self.recovery = None;
+                self.congestion.acked();
+            }
         }
         self.timer = if self.sender.is_outstanding() {
             Timer::Retransmit(now + self.rto.timeout())
@@ -649,11 +805,19 @@ impl Endpoint {
         if !self.can_output() {
             return;
         }
+        if self.recovery.is_some() {
+            self.recover(now);
+            return;
+        }
         let idle = !self.sender.is_outstanding();
         if idle {
             self.restart_after_idle(now);
         }
         loop {
+            if self.sender.next < self.sender.max {
+                // What the peer has is not sent again.
+                self.sender.next = self.scoreboard.gap(self.sender.next).0;
+            }
             if let Some(pacing) = self.pacing
                 && pacing.next > now
             {
@@ -698,12 +862,15 @@ impl Endpoint {
     }
 
     fn terms(&self, small_ok: bool, force: bool) -> Terms {
+        let next = self.sender.next;
         Terms {
             mss: self.mss,
-            cwnd: self.congestion.window(),
+            // What was reported as received has left the network.
+            cwnd: self.congestion.window() + self.scoreboard.below(next),
             small_ok,
             fin_with_data: self.setup.stack.fin_with_data,
             force,
+            until: self.scoreboard.gap(next).1,
         }
     }
 
@@ -742,6 +909,11 @@ impl Endpoint {
                 again_at: self.clock,
             }),
         };
+        self.recovery = None;
+        self.recover_from = self.sender.max;
+        if self.scoreboard.is_reneged(self.sender.una) {
+            self.scoreboard.clear();
+        }
         self.congestion
             .timed_out(self.sender.max - self.sender.una, again);
         self.sender.next = self.sender.una;
@@ -767,6 +939,9 @@ impl Endpoint {
         let segment = self.segment(at, flags, payload);
         self.out.push_back(segment);
         self.acks.sent();
+        if cut.len > 0 {
+            self.acks.answered(now);
+        }
         let after = after + u64::from(cut.fin);
         if cut.len > 0 && cut.len < self.mss {
             self.sender.small_end = after;
@@ -806,6 +981,12 @@ impl Endpoint {
                 echo: 0,
             });
         }
+        let stack = &self.setup.stack;
+        (segment.sack_permitted, segment.window_scale) = if answers {
+            (self.is_selective, self.scaling.map(|scaling| scaling.own))
+        } else {
+            (stack.selective_acks, stack.window_scale)
+        };
         if !answers {
             segment.window = self.receiver.capacity() as u16;
         }
@@ -831,9 +1012,13 @@ impl Endpoint {
 
     /// A segment with our acknowledgment and window, which is thereby offered.
     fn segment(&mut self, at: u64, flags: Flags, payload: Vec<u8>) -> Segment {
-        let window = self.receiver.window(self.mss);
+        let shift = match self.scaling {
+            Some(scaling) if !flags.syn => scaling.own,
+            _ => 0,
+        };
+        let window = (self.receiver.window(self.mss) >> shift).min(u64::from(u16::MAX));
         if flags.ack {
-            self.receiver.edge = self.receiver.edge.max(self.receiver.next + window);
+            self.receiver.edge = self.receiver.edge.max(self.receiver.next + (window << shift));
             if let Some(stamping) = &mut self.stamping {
                 stamping.acked = self.receiver.next;
             }
@@ -848,12 +1033,36 @@ impl Endpoint {
             flags,
             window: window as u16,
             mss: None,
+            window_scale: None,
+            sack_permitted: false,
+            sacks: self.sacks(flags, payload.len() as u64),
             stamps: self.stamping.map(|stamping| Stamps {
                 value: self.clock,
                 echo: stamping.recent,
             }),
             payload,
         }
+    }
+
+    /// What a segment reports as received beyond the first gap, as far as it has room beside its data.
+    fn sacks(&self, flags: Flags, data: u64) -> Vec<(u32, u32)> {
+        if !self.is_selective || !flags.ack || flags.syn {
+            return Vec::new();
+        }
+        let stamps = if self.stamping.is_some() {
+            u64::from(Stamps::BYTES)
+        } else {
+            0
+        };
+        let options = if data == 0 {
+            u64::MAX
+        } else {
+            self.mss.saturating_sub(data)
+        };
+        let room = options.min(OPTIONS_MAX - stamps).saturating_sub(SACK_FIXED) / SACK_BLOCK;
+        let wire = |position: u64| self.irs.wrapping_add(position as u32);
+        let blocks = self.receiver.blocks().iter().take(room as usize);
+        blocks.map(|(start, end)| (wire(*start), wire(*end))).collect()
     }
 
     /// Answers a segment that belongs to no connection (RFC 9293, section 3.10.7.1).
@@ -876,6 +1085,9 @@ impl Endpoint {
             },
             window: 0,
             mss: None,
+            window_scale: None,
+            sack_permitted: false,
+            sacks: Vec::new(),
             stamps: None,
             payload: Vec::new(),
         });

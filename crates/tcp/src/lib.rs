@@ -3,8 +3,9 @@
 //! RFC 9293 states and rules; what stacks do differently (initial window, delayed ACKs, Nagle per call or per
 //! segment, silly windows, idle restart, timers) is a [`Stack`]: every parameter named and sourced in
 //! `data/stacks.toml`. An [`Endpoint`] holds no socket, clock or chance: segments, calls and instants come in,
-//! segments come out. Not modeled: options other than MSS and time stamps (so no selective ACKs and no window scaling),
-//! protection against wrapped sequence numbers, urgent data, ECN, path MTU discovery.
+//! segments come out. Selective acknowledgments (RFC 2018, recovery by RFC 6675) and window scaling (RFC 7323) are used
+//! where both stacks have them. Not modeled: RACK-TLP, duplicate SACK, other options, protection against wrapped sequence
+//! numbers, urgent data, ECN, path MTU discovery.
 //!
 //! ```
 //! use measure::{Duration, Instant};
@@ -29,6 +30,7 @@ mod congestion;
 mod endpoint;
 mod receive;
 mod rto;
+mod scoreboard;
 mod segment;
 mod send;
 mod stack;

@@ -15,10 +15,15 @@ pub(crate) struct Receiver {
     ready: VecDeque<u8>,
     /// Ahead of `next`, by position; not overlapping `next`.
     ahead: BTreeMap<u64, Vec<u8>>,
+    /// The ranges of `ahead`, that which the latest segment is part of first (RFC 2018, section 4).
+    recent: Vec<(u64, u64)>,
     /// Where the FIN is, once seen.
     fin: Option<u64>,
     capacity: u64,
 }
+
+/// Ranges that are remembered: as many as a segment without other options can report.
+const BLOCKS_MAX: usize = 4;
 
 /// What an arriving segment did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,9 +45,46 @@ impl Receiver {
             edge: 0,
             ready: VecDeque::new(),
             ahead: BTreeMap::new(),
+            recent: Vec::new(),
             fin: None,
             capacity,
         }
+    }
+
+    /// Both sides scale their windows: up to so many bytes can be offered.
+    pub(crate) fn set_capacity(&mut self, capacity: u64) {
+        self.capacity = capacity;
+    }
+
+    /// What was received beyond the first gap, the latest first.
+    pub(crate) fn blocks(&self) -> &[(u64, u64)] {
+        &self.recent
+    }
+
+    /// Notes the range that a segment from `at` on, ahead of what is expected, became part of.
+    fn remember(&mut self, at: u64) {
+        let (mut start, mut end) = (at, at);
+        let mut reach: Option<(u64, u64)> = None;
+        // Pieces may overlap: the range is what they cover without a gap.
+        for (&from, piece) in &self.ahead {
+            let to = from + piece.len() as u64;
+            reach = match reach {
+                Some((first, last)) if from <= last => Some((first, last.max(to))),
+                Some((first, last)) if last > at => {
+                    reach = Some((first, last));
+                    break;
+                }
+                _ => Some((from, to)),
+            };
+        }
+        if let Some((first, last)) = reach.filter(|(first, last)| *first <= at && at < *last) {
+            (start, end) = (first, last);
+        }
+        self.recent.retain(|(from, to)| *to < start || end < *from);
+        if start < end {
+            self.recent.insert(0, (start, end));
+        }
+        self.recent.truncate(BLOCKS_MAX);
     }
 
     pub(crate) fn capacity(&self) -> u64 {
@@ -66,6 +108,7 @@ impl Receiver {
     pub(crate) fn discard(&mut self) {
         self.ready.clear();
         self.ahead.clear();
+        self.recent.clear();
     }
 
     /// The window to offer now: what is free, nothing if that is little, and never less than was offered
@@ -104,6 +147,7 @@ impl Receiver {
                 if slot.len() < data.len() {
                     *slot = data.to_vec();
                 }
+                self.remember(at);
             }
         } else {
             self.ready.extend(data);
@@ -117,6 +161,7 @@ impl Receiver {
                 self.next += (held.len() - old) as u64;
             }
         }
+        self.recent.retain(|(_, end)| *end > self.next);
         let finished = self.fin == Some(self.next);
         if finished {
             self.next += 1;
@@ -150,6 +195,16 @@ mod tests {
                 missing[start..end].fill(false);
                 let whole = missing.iter().position(|gap| *gap).unwrap_or(400);
                 prop_assert_eq!(receiver.readable(), whole);
+                let first = receiver.blocks().first().copied();
+                if start > whole {
+                    let (from, to) = first.expect("something is ahead");
+                    prop_assert!(from <= start as u64 && end as u64 <= to);
+                }
+                for (from, to) in receiver.blocks() {
+                    let (from, to) = (*from as usize, *to as usize);
+                    prop_assert!(missing[from..to].iter().all(|gap| !*gap));
+                    prop_assert!(missing[from - 1] && missing.get(to).is_none_or(|gap| *gap));
+                }
             }
             let all = receiver.readable();
             prop_assert_eq!(receiver.read(400), &stream[..all]);

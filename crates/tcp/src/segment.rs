@@ -49,6 +49,10 @@ impl Stamps {
     pub const BYTES: u16 = 12;
 }
 
+/// Bytes of the option of selective acknowledgments with the padding that aligns it, and of each range in it.
+pub(crate) const SACK_FIXED: u64 = 4;
+pub(crate) const SACK_BLOCK: u64 = 8;
+
 /// One segment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Segment {
@@ -58,10 +62,16 @@ pub struct Segment {
     pub ack: u32,
     /// Control bits.
     pub flags: Flags,
-    /// The window offered, in bytes, never scaled.
+    /// The window field: bytes, or units of the scale that both sides have agreed upon.
     pub window: u16,
     /// The maximum segment size option.
     pub mss: Option<u16>,
+    /// The window-scale option of a SYN (RFC 7323, section 2): a shift.
+    pub window_scale: Option<u8>,
+    /// A SYN's option that permits selective acknowledgments (RFC 2018).
+    pub sack_permitted: bool,
+    /// Selective acknowledgments: start and end of ranges that were received beyond `ack`, the latest first.
+    pub sacks: Vec<(u32, u32)>,
     /// The time-stamp option.
     pub stamps: Option<Stamps>,
     /// The data.
@@ -77,8 +87,19 @@ impl Segment {
     /// Bytes of the TCP header, options included.
     pub fn header_bytes(&self) -> u64 {
         let mss = if self.mss.is_some() { 4 } else { 0 };
+        let scale = if self.window_scale.is_some() { 4 } else { 0 };
         let stamps = self.stamps.map_or(0, |_| u64::from(Stamps::BYTES));
-        20 + mss + stamps
+        // Where there are time stamps it takes the place of their padding.
+        let permitted = if self.sack_permitted && self.stamps.is_none() {
+            4
+        } else {
+            0
+        };
+        let sacks = match self.sacks.len() as u64 {
+            0 => 0,
+            n => SACK_FIXED + SACK_BLOCK * n,
+        };
+        20 + mss + scale + permitted + stamps + sacks
     }
 
     /// Bytes of the segment in an IPv4 packet.

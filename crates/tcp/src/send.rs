@@ -47,6 +47,8 @@ pub(crate) struct Terms {
     pub(crate) fin_with_data: bool,
     /// The persist timer says: send whatever the window allows, one byte at least.
     pub(crate) force: bool,
+    /// The peer has what starts here already.
+    pub(crate) until: Option<u64>,
 }
 
 impl Sender {
@@ -119,6 +121,9 @@ impl Sender {
         let unsent = end - next;
         let open = self.window.min(terms.cwnd).saturating_sub(next - self.una);
         let mut len = unsent.min(open).min(terms.mss);
+        if let Some(until) = terms.until {
+            len = len.min(until.saturating_sub(next));
+        }
         if terms.force && len == 0 {
             len = unsent.min(1);
         }
@@ -162,6 +167,7 @@ mod tests {
         small_ok: false,
         fin_with_data: true,
         force: false,
+        until: None,
     };
 
     fn check(sender: &Sender, terms: Terms, want: Option<(u64, bool)>) {

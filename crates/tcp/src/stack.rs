@@ -33,7 +33,8 @@ pub enum AckRule {
     /// Every second segment of any size.
     #[serde(rename = "segments-2")]
     Segments,
-    /// Every segment of the first [`AckRule::QUICK`], then as [`AckRule::Bytes`].
+    /// Every segment of the first [`AckRule::QUICK`], until this end answers one within the time of a delayed ACK; then as
+    /// [`AckRule::Bytes`].
     #[serde(rename = "bytes-2mss+quickack")]
     QuickThenBytes,
 }
@@ -131,7 +132,7 @@ pub struct Stack {
     pub fast_recovery: bool,
     /// Send buffer.
     pub send_buffer: Bytes,
-    /// Receive buffer; offered whole, up to 65,535 bytes.
+    /// Receive buffer; offered whole, as far as the window field and its scale reach.
     pub recv_buffer: Bytes,
     /// Largest segment over Ethernet.
     pub mss: u16,
@@ -143,6 +144,10 @@ pub struct Stack {
     pub fin_with_data: bool,
     /// Time stamps are offered (RFC 7323).
     pub timestamps: bool,
+    /// The shift by which the window is scaled, if the peer scales its window, too (RFC 7323).
+    pub window_scale: Option<u8>,
+    /// Selective acknowledgments are offered (RFC 2018) and steer the recovery from loss (RFC 6675).
+    pub selective_acks: bool,
     /// See [`SpuriousTimeouts`].
     pub spurious_timeouts: SpuriousTimeouts,
 }
@@ -184,6 +189,9 @@ struct Row {
     fin_ack: String,
     request_with_handshake_ack: bool,
     timestamps: bool,
+    window_scale: Option<u8>,
+    #[serde(default)]
+    selective_acks: bool,
     spurious_timeouts: SpuriousTimeouts,
     source: BTreeMap<String, String>,
 }
@@ -228,6 +236,8 @@ impl Stack {
             slow_start_on_lan: row.slow_start_on_lan,
             fin_with_data: row.fin_with_data,
             timestamps: row.timestamps,
+            window_scale: row.window_scale,
+            selective_acks: row.selective_acks,
             spurious_timeouts: row.spurious_timeouts,
         })
     }

@@ -36,11 +36,25 @@ pub fn ipv4_packet(source: SocketAddrV4, destination: SocketAddrV4, id: u16, seg
         packet.extend_from_slice(&[2, 4]);
         packet.extend_from_slice(&mss.to_be_bytes());
     }
+    // What precedes an option aligns it: two times "no operation" (RFC 7323, appendix A), or what is two bytes itself.
+    let pair: [u8; 2] = if segment.sack_permitted { [4, 2] } else { [1, 1] };
     if let Some(stamps) = segment.stamps {
-        // Two times "no operation" align what follows (RFC 7323, appendix A).
-        packet.extend_from_slice(&[1, 1, 8, 10]);
+        packet.extend_from_slice(&pair);
+        packet.extend_from_slice(&[8, 10]);
         packet.extend_from_slice(&stamps.value.to_be_bytes());
         packet.extend_from_slice(&stamps.echo.to_be_bytes());
+    } else if segment.sack_permitted {
+        packet.extend_from_slice(&[1, 1]);
+        packet.extend_from_slice(&pair);
+    }
+    if let Some(shift) = segment.window_scale {
+        packet.extend_from_slice(&[1, 3, 3, shift]);
+    }
+    if !segment.sacks.is_empty() {
+        packet.extend_from_slice(&[1, 1, 5, 2 + 8 * segment.sacks.len() as u8]);
+        for edge in segment.sacks.iter().flat_map(|(start, end)| [start, end]) {
+            packet.extend_from_slice(&edge.to_be_bytes());
+        }
     }
     packet.extend_from_slice(&segment.payload);
     let length = packet.len() - start;
@@ -71,7 +85,11 @@ mod tests {
     use crate::segment::{Flags, Stamps};
 
     fn check(stamps: Option<Stamps>, options: &[u8]) {
-        let segment = Segment {
+        check_of(plain(stamps), options);
+    }
+
+    fn plain(stamps: Option<Stamps>) -> Segment {
+        Segment {
             seq: 0xffff_fff0,
             ack: 7,
             flags: Flags {
@@ -81,9 +99,15 @@ mod tests {
             },
             window: 8_760,
             mss: Some(1_460),
+            window_scale: None,
+            sack_permitted: false,
+            sacks: Vec::new(),
             stamps,
             payload: b"odd".to_vec(),
-        };
+        }
+    }
+
+    fn check_of(segment: Segment, options: &[u8]) {
         let packet = ipv4_packet(
             "10.0.0.1:40000".parse().unwrap(),
             "10.0.0.2:80".parse().unwrap(),
@@ -109,5 +133,29 @@ mod tests {
             echo: 5,
         };
         check(Some(stamps), &[2, 4, 5, 180, 1, 1, 8, 10, 1, 2, 3, 4, 0, 0, 0, 5]);
+        // As Linux lays out the options of its SYN, and without time stamps.
+        for (stamps, options) in [
+            (
+                Some(stamps),
+                &[2, 4, 5, 180, 4, 2, 8, 10, 1, 2, 3, 4, 0, 0, 0, 5, 1, 3, 3, 7][..],
+            ),
+            (None, &[2, 4, 5, 180, 1, 1, 4, 2, 1, 3, 3, 7]),
+        ] {
+            let syn = Segment {
+                window_scale: Some(7),
+                sack_permitted: true,
+                ..plain(stamps)
+            };
+            check_of(syn, options);
+        }
+        let reports = Segment {
+            mss: None,
+            sacks: vec![(0x0102_0304, 0x0102_0404), (1, 2)],
+            ..plain(None)
+        };
+        check_of(
+            reports,
+            &[1, 1, 5, 18, 1, 2, 3, 4, 1, 2, 4, 4, 0, 0, 0, 1, 0, 0, 0, 2],
+        );
     }
 }

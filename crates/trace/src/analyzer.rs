@@ -13,6 +13,7 @@ use crate::exchange::Transaction;
 use crate::filter::Filter;
 use crate::finding::Finding;
 use crate::flow::{Budget, Connection, ConnectionId, Context, End, Flow};
+use crate::fragment::Joiner;
 use crate::packet::{Packet, Segment};
 use crate::series::{Recorder, Series};
 use crate::summary::{Meter, Summary};
@@ -114,6 +115,7 @@ struct Engine {
     recorder: Recorder,
     events: VecDeque<Event>,
     clock: Clock,
+    fragments: Joiner,
     start: Instant,
     now: Instant,
     number: u64,
@@ -142,6 +144,7 @@ impl Analyzer {
                 recorder: Recorder::new(options.record, options.limits.points),
                 events: VecDeque::new(),
                 clock: Clock::default(),
+                fragments: Joiner::default(),
                 start: Instant::ZERO,
                 now: Instant::ZERO,
                 number: 0,
@@ -215,6 +218,7 @@ impl Engine {
             Stamp::Plausible => self.take(frame),
             Stamp::Held => match Packet::decode(frame) {
                 Packet::Tcp(segment) => self.filter.is_empty() || self.filter.passes(&segment),
+                Packet::Fragment(_) => true,
                 _ => self.filter.is_empty(),
             },
         }
@@ -228,8 +232,22 @@ impl Engine {
         // A clock set back must not make connections idle or durations negative.
         self.now = self.now.max(frame.at);
         self.number = frame.number;
+        let mut packet = Packet::decode(frame);
+        let mut whole;
+        // A packet put together may be a fragment again: what a tunnel's fragments carry.
+        while let Packet::Fragment(fragment) = &packet {
+            match self.fragments.add(fragment, frame.at) {
+                Some(joined) => {
+                    whole = joined.packet;
+                    self.meter.frames.joined += 1;
+                    self.meter.frames.joined_fragments += joined.before;
+                    packet = Packet::of_ip(&whole, 0, 0);
+                }
+                None => break,
+            }
+        }
         let frames = &mut self.meter.frames;
-        match Packet::decode(frame) {
+        match packet {
             Packet::Tcp(segment) => {
                 frames.tcp += 1;
                 frames.cut_payload += u64::from((segment.payload.len() as u32) < segment.payload_len);
@@ -242,7 +260,11 @@ impl Engine {
                 return passes;
             }
             Packet::OtherIp(_) => frames.other_ip += 1,
-            Packet::Fragment => frames.fragments += 1,
+            Packet::Fragment(_) => {
+                frames.fragments += 1;
+                // Whose it is only its datagram's first fragment says; to save one too many does no harm.
+                return true;
+            }
             Packet::NotIp => frames.not_ip += 1,
             Packet::Malformed => {
                 frames.malformed += 1;

@@ -31,6 +31,20 @@ impl LinkType {
     pub const NULL: LinkType = LinkType(0);
     /// Ethernet, with or without VLAN tags.
     pub const ETHERNET: LinkType = LinkType(1);
+    /// PPP: a protocol number, after HDLC's address and control bytes or without them.
+    pub const PPP: LinkType = LinkType(9);
+    /// FDDI, with an LLC header.
+    pub const FDDI: LinkType = LinkType(10);
+    /// PPP in HDLC-like framing, or Cisco's HDLC.
+    pub const PPP_HDLC: LinkType = LinkType(50);
+    /// PPPoE session packets without their Ethernet header.
+    pub const PPP_ETHER: LinkType = LinkType(51);
+    /// LLC over ATM (RFC 1483).
+    pub const ATM_RFC1483: LinkType = LinkType(100);
+    /// Cisco HDLC: address, control, EtherType.
+    pub const C_HDLC: LinkType = LinkType(104);
+    /// PPP with one byte in front that says which way a packet went.
+    pub const PPP_WITH_DIR: LinkType = LinkType(204);
     /// IPv4 or IPv6 without any link header.
     pub const RAW: LinkType = LinkType(101);
     /// OpenBSD loopback: four bytes of address family in network order.

@@ -82,6 +82,9 @@ pub struct HttpCounts {
     pub unanswered: u64,
     /// Requests whose answer cannot be told from others' (the capture began or lost bytes while some were under way).
     pub unmatched_requests: u64,
+    /// Heads of requests and answers whose end was not captured because of a short snapshot length: nothing is known of
+    /// these messages.
+    pub cut_heads: u64,
 }
 
 /// A run of pipelined requests that each took a segment of its own.
@@ -330,6 +333,7 @@ impl Exchange {
         );
         let uncaptured = (end - expected) - fresh.len() as u64;
         if uncaptured > 0 {
+            self.counts.cut_heads += u64::from(stream.tokenizer.is_in_head());
             stream.tokenizer.gap(uncaptured, &mut tokens);
         }
         let mut ended = 0;

@@ -144,6 +144,13 @@ pub enum Kind {
         /// They were lost before the capture point, which saw only the repetitions.
         upstream: bool,
     },
+    /// Data overtook data on the way, and the sender took that for loss: it sent again what the receiver, as that has
+    /// said of every repetition (RFC 2883), had or got. Packets: the first duplicate acknowledgment; the first
+    /// repetition; what ended the repair. Cost: from the first to the last; the sender is slower afterwards, too.
+    Reordering {
+        /// Segments sent again in vain.
+        segments: u32,
+    },
     /// Data was sent again because a timer expired. Packets: the segment lost (or, if it was lost before the
     /// capture point, the one that came after it), its repetition.
     /// Cost: from the last transmission of the segment to this one.
@@ -198,6 +205,7 @@ impl Kind {
             Kind::ApplicationLimited { .. } => "application limited",
             Kind::QueuedInNetwork { .. } => "queued in the network",
             Kind::FastRecovery { .. } => "fast recovery",
+            Kind::Reordering { .. } => "reordering taken for loss",
             Kind::RetransmissionTimeout { .. } => "retransmission timeout",
             Kind::ResetDestroyedData { .. } => "reset destroyed data",
             Kind::OneRequestPerSegment { .. } => "one request per segment",
@@ -246,6 +254,10 @@ impl Kind {
             Kind::FastRecovery { .. } => {
                 "Find the loss (queue, radio, policer); what was sent after it waited at the receiver for its \
                  repetition. Parallel connections or HTTP/3 keep one loss from holding up everything."
+            }
+            Kind::Reordering { .. } => {
+                "Find what reorders (parallel links or queues, per-packet balancing, radio); a sender with RACK-TLP or a \
+                 larger reordering threshold (Linux: net.ipv4.tcp_reordering) waits for what is only late."
             }
             Kind::RetransmissionTimeout { .. } => {
                 "Find the loss (queue, radio, policer). With few segments in flight no fast retransmit is possible: \

@@ -464,7 +464,9 @@ impl Flow {
         let s = &mut self.halves[side as usize];
         let arrival = s.place(segment, start, peer_window, cx);
         let fin = segment.flags.has(Flags::FIN);
-        if has_data && arrival == Arrival::New {
+        // A byte into a closed window was held back by nobody but the receiver.
+        let asks = peer_window == 0 && segment.payload_len == 1;
+        if has_data && arrival == Arrival::New && !asks {
             s.watch_restart(data_start, data_end, cx);
             s.judge(back, fin, cx);
         }
@@ -473,7 +475,8 @@ impl Flow {
         }
         if has_data {
             self.heard[side.peer() as usize] = true;
-            if peer_window == 0 && segment.payload_len == 1 {
+            let is_probe = segment.payload_len == 1 || arrival == Arrival::WindowProbe;
+            if peer_window == 0 && is_probe {
                 self.halves[side.peer() as usize].probe_counted();
             }
             self.http_data(segment, side, data_start, arrival, cx);
@@ -580,6 +583,10 @@ impl Flow {
             Phase::Open { since } => Some(since),
             _ => None,
         };
+        if self.phase == Phase::Opening {
+            // Nobody else will report what was sent again before the refusal.
+            self.report_handshake(cx);
+        }
         let (requests, waiting) = self.http.as_ref().map_or((0, None), |http| http.waiting());
         let (own, peer) = (&self.halves[side as usize], &self.halves[side.peer() as usize]);
         let own_fin = own.fin.is_some();
@@ -664,7 +671,9 @@ impl Flow {
             half.end_turn(cx);
             half.close(cx);
         }
-        let http = self.counts.filter(|c| c.requests + c.unmatched_responses > 0);
+        let http = self
+            .counts
+            .filter(|c| c.requests + c.unmatched_responses + c.cut_heads > 0);
         Connection {
             id: self.id,
             client: self.ends[0],

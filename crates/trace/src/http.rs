@@ -147,6 +147,21 @@ impl Tokenizer {
         self.state == State::Lost
     }
 
+    /// True inside what looks like a message's head.
+    pub(crate) fn is_in_head(&self) -> bool {
+        match self.state {
+            State::Fields => true,
+            State::First => {
+                let wanted = match self.role {
+                    Role::Requests => Guess::Request,
+                    Role::Responses => Guess::Response,
+                };
+                !self.line.is_empty() && guess(&self.line) == wanted
+            }
+            _ => false,
+        }
+    }
+
     /// True between messages.
     pub(crate) fn is_between(&self) -> bool {
         self.state == State::First && self.line.is_empty()

@@ -26,6 +26,7 @@ mod exchange;
 mod filter;
 mod finding;
 mod flow;
+mod fragment;
 mod http;
 mod packet;
 mod quantity;
@@ -42,7 +43,7 @@ pub use finding::{AckTimer, Finding, Kind};
 pub use flow::{
     Connection, ConnectionId, Direction, End, Kinds, Level, Retransmissions, Side, Spread, Vantage, Volume,
 };
-pub use packet::{Endpoint, Flags, Packet, Segment, TcpOptions};
+pub use packet::{Endpoint, Flags, Fragment, Packet, Segment, TcpOptions};
 pub use seq::SeqNum;
 pub use series::{Mark, Point, Series};
 pub use summary::{

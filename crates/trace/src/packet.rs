@@ -1,4 +1,7 @@
-//! From a frame to a TCP segment: link header, VLAN tags, IPv4 or IPv6, TCP, as one borrowed view.
+//! From a frame to a TCP segment: link header, VLAN tags, tunnels, IPv4 or IPv6, TCP, as one borrowed view.
+//!
+//! A segment inside a tunnel (IP in IP, GRE, VXLAN, PPPoE) is that of the inner packet, and its IP header the inner one;
+//! what carries it counts as link. A fragment is described for whoever joins fragments ([`Fragment`]).
 //!
 //! Lengths come from the IP headers, never from the captured bytes, so Ethernet padding does not
 //! count as payload and a snapshot length costs content but no counter. Checksums are not verified:
@@ -196,6 +199,31 @@ impl Segment<'_> {
     }
 }
 
+/// Which datagram a fragment is of (RFC 791, section 3.2; RFC 8200, section 4.5).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct DatagramId {
+    pub(crate) from: u128,
+    pub(crate) to: u128,
+    pub(crate) protocol: u8,
+    pub(crate) id: u32,
+}
+
+/// A part of an IP datagram.
+#[derive(Clone, Copy, Debug)]
+pub struct Fragment<'a> {
+    pub(crate) datagram: DatagramId,
+    /// The datagram's headers, without those that are about fragments only.
+    pub(crate) headers: &'a [u8],
+    /// Where this part begins, in bytes behind the headers.
+    pub(crate) offset: u32,
+    /// Its length by the IP header's account.
+    pub(crate) len: u32,
+    /// More parts follow.
+    pub(crate) has_more: bool,
+    /// What was captured of it.
+    pub(crate) bytes: &'a [u8],
+}
+
 /// What a frame turned out to be.
 #[derive(Clone, Copy, Debug)]
 pub enum Packet<'a> {
@@ -203,8 +231,8 @@ pub enum Packet<'a> {
     Tcp(Segment<'a>),
     /// IP, but not TCP; the protocol number.
     OtherIp(u8),
-    /// A fragment of an IP datagram; fragments are counted, not reassembled.
-    Fragment,
+    /// A fragment of an IP datagram.
+    Fragment(Fragment<'a>),
     /// Not IP at all: ARP and the like.
     NotIp,
     /// Headers that contradict themselves or are not wholly captured.
@@ -237,6 +265,24 @@ impl<'a> Packet<'a> {
             LinkType::RAW | LinkType::IPV4 | LinkType::IPV6 | LinkType(12) | LinkType(14) => 0,
             // The address family's value differs between systems; the IP version says the same.
             LinkType::NULL | LinkType::LOOP => 4,
+            LinkType::PPP | LinkType::PPP_HDLC | LinkType::PPP_ETHER | LinkType::PPP_WITH_DIR => {
+                match ppp_link(data, frame.link) {
+                    Ok(at) => at,
+                    Err(packet) => return packet,
+                }
+            }
+            LinkType::C_HDLC => match ethernet(data, 2) {
+                Ok(at) => at,
+                Err(packet) => return packet,
+            },
+            LinkType::ATM_RFC1483 => match llc(data, 0) {
+                Ok(at) => at,
+                Err(packet) => return packet,
+            },
+            LinkType::FDDI => match llc(data, 13) {
+                Ok(at) => at,
+                Err(packet) => return packet,
+            },
             LinkType::LINUX_SLL => match ethernet(data, 14) {
                 Ok(at) => at,
                 Err(packet) => return packet,
@@ -255,17 +301,135 @@ impl<'a> Packet<'a> {
         };
         let missing = (frame.wire_len as usize).saturating_sub(data.len());
         match data.get(ip_at..) {
-            Some(ip @ [first, ..]) => match first >> 4 {
-                4 => ipv4(ip, missing),
-                6 => ipv6(ip, missing),
-                _ => Packet::NotIp,
-            },
-            _ => Packet::Malformed,
+            Some(ip) => Packet::of_ip(ip, missing, 0),
+            None => Packet::Malformed,
+        }
+    }
+
+    /// Decodes an IP packet of whose end `missing` bytes were not captured, inside so many tunnels.
+    #[inline]
+    pub(crate) fn of_ip(ip: &'a [u8], missing: usize, depth: u32) -> Packet<'a> {
+        match ip.first().map(|first| first >> 4) {
+            Some(4) => ipv4(ip, missing, depth),
+            Some(6) => ipv6(ip, missing, depth),
+            Some(_) => Packet::NotIp,
+            None => Packet::Malformed,
         }
     }
 }
 
-/// Follows EtherTypes from `at` through VLAN tags, QinQ and PPPoE; returns where IP starts.
+/// Tunnels in tunnels that are looked into; what lies deeper is other IP.
+const TUNNELS_MAX: u32 = 4;
+/// The port of VXLAN (RFC 7348), and the one Linux used before there was one.
+const VXLAN_PORTS: [u16; 2] = [4789, 8472];
+
+/// What an IP packet of another protocol than TCP carries: the packet inside, if it is a tunnel.
+fn inside<'a>(protocol: u8, bytes: &'a [u8], missing: usize, depth: u32) -> Packet<'a> {
+    let other = Packet::OtherIp(protocol);
+    if depth >= TUNNELS_MAX {
+        return other;
+    }
+    let start = match protocol {
+        // IP in IP (RFC 2003) and 6in4 (RFC 4213).
+        4 | 41 => Some(0),
+        47 => gre(bytes),
+        17 => vxlan(bytes),
+        _ => None,
+    };
+    match start.and_then(|at| bytes.get(at..)) {
+        Some(ip @ [_, ..]) => match Packet::of_ip(ip, missing, depth + 1) {
+            Packet::NotIp | Packet::Malformed => other,
+            packet => packet,
+        },
+        _ => other,
+    }
+}
+
+/// Where IP starts behind a GRE header (RFC 2784 and 2890; RFC 2637 for PPTP's).
+fn gre(bytes: &[u8]) -> Option<usize> {
+    if bytes.len() < 4 {
+        return None;
+    }
+    let flags = be16(bytes, 0);
+    let optional = |bit: u16| if flags & bit != 0 { 4 } else { 0 };
+    // Routing (deprecated) would have to be walked through.
+    if flags & 0x4000 != 0 {
+        return None;
+    }
+    match (flags & 7, be16(bytes, 2)) {
+        (0, protocol) => {
+            let at = 4 + optional(0x8000) + optional(0x2000) + optional(0x1000);
+            match protocol {
+                0x0800 | 0x86dd => Some(at),
+                // A bridge's Ethernet frame.
+                0x6558 => ethernet(bytes, at + 12).ok(),
+                _ => None,
+            }
+        }
+        // PPTP: the key is always there, and another bit stands for an acknowledgment.
+        (1, 0x880b) => ppp(bytes, 8 + optional(0x1000) + optional(0x0080)).ok(),
+        _ => None,
+    }
+}
+
+/// Where IP starts inside a UDP datagram of VXLAN.
+fn vxlan(udp: &[u8]) -> Option<usize> {
+    let is_vxlan =
+        udp.len() >= 16 && VXLAN_PORTS.contains(&be16(udp, 2)) && udp[8] & 0x08 != 0 && udp[15] == 0;
+    is_vxlan.then(|| ethernet(udp, 16 + 12).ok()).flatten()
+}
+
+/// Where IP starts in a frame of a link that carries PPP.
+#[allow(
+    clippy::result_large_err,
+    reason = "inlined; the error is the caller's return value"
+)]
+fn ppp_link<'a>(data: &[u8], link: LinkType) -> Result<usize, Packet<'a>> {
+    match (link, data) {
+        // Version, code, session, length.
+        (LinkType::PPP_ETHER, _) => ppp(data, 6),
+        (LinkType::PPP_WITH_DIR, _) => ppp(data, 1),
+        // Cisco's HDLC shares the number.
+        (LinkType::PPP_HDLC, [0x0f | 0x8f, ..]) => ethernet(data, 2),
+        _ => ppp(data, 0),
+    }
+}
+
+/// Where IP starts behind a PPP header (RFC 1661 and 1662): address and control may be left out, and so may the first
+/// byte of the protocol, which is even while the second is odd.
+#[allow(
+    clippy::result_large_err,
+    reason = "inlined; the error is the caller's return value"
+)]
+fn ppp<'a>(data: &[u8], at: usize) -> Result<usize, Packet<'a>> {
+    let at = if data.get(at..at + 2) == Some(&[0xff, 0x03]) {
+        at + 2
+    } else {
+        at
+    };
+    match data.get(at..) {
+        Some([0x21 | 0x57, _, ..]) => Ok(at + 1),
+        Some([0x00, 0x21 | 0x57, ..]) => Ok(at + 2),
+        Some([_, _, ..]) => Err(Packet::NotIp),
+        _ => Err(Packet::Malformed),
+    }
+}
+
+/// Where IP starts behind an LLC header (IEEE 802.2, RFC 1042): SNAP names an EtherType, or the service is IP itself.
+#[allow(
+    clippy::result_large_err,
+    reason = "inlined; the error is the caller's return value"
+)]
+fn llc<'a>(data: &[u8], at: usize) -> Result<usize, Packet<'a>> {
+    match data.get(at..) {
+        Some([0xaa, 0xaa, 0x03, 0, 0, 0, ..]) => ethernet(data, at + 6),
+        Some([0x06, 0x06, 0x03, ..]) => Ok(at + 3),
+        Some([_, _, _, ..]) => Err(Packet::NotIp),
+        _ => Err(Packet::Malformed),
+    }
+}
+
+/// Follows EtherTypes from `at` through VLAN tags, QinQ, PPPoE and LLC; returns where IP starts.
 #[inline]
 #[allow(
     clippy::result_large_err,
@@ -279,16 +443,16 @@ fn ethernet<'a>(data: &[u8], mut at: usize) -> Result<usize, Packet<'a>> {
         match be16(data, at) {
             0x0800 | 0x86dd => return Ok(at + 2),
             0x8100 | 0x88a8 | 0x9100 => at += 4,
-            0x8864 if data.len() >= at + 10 && matches!(be16(data, at + 8), 0x0021 | 0x0057) => {
-                return Ok(at + 10);
-            }
+            0x8864 => return ppp(data, at + 8),
+            // IEEE 802.3: a length, and then LLC.
+            ..=1_500 => return llc(data, at + 2),
             _ => return Err(Packet::NotIp),
         }
     }
 }
 
 #[inline]
-fn ipv4<'a>(ip: &'a [u8], missing: usize) -> Packet<'a> {
+fn ipv4<'a>(ip: &'a [u8], missing: usize, depth: u32) -> Packet<'a> {
     if ip.len() < 20 {
         return Packet::Malformed;
     }
@@ -301,23 +465,50 @@ fn ipv4<'a>(ip: &'a [u8], missing: usize) -> Packet<'a> {
     if header < 20 || total < header {
         return Packet::Malformed;
     }
+    let address = |at| MAPPED | u128::from(be32(ip, at));
     if be16(ip, 6) & 0x3fff != 0 {
-        return Packet::Fragment;
+        let (Some(headers), Some(bytes)) = (ip.get(..header), ip.get(header..total.min(ip.len()))) else {
+            return Packet::Malformed;
+        };
+        return Packet::Fragment(Fragment {
+            datagram: DatagramId {
+                from: address(12),
+                to: address(16),
+                protocol: ip[9],
+                id: u32::from(be16(ip, 4)),
+            },
+            headers,
+            offset: u32::from(be16(ip, 6) & 0x1fff) * 8,
+            len: (total - header) as u32,
+            has_more: be16(ip, 6) & 0x2000 != 0,
+            bytes,
+        });
     }
     if ip[9] != 6 {
-        return Packet::OtherIp(ip[9]);
+        let rest = ip.get(header..total.min(ip.len())).unwrap_or_default();
+        return inside(ip[9], rest, total.saturating_sub(ip.len()), depth);
     }
-    let address = |at| MAPPED | u128::from(be32(ip, at));
     tcp(ip, header, total, address(12), address(16))
 }
 
-fn ipv6<'a>(ip: &'a [u8], missing: usize) -> Packet<'a> {
+fn ipv6<'a>(ip: &'a [u8], missing: usize, depth: u32) -> Packet<'a> {
     if ip.len() < 40 {
         return Packet::Malformed;
     }
     let total = match usize::from(be16(ip, 4)) {
         0 => ip.len() + missing,
         n => 40 + n,
+    };
+    let address = |at: usize| {
+        let words = [
+            be32(ip, at),
+            be32(ip, at + 4),
+            be32(ip, at + 8),
+            be32(ip, at + 12),
+        ];
+        words
+            .iter()
+            .fold(0u128, |bits, word| (bits << 32) | u128::from(*word))
     };
     let mut next = ip[6];
     let mut header = 40;
@@ -334,11 +525,30 @@ fn ipv6<'a>(ip: &'a [u8], missing: usize) -> Packet<'a> {
                     return Packet::Malformed;
                 }
                 if be16(ip, header + 2) & 0xfff9 != 0 {
-                    return Packet::Fragment;
+                    let start = header + 8;
+                    let Some(bytes) = ip.get(start..total.min(ip.len())).filter(|_| start <= total) else {
+                        return Packet::Malformed;
+                    };
+                    return Packet::Fragment(Fragment {
+                        datagram: DatagramId {
+                            from: address(8),
+                            to: address(24),
+                            protocol: ip[header],
+                            id: be32(ip, header + 4),
+                        },
+                        headers: &ip[..header],
+                        offset: u32::from(be16(ip, header + 2) & 0xfff8),
+                        len: (total - start) as u32,
+                        has_more: ip[header + 3] & 1 != 0,
+                        bytes,
+                    });
                 }
                 Some(8)
             }
-            other => return Packet::OtherIp(other),
+            other => {
+                let rest = ip.get(header..total.min(ip.len())).unwrap_or_default();
+                return inside(other, rest, total.saturating_sub(ip.len()), depth);
+            }
         };
         let Some(step) = step else {
             return Packet::Malformed;
@@ -349,17 +559,6 @@ fn ipv6<'a>(ip: &'a [u8], missing: usize) -> Packet<'a> {
             return Packet::Malformed;
         }
     }
-    let address = |at: usize| {
-        let words = [
-            be32(ip, at),
-            be32(ip, at + 4),
-            be32(ip, at + 8),
-            be32(ip, at + 12),
-        ];
-        words
-            .iter()
-            .fold(0u128, |bits, word| (bits << 32) | u128::from(*word))
-    };
     tcp(ip, header, total, address(8), address(24))
 }
 

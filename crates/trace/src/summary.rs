@@ -30,8 +30,12 @@ pub struct Frames {
     pub turned_away: u64,
     /// IP with other protocols.
     pub other_ip: u64,
-    /// Fragments of IP datagrams, not reassembled.
+    /// Fragments of IP datagrams, but for those that completed one: such a frame counts as what the datagram is.
     pub fragments: u64,
+    /// Datagrams put together from fragments.
+    pub joined: u64,
+    /// Of `fragments`, those whose datagram was put together; of the others a part was not captured.
+    pub joined_fragments: u64,
     /// Neither IPv4 nor IPv6.
     pub not_ip: u64,
     /// Headers incomplete or contradictory.
@@ -90,6 +94,7 @@ impl DirectionTotals {
         a.timeout += b.timeout;
         a.probe += b.probe;
         a.needless += b.needless;
+        a.window_probe += b.window_probe;
         a.control += b.control;
         self.out_of_order += d.out_of_order;
         self.out_of_order_late += d.out_of_order_late;
@@ -476,6 +481,7 @@ impl Meter {
             self.http.pipelined += http.pipelined;
             self.http.unanswered += http.unanswered;
             self.http.unmatched_requests += http.unmatched_requests;
+            self.http.cut_heads += http.cut_heads;
             self.http_packets +=
                 connection.from_client.volume.packets + connection.from_server.volume.packets;
         }

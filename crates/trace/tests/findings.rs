@@ -469,6 +469,134 @@ fn a_spurious_timeout_is_known_by_its_echo() {
     );
 }
 
+/// Five segments of which the first is late by more than three others: the receiver's duplicates make the sender repeat
+/// it, and both copies arrive. `told` is whether the receiver says so (RFC 2883).
+fn overtaken(told: bool) -> Talk {
+    let mut talk = Talk::default();
+    talk.handshake(0, 100, 20_000).data(20_200, true, GET);
+    for i in 0..5 {
+        talk.data(20_300 + i, false, &[b'.'; MSS]);
+    }
+    let (own, end) = (talk.next[0], 1 + 5 * 1460);
+    for i in 2..5 {
+        talk.push(
+            40_300 + i,
+            Seg {
+                seq: own,
+                sack: [Some((1461, 1 + (i as u32) * 1460)), None],
+                ..Seg::default()
+            },
+        );
+    }
+    let again = Seg {
+        from_client: false,
+        seq: 1,
+        ack: own,
+        payload: &[b'.'; MSS],
+        ..Seg::default()
+    };
+    // The original arrives a moment after its repetition left, and the repetition a round trip later.
+    talk.push(40_400, again).ack(40_900, true, end);
+    let duplicate = Seg {
+        seq: own,
+        ack: end,
+        sack: [told.then_some((1, 1461)), None],
+        ..Seg::default()
+    };
+    talk.push(60_400, duplicate);
+    talk
+}
+
+#[test]
+fn reordering_is_no_loss_once_the_receiver_has_said_so() {
+    for (told, title, fast, needless) in [
+        (true, "reordering taken for loss", 0, 1),
+        (false, "fast recovery", 1, 0),
+    ] {
+        let outcome = overtaken(told).analyze();
+        assert_eq!(outcome.titles(), [title]);
+        let finding = &outcome.findings[0];
+        assert_eq!(
+            (finding.cost, &finding.packets[..]),
+            (Duration::from_micros(598), &[10, 13, 14][..])
+        );
+        let again = outcome.connections[0].from_server.retransmissions;
+        assert_eq!(
+            (again.packets, again.fast, again.needless),
+            (1, fast, needless),
+            "{told}"
+        );
+    }
+}
+
+#[test]
+fn what_asks_whether_a_closed_window_has_opened_is_no_timeout() {
+    let mut talk = Talk::default();
+    talk.handshake(0, 100, 100).data(300, true, GET);
+    talk.data(500, false, &[b'.'; MSS]);
+    let own = talk.next[0];
+    let closed = Seg {
+        seq: own,
+        ack: 1461,
+        window: 0,
+        ..Seg::default()
+    };
+    talk.push(700, closed);
+    // BSD's way: the next byte, again and again, and never taken.
+    let probe = Seg {
+        from_client: false,
+        seq: 1461,
+        ack: own,
+        payload: b"p",
+        ..Seg::default()
+    };
+    for n in 0..4 {
+        talk.push(500_000 << n, probe).push((500_000 << n) + 200, closed);
+    }
+    talk.push(
+        4_500_000,
+        Seg {
+            window: 16_384,
+            ..closed
+        },
+    );
+    talk.next[1] = 1461;
+    talk.data(4_500_100, false, &[b'.'; MSS]).ack_all(4_500_300, true);
+    let outcome = talk.analyze();
+    assert_eq!(outcome.titles(), ["zero window"]);
+    assert_eq!(outcome.findings[0].kind, Kind::ZeroWindow { probes: 4 });
+    let again = outcome.connections[0].from_server.retransmissions;
+    // Three times the byte alone, and once with what follows it through the open window.
+    assert_eq!((again.packets, again.timeout, again.window_probe), (4, 0, 4));
+}
+
+#[test]
+fn a_syn_repeated_before_a_refusal_is_found() {
+    let mut talk = Talk::default();
+    let syn = Seg {
+        flags: "S",
+        seq: 0,
+        mss: Some(1460),
+        ..Seg::default()
+    };
+    talk.push(0, syn).push(1_000_000, syn).push(3_000_000, syn);
+    talk.push(
+        3_000_100,
+        Seg {
+            from_client: false,
+            flags: "RA",
+            seq: 0,
+            ack: 1,
+            ..Seg::default()
+        },
+    );
+    let outcome = talk.analyze();
+    assert_eq!(outcome.titles(), ["handshake retransmission"]);
+    let finding = &outcome.findings[0];
+    assert_eq!((finding.cost, &finding.packets[..]), (ms(3_000), &[1, 3][..]));
+    assert_eq!(finding.kind, Kind::HandshakeRetransmission { transmissions: 3 });
+}
+
 /// Claim w3-07: naive full close with requests in flight.
 fn close_with_requests_in_flight(half_close: bool) -> Outcome {
     let mut talk = Talk::default();

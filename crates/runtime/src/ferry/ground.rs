@@ -11,7 +11,7 @@ use super::room::Room;
 use super::{ADDRESS, Backend, Fault, GATEWAY, HostSettings, INTERFACE, Plan, Tally, is_nested};
 use crate::{clock, sys};
 use link::{LossModel, Path, Profile, Way};
-use measure::{Bytes, Instant};
+use measure::{Bytes, Duration, Instant};
 use rustix::thread::CapabilitySet;
 use std::io;
 use std::net::Ipv4Addr;
@@ -26,8 +26,11 @@ const FAR_MAC: Mac = [2, 0, 0, 0, 0, 1];
 const FAR_INTERFACE: &str = "far0";
 /// What Ethernet carries, and what a link without an MTU of its own has.
 const USUAL_MTU: u32 = 1_500;
-/// The smallest MTU with which Linux keeps IPv4 on an interface.
-const LEAST_MTU: u32 = 68;
+/// The MTUs with which Linux keeps IPv4 on an interface.
+const MTU_MIN: u32 = 68;
+const MTU_MAX: u32 = 65_535;
+/// The largest MTU of a TUN device: Linux keeps room for an Ethernet header (`drivers/net/tun.c`).
+const TUN_MTU_MAX: u32 = MTU_MAX - 14;
 
 /// Everything but the ferry, which starts with the command.
 pub(super) struct Ground {
@@ -54,15 +57,13 @@ pub(super) struct Running {
 
 impl Ground {
     pub(super) fn make(plan: &Plan) -> Result<Ground, Fault> {
-        let mut reasons = vec![enter_user_namespace()?];
         let mtu = mtu_of(&plan.profile);
+        possible(mtu.unwrap_or(USUAL_MTU), plan.backend)?;
+        let mut reasons = vec![enter_user_namespace()?];
         let offload = mtu.is_none() && is_unshaped(&plan.profile);
         let near = Room::new("near").map_err(no_namespace)?;
         let far = Room::new("far").map_err(no_namespace)?;
-        let mut mtu = mtu.unwrap_or(USUAL_MTU).clamp(LEAST_MTU, 65_535);
-        if plan.backend == Some(Backend::Tun) {
-            mtu = mtu.min(65_535 - 14);
-        }
+        let mtu = mtu.unwrap_or(USUAL_MTU);
         let try_veth = || veth(&near, &far, mtu, offload, &plan.hosts);
         let try_tun = || tun(&near, &far, mtu, &plan.hosts);
         let (ports, backend) = match plan.backend {
@@ -261,6 +262,24 @@ fn mtu_of(profile: &Profile) -> Option<u32> {
         .map(|Bytes(mtu)| u32::try_from(*mtu).unwrap_or(u32::MAX))
 }
 
+/// Whether interfaces of this back end can have this MTU.
+fn possible(mtu: u32, backend: Option<Backend>) -> Result<(), Fault> {
+    let most = match backend {
+        Some(Backend::Tun) => TUN_MTU_MAX,
+        Some(Backend::Veth) | None => MTU_MAX,
+    };
+    if (MTU_MIN..=most).contains(&mtu) {
+        return Ok(());
+    }
+    let device = match backend {
+        Some(Backend::Tun) => "a TUN device",
+        Some(Backend::Veth) | None => "an interface",
+    };
+    Err(Fault::Host {
+        why: format!("`mtu`: {device} with IPv4 has {MTU_MIN} to {most} bytes, not {mtu}"),
+    })
+}
+
 /// Whether nothing in the profile looks at single packets.
 fn is_unshaped(profile: &Profile) -> bool {
     let plain = |way: &Way| {
@@ -331,13 +350,39 @@ fn veth(near: &Room, far: &Room, mtu: u32, offload: bool, hosts: &HostSettings) 
             })
             .and_then(|socket| socket)
             .map_err(Fault::at("opening a packet socket"))?;
+        for (room, name) in [(room, end.name), (&middle, end.cable)] {
+            room.call(move || wait_until_it_transmits(name))
+                .and_then(|waited| waited)
+                .map_err(Fault::at(format!("waiting until {name} transmits")))?;
+        }
         ports.push(Port::packets(socket, offload, mtu));
     }
     <[Port; 2]>::try_from(ports).map_err(|_| no_namespace(io::Error::other("two ports were made")))
 }
 
-/// Both ends as TUN devices.
+/// How long an interface may take to transmit once both ends of its cable are on. The kernel's link watch runs at once,
+/// or a second later if it has just run.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// How often it is asked.
+const LOOK: Duration = Duration::from_millis(1);
+
+/// A packet sent before this returns would be dropped without a word, and a SYN repeated after a second.
+fn wait_until_it_transmits(name: &str) -> io::Result<()> {
+    let kernel = Netlink::open()?;
+    let index = kernel.index(name)?;
+    let start = clock::now();
+    while !kernel.transmits(index)? {
+        if clock::now().since(start) > PATIENCE {
+            return Err(io::Error::from(io::ErrorKind::TimedOut));
+        }
+        std::thread::sleep(LOOK);
+    }
+    Ok(())
+}
+
+/// Both ends as TUN devices. They have their carrier when they are opened, so that they transmit once they are on.
 fn tun(near: &Room, far: &Room, mtu: u32, hosts: &HostSettings) -> Result<[Port; 2], Fault> {
+    possible(mtu, Some(Backend::Tun))?;
     let mut ports = Vec::new();
     let ends = [
         (
@@ -413,9 +458,10 @@ fn settle(kernel: &Netlink, end: &End, ethernet: bool, hosts: &HostSettings) -> 
     let metrics = Metrics {
         mss: hosts.mss,
         initcwnd: hosts.initcwnd,
+        congestion: hosts.congestion.clone(),
     };
     kernel
-        .route(index, Some(end.peer), None, metrics)
+        .route(index, Some(end.peer), None, &metrics)
         .map_err(step("setting the route to the other end"))?;
     if end.own == GATEWAY {
         return kernel
@@ -423,7 +469,7 @@ fn settle(kernel: &Netlink, end: &End, ethernet: bool, hosts: &HostSettings) -> 
             .map_err(step("setting the route that takes everything in"));
     }
     kernel
-        .route(index, None, Some(end.peer), metrics)
+        .route(index, None, Some(end.peer), &metrics)
         .map_err(step("setting the default route"))
 }
 
@@ -442,20 +488,23 @@ fn prepare(hosts: &HostSettings, is_far: bool) -> Result<(), Fault> {
         std::fs::write(&file, value).map_err(Fault::at(format!("sysctl net.ipv4.{name} = {value}")))
     };
     if let Some(name) = &hosts.congestion {
-        set("tcp_congestion_control", name).map_err(|fault| match fault {
+        match set("tcp_congestion_control", name) {
             // tcp(7): there is no such file among the kernel's modules, or nobody may load it.
-            Fault::Refused { error, .. } if error.kind() == std::io::ErrorKind::NotFound => {
+            Err(Fault::Refused { error, .. }) if error.kind() == std::io::ErrorKind::NotFound => {
                 let known = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control");
-                Fault::Host {
+                return Err(Fault::Host {
                     why: format!(
                         "`congestion`: this kernel has no `{}` loaded; there are {}",
                         name.escape_debug(),
                         known.unwrap_or_default().trim()
                     ),
-                }
+                });
             }
-            fault => fault,
-        })?;
+            // Outside the first namespace the sysctl takes only what tcp_allowed_congestion_control names. The routes
+            // say it too, and take any.
+            Err(Fault::Refused { error, .. }) if error.kind() == std::io::ErrorKind::PermissionDenied => {}
+            other => other?,
+        }
     }
     if let Some(restarts) = hosts.idle_restart {
         set("tcp_slow_start_after_idle", if restarts { "1" } else { "0" })?;

@@ -1,6 +1,6 @@
 //! Interfaces, addresses, neighbors and routes, set through rtnetlink in the calling thread's network namespace.
 //!
-//! rtnetlink(7), `linux/if_link.h`, `linux/rtnetlink.h`. Six requests with fixed attributes; each waits for the kernel's
+//! rtnetlink(7), `linux/if_link.h`, `linux/rtnetlink.h`. Seven requests with fixed attributes; each waits for the kernel's
 //! answer. Decides no address and no name.
 
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socket_with};
@@ -8,12 +8,15 @@ use std::io;
 use std::net::Ipv4Addr;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 
+const ERROR: u16 = 2;
 const NEW_LINK: u16 = 16;
+const GET_LINK: u16 = 18;
 const NEW_ADDRESS: u16 = 20;
 const NEW_ROUTE: u16 = 24;
 const NEW_NEIGHBOR: u16 = 28;
 
-const REQUEST_ACK: u16 = 1 | 4;
+const REQUEST: u16 = 1;
+const REQUEST_ACK: u16 = REQUEST | 4;
 const CREATE: u16 = 0x400;
 const EXCLUSIVE: u16 = 0x200;
 const REPLACE: u16 = 0x100;
@@ -22,12 +25,15 @@ const REPLACE: u16 = 0x100;
 pub(super) type Mac = [u8; 6];
 
 /// What a route says of the connections over it.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Metrics {
     /// Largest segment that is announced, and therefore sent by the other side.
     pub(super) mss: Option<u32>,
     /// Segments a sender begins with.
     pub(super) initcwnd: Option<u32>,
+    /// Congestion control of the connections (RTAX_CC_ALGO). Unlike the sysctl it may be one that the machine allows
+    /// only to the privileged, since it is an administrator of the namespace who sets the route.
+    pub(super) congestion: Option<String>,
 }
 
 /// A request under construction.
@@ -99,6 +105,33 @@ impl Netlink {
         }
     }
 
+    /// Whether an interface hands on what is sent over it: its operational state (RFC 2863) is up.
+    ///
+    /// Between the moment at which both halves of a pair are switched on and the one at which the kernel's link watch
+    /// has run, the interface already has its flags and its routes, and drops every packet.
+    pub(super) fn transmits(&self, interface: u32) -> io::Result<bool> {
+        // Without counters (RTEXT_FILTER_SKIP_STATS) the answer fits.
+        let mut bytes = Message::new(GET_LINK, 0, &link(interface, false)).number(29, 8).0;
+        let len = bytes.len() as u32;
+        bytes[..4].copy_from_slice(&len.to_ne_bytes());
+        bytes[6..8].copy_from_slice(&REQUEST.to_ne_bytes());
+        send(&self.0, &bytes, SendFlags::empty())?;
+        let mut answer = [0u8; 32 << 10];
+        let (n, _) = recv(&self.0, &mut answer, RecvFlags::empty())?;
+        let answer = &answer[..n];
+        match answer
+            .get(4..6)
+            .map(|kind| u16::from_ne_bytes([kind[0], kind[1]]))
+        {
+            Some(NEW_LINK) => Ok(operational_state(answer) == Some(UP)),
+            Some(ERROR) if n >= 20 => {
+                let code = i32::from_ne_bytes([answer[16], answer[17], answer[18], answer[19]]);
+                Err(io::Error::from_raw_os_error(-code))
+            }
+            _ => Err(io::Error::from(io::ErrorKind::InvalidData)),
+        }
+    }
+
     /// The number of an interface.
     pub(super) fn index(&self, name: &str) -> io::Result<u32> {
         Ok(rustix::net::netdevice::name_to_index(&self.0, name)?)
@@ -166,7 +199,7 @@ impl Netlink {
         interface: u32,
         to: Option<Ipv4Addr>,
         gateway: Option<Ipv4Addr>,
-        metrics: Metrics,
+        metrics: &Metrics,
     ) -> io::Result<()> {
         let scope = if gateway.is_some() { 0 } else { 253 };
         let bits = if to.is_some() { 32 } else { 0 };
@@ -179,14 +212,17 @@ impl Netlink {
             message = message.attribute(5, &gateway.octets());
         }
         let known = [(8, metrics.mss), (11, metrics.initcwnd)];
-        if known.iter().any(|(_, value)| value.is_some()) {
+        if known.iter().any(|(_, value)| value.is_some()) || metrics.congestion.is_some() {
             message = message.nest(8, &[], |mut nest| {
                 for (kind, value) in known {
                     if let Some(value) = value {
                         nest = nest.number(kind, value);
                     }
                 }
-                nest
+                match &metrics.congestion {
+                    Some(name) => nest.name(16, name),
+                    None => nest,
+                }
             });
         }
         self.call(message)
@@ -197,6 +233,28 @@ impl Netlink {
         let message = Message::new(NEW_ROUTE, CREATE | REPLACE, &route(0, 254, 2));
         self.call(message.number(4, loopback))
     }
+}
+
+/// `IF_OPER_UP` of `linux/if.h`.
+const UP: u8 = 6;
+
+/// The attribute `IFLA_OPERSTATE` of a message about an interface.
+fn operational_state(message: &[u8]) -> Option<u8> {
+    const OPERATIONAL_STATE: u16 = 16;
+    // nlmsghdr and ifinfomsg.
+    let mut rest = message.get(32..)?;
+    while let [a, b, c, d, ..] = *rest {
+        let (length, kind) = (
+            usize::from(u16::from_ne_bytes([a, b])),
+            u16::from_ne_bytes([c, d]),
+        );
+        let value = rest.get(4..length)?;
+        if kind == OPERATIONAL_STATE {
+            return value.first().copied();
+        }
+        rest = rest.get(length.next_multiple_of(4)..)?;
+    }
+    None
 }
 
 /// `struct ifinfomsg`, to switch on or to leave.
@@ -228,5 +286,21 @@ mod tests {
         assert_eq!(bytes.len(), 16 + 16 + 8 + 12);
         assert_eq!(bytes[32..40], [7, 0, 3, 0, b'a', b'b', 0, 0]);
         assert_eq!(bytes[40..52], [12, 0, 18, 0, 8, 0, 4, 0, 9, 0, 0, 0]);
+    }
+
+    #[test]
+    fn the_operational_state_is_found_among_other_attributes_and_never_beyond_the_end() {
+        let message = Message::new(NEW_LINK, 0, &link(7, true))
+            .name(3, "ab")
+            .attribute(16, &[UP])
+            .number(4, 9)
+            .0;
+        assert_eq!(operational_state(&message), Some(UP));
+        for cut in 0..message.len() {
+            let found = operational_state(&message[..cut]);
+            assert!(found.is_none() || found == Some(UP), "{cut}");
+        }
+        let endless = [&message[..32], &[0, 0, 3, 0, 1]].concat();
+        assert_eq!(operational_state(&endless), None);
     }
 }

@@ -524,3 +524,135 @@ fn a_loss_is_not_taken_for_a_delay() {
         assert_eq!(spurious, 0, "stamps {stamps}");
     }
 }
+
+/// A server's answer of 60 segments of which these data segments are lost, counted from 1 as they are sent: what was
+/// sent again, when the last byte was read, and the client's reports.
+fn answer_with_losses(change: impl Fn(&mut Stack), lost: &'static [u64]) -> (u64, Instant, Vec<usize>) {
+    let mut server = setup("linux-6", 7);
+    server.stack.send_buffer = measure::Bytes(1 << 20);
+    server.stack.initial_cwnd_segments = 60;
+    change(&mut server.stack);
+    let mut count = 0;
+    let fate: Fate<'_> = Box::new(move |n, segment: &Segment| {
+        count += u64::from(!segment.payload.is_empty());
+        match !segment.payload.is_empty() && lost.contains(&count) {
+            true => vec![],
+            // A line's width apart.
+            false => vec![Duration::from_micros(10 * n)],
+        }
+    });
+    let mut client = setup("linux-6", 9);
+    client.stack.recv_buffer = measure::Bytes(1 << 20);
+    let mut pair = Pair::new(client, server, ms(50), fate);
+    pair.open();
+    let data = stream(60 * 1_448);
+    let (got, last) = pair.transfer(1, &data, Instant::ZERO + ms(600_000));
+    assert!(got == data, "{} bytes", got.len());
+    let reports = pair
+        .log
+        .iter()
+        .filter(|(_, side, segment)| *side == 0 && !segment.sacks.is_empty());
+    (
+        pair.ends[1].retransmitted(),
+        last,
+        reports.map(|(_, _, segment)| segment.sacks.len()).collect(),
+    )
+}
+
+#[test]
+fn several_losses_of_one_flight_are_repaired_in_one_round_trip_and_nothing_else_is_sent_again() {
+    const LOST: &[u64] = &[5, 9, 10, 23, 31, 32, 33, 44];
+    let (again, with, reports) = answer_with_losses(|_| {}, LOST);
+    assert_eq!(again, LOST.len() as u64);
+    // With time stamps three ranges have room.
+    assert_eq!(reports.iter().max(), Some(&3));
+    // A handshake, the flight and its repair, half of the window at a time: no timeout of 200 ms.
+    let (none, whole, _) = answer_with_losses(|_| {}, &[]);
+    assert_eq!(none, 0);
+    assert!(with.since(whole) < ms(150), "{:?}", with.since(whole));
+    let (_, without, silent) = answer_with_losses(|stack| stack.selective_acks = false, LOST);
+    assert!(silent.is_empty());
+    assert!(without.since(whole) > ms(400), "{:?}", without.since(whole));
+}
+
+#[test]
+fn a_repetition_that_is_lost_too_waits_for_the_timer_and_what_arrived_is_not_sent_again() {
+    // The 61st data segment is the first that repeats one.
+    let (again, last, _) = answer_with_losses(|_| {}, &[5, 9, 61]);
+    assert_eq!(again, 3);
+    let (_, whole, _) = answer_with_losses(|_| {}, &[]);
+    let late = last.since(whole);
+    assert!(late > ms(200) && late < ms(700), "{late:?}");
+}
+
+#[test]
+fn the_last_segments_of_an_answer_need_the_timer_only_if_nothing_follows_them() {
+    let (again, ..) = answer_with_losses(|_| {}, &[60]);
+    assert_eq!(again, 1);
+    let (again, last, _) = answer_with_losses(|_| {}, &[58]);
+    assert_eq!(again, 1);
+    let (_, whole, _) = answer_with_losses(|_| {}, &[]);
+    // Two segments above the gap are no three: it is the timer's, as without RACK-TLP.
+    assert!(last.since(whole) >= ms(190), "{:?}", last.since(whole));
+}
+
+/// The largest flight of a long answer, and what the SYNs offer.
+fn flight(client: Setup, server: Setup) -> (u64, [(Option<u8>, bool); 2]) {
+    // A line's width apart, so that nothing overtakes.
+    let fate: Fate<'_> = Box::new(|n, _| vec![Duration::from_micros(n)]);
+    let mut pair = Pair::new(client, server, ms(50), fate);
+    pair.open();
+    let mut largest = 0;
+    let (mut written, data) = (0, stream(2_000_000));
+    while written < data.len() || pair.ends[1].unacknowledged() > 0 {
+        written += pair.ends[1].write(&data[written..], pair.now);
+        pair.flush();
+        largest = largest.max(pair.ends[1].sender.flight());
+        pair.ends[0].read(usize::MAX);
+        assert!(pair.step(Instant::ZERO + ms(600_000)));
+    }
+    let offered = |side: usize| {
+        let mut syns = pair
+            .log
+            .iter()
+            .filter(|(_, from, segment)| *from == side && segment.flags.syn);
+        syns.next()
+            .map(|(_, _, syn)| (syn.window_scale, syn.sack_permitted))
+            .expect("a SYN")
+    };
+    (largest, [offered(0), offered(1)])
+}
+
+#[test]
+fn windows_are_scaled_if_both_sides_do_so() {
+    let today = |iss| {
+        let mut setup = setup("linux-6", iss);
+        setup.stack.send_buffer = measure::Bytes(1 << 20);
+        setup.stack.recv_buffer = measure::Bytes(300_000);
+        setup
+    };
+    let (largest, offers) = flight(today(1), today(2));
+    assert_eq!(offers, [(Some(7), true); 2]);
+    // What the receiver has room for, less what a unit of the scale rounds away.
+    assert!((299_000..=300_000).contains(&largest), "{largest}");
+    let (largest, offers) = flight(setup("4.4bsd", 1), today(2));
+    assert_eq!(offers, [(None, false); 2]);
+    assert!(largest <= 65_535, "{largest}");
+    let (_, offers) = flight(today(1), setup("4.4bsd", 2));
+    assert_eq!(offers, [(Some(7), true), (None, false)]);
+}
+
+#[test]
+fn no_stack_of_the_period_offers_what_it_did_not_have() {
+    for name in crate::PRESETS.iter().filter(|name| **name != "linux-6") {
+        let stack = Stack::preset(name).expect(name);
+        assert!(!stack.selective_acks && stack.window_scale.is_none(), "{name}");
+        let mut pair = Pair::lossless(name, ms(5));
+        pair.open();
+        for (_, _, segment) in &pair.log {
+            let has_any =
+                segment.sack_permitted || segment.window_scale.is_some() || !segment.sacks.is_empty();
+            assert!(!has_any, "{name}: {segment:?}");
+        }
+    }
+}

@@ -197,8 +197,11 @@ pub struct Retransmissions {
     pub timeout: u64,
     /// Of the last segment sent, before a timeout could expire: tail loss probe or a hasty timer.
     pub probe: u64,
-    /// Of bytes that the peer had acknowledged already.
+    /// Of bytes that the peer had acknowledged already, or of which it has said that it got them twice (RFC 2883):
+    /// reordered or late, not lost.
     pub needless: u64,
+    /// At the edge of a closed window, to ask whether it has opened.
+    pub window_probe: u64,
     /// SYN or FIN sent again.
     pub control: u64,
 }

@@ -7,7 +7,7 @@
 //! the sender or at the receiver; what was lost between the sender and the capture point is in none.
 
 use super::direction::Direction;
-use super::repair::{Hole, Repair};
+use super::repair::{Hole, Repair, Unconfirmed};
 use super::restart::Restart;
 use super::stall::Turn;
 use super::stamps::Stamps;
@@ -20,6 +20,8 @@ use std::collections::VecDeque;
 
 /// Ranges below the highest sequence number that were not seen, per direction.
 const HOLES_MAX: usize = 64;
+/// Repetitions that are remembered per direction until the receiver may report them as duplicates.
+const REPEATS_MAX: usize = 64;
 /// Round trips below this are taken as none when acknowledgments are timed back to the sender.
 pub(super) const NEAR: Duration = Duration::from_millis(1);
 /// The least a retransmission timer waits (Linux; the RFC's own minimum is a second).
@@ -55,13 +57,26 @@ pub(super) struct Expired {
     pub(super) transmissions: u32,
     pub(super) cost: Duration,
     tsval: Option<u32>,
+    start: u64,
+    /// The receiver has said that the repetition was one.
+    is_duplicate: bool,
 }
 
-/// What brought on the repetitions now going on.
+/// What brought on a repetition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Cause {
     Fast,
     Timeout,
+    /// None of these: the last segment again, before its timer can have run.
+    Probe,
+}
+
+/// Bytes that were sent again, until the receiver says that it had them.
+#[derive(Clone, Copy, Debug)]
+struct Repeat {
+    start: u64,
+    end: u64,
+    cause: Cause,
 }
 
 /// What an acknowledgment did.
@@ -97,6 +112,8 @@ pub(super) enum Arrival {
     Late,
     /// Seen before.
     Repeated,
+    /// Seen before, and sent again into a closed window: what asks whether that has opened.
+    WindowProbe,
     KeepAlive,
 }
 
@@ -139,12 +156,19 @@ pub(super) struct Half {
     window_base: SeqNum,
     zero_since: Option<(Instant, u64)>,
     zero_probes: u32,
+    /// The byte that was sent into the peer's closed window.
+    asked_with: Option<u64>,
     srtt: Option<(Duration, Duration)>,
     pub(super) duplicates: u32,
     pub(super) sacked_above: bool,
     recovery: Option<(Cause, u64)>,
     duplicate_first: Option<(Instant, u64)>,
     pub(super) repair: Option<Repair>,
+    /// A repair that is over, while the receiver may still say that nothing was lost.
+    pub(super) unconfirmed: Option<Unconfirmed>,
+    repeats: VecDeque<Repeat>,
+    /// The peer has sent selective acknowledgments.
+    pub(super) is_sacked: bool,
     expired: Option<Expired>,
     syn_seen: Option<(Instant, u64)>,
     syn_last: Option<(Instant, u64)>,
@@ -199,12 +223,16 @@ impl Half {
             window_base: SeqNum(0),
             zero_since: None,
             zero_probes: 0,
+            asked_with: None,
             srtt: None,
             duplicates: 0,
             sacked_above: false,
             recovery: None,
             duplicate_first: None,
             repair: None,
+            unconfirmed: None,
+            repeats: VecDeque::new(),
+            is_sacked: false,
             expired: None,
             syn_seen: None,
             syn_last: None,
@@ -427,7 +455,15 @@ impl Half {
         let ack = space.offset(segment.ack, self.acked.max(Space::BASE));
         if segment.options.sack_blocks > 0 {
             self.sacked_above = true;
+            self.is_sacked = true;
         }
+        if segment.reports_duplicate()
+            && let Some((left, right)) = segment.options.sack_first
+        {
+            let near = self.acked.max(Space::BASE);
+            self.told_of_duplicate(space.offset(left, near), space.offset(right, near), cx);
+        }
+        self.confirm_repair(cx);
         let pure = segment.payload_len == 0;
         if ack == self.acked {
             let quiet_flags = !segment.flags.has(Flags::SYN | Flags::FIN | Flags::RST);
@@ -450,7 +486,8 @@ impl Half {
             let older = echo
                 .zip(expired.tsval)
                 .is_some_and(|(echo, sent)| echo - SeqNum(sent) < 0);
-            self.settle_timeout(older, cx);
+            // Or the receiver says that it has it twice (RFC 3708).
+            self.settle_timeout(older || expired.is_duplicate, cx);
         }
         self.settle_flight(cx.at);
         let before_bytes = self.next.saturating_sub(self.acked);
@@ -606,6 +643,9 @@ impl Half {
                 });
             }
             self.stats.unique_bytes += u64::from(segment.payload_len);
+            if peer_window == 0 && segment.payload_len == 1 && start == self.acked {
+                self.asked_with = Some(start);
+            }
             self.remember(segment, start, end, cx);
             self.settle_flight(cx.at);
             self.next = end;
@@ -616,7 +656,7 @@ impl Half {
             }
             return Arrival::New;
         }
-        self.below(segment, start, end, cx)
+        self.below(segment, start, end, peer_window, cx)
     }
 
     fn data_placed(&mut self, start: u64, end: u64, cx: &Context<'_>) {
@@ -711,7 +751,14 @@ impl Half {
     }
 
     /// A segment that starts below the highest byte seen: a repetition, a latecomer, or both.
-    fn below(&mut self, segment: &Segment<'_>, start: u64, end: u64, cx: &mut Context<'_>) -> Arrival {
+    fn below(
+        &mut self,
+        segment: &Segment<'_>,
+        start: u64,
+        end: u64,
+        peer_window: u64,
+        cx: &mut Context<'_>,
+    ) -> Arrival {
         let (fresh, opened) = self.fill_holes(start, end.min(self.next));
         // Whatever fills a hole or comes again: acknowledgments of what passed before it may have waited for it.
         let after = self.outstanding.partition_point(|sent| sent.start < end);
@@ -752,8 +799,24 @@ impl Half {
         let r = &mut self.stats.retransmissions;
         r.packets += 1;
         r.bytes += repeated;
+        if self.is_window_probe(start, peer_window) {
+            self.stats.retransmissions.window_probe += 1;
+            // Karn's rule holds for it all the same.
+            let place = self.outstanding.partition_point(|sent| sent.end <= start);
+            if let Some(sent) = self.outstanding.get_mut(place).filter(|sent| sent.start < end) {
+                sent.transmissions += 1;
+                sent.last_at = cx.at;
+            }
+            return Arrival::WindowProbe;
+        }
         self.again(segment, start, end, cx);
         Arrival::Repeated
+    }
+
+    /// What is sent again at the edge of a closed window asks whether it has opened (RFC 9293, section 3.8.6.1), and so
+    /// the first full segment through the open one repeats the byte that asked.
+    fn is_window_probe(&self, start: u64, peer_window: u64) -> bool {
+        start == self.acked && (peer_window == 0 || self.asked_with == Some(start))
     }
 
     /// A segment is sent again: why?
@@ -791,15 +854,19 @@ impl Half {
         }
         let r = &mut self.stats.retransmissions;
         let timer_ran = waited >= rto.mul_f64(0.8) || (transmissions > 2 && waited >= RTO_MIN);
-        match recovery {
+        let cause = match recovery {
             // Within a recovery only a second full timer wait is a new event.
             Some((Cause::Fast, _)) if !(timer_ran && index == 0) => {
                 r.fast += 1;
                 if let Some(repair) = &mut self.repair {
                     repair.segments += 1;
                 }
+                Cause::Fast
             }
-            Some((Cause::Timeout, _)) if !(timer_ran && index == 0) => r.timeout += 1,
+            Some((Cause::Timeout, _)) if !(timer_ran && index == 0) => {
+                r.timeout += 1;
+                Cause::Timeout
+            }
             _ if duplicates >= 3 || (sacked && !timer_ran) => {
                 r.fast += 1;
                 self.recovery = Some((Cause::Fast, next));
@@ -809,12 +876,15 @@ impl Half {
                     first,
                     again: (cx.at, cx.number),
                     segments: 0,
+                    needless: 0,
+                    from: start,
                     is_upstream: false,
                     is_timeout: false,
                 });
                 if let Some(repair) = &mut self.repair {
                     repair.segments += 1;
                 }
+                Cause::Fast
             }
             _ if index == 0 && (timer_ran || index != last) => {
                 r.timeout += 1;
@@ -827,10 +897,50 @@ impl Half {
                     transmissions,
                     cost: waited,
                     tsval: segment.options.timestamps.map(|(value, _)| value),
+                    start,
+                    is_duplicate: false,
                 });
+                Cause::Timeout
             }
-            _ => r.probe += 1,
+            _ => {
+                r.probe += 1;
+                Cause::Probe
+            }
+        };
+        self.remember_repeat(start, end, cause);
+    }
+
+    /// The receiver got these bytes twice (RFC 2883): what repeated them was not needed.
+    fn told_of_duplicate(&mut self, left: u64, right: u64, cx: &mut Context<'_>) {
+        if let Some(expired) = &mut self.expired {
+            expired.is_duplicate |= (left..right).contains(&expired.start);
         }
+        let place = |repeat: &Repeat| repeat.start < right && left < repeat.end;
+        let Some(repeat) = self
+            .repeats
+            .iter()
+            .position(place)
+            .and_then(|n| self.repeats.remove(n))
+        else {
+            return;
+        };
+        let r = &mut self.stats.retransmissions;
+        match repeat.cause {
+            Cause::Fast => r.fast -= 1,
+            Cause::Timeout => r.timeout -= 1,
+            Cause::Probe => r.probe -= 1,
+        }
+        r.needless += 1;
+        if repeat.cause == Cause::Fast {
+            self.needless_repair(repeat.start, cx);
+        }
+    }
+
+    fn remember_repeat(&mut self, start: u64, end: u64, cause: Cause) {
+        if self.repeats.len() >= REPEATS_MAX {
+            self.repeats.pop_front();
+        }
+        self.repeats.push_back(Repeat { start, end, cause });
     }
 
     /// The connection is over: what is kept for stragglers needs no queues.
@@ -839,6 +949,7 @@ impl Half {
         self.outstanding = VecDeque::new();
         self.en_route = VecDeque::new();
         self.holes = Vec::new();
+        self.repeats = VecDeque::new();
     }
 
     fn settle_timeout(&mut self, spurious: bool, cx: &mut Context<'_>) {
@@ -862,6 +973,7 @@ impl Half {
         self.end_round(cx);
         self.settle_timeout(false, cx);
         self.settle_repair(cx);
+        self.report_repair(cx);
         self.rest(cx);
         let s = &mut self.stats;
         if let Some((first, _)) = self.first_data {

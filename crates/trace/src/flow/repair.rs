@@ -31,10 +31,24 @@ pub(super) struct Repair {
     /// The first repetition.
     pub(super) again: (Instant, u64),
     pub(super) segments: u32,
+    /// Of them, those that the receiver had already, as it has said.
+    pub(super) needless: u32,
+    /// The first byte sent again.
+    pub(super) from: u64,
     /// The lost segments did not come by here: the repetitions fill holes.
     pub(super) is_upstream: bool,
     /// Nothing but a timer can have caused it.
     pub(super) is_timeout: bool,
+}
+
+/// A repair that is over: if the receiver says of every repetition that it was one, nothing was lost.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Unconfirmed {
+    repair: Repair,
+    /// When and with which frame it was over.
+    end: (Instant, u64),
+    /// Until when the receiver may say so.
+    until: Instant,
 }
 
 impl Half {
@@ -97,6 +111,8 @@ impl Half {
                     first: hole.packet,
                     again: (cx.at, cx.number),
                     segments: 1,
+                    needless: 0,
+                    from: hole.left,
                     is_upstream: true,
                     is_timeout: !asked && waited >= RTO_MIN,
                 });
@@ -121,13 +137,57 @@ impl Half {
             let cost = repair.again.0.since(repair.since);
             cx.finding(self.side, repair.again.0, cost, &packets, kind);
         } else {
-            let mut packets = vec![repair.first, repair.again.1, cx.number];
-            packets.dedup();
-            let kind = Kind::FastRecovery {
-                segments: repair.segments,
-                upstream: repair.is_upstream,
-            };
-            cx.finding(self.side, repair.since, cx.at.since(repair.since), &packets, kind);
+            // The one before has had its time.
+            self.report_repair(cx);
+            self.unconfirmed = Some(Unconfirmed {
+                repair,
+                end: (cx.at, cx.number),
+                until: cx.at + self.base_rtt() + self.back + RTO_MIN,
+            });
+            if !self.is_sacked || repair.is_upstream {
+                self.report_repair(cx);
+            }
         }
+    }
+
+    /// One of the repetitions was not needed.
+    pub(super) fn needless_repair(&mut self, start: u64, cx: &mut Context<'_>) {
+        match (&mut self.unconfirmed, &mut self.repair) {
+            (_, Some(repair)) if start >= repair.from => repair.needless += 1,
+            (Some(unconfirmed), _) if start >= unconfirmed.repair.from => {
+                unconfirmed.repair.needless += 1;
+                if unconfirmed.repair.needless >= unconfirmed.repair.segments {
+                    self.report_repair(cx);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Reports a repair that is over, once nothing more can be said of it.
+    pub(super) fn confirm_repair(&mut self, cx: &mut Context<'_>) {
+        if self.unconfirmed.is_some_and(|waiting| cx.at > waiting.until) {
+            self.report_repair(cx);
+        }
+    }
+
+    pub(super) fn report_repair(&mut self, cx: &mut Context<'_>) {
+        let Some(Unconfirmed { repair, end, .. }) = self.unconfirmed.take() else {
+            return;
+        };
+        let mut packets = vec![repair.first, repair.again.1, end.1];
+        packets.dedup();
+        let lost = repair.segments.saturating_sub(repair.needless);
+        let kind = if lost == 0 {
+            Kind::Reordering {
+                segments: repair.segments,
+            }
+        } else {
+            Kind::FastRecovery {
+                segments: lost,
+                upstream: repair.is_upstream,
+            }
+        };
+        cx.finding(self.side, repair.since, end.0.since(repair.since), &packets, kind);
     }
 }

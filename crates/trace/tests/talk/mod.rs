@@ -30,6 +30,8 @@ pub(crate) struct Seg<'a> {
     pub(crate) mss: Option<u16>,
     pub(crate) scale: Option<u8>,
     pub(crate) stamps: Option<(u32, u32)>,
+    /// Up to two blocks of a selective acknowledgment, relative as `ack` is.
+    pub(crate) sack: [Option<(u32, u32)>; 2],
 }
 
 impl Default for Seg<'_> {
@@ -44,6 +46,7 @@ impl Default for Seg<'_> {
             mss: None,
             scale: None,
             stamps: None,
+            sack: [None; 2],
         }
     }
 }
@@ -119,6 +122,13 @@ impl Talk {
         options.extend(seg.mss.map(O::MaximumSegmentSize));
         options.extend(seg.scale.map(O::WindowScale));
         options.extend(seg.stamps.map(|(value, echo)| O::Timestamp(value, echo)));
+        let block = |(left, right): (u32, u32)| (peer_isn.wrapping_add(left), peer_isn.wrapping_add(right));
+        if let Some(first) = seg.sack[0] {
+            options.push(O::SelectiveAcknowledgement(
+                block(first),
+                [seg.sack[1].map(block), None, None],
+            ));
+        }
         let tcp = tcp.options(&options).expect("few options");
         let mut data = Vec::new();
         tcp.write(&mut data, seg.payload).expect("writing to memory");
