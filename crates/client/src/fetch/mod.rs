@@ -37,7 +37,7 @@ pub struct Fetch {
     page: Url,
     entries: Entries,
     changed: BTreeSet<String>,
-    /// Civil time when it was made; the rules of caching need no more.
+    /// Civil time when it began.
     wall: UnixTime,
     timeline: Timeline,
     items: Vec<Item>,
@@ -138,6 +138,15 @@ impl Fetch {
         }
     }
 
+    /// Civil time at an instant of this fetch.
+    fn civil(&self, at: Instant) -> UnixTime {
+        let nanos = u64::from(self.wall.nanos) + at.since(self.timeline.began).as_nanos() as u64;
+        UnixTime {
+            secs: self.wall.secs + (nanos / 1_000_000_000) as i64,
+            nanos: (nanos % 1_000_000_000) as u32,
+        }
+    }
+
     /// What has happened up to now.
     pub fn timeline(&self) -> &Timeline {
         &self.timeline
@@ -223,7 +232,7 @@ impl Fetch {
         };
         if let Some(entry) = self.entries.get(&object.url) {
             let fields = self.varying_fields(role);
-            match entry.kept.usable(&fields, self.plan.revalidate, self.wall) {
+            match entry.kept.usable(&fields, self.plan.revalidate, self.civil(now)) {
                 Use::Fresh => {
                     self.take_from_cache(number, Source::Cache, now);
                     return;

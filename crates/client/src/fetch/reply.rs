@@ -4,7 +4,7 @@
 
 use super::request::strong_validator;
 use super::{Fetch, Job};
-use crate::cache::{self, Entry};
+use crate::cache;
 use crate::decode::{self, Decoder, Growth};
 use crate::session::Said;
 use crate::timeline::{Fate, Part, Role, Source};
@@ -281,7 +281,7 @@ impl Fetch {
                     self.again_whole(number);
                 }
             }
-            (206, Part::First(_)) => self.first_part(number, reply, fields),
+            (206, Part::First(_)) => self.first_part(number, reply, fields, now),
             (206, Part::Rest(from)) => self.rest(number, from, reply, &fields, now),
             (416, Part::First(_) | Part::Rest(_)) => self.again_whole(number),
             // RFC 9110 section 15.3.7: it answers a request with a Range.
@@ -338,40 +338,57 @@ impl Fetch {
         let found = reply.text.finish(&self.items[number].url);
         self.follow(found, number, now);
         if reply.is_kept {
-            self.keep(number, status, fields, reply.body);
+            self.keep(number, status, fields, reply.body, now);
+        }
+    }
+
+    /// The last request for an object and its answer, as the cache is told of them.
+    fn exchange<'e>(
+        &self,
+        number: usize,
+        sent: &'e [(String, String)],
+        status: u16,
+        fields: Vec<(String, String)>,
+        now: Instant,
+    ) -> cache::Exchange<'e> {
+        let one = self.timeline.objects[number].tries.last();
+        cache::Exchange {
+            sent,
+            asked: self.civil(one.and_then(|one| one.sent).unwrap_or(now)),
+            came: self.civil(one.and_then(|one| one.first).unwrap_or(now)),
+            status,
+            fields,
         }
     }
 
     /// Puts an answer into the cache, if the rules let it.
-    fn keep(&mut self, number: usize, status: u16, fields: Vec<(String, String)>, body: Vec<u8>) {
+    fn keep(
+        &mut self,
+        number: usize,
+        status: u16,
+        fields: Vec<(String, String)>,
+        body: Vec<u8>,
+        now: Instant,
+    ) {
         let object = &self.timeline.objects[number];
         let sent = self.varying_fields(object.role);
         let url = object.url.clone();
-        match cache::keep(&url, &sent, status, fields, self.wall) {
-            Ok(kept) => {
-                self.entries.insert(url.clone(), Entry { kept, body });
-                self.changed.insert(url);
-            }
-            Err(cache::NotKept) => {
-                // What the cache has is no longer what the server would say.
-                if self.entries.remove(&url).is_some() {
-                    self.changed.insert(url);
-                }
-            }
+        let exchange = self.exchange(number, &sent, status, fields, now);
+        if cache::store(&mut self.entries, &url, exchange, body) {
+            self.changed.insert(url);
         }
     }
 
     fn not_modified(&mut self, number: usize, fields: &[(String, String)], now: Instant) {
         let object = &self.timeline.objects[number];
-        let mut sent = self.varying_fields(object.role);
-        sent.extend(self.items[number].conditions.iter().cloned());
-        let wall = self.wall;
-        let is_ours = match self.entries.get_mut(&object.url) {
-            Some(entry) => entry.kept.validated(&sent, 304, fields, wall),
+        let (sent, url) = (self.varying_fields(object.role), object.url.clone());
+        let exchange = self.exchange(number, &sent, 304, fields.to_vec(), now);
+        let is_ours = match self.entries.get_mut(&url) {
+            Some(entry) => entry.kept.validated(exchange),
             None => false,
         };
         if is_ours {
-            self.changed.insert(object.url.clone());
+            self.changed.insert(url);
             self.take_from_cache(number, Source::Validated, now);
         } else if self.items[number].conditions.is_empty() {
             self.timeline.objects[number].fate =
@@ -467,12 +484,12 @@ impl Fetch {
         true
     }
 
-    fn first_part(&mut self, number: usize, reply: Reply, fields: Vec<(String, String)>) {
+    fn first_part(&mut self, number: usize, reply: Reply, fields: Vec<(String, String)>, now: Instant) {
         match content_range(&fields) {
             Some((0, whole)) if reply.is_kept => {
                 let have = reply.body.len() as u64;
                 if have >= whole {
-                    self.whole_of_parts(number, reply.body, fields);
+                    self.whole_of_parts(number, reply.body, fields, now);
                 } else if have == 0 || strong_validator(&fields).is_none() {
                     // Parts that cannot be proven to belong together are not put together.
                     self.again_whole(number);
@@ -488,14 +505,17 @@ impl Fetch {
         }
     }
 
-    fn rest(&mut self, number: usize, from: u64, reply: Reply, fields: &[(String, String)], _now: Instant) {
+    fn rest(&mut self, number: usize, from: u64, reply: Reply, fields: &[(String, String)], now: Instant) {
         match (content_range(fields), self.items[number].front.take()) {
-            (Some((start, whole)), Some((mut body, first)))
+            (Some((start, whole)), Some((mut body, mut first)))
                 if start == from && strong_validator(&first) == strong_validator(fields) =>
             {
                 body.extend_from_slice(&reply.body);
+                // What the later part says anew takes the place of what the earlier one said.
+                first.retain(|(name, _)| cache::field(fields, name).is_none());
+                first.extend_from_slice(fields);
                 if body.len() as u64 == whole {
-                    self.whole_of_parts(number, body, first);
+                    self.whole_of_parts(number, body, first, now);
                 } else {
                     self.again_whole(number);
                 }
@@ -505,7 +525,13 @@ impl Fetch {
     }
 
     /// All parts are here: it is as if it had come whole (RFC 9111 section 3.4).
-    fn whole_of_parts(&mut self, number: usize, body: Vec<u8>, mut fields: Vec<(String, String)>) {
+    fn whole_of_parts(
+        &mut self,
+        number: usize,
+        body: Vec<u8>,
+        mut fields: Vec<(String, String)>,
+        now: Instant,
+    ) {
         fields.retain(|(name, _)| {
             !name.eq_ignore_ascii_case("content-range") && !name.eq_ignore_ascii_case("content-length")
         });
@@ -513,6 +539,6 @@ impl Fetch {
         let object = &mut self.timeline.objects[number];
         object.fate = Fate::Done(Source::Network);
         object.content_bytes = body.len() as u64;
-        self.keep(number, 200, fields, body);
+        self.keep(number, 200, fields, body, now);
     }
 }
