@@ -71,22 +71,28 @@ impl Store {
         Ok((entries, damaged))
     }
 
-    /// Writes what has changed.
-    ///
-    /// # Errors
-    /// What the system says; every entry is then the old one or the new one.
-    pub(super) fn save(&self, entries: &Entries, changed: &BTreeSet<String>) -> io::Result<()> {
+    /// Writes what has changed: how many entries could not be brought up to date, and what the system says of the first. Every
+    /// entry is the old one or the new one. One that could not be written does not keep others from it.
+    pub(super) fn save(&self, entries: &Entries, changed: &BTreeSet<String>) -> (usize, Option<io::Error>) {
+        let (mut failed, mut first) = (0, None);
         for url in changed {
-            let place = self.dir.join(name_of(url));
-            match entries.get(url) {
-                Some(entry) => self.write(&place, &serialize(entry)?)?,
-                None => match fs::remove_file(&place) {
-                    Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-                    _ => {}
-                },
+            if let Err(error) = self.update(url, entries.get(url)) {
+                failed += 1;
+                first.get_or_insert(error);
             }
         }
-        Ok(())
+        (failed, first)
+    }
+
+    fn update(&self, url: &str, entry: Option<&Entry>) -> io::Result<()> {
+        let place = self.dir.join(name_of(url));
+        match entry {
+            Some(entry) => self.write(&place, &serialize(entry)?),
+            None => match fs::remove_file(&place) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+                _ => Ok(()),
+            },
+        }
     }
 
     fn write(&self, place: &Path, bytes: &[u8]) -> io::Result<()> {
@@ -185,9 +191,8 @@ mod tests {
             .iter()
             .map(|(url, body)| ((*url).to_owned(), entry(url, body)))
             .collect();
-        store
-            .save(&entries, &entries.keys().cloned().collect())
-            .expect("room");
+        let (failed, _) = store.save(&entries, &entries.keys().cloned().collect());
+        assert_eq!(failed, 0, "there is room");
         store
     }
 
@@ -199,9 +204,7 @@ mod tests {
         assert_eq!((entries.len(), damaged), (2, 0));
         assert_eq!(entries["http://h/a"].body, b"one");
         entries.remove("http://h/a");
-        store
-            .save(&entries, &["http://h/a".to_owned()].into())
-            .expect("room");
+        assert_eq!(store.save(&entries, &["http://h/a".to_owned()].into()).0, 0);
         assert_eq!(store.load().expect("readable").0.len(), 1);
     }
 

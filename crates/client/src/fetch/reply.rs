@@ -1,20 +1,19 @@
 //! What an answer means: content with references in it, a copy that is still true, a part, a move, a failure.
 //!
-//! References are followed as soon as their tag is whole; those of a style sheet when it is.
+//! References are followed as soon as their tag is whole; those of a style sheet when it is. What they are is [`super::page`]'s.
 
+use super::page::{Named, Text, linked};
 use super::request::strong_validator;
 use super::{Fetch, Job};
 use crate::cache;
 use crate::decode::{self, Decoder, Growth};
 use crate::session::Said;
-use crate::timeline::{Fate, Part, Role, Source};
+use crate::timeline::{Fate, Part, Source};
+use encoding_rs::{Encoding, WINDOWS_1252};
 use http1::coding::Coding;
 use http1::field::Name;
 use http1::head::Response;
-use markup::html::{Bounds, Scan};
-use markup::{Kind, Sink, css};
 use measure::Instant;
-use url::Url;
 
 /// A body that is larger is not kept.
 const KEPT_BYTES_MAX: usize = 64 << 20;
@@ -28,106 +27,6 @@ pub(super) struct Reply {
     is_kept: bool,
     /// Why its content is of no use.
     broken: Option<String>,
-}
-
-/// Content that may name objects.
-#[derive(Debug)]
-enum Text {
-    None,
-    Page(Box<(Scan, Base)>),
-    Sheet(Vec<u8>),
-}
-
-/// What references are relative to.
-#[derive(Debug)]
-struct Base {
-    url: Url,
-    found: Vec<(Role, Url)>,
-}
-
-impl Base {
-    fn of(url: &Url) -> Base {
-        Base {
-            url: url.clone(),
-            found: Vec::new(),
-        }
-    }
-
-    fn sheet(&mut self, sheet: &[u8]) {
-        css::scan(sheet, |kind, reference| self.embed(kind, reference));
-    }
-}
-
-impl Sink for Base {
-    fn embed(&mut self, kind: Kind, reference: &[u8]) {
-        let role = match kind {
-            Kind::Image => Role::Image,
-            Kind::Style => Role::Style,
-            Kind::Script => Role::Script,
-            Kind::Other => Role::Other,
-        };
-        if let Ok(url) = self.url.join(&String::from_utf8_lossy(reference)) {
-            self.found.push((role, url));
-        }
-    }
-
-    fn base(&mut self, href: &[u8]) {
-        if let Ok(url) = self.url.join(&String::from_utf8_lossy(href)) {
-            self.url = url;
-        }
-    }
-
-    fn style(&mut self, sheet: &[u8]) {
-        self.sheet(sheet);
-    }
-
-    fn wants_styles(&self) -> bool {
-        true
-    }
-}
-
-impl Text {
-    fn of(role: Role, media: &str, url: &Url) -> Text {
-        let media = media.split(';').next().unwrap_or_default().trim();
-        if role == Role::Page && matches!(media, "text/html" | "application/xhtml+xml" | "") {
-            Text::Page(Box::new((Scan::new(Bounds::DEFAULT), Base::of(url))))
-        } else if role == Role::Style || media == "text/css" {
-            Text::Sheet(Vec::new())
-        } else {
-            Text::None
-        }
-    }
-
-    fn push(&mut self, piece: &[u8]) -> Vec<(Role, Url)> {
-        match self {
-            Text::None => Vec::new(),
-            Text::Page(page) => {
-                let (scan, base) = page.as_mut();
-                scan.push(piece, base);
-                std::mem::take(&mut base.found)
-            }
-            Text::Sheet(sheet) => {
-                sheet.extend_from_slice(piece);
-                Vec::new()
-            }
-        }
-    }
-
-    fn finish(self, url: &Url) -> Vec<(Role, Url)> {
-        match self {
-            Text::None => Vec::new(),
-            Text::Page(page) => {
-                let (mut scan, mut base) = *page;
-                scan.finish(&mut base);
-                base.found
-            }
-            Text::Sheet(sheet) => {
-                let mut base = Base::of(url);
-                base.sheet(&sheet);
-                base.found
-            }
-        }
-    }
 }
 
 /// The field lines of a head as text; what is no text is left out.
@@ -170,7 +69,7 @@ impl Fetch {
         let Some(&(number, one, part)) = self.lines[line].waiting.front() else {
             return;
         };
-        let growth = self.growth();
+        let (growth, around) = (self.growth(), self.around(number));
         let object = &mut self.timeline.objects[number];
         let media = head.fields.get(Name::ContentType).unwrap_or_default();
         object.media = String::from_utf8_lossy(media).to_ascii_lowercase();
@@ -187,10 +86,15 @@ impl Fetch {
         let is_content = head.status == 200;
         let coding = decode::coding_of(head.fields.get(Name::ContentEncoding));
         let decoder = coding.and_then(|coding| Decoder::new(coding, growth).ok());
+        let url = &self.items[number].url;
         let text = if is_content && self.plan.embedded {
-            Text::of(object.role, &object.media, &self.items[number].url)
+            Text::of(object.role, &object.media, url, around)
         } else {
             Text::None
+        };
+        let ahead = match text {
+            Text::Page(_) => linked(&one.fields, url),
+            Text::Sheet(_) | Text::None => Vec::new(),
         };
         self.lines[line].reply = Some(Reply {
             broken: decoder
@@ -202,6 +106,15 @@ impl Fetch {
             body: Vec::new(),
             is_kept: is_content || head.status == 206,
         });
+        self.follow(ahead, number, now);
+    }
+
+    /// The encoding of what named an object, for one that says nothing of its own.
+    fn around(&self, number: usize) -> &'static Encoding {
+        match self.timeline.objects[number].parent {
+            Some(parent) => self.items[parent].encoding,
+            None => WINDOWS_1252,
+        }
     }
 
     /// How far the content of one more answer may grow.
@@ -247,10 +160,12 @@ impl Fetch {
         self.decoded += content.len() as u64;
         self.timeline.objects[number].content_bytes += content.len() as u64;
         let found = reply.text.push(content);
+        let encoding = reply.text.encoding();
+        self.items[number].encoding = encoding.unwrap_or(self.items[number].encoding);
         self.follow(found, number, now);
     }
 
-    fn follow(&mut self, found: Vec<(Role, Url)>, parent: usize, now: Instant) {
+    fn follow(&mut self, found: Vec<Named>, parent: usize, now: Instant) {
         for (role, url) in found {
             self.note(role, url, Some(parent), 0, now);
         }
@@ -335,7 +250,8 @@ impl Fetch {
         }
         self.timeline.objects[number].fate = Fate::Done(Source::Network);
         self.items[number].front = None;
-        let found = reply.text.finish(&self.items[number].url);
+        let (found, encoding) = reply.text.finish(&self.items[number].url);
+        self.items[number].encoding = encoding.unwrap_or(self.items[number].encoding);
         self.follow(found, number, now);
         if reply.is_kept {
             self.keep(number, status, fields, reply.body, now);
@@ -400,7 +316,7 @@ impl Fetch {
 
     /// The object is what the cache has.
     pub(super) fn take_from_cache(&mut self, number: usize, source: Source, now: Instant) {
-        let growth = self.growth();
+        let (growth, around) = (self.growth(), self.around(number));
         let object = &mut self.timeline.objects[number];
         let Some(entry) = self.entries.get(&object.url) else {
             object.fate = Fate::Failed("it is no longer in the cache".to_owned());
@@ -418,7 +334,7 @@ impl Fetch {
             return;
         }
         let url = &self.items[number].url;
-        let mut text = Text::of(object.role, &object.media, url);
+        let mut text = Text::of(object.role, &object.media, url, around);
         if matches!(text, Text::None) {
             return;
         }
@@ -436,8 +352,14 @@ impl Fetch {
         };
         object.content_bytes = content.len() as u64;
         self.decoded += content.len() as u64;
-        let mut found = text.push(&content);
-        found.extend(text.finish(url));
+        let mut found = match text {
+            Text::Page(_) => linked(&entry.kept.fields, url),
+            Text::Sheet(_) | Text::None => Vec::new(),
+        };
+        found.extend(text.push(&content));
+        let (rest, encoding) = text.finish(url);
+        found.extend(rest);
+        self.items[number].encoding = encoding.unwrap_or(around);
         self.follow(found, number, now);
     }
 
