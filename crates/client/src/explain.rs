@@ -356,14 +356,18 @@ impl Walk<'_> {
             Loss::Hole => (gap - fair).max(self.line.time_of_segment(path.segment).min(gap)),
             Loss::None | Loss::Repeat => gap - fair,
         };
-        let is_clocked = path.is_clocked(&connection.arrivals[..number], arrival.at);
+        let earlier = &connection.arrivals[..number];
+        let is_clocked = path.is_clocked(earlier, arrival.at);
+        let is_held = path.is_held(earlier, arrival.at);
         let silence = self.silence(Cause::ServerPause);
         // Short delays of either host come with a line that is full; where the line was idle most of the time, they are all there is.
         let short = match fair * 2 >= gap && !fair.is_zero() {
             true => Cause::Bandwidth,
             false => Cause::Transfer,
         };
-        let cause = path.cause_of(excess, loss, is_clocked, silence).unwrap_or(short);
+        let cause = path
+            .cause_of(excess, loss, (is_clocked, is_held), silence)
+            .unwrap_or(short);
         let paused = (before.at + excess).max(began);
         self.spend(paused, Cause::Bandwidth, object);
         self.spend(began, cause, object);
@@ -591,6 +595,9 @@ struct Sample<'l> {
     bytes: u64,
 }
 
+/// How late a receipt may be noticed.
+const READ_LATE: Duration = Duration::from_millis(2);
+
 /// What shows that a line was full while bytes came evenly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Evidence {
@@ -619,7 +626,7 @@ impl Sample<'_> {
     /// come all at once, as they would not on a line of this rate.
     fn is_full_line(&self, evidence: Evidence) -> bool {
         let rate = self.rate();
-        let of_noise = rate * PAUSE_MIN.as_secs_f64();
+        let of_noise = rate * READ_LATE.as_secs_f64();
         let (mut came, mut full, mut fitting) = (0.0, 0.0, 0.0);
         let (mut least, mut most) = (u64::MAX, 0);
         let mut before = self.first.at;
@@ -627,15 +634,15 @@ impl Sample<'_> {
             let bytes = lump.bytes as f64;
             let segment = lump.segment as f64;
             let is_spread = lump.since < lump.at;
-            let slack = (1.5 * segment.min(SEGMENT as f64)).max(of_noise.min(self.bytes as f64 / 4.0));
             came += bytes;
-            // Even: never far from what the rate brings by then.
+            // Even: never further from what the rate brings by then than a reader may be late.
             let due = rate * (lump.at - self.first.at).as_secs_f64();
-            if !is_spread && (came - due).abs() > slack + bytes {
+            let slack = 0.25 * segment.min(SEGMENT as f64) + of_noise.min(self.bytes as f64 / 4.0);
+            if !is_spread && (came - due).abs() > slack {
                 return false;
             }
             // A burst: more at once than the line carries in an instant.
-            if !is_spread && bytes > 2.0 * segment.min(SEGMENT as f64) + of_noise {
+            if !is_spread && bytes > 1.05 * segment.min(SEGMENT as f64) + of_noise {
                 return false;
             }
             let pieces = (bytes / segment).round().max(1.0);
@@ -708,6 +715,18 @@ const SEGMENT: u64 = 1_460;
 /// A pause shorter than this is no pause: a process is not always run at once.
 const PAUSE_MIN: Duration = Duration::from_millis(1);
 
+/// A timer of the kernel runs off this much late (`CONFIG_HZ=250`).
+const TICK: Duration = Duration::from_millis(4);
+
+/// Whether one of these came this long before an instant, at least and at most.
+fn is_one_between(before: &[Arrival], at: Instant, least: Duration, most: Duration) -> bool {
+    let earlier = |by: Duration| Instant::from_nanos(at.as_nanos().saturating_sub(by.as_nanos() as u64));
+    let until = before.partition_point(|arrival| arrival.at <= earlier(least));
+    before[..until]
+        .last()
+        .is_some_and(|arrival| arrival.at >= earlier(most))
+}
+
 impl Path {
     fn of(connection: &Connection) -> Path {
         let shaken = connection
@@ -738,17 +757,23 @@ impl Path {
     /// Whether something came about a round trip before this instant, whose acknowledgment may have let the next segment go.
     fn is_clocked(&self, before: &[Arrival], at: Instant) -> bool {
         let rtt = self.rtt.unwrap_or(Duration::ZERO);
-        let earliest = Instant::from_nanos(at.as_nanos().saturating_sub(rtt.mul_f64(1.75).as_nanos() as u64));
-        let latest = Instant::from_nanos(at.as_nanos().saturating_sub(rtt.mul_f64(0.75).as_nanos() as u64));
-        let until = before.partition_point(|arrival| arrival.at <= latest);
-        before[..until]
-            .last()
-            .is_some_and(|arrival| arrival.at >= earliest)
+        is_one_between(before, at, rtt.mul_f64(0.75), rtt.mul_f64(1.75))
     }
 
-    /// What a pause between two receipts was, if it was one; `silence` if nothing explains it. `is_clocked`: something came
-    /// about a round trip before its end.
-    fn cause_of(&self, pause: Duration, loss: Loss, is_clocked: bool, silence: Cause) -> Option<Cause> {
+    /// Whether something came as long before this instant as the timer of delayed acknowledgments and a round trip take: the
+    /// acknowledgment left late, and what it let go came a round trip after it.
+    fn is_held(&self, before: &[Arrival], at: Instant) -> bool {
+        let rtt = self.rtt.unwrap_or(Duration::ZERO);
+        self.delayed_ack.is_some_and(|wait| {
+            let latest = rtt.mul_f64(1.25) + wait.mul_f64(1.1) + TICK;
+            is_one_between(before, at, rtt + wait.mul_f64(0.9), latest)
+        })
+    }
+
+    /// What a pause between two receipts was, if it was one; `silence` if nothing explains it. `released`: as
+    /// [`Path::is_clocked`] and [`Path::is_held`] say of its end.
+    fn cause_of(&self, pause: Duration, loss: Loss, released: (bool, bool), silence: Cause) -> Option<Cause> {
+        let (is_clocked, is_held) = released;
         let rtt = self.rtt.unwrap_or(Duration::ZERO);
         if loss == Loss::Hole {
             return Some(Cause::LossRecovery);
@@ -762,11 +787,6 @@ impl Path {
         if loss == Loss::Repeat {
             return Some(Cause::LossRecovery);
         }
-        // The acknowledgment leaves late, and what it lets go comes a round trip after it.
-        let is_held = self.delayed_ack.is_some_and(|wait| {
-            let stall = wait + rtt;
-            pause >= stall.mul_f64(0.75) && pause <= rtt + wait.mul_f64(1.25)
-        });
         Some(if is_held { Cause::DelayedAck } else { silence })
     }
 }

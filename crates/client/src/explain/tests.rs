@@ -310,6 +310,51 @@ fn pauses_of_a_server_are_told_from_a_full_line() {
     assert!((full - 3_000.0).abs() < 60.0 && silent == 0.0, "{full} {silent}");
 }
 
+/// As a link without a rate was seen to hand them over: each write in a burst of segments within a millisecond.
+#[test]
+fn bursts_with_pauses_between_are_no_line_however_a_sample_cuts_them() {
+    for pieces in [
+        &[1_448, 1_448, 1_448, 1_448, 1_448, 760][..],
+        &[2_896, 2_896, 2_208],
+        &[1_448, 2_896, 3_656],
+    ] {
+        let mut timeline = over_a_line(&[(40, 1)], None, 1_448);
+        let mut arrivals: Vec<Arrival> = Vec::new();
+        for (write, (place, bytes)) in
+            (0..10).flat_map(|write| pieces.iter().enumerate().map(move |one| (write, one)))
+        {
+            let at = at(40 + 100 * write) + Duration::from_micros(40 * place as u64);
+            arrivals.push(Arrival::after(arrivals.last(), at, *bytes));
+        }
+        let last = arrivals[arrivals.len() - 1].at;
+        timeline.connections[0].arrivals = arrivals;
+        timeline.objects[0].tries[0].last = Some(last);
+        timeline.ended = last;
+        assert_eq!(spent(&timeline, Cause::Bandwidth), 0.0, "{pieces:?}");
+        assert!(
+            (spent(&timeline, Cause::ServerPause) - 900.0).abs() < 5.0,
+            "{pieces:?}"
+        );
+    }
+}
+
+/// An acknowledgment that leaves late lets nothing go before a round trip has passed.
+#[test]
+fn a_pause_that_is_too_short_for_a_delayed_acknowledgment_is_the_servers() {
+    for (pause, want) in [
+        (50, Cause::ServerPause),
+        (61, Cause::DelayedAck),
+        (90, Cause::ServerPause),
+    ] {
+        let writes: Vec<(u64, u64)> = (0..20).map(|n| (40 + pause * n, 1_000)).collect();
+        let timeline = over_a_line(&writes, None, 1_448);
+        assert!(
+            (spent(&timeline, want) - 19.0 * pause as f64).abs() < 1.0,
+            "{pause}"
+        );
+    }
+}
+
 /// Small pieces at a steady pace are a server's, unless their pace is that of their size.
 #[test]
 fn a_server_that_paces_what_it_writes_is_no_line() {
