@@ -295,7 +295,7 @@ fn attribute(rest: &mut &[u8]) -> Option<(Vec<u8>, Vec<u8>)> {
     let skip = |rest: &mut &[u8], slash: bool| {
         let at = rest
             .iter()
-            .position(|byte| !byte.is_ascii_whitespace() && !(slash && *byte == b'/'));
+            .position(|byte| !(byte.is_ascii_whitespace() || slash && *byte == b'/'));
         *rest = &rest[at.unwrap_or(rest.len())..];
     };
     skip(rest, true);

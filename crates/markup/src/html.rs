@@ -396,15 +396,12 @@ impl<'p, S: Sink> Collector<'p, S> {
                 let is_svg = self.place.svgs > 0 && source.is_empty();
                 self.add(Kind::Script, if is_svg { all.href.get() } else { source });
             }
-            b"object" | b"embed" => match embedded(all.kind.get()) {
-                Some(kind) => self.add(kind, source),
-                None => {}
-            },
-            b"iframe" if all.has_document => {
-                if self.sink.wants_documents() && !self.sink.is_full() {
-                    self.sink.document(all.document.get());
+            b"object" | b"embed" => {
+                if let Some(kind) = embedded(all.kind.get()) {
+                    self.add(kind, source);
                 }
             }
+            b"iframe" if all.has_document => self.add_document(all.document.get()),
             b"iframe" => self.add(Kind::Frame, source),
             b"frame" if self.place.is_frameset => self.add(Kind::Frame, source),
             b"input" if all.kind.is(b"image") => self.add(Kind::Image, source),
@@ -443,6 +440,12 @@ impl<'p, S: Sink> Collector<'p, S> {
     fn add(&mut self, kind: Kind, reference: &[u8]) {
         if !reference.is_empty() && !self.sink.is_full() {
             self.sink.embed(kind, reference);
+        }
+    }
+
+    fn add_document(&mut self, page: &[u8]) {
+        if self.sink.wants_documents() && !self.sink.is_full() {
+            self.sink.document(page);
         }
     }
 
