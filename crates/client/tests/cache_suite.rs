@@ -17,7 +17,7 @@ const NOT_APPLICABLE: [(&str, &str); 7] = [
     ),
     (
         "invalidation",
-        "no unsafe method is ever sent, so that nothing is invalidated",
+        "only GET and HEAD are ever sent, so that nothing is invalidated",
     ),
     ("method", "POST is never sent"),
     (
