@@ -525,3 +525,108 @@ fn a_kill_at_any_moment_leaves_a_cache_that_is_whole() {
     let (lines, _) = fetched(&[&site.url, "--cache", cache, "--revalidate"], 0);
     assert_eq!(number(&lines[0], "failed"), 0);
 }
+
+/// The seconds of a cause.
+fn cause(line: &Value, name: &str) -> f64 {
+    let causes = line["explain"]["causes"].as_array().expect("causes");
+    let found = causes.iter().find(|cause| cause["cause"] == name);
+    found
+        .and_then(|cause| cause["seconds"].as_f64())
+        .expect("a cause")
+}
+
+#[test]
+fn a_server_that_pauses_within_its_answer_is_no_narrow_line() {
+    let (url, _heard) = scripted(|_, talk| {
+        while talk.next().is_some() {
+            let pause = std::time::Duration::from_millis(120);
+            talk.say("200 OK\r\nContent-Type: text/html\r\nContent-Length: 30000", "");
+            talk.stream
+                .get_mut()
+                .set_read_timeout(Some(pause))
+                .expect("a time");
+            for _ in 0..6 {
+                let _ = talk.stream.get_mut().write_all(&[b'x'; 5_000]);
+                // The client says nothing meanwhile, so that this waits.
+                let _ = talk.stream.get_mut().read(&mut [0]);
+            }
+            talk.stream.get_mut().set_read_timeout(None).expect("no time");
+        }
+    });
+    let (lines, _) = fetched(&[&url, "--explain"], 0);
+    let parts = ["bandwidth", "server pause", "slow start", "delayed ACK or Nagle"]
+        .map(|name| cause(&lines[0], name));
+    assert!(parts[1] >= 5.0 * 0.1, "{parts:?}");
+    assert_eq!((parts[0], parts[3]), (0.0, 0.0), "{parts:?}");
+}
+
+#[test]
+fn what_is_left_out_is_no_success() {
+    let (url, heard) = scripted(|_, talk| {
+        while let Some(target) = talk.next() {
+            let tags: String = (0..9).map(|n| format!("<img src={n}>")).collect();
+            talk.ok(if target == "/" { &tags } else { "picture" });
+        }
+    });
+    let (lines, errors) = fetched(&[&url, "--objects-max", "4"], 1);
+    assert_eq!(
+        (number(&lines[0], "left_out"), number(&lines[0], "failed")),
+        (6, 0)
+    );
+    assert!(
+        errors.contains("6 references were left out") && errors.contains("--objects-max"),
+        "{errors}"
+    );
+    assert_eq!(heard.try_iter().count(), 4);
+    fetched(&[&url, "--objects-max", "10"], 0);
+}
+
+#[test]
+fn standard_output_has_one_thing() {
+    let site = microscape();
+    let output = weir(&["fetch", &site.url, "--har", "-"]);
+    let har: Value = serde_json::from_slice(&output.stdout).expect("JSON and nothing else");
+    assert_eq!(har["log"]["entries"].as_array().map(Vec::len), Some(43));
+    let report = String::from_utf8_lossy(&output.stderr);
+    assert!(report.contains("43 objects"), "{report}");
+    let output = weir(&["fetch", &site.url, "--svg", "-", "--explain"]);
+    let svg = String::from_utf8(output.stdout).expect("text");
+    assert!(svg.starts_with("<svg") && svg.ends_with("</svg>\n"), "{svg}");
+    for more in [["--har", "-", "--json"], ["--svg", "-", "--json"]] {
+        let output = weir(&[&["fetch", &site.url][..], &more].concat());
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{errors}");
+        assert!(errors.contains("both write to standard output"), "{errors}");
+    }
+}
+
+/// No file may have a byte here, as on a disk that is full.
+#[test]
+fn a_cache_that_has_no_room_takes_nothing_else_with_it() {
+    let site = microscape();
+    let dir = TempDir::new().expect("a folder");
+    let cache = dir.path().to_str().expect("text");
+    let script = format!(
+        "trap '' XFSZ; ulimit -f 0; exec {} fetch {} --cache {cache} --explain",
+        env!("CARGO_BIN_EXE_weir"),
+        site.url
+    );
+    let output = Command::new("sh")
+        .args(["-c", &script])
+        .output()
+        .expect("a shell");
+    let (report, errors) = (
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr),
+    );
+    assert_eq!(output.status.code(), Some(4), "{errors}");
+    assert!(
+        report.contains("43 objects") && report.contains("critical path"),
+        "{report}"
+    );
+    assert!(
+        errors.contains("could not take 43 of 43 entries") && errors.contains(cache),
+        "{errors}"
+    );
+    assert_eq!(std::fs::read_dir(cache).expect("a folder").count(), 0);
+}

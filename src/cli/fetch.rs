@@ -19,7 +19,7 @@ Examples:
 Modes: http10 (a connection a request, 4 at once), serial, pipelined, early-close; with +deflate, +gzip, +br or
 +zstd text is asked for in that coding.
 
-Exit codes: 0 all is here; 1 an object is not; 2 usage; 4 the system refused.";
+Exit codes: 0 everything of the page's own origin is here; 1 an object is missing or left out; 2 usage; 4 the system refused.";
 
 /// A server of a simulation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -157,7 +157,7 @@ pub(crate) struct Flags {
     #[arg(long, help_heading = "Output")]
     pub(crate) explain: bool,
 
-    /// Writes an HTTP archive (HAR 1.2) of the last fetch; - is standard output
+    /// Writes an HTTP archive (HAR 1.2) of the last fetch; - is standard output, and the report goes to standard error
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub(crate) har: Option<PathBuf>,
 

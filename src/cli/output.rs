@@ -20,7 +20,20 @@ pub(crate) fn line(text: impl Display) -> Result<(), Failure> {
     print(&format!("{text}\n"))
 }
 
-/// The same for what is no text.
+/// Writes a report to standard error, where standard output has something else to take.
+///
+/// # Errors
+/// As [`print()`].
+pub(crate) fn print_error(text: &str) -> Result<(), Failure> {
+    match io::stderr().lock().write_all(text.as_bytes()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(Failure::System(format!(
+            "cannot write to standard error: {error}"
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// Writes what is no text to standard output.
 ///
 /// # Errors
 /// As [`print()`].

@@ -81,7 +81,7 @@ pub(super) fn of(page: &Url, manner: Manner, timeline: &Timeline, with_causes: b
         "bytes_again": totals.bytes_again, "packets": totals.packets, "closings_uncounted": totals.unclosed,
         "tcp_bytes": tcp_bytes(timeline), "failed": totals.failed,
         "from_cache": totals.from_cache, "objects": objects, "opened": connections, "skipped": skipped,
-        "skipped_more": timeline.skipped_more,
+        "skipped_more": timeline.skipped_more, "left_out": timeline.left_out,
     });
     // Without a page there is nothing to explain.
     if with_causes && timeline.has_page() {

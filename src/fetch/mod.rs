@@ -19,7 +19,7 @@ use client::timeline::{Fate, Timeline};
 use measure::UnixTime;
 use runtime::{clock, dial};
 use std::fs::OpenOptions;
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 use std::net::SocketAddr;
 use std::path::Path;
 use store::Store;
@@ -53,6 +53,7 @@ pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<(), Failure> {
             )));
         }
     }
+    one_on_output(flags, voice)?;
     let Some(url) = &flags.url else {
         return simulated::run(flags, voice);
     };
@@ -92,12 +93,52 @@ pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<(), Failure> {
         }
     }
     let Some(last) = last else { return Ok(()) };
-    if let Some((store, _)) = &store {
-        let saved = store.save(&last.entries, &last.changed);
-        saved.map_err(|error| Failure::System(format!("cannot keep what was fetched: {error}")))?;
-    }
+    // What cannot be kept or written must not take the rest with it.
+    let saved = match &store {
+        Some((store, _)) => kept(store, &last, flags.cache.as_deref()),
+        None => Ok(()),
+    };
     say(flags, &page, &manners, &runs, voice)?;
-    judged(&runs)
+    saved?;
+    judged(&runs, plan(flags, flags.mode).limits.objects_max)
+}
+
+/// Brings the folder of the cache up to date.
+fn kept(store: &Store, last: &Outcome, dir: Option<&Path>) -> Result<(), Failure> {
+    let (failed, first) = store.save(&last.entries, &last.changed);
+    let Some(error) = first else { return Ok(()) };
+    Err(Failure::System(format!(
+        "the page is here, but the cache `{}` could not take {failed} of {} entries: {error}; free some space there, or name \
+         another folder with --cache",
+        dir.unwrap_or(Path::new("")).display(),
+        last.changed.len()
+    )))
+}
+
+/// Whether an archive or a picture takes standard output.
+fn takes_output(flags: &Flags) -> bool {
+    let is_output = |path: &Option<std::path::PathBuf>| path.as_deref() == Some(Path::new("-"));
+    is_output(&flags.har) || is_output(&flags.svg)
+}
+
+/// One thing at most is written to standard output.
+fn one_on_output(flags: &Flags, voice: &Voice) -> Result<(), Failure> {
+    let is_output = |path: &Option<std::path::PathBuf>| path.as_deref() == Some(Path::new("-"));
+    let all = [
+        ("--har -", is_output(&flags.har)),
+        ("--svg -", is_output(&flags.svg)),
+        ("--json", voice.json),
+    ];
+    let mut wanted = all
+        .iter()
+        .filter(|(_, is_wanted)| *is_wanted)
+        .map(|(flag, _)| *flag);
+    match (wanted.next(), wanted.next()) {
+        (Some(one), Some(other)) => Err(Failure::Usage(format!(
+            "`{one}` and `{other}` both write to standard output: name a file for one of them"
+        ))),
+        _ => Ok(()),
+    }
 }
 
 fn manners(flags: &Flags) -> Vec<Manner> {
@@ -191,13 +232,21 @@ fn driven(fetch: Fetch, peer: SocketAddr) -> Result<Outcome, Failure> {
 
 fn say(flags: &Flags, page: &Url, manners: &[Manner], runs: &[Run], voice: &Voice) -> Result<(), Failure> {
     let Some(last) = runs.last() else { return Ok(()) };
-    if let Some(path) = &flags.har {
-        let archive = har::of(page, last);
-        written(path, format!("{archive:#}\n").as_bytes())?;
-    }
-    if let Some(path) = &flags.svg {
-        written(path, svg::draw(page, last).as_bytes())?;
-    }
+    let archived = match &flags.har {
+        Some(path) => written(path, format!("{:#}\n", har::of(page, last)).as_bytes()),
+        None => Ok(()),
+    };
+    let drawn = match &flags.svg {
+        Some(path) => written(path, svg::draw(page, last).as_bytes()),
+        None => Ok(()),
+    };
+    let told = tell(flags, page, manners, runs, voice);
+    archived.and(drawn).and(told)
+}
+
+/// Prints the report.
+fn tell(flags: &Flags, page: &Url, manners: &[Manner], runs: &[Run], voice: &Voice) -> Result<(), Failure> {
+    let Some(last) = runs.last() else { return Ok(()) };
     if voice.json {
         if flags.repeat > 1 || manners.len() > 1 {
             for &manner in manners {
@@ -209,15 +258,28 @@ fn say(flags: &Flags, page: &Url, manners: &[Manner], runs: &[Run], voice: &Voic
     if !voice.reports() {
         return Ok(());
     }
+    let mut text = String::new();
     if manners.len() == 1 {
-        output::print(&report::waterfall(page, last))?;
+        text.push_str(&report::waterfall(page, last, is_terminal(flags)));
     }
     if manners.len() > 1 || flags.repeat > 1 {
-        output::print(&report::comparison(manners, runs, flags.explain))?;
+        text.push_str(&report::comparison(manners, runs, flags.explain));
     } else if flags.explain {
-        output::print(&report::explained(&last.timeline))?;
+        text.push_str(&report::explained(&last.timeline));
     }
-    Ok(())
+    match takes_output(flags) {
+        // Standard output has the archive or the picture, and nothing else.
+        true => output::print_error(&text),
+        false => output::print(&text),
+    }
+}
+
+/// Whether the report goes to a terminal.
+fn is_terminal(flags: &Flags) -> bool {
+    match takes_output(flags) {
+        true => std::io::stderr().is_terminal(),
+        false => std::io::stdout().is_terminal(),
+    }
 }
 
 /// Into a file, or to standard output for `-`.
@@ -235,23 +297,30 @@ fn written(path: &Path, content: &[u8]) -> Result<(), Failure> {
 }
 
 /// Whether everything is here; if not, what is missing first in every mode.
-fn judged(runs: &[Run]) -> Result<(), Failure> {
+fn judged(runs: &[Run], objects_max: usize) -> Result<(), Failure> {
     let mut told: Vec<(Manner, String)> = Vec::new();
     for run in runs {
+        if told.iter().any(|(manner, _)| *manner == run.manner) {
+            continue;
+        }
         let objects = &run.timeline.objects;
         let mut failed = objects.iter().filter_map(|object| match &object.fate {
             Fate::Failed(why) => Some((object, why)),
             _ => None,
         });
         let count = failed.clone().count();
-        if let Some((object, why)) = failed.next()
-            && told.iter().all(|(manner, _)| *manner != run.manner)
-        {
+        if let Some((object, why)) = failed.next() {
             let more = match count {
                 1 => String::new(),
                 more => format!("; {} more are missing", more - 1),
             };
             let why = format!("{} `{}`: {why}{more}", run.manner, object.url);
+            told.push((run.manner, why));
+        } else if run.timeline.left_out > 0 {
+            let why = format!(
+                "{}: {} references were left out, as the page has more than {objects_max} objects; raise --objects-max",
+                run.manner, run.timeline.left_out
+            );
             told.push((run.manner, why));
         }
     }

@@ -8,7 +8,6 @@ use client::plan::Manner;
 use client::timeline::{Fate, Object, Source, Timeline};
 use measure::{Bytes, Duration, Instant};
 use std::fmt::Write;
-use std::io::IsTerminal;
 use url::Url;
 
 /// Columns of the bars.
@@ -21,9 +20,8 @@ pub(super) fn milliseconds(duration: Duration) -> String {
 }
 
 /// Every object with its times.
-pub(super) fn waterfall(page: &Url, run: &Run) -> String {
+pub(super) fn waterfall(page: &Url, run: &Run, is_terminal: bool) -> String {
     let timeline = &run.timeline;
-    let is_terminal = std::io::stdout().is_terminal();
     let elapsed = timeline.ended - timeline.began;
     let mut text = String::new();
     let names = if is_terminal { NAME } else { 0 };
@@ -121,6 +119,14 @@ pub(super) fn waterfall(page: &Url, run: &Run) -> String {
             text,
             "{skipped} references were not followed, such as {} ({why})",
             url.escape_debug()
+        );
+    }
+    if timeline.left_out > 0 {
+        let _ = writeln!(
+            text,
+            "{} references were left out, as there are {} objects, the most --objects-max allows",
+            timeline.left_out,
+            timeline.objects.len()
         );
     }
     text

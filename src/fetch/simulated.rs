@@ -76,7 +76,7 @@ pub(super) fn run(flags: &Flags, voice: &Voice) -> Result<(), Failure> {
         written(path, &capture)?;
     }
     say(flags, &url, &manners, &runs, voice)?;
-    judged(&runs)
+    judged(&runs, plan(flags, flags.mode).limits.objects_max)
 }
 
 /// Somebody who can visit again and again.

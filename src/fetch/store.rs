@@ -1,7 +1,7 @@
 //! The cache of a client on disk: one file for each entry, head and body together, so that no crash parts them.
 //!
 //! ```text
-//!   weir-cache 1 HEAD-BYTES BODY-BYTES DIGEST\n  head as JSON  body
+//!   weir-cache 2 HEAD-BYTES BODY-BYTES DIGEST\n  head as JSON  body
 //! ```
 //! A file is written beside its place and renamed into it: readers see the old entry or the new one. The digest
 //! (XXH3, 128 bits) is of head and body, so that what a crash of the machine left unwritten is noticed and passed
@@ -15,7 +15,9 @@ use std::path::{Path, PathBuf};
 use twox_hash::XxHash3_128;
 
 /// First word of every file, with the version of the form.
-const MAGIC: &str = "weir-cache 1";
+const MAGIC: &str = "weir-cache 2";
+/// First word of files whose heads do not say when the request left; they are passed over, and replaced in time.
+const OUTDATED: &[u8] = b"weir-cache 1 ";
 /// What files that count are called by; anything else in the folder is left alone.
 const SUFFIX: &str = ".entry";
 /// What a file is called while it is written.
@@ -56,32 +58,41 @@ impl Store {
             if !name.ends_with(SUFFIX) {
                 continue;
             }
-            match read(&file.path()).as_deref().map(parse) {
-                Ok(Some(entry)) => {
-                    entries.insert(entry.kept.url.clone(), entry);
-                }
-                _ => damaged += 1,
+            match read(&file.path()) {
+                Ok(bytes) if bytes.starts_with(OUTDATED) => {}
+                bytes => match bytes.ok().as_deref().and_then(parse) {
+                    Some(entry) => {
+                        entries.insert(entry.kept.url.clone(), entry);
+                    }
+                    None => damaged += 1,
+                },
             }
         }
         Ok((entries, damaged))
     }
 
-    /// Writes what has changed.
-    ///
-    /// # Errors
-    /// What the system says; every entry is then the old one or the new one.
-    pub(super) fn save(&self, entries: &Entries, changed: &BTreeSet<String>) -> io::Result<()> {
+    /// Writes what has changed: how many entries could not be brought up to date, and what the system says of the first. Every
+    /// entry is the old one or the new one. One that could not be written does not keep others from it.
+    pub(super) fn save(&self, entries: &Entries, changed: &BTreeSet<String>) -> (usize, Option<io::Error>) {
+        let (mut failed, mut first) = (0, None);
         for url in changed {
-            let place = self.dir.join(name_of(url));
-            match entries.get(url) {
-                Some(entry) => self.write(&place, &serialize(entry)?)?,
-                None => match fs::remove_file(&place) {
-                    Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-                    _ => {}
-                },
+            if let Err(error) = self.update(url, entries.get(url)) {
+                failed += 1;
+                first.get_or_insert(error);
             }
         }
-        Ok(())
+        (failed, first)
+    }
+
+    fn update(&self, url: &str, entry: Option<&Entry>) -> io::Result<()> {
+        let place = self.dir.join(name_of(url));
+        match entry {
+            Some(entry) => self.write(&place, &serialize(entry)?),
+            None => match fs::remove_file(&place) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+                _ => Ok(()),
+            },
+        }
     }
 
     fn write(&self, place: &Path, bytes: &[u8]) -> io::Result<()> {
@@ -160,9 +171,14 @@ mod tests {
     use measure::UnixTime;
 
     fn entry(url: &str, body: &[u8]) -> Entry {
-        let fields = vec![("etag".to_owned(), "\"a\"".to_owned())];
-        let kept =
-            client::cache::keep(url, &[], 200, fields, UnixTime::from_secs(1_000_000)).expect("may be kept");
+        let exchange = client::cache::Exchange {
+            sent: &[],
+            asked: UnixTime::from_secs(1_000_000),
+            came: UnixTime::from_secs(1_000_000),
+            status: 200,
+            fields: vec![("etag".to_owned(), "\"a\"".to_owned())],
+        };
+        let kept = client::cache::keep(url, exchange).expect("may be kept");
         Entry {
             kept,
             body: body.to_vec(),
@@ -175,9 +191,8 @@ mod tests {
             .iter()
             .map(|(url, body)| ((*url).to_owned(), entry(url, body)))
             .collect();
-        store
-            .save(&entries, &entries.keys().cloned().collect())
-            .expect("room");
+        let (failed, _) = store.save(&entries, &entries.keys().cloned().collect());
+        assert_eq!(failed, 0, "there is room");
         store
     }
 
@@ -189,9 +204,7 @@ mod tests {
         assert_eq!((entries.len(), damaged), (2, 0));
         assert_eq!(entries["http://h/a"].body, b"one");
         entries.remove("http://h/a");
-        store
-            .save(&entries, &["http://h/a".to_owned()].into())
-            .expect("room");
+        assert_eq!(store.save(&entries, &["http://h/a".to_owned()].into()).0, 0);
         assert_eq!(store.load().expect("readable").0.len(), 1);
     }
 
@@ -232,6 +245,15 @@ mod tests {
             .create(true)
             .truncate(true)
             .open(&part)
+            .expect("a file");
+        let outdated = dir.path().join(name_of("http://h/c"));
+        let text = "weir-cache 1 2 0 0\n{}";
+        OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .open(&outdated)
+            .and_then(|mut file| file.write_all(text.as_bytes()))
             .expect("a file");
         let (entries, damaged) = store.load().expect("readable");
         assert_eq!((entries.len(), damaged), (1, 1));

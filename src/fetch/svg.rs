@@ -13,7 +13,7 @@ const LEFT: f64 = 250.0;
 const RIGHT: f64 = 20.0;
 const ROW: f64 = 17.0;
 /// Where the rows begin.
-const TOP: f64 = 128.0;
+const TOP: f64 = 145.0;
 /// Letters of a name that fit.
 const NAME: usize = 36;
 /// Lines in time.
@@ -25,8 +25,10 @@ svg{--bg:#fff;--ink:#1d2430;--dim:#5d6878;--grid:#e3e7ed;font:12px system-ui,san
 .bg{fill:var(--bg)}text{fill:var(--ink)}.dim{fill:var(--dim)}.grid{stroke:var(--grid)}\
 .title{font-size:15px;font-weight:600}.known{fill:#c3cad4}.connect{fill:#e08a2e}.held{fill:#b085d6}\
 .wait{fill:#8fc1ea}.come{fill:#2d6cb5}.failed{fill:#c8392f}\
-.c0{fill:#e08a2e}.c1{fill:#8fc1ea}.c2{fill:#c8392f}.c3{fill:#3a9c74}.c4{fill:#d6b11f}.c5{fill:#2d6cb5}\
-.c6{fill:#8a4a2f}.c7{fill:#c99a86}.c8{fill:#b085d6}";
+.c0{fill:#e08a2e}.c1{fill:#8fc1ea}.c2{fill:#c8392f}.c3{fill:#e2807a}.c4{fill:#3a9c74}.c5{fill:#d6b11f}\
+.c6{fill:#2d6cb5}.c7{fill:#9aa5b4}.c8{fill:#8a4a2f}.c9{fill:#c99a86}.c10{fill:#b085d6}";
+/// Causes whose names fit into one line of the legend.
+const LEGEND: usize = 6;
 
 /// The whole picture.
 pub(super) fn draw(page: &Url, run: &Run) -> String {
@@ -75,7 +77,9 @@ pub(super) fn draw(page: &Url, run: &Run) -> String {
         .iter()
         .map(|(class, name)| (class.as_str(), *name))
         .collect();
-    legend(&mut svg, 76.0, &causes);
+    for (row, causes) in causes.chunks(LEGEND).enumerate() {
+        legend(&mut svg, 76.0 + 17.0 * row as f64, causes);
+    }
     grid(&mut svg, elapsed, scale, height);
     let _ = write!(
         svg,

@@ -19,14 +19,18 @@ pub enum Cause {
     Connect,
     /// A request and the first byte of its answer were on their way: one round trip, whoever answers.
     RoundTrip,
-    /// The server was silent for longer than that, before an answer or within one.
+    /// The server was silent for longer than that before an answer.
     ServerWait,
+    /// The server sent nothing for a while within an answer, or between answers that it owed.
+    ServerPause,
     /// The server had sent what its window allowed, and waited for acknowledgments.
     SlowStart,
     /// The server waited for an acknowledgment that this end delays.
     DelayedAck,
-    /// Bytes came as fast as they came at the best.
+    /// The line was full: what these bytes take at the rate of a stretch in which they came back to back.
     Bandwidth,
+    /// Bytes came, with pauses too short to be told from the delays of either host, and no line is known to have been full.
+    Transfer,
     /// A segment was missing: it is known that one was.
     LossRecovery,
     /// Silence longer than a round trip on a path that loses segments: the last one under way was lost, or the server
@@ -38,13 +42,15 @@ pub enum Cause {
 
 impl Cause {
     /// All of them, in the order of a table.
-    pub const ALL: [Cause; 9] = [
+    pub const ALL: [Cause; 11] = [
         Cause::Connect,
         Cause::RoundTrip,
         Cause::ServerWait,
+        Cause::ServerPause,
         Cause::SlowStart,
         Cause::DelayedAck,
         Cause::Bandwidth,
+        Cause::Transfer,
         Cause::LossRecovery,
         Cause::LossOrServer,
         Cause::ClientIdle,
@@ -56,9 +62,11 @@ impl Cause {
             Cause::Connect => "connect",
             Cause::RoundTrip => "round trip",
             Cause::ServerWait => "server wait",
+            Cause::ServerPause => "server pause",
             Cause::SlowStart => "slow start",
             Cause::DelayedAck => "delayed ACK or Nagle",
             Cause::Bandwidth => "bandwidth",
+            Cause::Transfer => "unexplained transfer",
             Cause::LossRecovery => "loss recovery",
             Cause::LossOrServer => "loss or server",
             Cause::ClientIdle => "client idle",
@@ -96,7 +104,7 @@ pub fn explain(timeline: &Timeline) -> Vec<Span> {
 }
 
 /// How much time each cause took, in the order of [`Cause::ALL`]; the sum is the elapsed time.
-pub fn sums(spans: &[Span]) -> [(Cause, Duration); 9] {
+pub fn sums(spans: &[Span]) -> [(Cause, Duration); 11] {
     Cause::ALL.map(|cause| {
         let of_cause = spans.iter().filter(|span| span.cause == cause);
         (cause, of_cause.map(|span| span.to - span.from).sum())
@@ -250,16 +258,12 @@ impl Walk<'_> {
             .checked_sub(1)
             .map_or(Loss::None, |number| Loss::before(connection, number));
         let of_loss = match loss {
-            Loss::Hole => self.line.time_of_bytes(path.segment).min(beyond),
+            Loss::Hole => self.line.time_of_segment(path.segment).min(beyond),
             Loss::None | Loss::Repeat => Duration::ZERO,
         };
-        // Without a rate nothing is known of the line, and the silence is the server's.
-        let fair = match self.line.best {
-            Some(_) => self.line.time_of(sent, self.at).min(beyond - of_loss),
-            None => Duration::ZERO,
-        };
+        let fair = self.line.time_of(sent, self.at).min(beyond - of_loss);
         let cause = match loss {
-            Loss::None => self.silence(),
+            Loss::None => self.silence(Cause::ServerWait),
             Loss::Hole | Loss::Repeat => Cause::LossRecovery,
         };
         let silent = Instant::from_nanos(self.at.as_nanos() - fair.as_nanos() as u64);
@@ -268,11 +272,11 @@ impl Walk<'_> {
         self.spend(sent, Cause::RoundTrip, object);
     }
 
-    /// What a silence is that nothing seen here explains.
-    fn silence(&self) -> Cause {
+    /// What a silence is that nothing seen here explains: the server's, unless a loss may be behind it.
+    fn silence(&self, of_server: Cause) -> Cause {
         match self.is_lossy {
             true => Cause::LossOrServer,
-            false => Cause::ServerWait,
+            false => of_server,
         }
     }
 
@@ -331,64 +335,70 @@ impl Walk<'_> {
             self.spend(late.at, Cause::ClientIdle, object);
         }
         for number in (1..end).rev() {
-            let (before, arrival) = (connection.arrivals[number - 1], connection.arrivals[number]);
-            if arrival.at <= from {
+            if connection.arrivals[number].at <= from {
                 break;
             }
-            let loss = Loss::before(connection, number);
-            self.gap(object, path, before, arrival, loss, from);
+            self.gap(object, connection, path, number, from);
         }
-        self.spend(from, Cause::ServerWait, object);
+        self.spend(from, Cause::ServerPause, object);
     }
 
-    /// Explains the time between two receipts: as much as the bytes take at the best rate, those of other
+    /// Explains the time between two receipts: as much as the bytes take at the rate of the line, those of other
     /// connections with them, and the rest.
-    fn gap(
-        &mut self,
-        object: usize,
-        path: &Path,
-        before: Arrival,
-        arrival: Arrival,
-        loss: Loss,
-        from: Instant,
-    ) {
+    fn gap(&mut self, object: usize, connection: &Connection, path: &Path, number: usize, from: Instant) {
+        let (before, arrival) = (connection.arrivals[number - 1], connection.arrivals[number]);
+        let loss = Loss::before(connection, number);
         let began = before.at.max(from);
         let gap = arrival.at - before.at;
         let fair = self.line.time_of(before.at, arrival.at).min(gap);
         // What was sent again took its time on the line a second time, even if other segments came meanwhile.
         let excess = match loss {
-            Loss::Hole => (gap - fair).max(self.line.time_of_bytes(path.segment).min(gap)),
+            Loss::Hole => (gap - fair).max(self.line.time_of_segment(path.segment).min(gap)),
             Loss::None | Loss::Repeat => gap - fair,
         };
-        if let Some(cause) = path.cause_of(excess, loss, self.silence()) {
-            let paused = (before.at + excess).max(began);
-            self.spend(paused, Cause::Bandwidth, object);
-            self.spend(began, cause, object);
-        } else {
-            self.spend(began, Cause::Bandwidth, object);
-        }
+        let earlier = &connection.arrivals[..number];
+        let is_clocked = path.is_clocked(earlier, arrival.at);
+        let is_held = path.is_held(earlier, arrival.at);
+        let silence = self.silence(Cause::ServerPause);
+        // Short delays of either host come with a line that is full; where the line was idle most of the time, they are all there is.
+        let short = match fair * 2 >= gap && !fair.is_zero() {
+            true => Cause::Bandwidth,
+            false => Cause::Transfer,
+        };
+        let cause = path
+            .cause_of(excess, loss, (is_clocked, is_held), silence)
+            .unwrap_or(short);
+        let paused = (before.at + excess).max(began);
+        self.spend(paused, Cause::Bandwidth, object);
+        self.spend(began, cause, object);
     }
 }
 
 /// Receipts that make up one sample of the rate, at least.
 const RUN: usize = 3;
+/// Receipts of different sizes that show a pace, at least: of fewer, a few fit by chance.
+const RUN_VARIED: usize = 8;
+/// And at most, so that a sample takes bounded time.
+const RUN_MAX: usize = 512;
 /// And the share of all bytes: over a few of them a receipt that was noticed late makes the line look faster than it is.
 const SHARE: u64 = 16;
+/// But never more bytes than these: a window may be all that comes in one piece.
+const SAMPLE_BYTES_MAX: u64 = 256 << 10;
 
 /// What all connections received: they share what is narrow on the way.
 #[derive(Debug)]
 struct Line {
     /// Instants, and bytes up to and at each.
     sums: Vec<(Instant, u64)>,
-    /// Bytes a second, the best that a sample shows.
-    best: Option<f64>,
+    /// Bytes a second, the best of all samples that show a full line; none if none does.
+    rate: Option<f64>,
 }
 
 impl Line {
     fn of(timeline: &Timeline) -> Line {
         let mut lumps: Vec<Lump> = timeline.connections.iter().flat_map(lumps_of).collect();
         lumps.sort_unstable_by_key(|lump| lump.at);
-        let best = best_rate(&lumps);
+        let rate = line_rate(&lumps, &owing(timeline));
         let mut sums: Vec<(Instant, u64)> = lumps.iter().flat_map(Lump::spread).collect();
         sums.sort_unstable();
         let mut total = 0;
@@ -396,27 +406,55 @@ impl Line {
             total += *bytes;
             *bytes = total;
         }
-        Line { sums, best }
+        Line { sums, rate }
     }
 
-    /// How long what came after one instant and up to another takes at the best rate; without one, forever.
+    /// How long what came after one instant and up to another takes at the rate of the line; nothing without one.
     fn time_of(&self, from: Instant, to: Instant) -> Duration {
         let up_to = |at: Instant| {
             let count = self.sums.partition_point(|(when, _)| *when <= at);
             count.checked_sub(1).map_or(0, |last| self.sums[last].1)
         };
         self.time_of_bytes(up_to(to).saturating_sub(up_to(from)))
+            .unwrap_or(Duration::ZERO)
     }
 
-    /// How long so many bytes take at the best rate; without one, forever.
-    fn time_of_bytes(&self, bytes: u64) -> Duration {
-        match self.best {
-            Some(best) if best > 0.0 => {
-                Duration::try_from_secs_f64(bytes as f64 / best).unwrap_or(Duration::MAX)
-            }
-            _ => Duration::MAX,
-        }
+    /// How long a segment that was sent again takes at the most: without a rate, forever.
+    fn time_of_segment(&self, bytes: u64) -> Duration {
+        self.time_of_bytes(bytes).unwrap_or(Duration::MAX)
     }
+
+    fn time_of_bytes(&self, bytes: u64) -> Option<Duration> {
+        let rate = self.rate.filter(|rate| *rate > 0.0)?;
+        Some(Duration::try_from_secs_f64(bytes as f64 / rate).unwrap_or(Duration::MAX))
+    }
+}
+
+/// The stretches in which the server owed bytes that it had been asked for a round trip before, or was sending them: not those
+/// between an answer and the request that follows it. In order, and apart.
+fn owing(timeline: &Timeline) -> Vec<(Instant, Instant)> {
+    let tries = timeline.objects.iter().flat_map(|object| &object.tries);
+    let mut all: Vec<(Instant, Instant)> = tries
+        .filter_map(|one| {
+            let rtt = Path::of(timeline.connections.get(one.connection)?).rtt;
+            let reached = one.sent.map(|sent| sent + rtt.unwrap_or(Duration::ZERO));
+            let from = match (one.first, reached) {
+                (Some(first), Some(reached)) => first.min(reached),
+                (one, other) => one.or(other)?,
+            };
+            Some((from, one.last.unwrap_or(timeline.ended)))
+        })
+        .filter(|(from, to)| from < to)
+        .collect();
+    all.sort_unstable();
+    all.dedup_by(|next, before| {
+        let is_one = next.0 <= before.1;
+        if is_one {
+            before.1 = before.1.max(next.1);
+        }
+        is_one
+    });
+    all
 }
 
 /// Bytes that were handed over at one instant and came since another.
@@ -427,6 +465,8 @@ struct Lump {
     bytes: u64,
     /// How many segments that may be.
     pieces: u64,
+    /// Data bytes of the largest segment the path carries.
+    segment: u64,
 }
 
 impl Lump {
@@ -451,7 +491,8 @@ const PIECES_MAX: u64 = 10_000;
 /// though the line carried it while the hole was open. As long as receipt after receipt fills a hole, nobody can say
 /// which of the bytes came when: all of theirs are one lump since the last receipt before them.
 fn lumps_of(connection: &Connection) -> Vec<Lump> {
-    let segment = Path::of(connection).segment;
+    let path = Path::of(connection);
+    let segment = path.segment;
     let arrivals = &connection.arrivals;
     let is_hole = |number: usize| Loss::before(connection, number) == Loss::Hole;
     let stands = connection.connected.unwrap_or(connection.opened);
@@ -473,12 +514,14 @@ fn lumps_of(connection: &Connection) -> Vec<Lump> {
                     at: last.at,
                     bytes,
                     pieces: bytes.div_ceil(segment).clamp(1, PIECES_MAX),
+                    segment: path.largest,
                 },
                 false => Lump {
                     since: last.at,
                     at: last.at,
                     bytes,
                     pieces: 1,
+                    segment: path.largest,
                 },
             });
         }
@@ -487,15 +530,16 @@ fn lumps_of(connection: &Connection) -> Vec<Lump> {
     lumps
 }
 
-/// Bytes a second, the best that a sample of these shows, which are in the order of their ends. A lump belongs to a sample
-/// only if all of it does, or else one would pass for a fast line.
-fn best_rate(lumps: &[Lump]) -> Option<f64> {
+/// Bytes a second, the best of the samples of these that show a full line; they are in the order of their ends. A lump belongs
+/// to a sample only if all of it does, or else one would pass for a fast line.
+fn line_rate(lumps: &[Lump], owing: &[(Instant, Instant)]) -> Option<f64> {
     let mut sums = Vec::with_capacity(lumps.len());
     let mut total = 0;
     for lump in lumps {
         total += lump.bytes;
         sums.push(total);
     }
+    let enough = (total / SHARE).min(SAMPLE_BYTES_MAX);
     let mut by_beginning: Vec<&Lump> = lumps.iter().filter(|lump| lump.since < lump.at).collect();
     by_beginning.sort_unstable_by_key(|lump| lump.since);
     let mut coming = by_beginning.into_iter().peekable();
@@ -514,19 +558,112 @@ fn best_rate(lumps: &[Lump]) -> Option<f64> {
             (sums[end] - sums[start]).saturating_sub(partly.map(|lump| lump.bytes).sum())
         };
         end = end.max(start + RUN);
-        while end < lumps.len() && bytes(end) < total / SHARE {
+        let is_short = |end: usize| bytes(end) < enough || lumps[end].at - from < PAUSE_MIN;
+        while end < lumps.len() && end - start < RUN_MAX && is_short(end) {
             end += 1;
         }
         if end >= lumps.len() {
             break;
         }
-        let took = lumps[end].at - from;
-        if !took.is_zero() {
-            let rate = bytes(end) as f64 / took.as_secs_f64();
-            best = Some(best.map_or(rate, |best| best.max(rate)));
+        // What whole segments show sooner takes more receipts where sizes differ.
+        let longer = end.max(start + RUN_VARIED).min(lumps.len() - 1);
+        for (end, evidence) in [(end, Evidence::WholeSegments), (longer, Evidence::Pace)] {
+            let to = lumps[end].at;
+            let stretch = owing.partition_point(|(began, _)| *began <= from);
+            let is_owed = stretch.checked_sub(1).is_some_and(|last| owing[last].1 >= to);
+            let sample = Sample {
+                first: lumps[start],
+                lumps: &lumps[start + 1..=end],
+                bytes: bytes(end),
+            };
+            if to - from >= PAUSE_MIN && is_owed && sample.is_full_line(evidence) {
+                let rate = sample.rate();
+                best = Some(best.map_or(rate, |best| best.max(rate)));
+                break;
+            }
         }
     }
     best
+}
+
+/// Receipts one after another, while bytes were owed.
+struct Sample<'l> {
+    /// Since whose end it is.
+    first: Lump,
+    lumps: &'l [Lump],
+    /// Bytes that came in it.
+    bytes: u64,
+}
+
+/// How late a receipt may be noticed.
+const READ_LATE: Duration = Duration::from_millis(2);
+
+/// What shows that a line was full while bytes came evenly.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Evidence {
+    /// Most of them came in segments of the largest size the path carries.
+    WholeSegments,
+    /// Receipts of different sizes each came as long after the one before as their bytes take.
+    Pace,
+}
+
+/// The share of bytes that most are.
+const MOST: f64 = 2.0 / 3.0;
+/// The share of bytes whose receipts must have the pace of the line.
+const NEARLY_ALL: f64 = 0.9;
+
+impl Sample<'_> {
+    fn rate(&self) -> f64 {
+        let took = self
+            .lumps
+            .last()
+            .map_or(Duration::ZERO, |last| last.at - self.first.at);
+        self.bytes as f64 / took.as_secs_f64()
+    }
+
+    /// Whether its bytes came back to back at one rate. Who paces what it writes sends pieces that are not as large as the path
+    /// carries, and lets a time pass between them that has nothing to do with their size; or pieces that are larger, which
+    /// come all at once, as they would not on a line of this rate.
+    fn is_full_line(&self, evidence: Evidence) -> bool {
+        let rate = self.rate();
+        let of_noise = rate * READ_LATE.as_secs_f64();
+        let (mut came, mut full, mut fitting) = (0.0, 0.0, 0.0);
+        let (mut least, mut most) = (u64::MAX, 0);
+        let mut before = self.first.at;
+        for lump in self.lumps {
+            let bytes = lump.bytes as f64;
+            let segment = lump.segment as f64;
+            let is_spread = lump.since < lump.at;
+            came += bytes;
+            // Even: never further from what the rate brings by then than a reader may be late.
+            let due = rate * (lump.at - self.first.at).as_secs_f64();
+            let slack = 0.25 * segment.min(SEGMENT as f64) + of_noise.min(self.bytes as f64 / 4.0);
+            if !is_spread && (came - due).abs() > slack {
+                return false;
+            }
+            // A burst: more at once than the line carries in an instant.
+            if !is_spread && bytes > 1.05 * segment.min(SEGMENT as f64) + of_noise {
+                return false;
+            }
+            let pieces = (bytes / segment).round().max(1.0);
+            if is_spread || (bytes - pieces * segment).abs() <= 0.03 * bytes {
+                full += bytes;
+            }
+            let gap = rate * (lump.at - before).as_secs_f64();
+            if (gap - bytes).abs() <= 0.25 * bytes {
+                fitting += bytes;
+            }
+            (least, most) = (least.min(lump.bytes), most.max(lump.bytes));
+            before = lump.at;
+        }
+        match evidence {
+            Evidence::WholeSegments => full >= MOST * came,
+            Evidence::Pace => {
+                let is_varied = most as f64 >= 1.5 * least as f64;
+                self.lumps.len() >= RUN_VARIED && is_varied && fitting >= NEARLY_ALL * came
+            }
+        }
+    }
 }
 
 /// What was missing before a receipt, as far as it is known.
@@ -568,6 +705,8 @@ struct Path {
     delayed_ack: Option<Duration>,
     /// Data bytes of a segment.
     segment: u64,
+    /// Data bytes of the largest segment it carries.
+    largest: u64,
 }
 
 /// Data bytes of a segment where nobody says: what Ethernet leaves.
@@ -575,6 +714,18 @@ const SEGMENT: u64 = 1_460;
 
 /// A pause shorter than this is no pause: a process is not always run at once.
 const PAUSE_MIN: Duration = Duration::from_millis(1);
+
+/// A timer of the kernel runs off this much late (`CONFIG_HZ=250`).
+const TICK: Duration = Duration::from_millis(4);
+
+/// Whether one of these came this long before an instant, at least and at most.
+fn is_one_between(before: &[Arrival], at: Instant, least: Duration, most: Duration) -> bool {
+    let earlier = |by: Duration| Instant::from_nanos(at.as_nanos().saturating_sub(by.as_nanos() as u64));
+    let until = before.partition_point(|arrival| arrival.at <= earlier(least));
+    before[..until]
+        .last()
+        .is_some_and(|arrival| arrival.at >= earlier(most))
+}
 
 impl Path {
     fn of(connection: &Connection) -> Path {
@@ -591,6 +742,11 @@ impl Path {
                 .tcp
                 .map_or(0, |tcp| u64::from(tcp.mss))
                 .clamp(1, SEGMENT),
+            largest: connection
+                .tcp
+                .map(|tcp| u64::from(tcp.path_mss))
+                .filter(|bytes| *bytes > 0)
+                .unwrap_or(SEGMENT),
             delayed_ack: connection
                 .tcp
                 .map(|tcp| tcp.delayed_ack)
@@ -598,8 +754,26 @@ impl Path {
         }
     }
 
-    /// What a pause between two receipts was, if it was one; `silence` if nothing explains it.
-    fn cause_of(&self, pause: Duration, loss: Loss, silence: Cause) -> Option<Cause> {
+    /// Whether something came about a round trip before this instant, whose acknowledgment may have let the next segment go.
+    fn is_clocked(&self, before: &[Arrival], at: Instant) -> bool {
+        let rtt = self.rtt.unwrap_or(Duration::ZERO);
+        is_one_between(before, at, rtt.mul_f64(0.75), rtt.mul_f64(1.75))
+    }
+
+    /// Whether something came as long before this instant as the timer of delayed acknowledgments and a round trip take: the
+    /// acknowledgment left late, and what it let go came a round trip after it.
+    fn is_held(&self, before: &[Arrival], at: Instant) -> bool {
+        let rtt = self.rtt.unwrap_or(Duration::ZERO);
+        self.delayed_ack.is_some_and(|wait| {
+            let latest = rtt.mul_f64(1.25) + wait.mul_f64(1.1) + TICK;
+            is_one_between(before, at, rtt + wait.mul_f64(0.9), latest)
+        })
+    }
+
+    /// What a pause between two receipts was, if it was one; `silence` if nothing explains it. `released`: as
+    /// [`Path::is_clocked`] and [`Path::is_held`] say of its end.
+    fn cause_of(&self, pause: Duration, loss: Loss, released: (bool, bool), silence: Cause) -> Option<Cause> {
+        let (is_clocked, is_held) = released;
         let rtt = self.rtt.unwrap_or(Duration::ZERO);
         if loss == Loss::Hole {
             return Some(Cause::LossRecovery);
@@ -607,16 +781,12 @@ impl Path {
         if pause < PAUSE_MIN.max(rtt / 4) {
             return None;
         }
-        if pause <= rtt.mul_f64(1.75) {
+        if pause <= rtt.mul_f64(1.75) && is_clocked {
             return Some(Cause::SlowStart);
         }
         if loss == Loss::Repeat {
             return Some(Cause::LossRecovery);
         }
-        let is_held = self.delayed_ack.is_some_and(|wait| {
-            let beyond = pause.saturating_sub(rtt);
-            pause >= wait.mul_f64(0.75) && beyond <= wait.mul_f64(1.25)
-        });
         Some(if is_held { Cause::DelayedAck } else { silence })
     }
 }

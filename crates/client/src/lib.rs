@@ -6,6 +6,7 @@
 
 pub mod cache;
 pub mod decode;
+mod encoding;
 pub mod explain;
 pub mod extra;
 pub mod fetch;

@@ -19,6 +19,9 @@ pub struct Timeline {
     pub skipped: Vec<(String, Skipped)>,
     /// How many more were not even noted.
     pub skipped_more: u64,
+    /// References that were left out because there were as many objects as allowed; one that stands in several places may
+    /// count several times.
+    pub left_out: u64,
     /// What is known of segments that were lost.
     pub sight: Sight,
 }
@@ -63,11 +66,18 @@ pub enum Role {
     Script,
     /// A picture.
     Image,
+    /// A page within the page.
+    Frame,
     /// Anything else.
     Other,
 }
 
 impl Role {
+    /// Whether its content may name objects.
+    pub fn names_more(self) -> bool {
+        matches!(self, Role::Page | Role::Frame | Role::Style)
+    }
+
     /// One word.
     pub fn name(self) -> &'static str {
         match self {
@@ -75,6 +85,7 @@ impl Role {
             Role::Style => "style",
             Role::Script => "script",
             Role::Image => "image",
+            Role::Frame => "frame",
             Role::Other => "other",
         }
     }

@@ -1,31 +1,49 @@
-//! What a style sheet asks for: `@import` and every `url()` (CSS Syntax Level 3, sections 4.3.4 to 4.3.7).
+//! What a style sheet asks for: `@import`, every `url()` (CSS Syntax Level 3, sections 4.3.4 to 4.3.7) and the strings
+//! of `image-set()` (CSS Images Level 4, section 2.3).
 //!
-//! Only as much of the syntax as decides where a URL begins and ends: comments, strings, escapes, names.
+//! Only as much of the syntax as decides where a URL begins and ends: comments, strings, escapes, names, parentheses.
 //! Whether a rule applies is not known, so that all images and fonts are found, those of rules that never
-//! match included. `@namespace` names no file.
+//! match included; only what stands in `@media` blocks that no screen matches is left out. `@namespace` names no file.
 
-use crate::Kind;
+use crate::{Kind, media};
 
 /// Says every reference in the order in which it stands in the sheet; never an empty one.
 pub fn scan(sheet: &[u8], mut found: impl FnMut(Kind, &[u8])) {
     let mut rest = Cursor(sheet);
     // What the last rule with an at-sign was, until its first value or its end.
     let mut at = At::None;
+    // Open parentheses, and how many there were within the last `image-set(`.
+    let (mut depth, mut set) = (0_u32, None);
     while let Some(byte) = rest.first() {
         match byte {
             b'/' if rest.0.starts_with(b"/*") => rest.skip_comment(),
             b'"' | b'\'' => {
-                let text = rest.string();
-                if at == At::Import
-                    && let Some(text) = text
-                {
-                    tell(&mut found, Kind::Style, &text);
+                let kind = match at {
+                    At::Import => Some(Kind::Style),
+                    // What is deeper is the argument of another function, such as `type()`.
+                    _ if set == Some(depth) => Some(Kind::Image),
+                    _ => None,
+                };
+                if let (Some(text), Some(kind)) = (rest.string(), kind) {
+                    tell(&mut found, kind, &text);
                 }
                 at = At::None;
+            }
+            b'(' => {
+                rest.advance(1);
+                depth = depth.saturating_add(1);
+            }
+            b')' => {
+                rest.advance(1);
+                depth = depth.saturating_sub(1);
+                set = set.filter(|set| *set <= depth);
             }
             b'@' => {
                 rest.advance(1);
                 let name = rest.name();
+                if name.eq_ignore_ascii_case(b"media") && !rest.media() {
+                    rest.skip_block();
+                }
                 at = if name.eq_ignore_ascii_case(b"import") {
                     At::Import
                 } else if name.eq_ignore_ascii_case(b"namespace") {
@@ -47,15 +65,22 @@ pub fn scan(sheet: &[u8], mut found: impl FnMut(Kind, &[u8])) {
                         }
                     }
                     at = At::None;
+                } else if is_function && is_image_set(&name) {
+                    set = Some(depth.saturating_add(1));
                 }
             }
             b';' | b'{' | b'}' => {
                 rest.advance(1);
                 at = At::None;
+                (depth, set) = (0, None);
             }
             _ => rest.advance(1),
         }
     }
+}
+
+fn is_image_set(name: &[u8]) -> bool {
+    name.eq_ignore_ascii_case(b"image-set") || name.eq_ignore_ascii_case(b"-webkit-image-set")
 }
 
 fn tell(found: &mut impl FnMut(Kind, &[u8]), kind: Kind, text: &[u8]) {
@@ -87,6 +112,48 @@ impl Cursor<'_> {
     fn skip_comment(&mut self) {
         let end = self.0[2..].windows(2).position(|pair| pair == b"*/");
         self.advance(end.map_or(self.0.len(), |end| end + 4));
+    }
+
+    /// Goes over the prelude of `@media` to its block; whether a screen may match.
+    fn media(&mut self) -> bool {
+        let end = self.0.iter().position(|byte| b"{};".contains(byte));
+        let (prelude, rest) = self.0.split_at(end.unwrap_or(self.0.len()));
+        self.0 = rest;
+        // A comment in it may stand for anything.
+        prelude.contains(&b'/') || media::may_match(prelude)
+    }
+
+    /// Goes over a block, its braces included.
+    fn skip_block(&mut self) {
+        let mut depth = 0_u32;
+        while let Some(byte) = self.first() {
+            match byte {
+                b'/' if self.0.starts_with(b"/*") => self.skip_comment(),
+                b'"' | b'\'' => {
+                    self.string();
+                }
+                b'{' => {
+                    self.advance(1);
+                    depth = depth.saturating_add(1);
+                }
+                b'}' => {
+                    self.advance(1);
+                    depth = depth.saturating_sub(1);
+                    if depth == 0 {
+                        return;
+                    }
+                }
+                b';' if depth == 0 => return,
+                _ if self.is_at_name() => {
+                    let name = self.name();
+                    if self.first() == Some(b'(') && name.eq_ignore_ascii_case(b"url") {
+                        self.advance(1);
+                        self.url();
+                    }
+                }
+                _ => self.advance(1),
+            }
+        }
     }
 
     fn skip_space(&mut self) {
@@ -246,6 +313,38 @@ mod tests {
             "a{b:url(\"a.png\" mod)}c{d:url(e)}",
             &[(Kind::Other, "a.png"), (Kind::Other, "e")],
         );
+    }
+
+    #[test]
+    fn sets_of_images_are_strings_too() {
+        check(
+            "a{b:image-set('a.png' 1x,\"b.png\" type('image/png') 2x, url(c.png) 3x);content:'no.png'}",
+            &[
+                (Kind::Image, "a.png"),
+                (Kind::Image, "b.png"),
+                (Kind::Other, "c.png"),
+            ],
+        );
+        check(
+            "a{b:-WEBKIT-IMAGE-SET(\"a.png\" 1x)}c{content:\"no\"}",
+            &[(Kind::Image, "a.png")],
+        );
+        check("a{b:image-set(c.png 1x)}d{e:f('no.png')}", &[]);
+    }
+
+    #[test]
+    fn what_no_screen_matches_is_left_out() {
+        check(
+            "@media print{a{b:url(no.png)}@media screen{c{d:url(no.png)}}e{content:'}'}}f{g:url(a.png)}",
+            &[(Kind::Other, "a.png")],
+        );
+        check(
+            "@media screen and (width<9px){a{b:url(a.png)}}@media print;c{d:url(b.png)}",
+            &[(Kind::Other, "a.png"), (Kind::Other, "b.png")],
+        );
+        check("@media print{a{b:url(})}c{d:url(no.png)}}", &[]);
+        // It is fetched, though it does not apply.
+        check("@import 'a.css' print;", &[(Kind::Style, "a.css")]);
     }
 
     #[test]

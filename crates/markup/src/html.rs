@@ -5,15 +5,17 @@
 //! start tag `script`, `style`, `noscript`, `textarea` and the like is text, as it is for a browser
 //! that runs scripts. What stands in a `template` is inert (WHATWG HTML section 4.12.3): nothing in it is fetched
 //! until a script clones it, unless it is a shadow root said in the page (`shadowrootmode`), which is shown.
-//! Counted as embedded: images with all their sources, style sheets, scripts, icons, preloads, posters, embedded
-//! documents that are no pages. Not seen: what a script asks for, and that elements of SVG and MathML may bear names
-//! of HTML.
+//! Counted as embedded: images with all their sources, style sheets, scripts, icons, preloads, posters, text tracks that are on,
+//! frames, embedded documents. What Chromium was seen to pass over is passed over: scripts of other types and those for browsers
+//! without modules, sheets that are disabled or of another type, preloads without a purpose, and what is for other media than
+//! screens, as far as the type of media decides. Not seen: what a script asks for, the bytes of sound and video, and that
+//! elements of SVG and MathML may bear names of HTML.
 //!
 //! The tokenizer pulls; a network pushes. [`Scan`] joins them: after every tag it remembers where the tag
 //! ended and in which state, and begins there again when more has come. So only what follows the last
 //! whole tag is read twice.
 
-use crate::{Kind, Sink};
+use crate::{Kind, Sink, media};
 use core::cell::Cell;
 use core::convert::Infallible;
 use html5gum::{Emitter, Error, IoReader, Reader, State, Tokenizer, emitters::naive_next_state};
@@ -25,7 +27,7 @@ const NAME_MAX: usize = 24;
 /// One read takes at most this much.
 const CHUNK: usize = 4 << 10;
 
-/// A style sheet that stands in a page is held up to this size.
+/// A style sheet that stands in a page is held up to this size, and a page that stands in an attribute.
 const STYLE_BYTES_MAX: usize = 256 << 10;
 
 /// What can grow.
@@ -130,6 +132,13 @@ struct Place {
     is_based: bool,
     /// How many elements `template` are open, the outermost inert one and all within it.
     templates: u32,
+    /// How many elements `svg` are open.
+    svgs: u32,
+    /// Whether the page consists of frames.
+    is_frameset: bool,
+    has_body: bool,
+    /// Whether the style sheet that is open is for other media.
+    is_elsewhere: bool,
 }
 
 /// A slice of which it is known how far it was read.
@@ -239,6 +248,14 @@ struct Attributes {
     purpose: Text,
     style: Text,
     shadow: Text,
+    media: Text,
+    language: Text,
+    document: Text,
+    has_kind: bool,
+    has_document: bool,
+    is_disabled: bool,
+    is_nomodule: bool,
+    is_default: bool,
 }
 
 struct Collector<'p, S> {
@@ -287,14 +304,34 @@ impl<'p, S: Sink> Collector<'p, S> {
             &mut all.purpose,
             &mut all.style,
             &mut all.shadow,
+            &mut all.media,
+            &mut all.language,
+            &mut all.document,
         ] {
             text.clear();
+        }
+        for flag in [
+            &mut all.has_kind,
+            &mut all.has_document,
+            &mut all.is_disabled,
+            &mut all.is_nomodule,
+            &mut all.is_default,
+        ] {
+            *flag = false;
         }
     }
 
     /// Puts the attribute just read where its tag's end will find it; the first of a name counts.
     fn end_attribute(&mut self) {
         let all = &mut self.attributes;
+        match self.attribute.get() {
+            b"type" => all.has_kind = true,
+            b"srcdoc" => all.has_document = true,
+            b"disabled" => all.is_disabled = true,
+            b"nomodule" => all.is_nomodule = true,
+            b"default" => all.is_default = true,
+            _ => {}
+        }
         let place = match self.attribute.get() {
             b"src" | b"data" | b"background" => &mut all.source,
             b"poster" => &mut all.poster,
@@ -305,6 +342,9 @@ impl<'p, S: Sink> Collector<'p, S> {
             b"as" => &mut all.purpose,
             b"style" => &mut all.style,
             b"shadowrootmode" => &mut all.shadow,
+            b"media" => &mut all.media,
+            b"language" => &mut all.language,
+            b"srcdoc" => &mut all.document,
             _ => return,
         };
         if place.bytes.is_empty() {
@@ -322,6 +362,13 @@ impl<'p, S: Sink> Collector<'p, S> {
                 self.place.templates = self.place.templates.saturating_add(1);
             }
         }
+        match self.tag.get() {
+            b"svg" => self.place.svgs = self.place.svgs.saturating_add(1),
+            b"body" => self.place.has_body = true,
+            b"frameset" => self.place.is_frameset |= !self.place.has_body,
+            b"style" => self.place.is_elsewhere = !media::may_match(all.media.get()),
+            _ => {}
+        }
         if self.place.templates == 0 {
             self.embedded_by(&all);
         }
@@ -330,43 +377,75 @@ impl<'p, S: Sink> Collector<'p, S> {
 
     /// Says what an element with these attributes embeds.
     fn embedded_by(&mut self, all: &Attributes) {
+        let source = all.source.get();
+        let is_screen = || media::may_match(all.media.get());
         match self.tag.get() {
             b"base" if !self.place.is_based && !all.href.get().is_empty() => {
                 self.place.is_based = true;
                 self.sink.base(all.href.get());
             }
-            b"img" | b"source" => {
-                // What a `source` of sound or video names is not fetched to show the page.
-                if self.tag.is(b"img") {
-                    self.add(Kind::Image, all.source.get());
-                }
+            b"img" => {
+                self.add(Kind::Image, source);
                 self.add_list(all.srcset.get());
             }
-            b"script" => self.add(Kind::Script, all.source.get()),
-            b"embed" => self.add(Kind::Other, all.source.get()),
-            b"object" if !all.kind.get().starts_with(b"text/html") => {
-                self.add(Kind::Other, all.source.get());
+            // What one of sound or video names is not fetched to show the page.
+            b"source" if is_screen() && is_shown(b"image/", all.kind.get()) => {
+                self.add_list(all.srcset.get())
             }
-            b"input" if all.kind.is(b"image") => self.add(Kind::Image, all.source.get()),
+            b"script" if is_script(all) => {
+                let is_svg = self.place.svgs > 0 && source.is_empty();
+                self.add(Kind::Script, if is_svg { all.href.get() } else { source });
+            }
+            b"object" | b"embed" => {
+                if let Some(kind) = embedded(all.kind.get()) {
+                    self.add(kind, source);
+                }
+            }
+            b"iframe" if all.has_document => self.add_document(all.document.get()),
+            b"iframe" => self.add(Kind::Frame, source),
+            b"frame" if self.place.is_frameset => self.add(Kind::Frame, source),
+            b"input" if all.kind.is(b"image") => self.add(Kind::Image, source),
             b"video" => self.add(Kind::Image, all.poster.get()),
-            b"image" => self.add(Kind::Image, all.href.get()),
+            b"track" if all.is_default => self.add(Kind::Other, source),
+            b"image" | b"use" | b"feimage" => {
+                let reference = all.href.get();
+                // One that begins with `#` is in the page.
+                if !reference.starts_with(b"#") {
+                    self.add(Kind::Image, reference);
+                }
+            }
             b"link" => {
-                if let Some(kind) = linked(all.rel.get(), &all.purpose) {
+                let link = Link {
+                    rel: all.rel.get(),
+                    purpose: all.purpose.get(),
+                    media: all.media.get(),
+                    kind: all.kind.get(),
+                };
+                if let Some(kind) = link
+                    .fetched()
+                    .filter(|_| !all.is_disabled || !link.is(b"stylesheet"))
+                {
                     self.add(kind, all.href.get());
                     self.add_list(all.srcset.get());
                 }
             }
-            b"body" | b"table" | b"tr" | b"td" | b"th" => self.add(Kind::Image, all.source.get()),
+            b"body" | b"table" | b"tr" | b"td" | b"th" => self.add(Kind::Image, source),
             _ => {}
         }
         if !all.style.get().is_empty() && self.sink.wants_styles() && !self.sink.is_full() {
-            self.sink.style(all.style.get());
+            self.sink.style_attribute(all.style.get());
         }
     }
 
     fn add(&mut self, kind: Kind, reference: &[u8]) {
         if !reference.is_empty() && !self.sink.is_full() {
             self.sink.embed(kind, reference);
+        }
+    }
+
+    fn add_document(&mut self, page: &[u8]) {
+        if self.sink.wants_documents() && !self.sink.is_full() {
+            self.sink.document(page);
         }
     }
 
@@ -401,25 +480,162 @@ impl<'p, S: Sink> Collector<'p, S> {
     }
 }
 
-/// What a link of this relation names, if it is fetched to show the page.
-fn linked(rel: &[u8], purpose: &Text) -> Option<Kind> {
-    let known: [(&[u8], Kind); 6] = [
-        (b"stylesheet", Kind::Style),
-        (b"icon", Kind::Image),
-        (b"apple-touch-icon", Kind::Image),
-        (b"modulepreload", Kind::Script),
-        (b"manifest", Kind::Other),
-        (b"preload", Kind::Other),
-    ];
-    let (name, kind) = rel
-        .split(u8::is_ascii_whitespace)
-        .find_map(|relation| known.iter().find(|(name, _)| relation.eq_ignore_ascii_case(name)))?;
-    Some(match purpose.get() {
-        b"style" if *name == b"preload" => Kind::Style,
-        b"script" if *name == b"preload" => Kind::Script,
-        b"image" if *name == b"preload" => Kind::Image,
-        _ => *kind,
-    })
+/// Types a script of the classic kind may have (WHATWG MIME Sniffing section 4.6).
+const SCRIPTS: [&[u8]; 16] = [
+    b"application/ecmascript",
+    b"application/javascript",
+    b"application/x-ecmascript",
+    b"application/x-javascript",
+    b"text/ecmascript",
+    b"text/javascript",
+    b"text/javascript1.0",
+    b"text/javascript1.1",
+    b"text/javascript1.2",
+    b"text/javascript1.3",
+    b"text/javascript1.4",
+    b"text/javascript1.5",
+    b"text/jscript",
+    b"text/livescript",
+    b"text/x-ecmascript",
+    b"text/x-javascript",
+];
+
+fn is_one_of(all: &[&[u8]], name: &[u8]) -> bool {
+    all.iter().any(|one| one.eq_ignore_ascii_case(name))
+}
+
+/// Whether a script is run by a browser that knows modules (WHATWG HTML section 4.12.1.1).
+fn is_script(all: &Attributes) -> bool {
+    let kind = all.kind.get().trim_ascii();
+    if kind.eq_ignore_ascii_case(b"module") {
+        return true;
+    }
+    let is_classic = match (all.has_kind, all.language.get()) {
+        (true, _) => all.kind.get().is_empty() || is_one_of(&SCRIPTS, kind),
+        (false, b"") => true,
+        (false, language) => is_one_of(&SCRIPTS, &[b"text/", language].concat()),
+    };
+    is_classic && !all.is_nomodule
+}
+
+/// Pictures that browsers show.
+const PICTURES: [&[u8]; 10] = [
+    b"image/apng",
+    b"image/avif",
+    b"image/bmp",
+    b"image/gif",
+    b"image/jpeg",
+    b"image/png",
+    b"image/svg+xml",
+    b"image/webp",
+    b"image/x-icon",
+    b"image/vnd.microsoft.icon",
+];
+const FONTS: [&[u8]; 8] = [
+    b"font/woff2",
+    b"font/woff",
+    b"font/ttf",
+    b"font/otf",
+    b"font/collection",
+    b"font/sfnt",
+    b"application/font-woff",
+    b"application/x-font-ttf",
+];
+
+/// A media type without its parameters.
+fn essence(kind: &[u8]) -> &[u8] {
+    kind.split(|byte| *byte == b';')
+        .next()
+        .unwrap_or_default()
+        .trim_ascii()
+}
+
+/// Whether content of this type is shown where a picture or a font is; without a type nobody knows before it is here.
+fn is_shown(family: &[u8], kind: &[u8]) -> bool {
+    match essence(kind) {
+        b"" => true,
+        kind if family == b"image/" => is_one_of(&PICTURES, kind),
+        kind => is_one_of(&FONTS, kind),
+    }
+}
+
+/// What `object` and `embed` with a type are for, if a browser shows it.
+fn embedded(kind: &[u8]) -> Option<Kind> {
+    let kind = essence(kind);
+    if is_one_of(&[b"text/html", b"application/xhtml+xml"], kind) {
+        return Some(Kind::Frame);
+    }
+    let is_known = is_shown(b"image/", kind)
+        || is_one_of(
+            &[b"text/plain", b"text/xml", b"application/xml", b"application/pdf"],
+            kind,
+        );
+    is_known.then_some(Kind::Other)
+}
+
+/// A link, of an element or of the field `Link`, as far as it decides what is fetched.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Link<'l> {
+    /// Its relations.
+    pub rel: &'l [u8],
+    /// `as`, what a preload is for.
+    pub purpose: &'l [u8],
+    /// The media it is for.
+    pub media: &'l [u8],
+    /// The type of its target.
+    pub kind: &'l [u8],
+}
+
+impl Link<'_> {
+    fn is(&self, relation: &[u8]) -> bool {
+        let mut all = self.rel.split(u8::is_ascii_whitespace);
+        all.any(|one| one.eq_ignore_ascii_case(relation))
+    }
+
+    /// What it names, if an element `link` makes a browser fetch it to show the page.
+    pub fn fetched(&self) -> Option<Kind> {
+        if self.is(b"stylesheet") {
+            // Of other media, and alternate ones, too: Chromium fetches them after all else.
+            return matches_type(b"text/css", self.kind).then_some(Kind::Style);
+        }
+        if self.is(b"icon") {
+            return Some(Kind::Image);
+        }
+        if self.is(b"manifest") {
+            return Some(Kind::Other);
+        }
+        self.preloaded()
+    }
+
+    /// What it names, if it is fetched ahead of its use, as by a field `Link`, too.
+    pub fn preloaded(&self) -> Option<Kind> {
+        if !media::may_match(self.media) {
+            return None;
+        }
+        if self.is(b"modulepreload") {
+            return Some(Kind::Script);
+        }
+        if !self.is(b"preload") {
+            return None;
+        }
+        let purpose = self.purpose.to_ascii_lowercase();
+        match purpose.as_slice() {
+            b"style" => matches_type(b"text/css", self.kind).then_some(Kind::Style),
+            b"script" => {
+                let kind = essence(self.kind);
+                (kind.is_empty() || is_one_of(&SCRIPTS, kind)).then_some(Kind::Script)
+            }
+            b"image" => is_shown(b"image/", self.kind).then_some(Kind::Image),
+            b"font" => is_shown(b"font/", self.kind).then_some(Kind::Other),
+            b"fetch" | b"track" => Some(Kind::Other),
+            _ => None,
+        }
+    }
+}
+
+fn matches_type(wanted: &[u8], kind: &[u8]) -> bool {
+    let kind = essence(kind);
+    kind.is_empty() || kind.eq_ignore_ascii_case(wanted)
 }
 
 impl<S: Sink> Emitter for Collector<'_, S> {
@@ -457,15 +673,21 @@ impl<S: Sink> Emitter for Collector<'_, S> {
     }
 
     fn push_attribute_value(&mut self, value: &[u8]) {
-        self.value.push(value, self.bounds.value_bytes_max);
+        let max = match self.attribute.get() {
+            b"srcdoc" if self.sink.wants_documents() => STYLE_BYTES_MAX,
+            _ => self.bounds.value_bytes_max,
+        };
+        self.value.push(value, max);
     }
 
     fn emit_current_tag(&mut self) -> Option<State> {
         self.end_attribute();
         let state = if self.is_end {
-            let is_heard = self.place.templates == 0 && !self.sink.is_full();
+            let is_heard = self.place.templates == 0 && !self.place.is_elsewhere && !self.sink.is_full();
             if self.tag.is(b"style") && !self.sheet.get().is_empty() && is_heard {
                 self.sink.style(self.sheet.get());
+            } else if self.tag.is(b"svg") {
+                self.place.svgs = self.place.svgs.saturating_sub(1);
             } else if self.tag.is(b"template") {
                 self.place.templates = self.place.templates.saturating_sub(1);
             }
@@ -559,6 +781,71 @@ mod tests {
                 (Kind::Image, "/f.ico"),
             ],
         );
+    }
+
+    #[test]
+    fn what_a_browser_passes_over_is_passed_over() {
+        check(
+            "<script nomodule src=no.js></script><script type=module nomodule src=a.js></script>\
+             <script type=application/json src=no.js></script><script type=importmap src=no.js></script>\
+             <script type='text/javascript; charset=utf-8' src=no.js></script><script language=vbscript src=no.js></script>\
+             <script type='' language=vbscript src=b.js></script><script type=' TEXT/JavaScript ' src=c.js></script>\
+             <script language=JavaScript1.2 src=d.js></script>",
+            &[
+                (Kind::Script, "a.js"),
+                (Kind::Script, "b.js"),
+                (Kind::Script, "c.js"),
+                (Kind::Script, "d.js"),
+            ],
+        );
+        check(
+            "<link rel=stylesheet disabled href=no.css><link rel=stylesheet type=text/less href=no.css>\
+             <link rel=stylesheet media=print type='text/css; x' href=a.css><link rel=preload href=no.bin>\
+             <link rel=preload as=script media=print href=no.js><link rel=preload as=font type=font/no href=no.woff>\
+             <link rel=preload as=document href=no.html><link rel=preload as=track href=b.vtt>\
+             <link rel=apple-touch-icon href=no.png><style media=print>a{b:url(no.png)}</style>\
+             <style media='screen, print'>a{b:url(c.png)}</style>",
+            &[
+                (Kind::Style, "a.css"),
+                (Kind::Other, "b.vtt"),
+                (Kind::Other, "c.png"),
+            ],
+        );
+        check(
+            "<picture><source media=print srcset=no.png><source type=image/no srcset=no.png>\
+             <source media='(width>1px)' srcset=a.png></picture><video><track src=no.vtt><track default src=b.vtt></video>\
+             <object type=application/no data=no.bin></object><embed type=application/no src=no.bin>",
+            &[(Kind::Image, "a.png"), (Kind::Other, "b.vtt")],
+        );
+    }
+
+    #[test]
+    fn pages_within_the_page_are_told_apart() {
+        check(
+            "<iframe src=a.html>&lt;img src=no.png></iframe><iframe srcdoc='&lt;img src=b.png>' src=no.html></iframe>\
+             <object type=text/html data=c.html></object><object data=d.bin></object><frame src=no.html>",
+            &[
+                (Kind::Frame, "a.html"),
+                (Kind::Frame, "c.html"),
+                (Kind::Other, "d.bin"),
+            ],
+        );
+        check(
+            "<frameset cols='1,*'><frame src=a.html><frame src=b.html></frameset>",
+            &[(Kind::Frame, "a.html"), (Kind::Frame, "b.html")],
+        );
+        check(
+            "<body><frameset><frame src=no.html></frameset><svg><script href=a.js></script><use href='#x'/><use href=b.svg#x />\
+             </svg><script href=no.js></script>",
+            &[(Kind::Script, "a.js"), (Kind::Image, "b.svg#x")],
+        );
+        let mut heard = Heard::default();
+        read(
+            &b"<iframe srcdoc=\"<p title='&amp;quot;'>x\">"[..],
+            Bounds::DEFAULT,
+            &mut heard,
+        );
+        assert_eq!(heard.0, [(None, b"<p title='&quot;'>x".to_vec())]);
     }
 
     #[test]

@@ -5,6 +5,7 @@
 
 pub mod css;
 pub mod html;
+pub mod media;
 
 /// What is asked for, as far as the place says where it is named.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,7 +16,9 @@ pub enum Kind {
     Style,
     /// A script.
     Script,
-    /// Anything else: fonts, manifests, embedded documents.
+    /// A page within the page.
+    Frame,
+    /// Anything else: fonts, manifests, embedded documents that are no pages.
     Other,
 }
 
@@ -29,6 +32,19 @@ pub trait Sink {
 
     /// A style sheet that stands in the page: that of an element, or of one attribute.
     fn style(&mut self, _sheet: &[u8]) {}
+
+    /// A style sheet that stands in an attribute.
+    fn style_attribute(&mut self, sheet: &[u8]) {
+        self.style(sheet);
+    }
+
+    /// A page that stands in an attribute of this one, `srcdoc`, with its character references decoded.
+    fn document(&mut self, _page: &[u8]) {}
+
+    /// Whether it is interested in pages that stand in the page.
+    fn wants_documents(&self) -> bool {
+        false
+    }
 
     /// Whether it is interested in style sheets that stand in the page.
     fn wants_styles(&self) -> bool {
@@ -63,6 +79,7 @@ pub fn fuzz(data: &[u8]) {
     assert_eq!(whole.0, cut.0, "the same however it is cut");
     let mut found = Vec::new();
     css::scan(text, |_, reference| found.push(reference.to_vec()));
+    media::may_match(text);
     assert!(found.iter().all(|reference| !reference.is_empty()));
     let total: usize = found.iter().map(Vec::len).sum();
     // An escape or a byte that is no UTF-8 becomes three bytes at most.
@@ -88,6 +105,14 @@ impl Sink for Heard {
     }
 
     fn wants_styles(&self) -> bool {
+        true
+    }
+
+    fn document(&mut self, page: &[u8]) {
+        self.0.push((None, page.to_vec()));
+    }
+
+    fn wants_documents(&self) -> bool {
         true
     }
 }

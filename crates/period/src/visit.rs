@@ -380,6 +380,7 @@ pub fn over(
                 tcp.push(Tcp {
                     delayed_ack: hosts.client.tcp.stack.delayed_ack,
                     mss: u32::from(hosts.client.tcp.mss),
+                    path_mss: u32::from(hosts.client.tcp.mss),
                     is_over: hosts.counts_teardown,
                     ..Tcp::default()
                 });

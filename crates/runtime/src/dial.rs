@@ -79,6 +79,8 @@ pub struct Tcp {
     pub delayed_ack: Duration,
     /// Data bytes of the segments that come.
     pub mss: u32,
+    /// Data bytes of the largest segment that the path carries, as both ends announced it; zero if that is not known.
+    pub path_mss: u32,
     /// Segments that came, acknowledgments included.
     pub segments_in: u32,
     /// Segments that left, acknowledgments included.

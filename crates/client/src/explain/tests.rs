@@ -139,7 +139,7 @@ fn a_pause_as_long_as_our_delayed_acknowledgment() {
         vec![connection(0, &[40, 41, 42, 43, 102, 103])],
     );
     let spans = partitions(&timeline);
-    assert_eq!(sums(&spans)[4], (Cause::DelayedAck, Duration::from_millis(58)));
+    assert_eq!(sums(&spans)[5], (Cause::DelayedAck, Duration::from_millis(58)));
 }
 
 #[test]
@@ -153,7 +153,7 @@ fn segments_out_of_order_are_recovery_however_long_it_takes() {
         vec![line],
     );
     let spans = partitions(&timeline);
-    assert_eq!(sums(&spans)[6], (Cause::LossRecovery, Duration::from_millis(297)));
+    assert_eq!(sums(&spans)[8], (Cause::LossRecovery, Duration::from_millis(297)));
 }
 
 #[test]
@@ -216,7 +216,7 @@ fn a_line_shared_by_two_connections_is_busy_while_either_receives() {
         vec![connection(0, &even), connection(0, &odd)],
     );
     let spans = partitions(&timeline);
-    assert!(sums(&spans)[5].1 >= Duration::from_millis(340), "{spans:?}");
+    assert!(sums(&spans)[6].1 >= Duration::from_millis(340), "{spans:?}");
 }
 
 #[test]
@@ -230,6 +230,207 @@ fn a_fetch_that_never_connected() {
     let never = &mut timeline.objects[0].tries[0];
     (never.first, never.last) = (None, None);
     check(&timeline, &[(Cause::Connect, 500)]);
+}
+
+/// What a server writes, and when; over a line of so many bytes a millisecond, or one that is never full.
+fn over_a_line(writes: &[(u64, u64)], rate: Option<f64>, largest: u32) -> Timeline {
+    let mut arrivals: Vec<Arrival> = Vec::new();
+    let mut free = 0.0_f64;
+    for &(ms, bytes) in writes {
+        let mut left = bytes;
+        while left > 0 {
+            // Without a line of any rate all of a write comes at once.
+            let piece = rate.map_or(left, |_| left.min(u64::from(largest)));
+            free = free.max(ms as f64) + rate.map_or(0.0, |rate| piece as f64 / rate);
+            let at = Instant::ZERO + Duration::from_secs_f64(free / 1e3);
+            arrivals.push(Arrival::after(arrivals.last(), at, piece));
+            left -= piece;
+        }
+    }
+    let (first, last) = (arrivals[0].at, arrivals[arrivals.len() - 1].at);
+    let mut request = one(0, [20, 20, 0, 0]);
+    (request.first, request.last) = (Some(first), Some(last));
+    let mut line = connection(0, &[]);
+    line.arrivals = arrivals;
+    let tcp = line.tcp.as_mut().expect("known");
+    (tcp.path_mss, tcp.mss) = (largest, largest);
+    let mut timeline = timeline(0, vec![object(None, 20, vec![request])], vec![line]);
+    timeline.ended = last;
+    timeline
+}
+
+/// Milliseconds of a cause.
+fn spent(timeline: &Timeline, cause: Cause) -> f64 {
+    let spans = partitions(timeline);
+    let of = sums(&spans).into_iter().find(|(one, _)| *one == cause);
+    of.map_or(0.0, |(_, took)| took.as_secs_f64() * 1e3)
+}
+
+/// The same answers with pauses and without, over lines with a rate and without: what is paused is the server's, what is
+/// transferred is the line's, and without a line nothing is.
+#[test]
+fn pauses_of_a_server_are_told_from_a_full_line() {
+    // 60,000 bytes in six writes, a tenth of a second between them or none.
+    let paused: Vec<(u64, u64)> = (0..6).map(|n| (40 + 100 * n, 10_000)).collect();
+    let whole = [(40, 60_000)];
+    for (name, segment) in [("ethernet", 1_448), ("loopback", 65_483)] {
+        let timeline = over_a_line(&paused, None, segment);
+        assert_eq!(spent(&timeline, Cause::Bandwidth), 0.0, "{name}");
+        assert!(
+            (spent(&timeline, Cause::ServerPause) - 500.0).abs() < 1.0,
+            "{name}"
+        );
+        // All of it in one receipt: there is nothing to explain but the wait.
+        let timeline = over_a_line(&whole, None, segment);
+        assert_eq!(spent(&timeline, Cause::Bandwidth), 0.0, "{name}");
+        assert_eq!(spent(&timeline, Cause::ServerPause), 0.0, "{name}");
+    }
+    // A line of 1,000 bytes a millisecond: 10 ms of each 100.
+    let timeline = over_a_line(&paused, Some(1_000.0), 1_448);
+    let (full, silent) = (
+        spent(&timeline, Cause::Bandwidth),
+        spent(&timeline, Cause::ServerPause),
+    );
+    assert!(
+        (full - 60.0).abs() < 6.0 && (silent - 450.0).abs() < 6.0,
+        "{full} {silent}"
+    );
+    let timeline = over_a_line(&whole, Some(1_000.0), 1_448);
+    let (full, silent) = (
+        spent(&timeline, Cause::Bandwidth),
+        spent(&timeline, Cause::ServerPause),
+    );
+    assert!((full - 60.0).abs() < 3.0 && silent == 0.0, "{full} {silent}");
+    // One of 20: the writes are queued behind each other, and the line is full without a pause.
+    let timeline = over_a_line(&paused, Some(20.0), 1_448);
+    let (full, silent) = (
+        spent(&timeline, Cause::Bandwidth),
+        spent(&timeline, Cause::ServerPause),
+    );
+    assert!((full - 3_000.0).abs() < 60.0 && silent == 0.0, "{full} {silent}");
+}
+
+/// As a link without a rate was seen to hand them over: each write in a burst of segments within a millisecond.
+#[test]
+fn bursts_with_pauses_between_are_no_line_however_a_sample_cuts_them() {
+    for pieces in [
+        &[1_448, 1_448, 1_448, 1_448, 1_448, 760][..],
+        &[2_896, 2_896, 2_208],
+        &[1_448, 2_896, 3_656],
+    ] {
+        let mut timeline = over_a_line(&[(40, 1)], None, 1_448);
+        let mut arrivals: Vec<Arrival> = Vec::new();
+        for (write, (place, bytes)) in
+            (0..10).flat_map(|write| pieces.iter().enumerate().map(move |one| (write, one)))
+        {
+            let at = at(40 + 100 * write) + Duration::from_micros(40 * place as u64);
+            arrivals.push(Arrival::after(arrivals.last(), at, *bytes));
+        }
+        let last = arrivals[arrivals.len() - 1].at;
+        timeline.connections[0].arrivals = arrivals;
+        timeline.objects[0].tries[0].last = Some(last);
+        timeline.ended = last;
+        assert_eq!(spent(&timeline, Cause::Bandwidth), 0.0, "{pieces:?}");
+        assert!(
+            (spent(&timeline, Cause::ServerPause) - 900.0).abs() < 5.0,
+            "{pieces:?}"
+        );
+    }
+}
+
+/// An acknowledgment that leaves late lets nothing go before a round trip has passed.
+#[test]
+fn a_pause_that_is_too_short_for_a_delayed_acknowledgment_is_the_servers() {
+    for (pause, want) in [
+        (50, Cause::ServerPause),
+        (61, Cause::DelayedAck),
+        (90, Cause::ServerPause),
+    ] {
+        let writes: Vec<(u64, u64)> = (0..20).map(|n| (40 + pause * n, 1_000)).collect();
+        let timeline = over_a_line(&writes, None, 1_448);
+        assert!(
+            (spent(&timeline, want) - 19.0 * pause as f64).abs() < 1.0,
+            "{pause}"
+        );
+    }
+}
+
+/// Small pieces at a steady pace are a server's, unless their pace is that of their size.
+#[test]
+fn a_server_that_paces_what_it_writes_is_no_line() {
+    let paces: [(&str, Vec<(u64, u64)>); 3] = [
+        ("all alike", (0..40).map(|n| (40 + 90 * n, 700)).collect()),
+        (
+            "two segments and a bit",
+            (0..40).map(|n| (40 + 90 * n, 2_000)).collect(),
+        ),
+        (
+            "of any size",
+            (0..40).map(|n| (40 + 90 * n, 200 + 311 * n % 1_100)).collect(),
+        ),
+    ];
+    for (name, writes) in paces {
+        for segment in [1_448, 65_483] {
+            let timeline = over_a_line(&writes, None, segment);
+            assert_eq!(spent(&timeline, Cause::Bandwidth), 0.0, "{name}, {segment}");
+            let silent = spent(&timeline, Cause::ServerPause);
+            assert!((silent - 3_510.0).abs() < 5.0, "{name}, {segment}: {silent}");
+        }
+    }
+    // Answers of any size, all there at once, over a slow line: that they come in the time their bytes take is the line's doing.
+    let answers: Vec<(u64, u64)> = (0..40).map(|n| (40, 200 + 311 * n % 1_100)).collect();
+    let timeline = over_a_line(&answers, Some(20.0), 1_448);
+    let bytes: u64 = answers.iter().map(|(_, bytes)| bytes).sum();
+    let full = spent(&timeline, Cause::Bandwidth);
+    assert!((full - bytes as f64 / 20.0).abs() < 0.05 * full, "{full}");
+}
+
+/// Answers one after another, each a segment and each asked for when the one before is there, fill no line.
+#[test]
+fn a_round_trip_each_is_no_line() {
+    let tries = (0..20).map(|n| one(0, [20 + 20 * n, 20 + 20 * n, 40 + 20 * n, 40 + 20 * n]));
+    let objects = tries
+        .enumerate()
+        .map(|(n, made)| object(None, if n == 0 { 0 } else { 40 }, vec![made]))
+        .collect();
+    let arrivals: Vec<u64> = (0..20).map(|n| 40 + 20 * n).collect();
+    let timeline = timeline(420, objects, vec![connection(0, &arrivals)]);
+    assert_eq!(spent(&timeline, Cause::Bandwidth), 0.0);
+    assert!(spent(&timeline, Cause::RoundTrip) >= 360.0);
+}
+
+/// The pause of a path without a round trip to speak of, as long as the timer of delayed acknowledgments, is its stall: none of
+/// it is bandwidth.
+#[test]
+fn a_stall_on_loopback_has_no_bandwidth() {
+    let writes: Vec<(u64, u64)> = (0..30).map(|n| (40 + 41 * n, 300)).collect();
+    let mut timeline = over_a_line(&writes, None, 65_483);
+    let tcp = timeline.connections[0].tcp.as_mut().expect("known");
+    (tcp.rtt_min, tcp.delayed_ack) = (Some(Duration::from_micros(50)), Duration::from_millis(40));
+    assert_eq!(spent(&timeline, Cause::Bandwidth), 0.0);
+    assert!((spent(&timeline, Cause::DelayedAck) - 29.0 * 41.0).abs() < 1.0);
+}
+
+/// A pause shorter than a round trip is slow start's only if something came a round trip before its end.
+#[test]
+fn a_window_opens_a_round_trip_after_what_was_acknowledged() {
+    let pause = |from: u64, to: u64| {
+        let arrivals = [from, from + 1, from + 2, from + 3, to, to + 1, to + 2, to + 3];
+        let mut line = connection(0, &arrivals);
+        line.tcp.as_mut().expect("known").rtt_min = Some(Duration::from_millis(100));
+        line.connected = Some(at(100));
+        timeline(
+            to + 3,
+            vec![object(None, 0, vec![one(0, [0, 0, from, to + 3])])],
+            vec![line],
+        )
+    };
+    let clocked = pause(200, 300);
+    assert!(spent(&clocked, Cause::SlowStart) > 90.0);
+    assert_eq!(spent(&clocked, Cause::ServerPause), 0.0);
+    let early = pause(200, 240);
+    assert_eq!(spent(&early, Cause::SlowStart), 0.0);
+    assert!(spent(&early, Cause::ServerPause) > 30.0);
 }
 
 proptest! {

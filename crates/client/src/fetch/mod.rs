@@ -10,6 +10,7 @@
 //! when it leaves; [`reply`] decides what an answer means. Line 0 of the crew is a clock; connection n is
 //! line n + 1 and never comes back.
 
+mod page;
 mod reply;
 mod request;
 
@@ -18,6 +19,7 @@ use crate::outbox::Outbox;
 use crate::plan::{Mode, Plan, may_repeat};
 use crate::session::{Left, OUTSTANDING_MAX, Session};
 use crate::timeline::{Arrival, Connection, Fate, Object, Part, Role, Skipped, Source, Tcp, Timeline, Try};
+use encoding_rs::{Encoding, WINDOWS_1252};
 use http1::method::Method;
 use measure::{Instant, UnixTime};
 use reply::Reply;
@@ -37,7 +39,7 @@ pub struct Fetch {
     page: Url,
     entries: Entries,
     changed: BTreeSet<String>,
-    /// Civil time when it was made; the rules of caching need no more.
+    /// Civil time when it began.
     wall: UnixTime,
     timeline: Timeline,
     items: Vec<Item>,
@@ -67,6 +69,8 @@ struct Item {
     conditions: Fields,
     /// Its first bytes and the head they came with, while the rest is not here.
     front: Option<(Vec<u8>, Fields)>,
+    /// What its text is in, once that is known; what it names and what says nothing of its own goes by it.
+    encoding: &'static Encoding,
 }
 
 /// Field lines: name and value.
@@ -138,6 +142,15 @@ impl Fetch {
         }
     }
 
+    /// Civil time at an instant of this fetch.
+    fn civil(&self, at: Instant) -> UnixTime {
+        let nanos = u64::from(self.wall.nanos) + at.since(self.timeline.began).as_nanos() as u64;
+        UnixTime {
+            secs: self.wall.secs + (nanos / 1_000_000_000) as i64,
+            nanos: (nanos % 1_000_000_000) as u32,
+        }
+    }
+
     /// What has happened up to now.
     pub fn timeline(&self) -> &Timeline {
         &self.timeline
@@ -174,9 +187,10 @@ impl Fetch {
         };
         if let Some(why) = skipped {
             // What lies in the page itself is not fetched from anywhere.
-            if url.scheme() == "data" {
+            if matches!(url.scheme(), "data" | "about" | "blob" | "javascript") {
                 return None;
             }
+            self.timeline.left_out += u64::from(why == Skipped::TooMany);
             let list = &mut self.timeline.skipped;
             if list.iter().any(|(known, _)| known == url.as_str()) {
                 return None;
@@ -208,6 +222,7 @@ impl Fetch {
             is_repeat: false,
             conditions: Vec::new(),
             front: None,
+            encoding: parent.map_or(WINDOWS_1252, |parent| self.items[parent].encoding),
         });
         self.plan_object(number, now);
         Some(number)
@@ -223,7 +238,7 @@ impl Fetch {
         };
         if let Some(entry) = self.entries.get(&object.url) {
             let fields = self.varying_fields(role);
-            match entry.kept.usable(&fields, self.plan.revalidate, self.wall) {
+            match entry.kept.usable(&fields, self.plan.revalidate, self.civil(now)) {
                 Use::Fresh => {
                     self.take_from_cache(number, Source::Cache, now);
                     return;
@@ -246,7 +261,7 @@ impl Fetch {
         self.timeline
             .objects
             .iter()
-            .any(|object| object.fate == Fate::Pending && matches!(object.role, Role::Page | Role::Style))
+            .any(|object| object.fate == Fate::Pending && object.role.names_more())
     }
 
     /// Makes requests as long as there are some and room for them.
@@ -265,7 +280,7 @@ impl Fetch {
             let Some(&job) = self.queue.front() else { break };
             let is_early = self.plan.manner.mode == Mode::EarlyClose;
             let role = self.timeline.objects[job.object].role;
-            let names_more = matches!(role, Role::Page | Role::Style) || matches!(job.part, Part::First(_));
+            let names_more = role.names_more() || matches!(job.part, Part::First(_));
             // The last request must be known to be the last before it leaves.
             let is_last = is_early
                 && self.queue.len() == 1

@@ -1,20 +1,19 @@
 //! What an answer means: content with references in it, a copy that is still true, a part, a move, a failure.
 //!
-//! References are followed as soon as their tag is whole; those of a style sheet when it is.
+//! References are followed as soon as their tag is whole; those of a style sheet when it is. What they are is [`super::page`]'s.
 
+use super::page::{Named, Text, linked};
 use super::request::strong_validator;
 use super::{Fetch, Job};
-use crate::cache::{self, Entry};
+use crate::cache;
 use crate::decode::{self, Decoder, Growth};
 use crate::session::Said;
-use crate::timeline::{Fate, Part, Role, Source};
+use crate::timeline::{Fate, Part, Source};
+use encoding_rs::{Encoding, WINDOWS_1252};
 use http1::coding::Coding;
 use http1::field::Name;
 use http1::head::Response;
-use markup::html::{Bounds, Scan};
-use markup::{Kind, Sink, css};
 use measure::Instant;
-use url::Url;
 
 /// A body that is larger is not kept.
 const KEPT_BYTES_MAX: usize = 64 << 20;
@@ -28,106 +27,6 @@ pub(super) struct Reply {
     is_kept: bool,
     /// Why its content is of no use.
     broken: Option<String>,
-}
-
-/// Content that may name objects.
-#[derive(Debug)]
-enum Text {
-    None,
-    Page(Box<(Scan, Base)>),
-    Sheet(Vec<u8>),
-}
-
-/// What references are relative to.
-#[derive(Debug)]
-struct Base {
-    url: Url,
-    found: Vec<(Role, Url)>,
-}
-
-impl Base {
-    fn of(url: &Url) -> Base {
-        Base {
-            url: url.clone(),
-            found: Vec::new(),
-        }
-    }
-
-    fn sheet(&mut self, sheet: &[u8]) {
-        css::scan(sheet, |kind, reference| self.embed(kind, reference));
-    }
-}
-
-impl Sink for Base {
-    fn embed(&mut self, kind: Kind, reference: &[u8]) {
-        let role = match kind {
-            Kind::Image => Role::Image,
-            Kind::Style => Role::Style,
-            Kind::Script => Role::Script,
-            Kind::Other => Role::Other,
-        };
-        if let Ok(url) = self.url.join(&String::from_utf8_lossy(reference)) {
-            self.found.push((role, url));
-        }
-    }
-
-    fn base(&mut self, href: &[u8]) {
-        if let Ok(url) = self.url.join(&String::from_utf8_lossy(href)) {
-            self.url = url;
-        }
-    }
-
-    fn style(&mut self, sheet: &[u8]) {
-        self.sheet(sheet);
-    }
-
-    fn wants_styles(&self) -> bool {
-        true
-    }
-}
-
-impl Text {
-    fn of(role: Role, media: &str, url: &Url) -> Text {
-        let media = media.split(';').next().unwrap_or_default().trim();
-        if role == Role::Page && matches!(media, "text/html" | "application/xhtml+xml" | "") {
-            Text::Page(Box::new((Scan::new(Bounds::DEFAULT), Base::of(url))))
-        } else if role == Role::Style || media == "text/css" {
-            Text::Sheet(Vec::new())
-        } else {
-            Text::None
-        }
-    }
-
-    fn push(&mut self, piece: &[u8]) -> Vec<(Role, Url)> {
-        match self {
-            Text::None => Vec::new(),
-            Text::Page(page) => {
-                let (scan, base) = page.as_mut();
-                scan.push(piece, base);
-                std::mem::take(&mut base.found)
-            }
-            Text::Sheet(sheet) => {
-                sheet.extend_from_slice(piece);
-                Vec::new()
-            }
-        }
-    }
-
-    fn finish(self, url: &Url) -> Vec<(Role, Url)> {
-        match self {
-            Text::None => Vec::new(),
-            Text::Page(page) => {
-                let (mut scan, mut base) = *page;
-                scan.finish(&mut base);
-                base.found
-            }
-            Text::Sheet(sheet) => {
-                let mut base = Base::of(url);
-                base.sheet(&sheet);
-                base.found
-            }
-        }
-    }
 }
 
 /// The field lines of a head as text; what is no text is left out.
@@ -170,7 +69,7 @@ impl Fetch {
         let Some(&(number, one, part)) = self.lines[line].waiting.front() else {
             return;
         };
-        let growth = self.growth();
+        let (growth, around) = (self.growth(), self.around(number));
         let object = &mut self.timeline.objects[number];
         let media = head.fields.get(Name::ContentType).unwrap_or_default();
         object.media = String::from_utf8_lossy(media).to_ascii_lowercase();
@@ -187,10 +86,15 @@ impl Fetch {
         let is_content = head.status == 200;
         let coding = decode::coding_of(head.fields.get(Name::ContentEncoding));
         let decoder = coding.and_then(|coding| Decoder::new(coding, growth).ok());
+        let url = &self.items[number].url;
         let text = if is_content && self.plan.embedded {
-            Text::of(object.role, &object.media, &self.items[number].url)
+            Text::of(object.role, &object.media, url, around)
         } else {
             Text::None
+        };
+        let ahead = match text {
+            Text::Page(_) => linked(&one.fields, url),
+            Text::Sheet(_) | Text::None => Vec::new(),
         };
         self.lines[line].reply = Some(Reply {
             broken: decoder
@@ -202,6 +106,15 @@ impl Fetch {
             body: Vec::new(),
             is_kept: is_content || head.status == 206,
         });
+        self.follow(ahead, number, now);
+    }
+
+    /// The encoding of what named an object, for one that says nothing of its own.
+    fn around(&self, number: usize) -> &'static Encoding {
+        match self.timeline.objects[number].parent {
+            Some(parent) => self.items[parent].encoding,
+            None => WINDOWS_1252,
+        }
     }
 
     /// How far the content of one more answer may grow.
@@ -247,10 +160,12 @@ impl Fetch {
         self.decoded += content.len() as u64;
         self.timeline.objects[number].content_bytes += content.len() as u64;
         let found = reply.text.push(content);
+        let encoding = reply.text.encoding();
+        self.items[number].encoding = encoding.unwrap_or(self.items[number].encoding);
         self.follow(found, number, now);
     }
 
-    fn follow(&mut self, found: Vec<(Role, Url)>, parent: usize, now: Instant) {
+    fn follow(&mut self, found: Vec<Named>, parent: usize, now: Instant) {
         for (role, url) in found {
             self.note(role, url, Some(parent), 0, now);
         }
@@ -281,7 +196,7 @@ impl Fetch {
                     self.again_whole(number);
                 }
             }
-            (206, Part::First(_)) => self.first_part(number, reply, fields),
+            (206, Part::First(_)) => self.first_part(number, reply, fields, now),
             (206, Part::Rest(from)) => self.rest(number, from, reply, &fields, now),
             (416, Part::First(_) | Part::Rest(_)) => self.again_whole(number),
             // RFC 9110 section 15.3.7: it answers a request with a Range.
@@ -335,43 +250,61 @@ impl Fetch {
         }
         self.timeline.objects[number].fate = Fate::Done(Source::Network);
         self.items[number].front = None;
-        let found = reply.text.finish(&self.items[number].url);
+        let (found, encoding) = reply.text.finish(&self.items[number].url);
+        self.items[number].encoding = encoding.unwrap_or(self.items[number].encoding);
         self.follow(found, number, now);
         if reply.is_kept {
-            self.keep(number, status, fields, reply.body);
+            self.keep(number, status, fields, reply.body, now);
+        }
+    }
+
+    /// The last request for an object and its answer, as the cache is told of them.
+    fn exchange<'e>(
+        &self,
+        number: usize,
+        sent: &'e [(String, String)],
+        status: u16,
+        fields: Vec<(String, String)>,
+        now: Instant,
+    ) -> cache::Exchange<'e> {
+        let one = self.timeline.objects[number].tries.last();
+        cache::Exchange {
+            sent,
+            asked: self.civil(one.and_then(|one| one.sent).unwrap_or(now)),
+            came: self.civil(one.and_then(|one| one.first).unwrap_or(now)),
+            status,
+            fields,
         }
     }
 
     /// Puts an answer into the cache, if the rules let it.
-    fn keep(&mut self, number: usize, status: u16, fields: Vec<(String, String)>, body: Vec<u8>) {
+    fn keep(
+        &mut self,
+        number: usize,
+        status: u16,
+        fields: Vec<(String, String)>,
+        body: Vec<u8>,
+        now: Instant,
+    ) {
         let object = &self.timeline.objects[number];
         let sent = self.varying_fields(object.role);
         let url = object.url.clone();
-        match cache::keep(&url, &sent, status, fields, self.wall) {
-            Ok(kept) => {
-                self.entries.insert(url.clone(), Entry { kept, body });
-                self.changed.insert(url);
-            }
-            Err(cache::NotKept) => {
-                // What the cache has is no longer what the server would say.
-                if self.entries.remove(&url).is_some() {
-                    self.changed.insert(url);
-                }
-            }
+        let exchange = self.exchange(number, &sent, status, fields, now);
+        if cache::store(&mut self.entries, &url, exchange, body) {
+            self.changed.insert(url);
         }
     }
 
     fn not_modified(&mut self, number: usize, fields: &[(String, String)], now: Instant) {
         let object = &self.timeline.objects[number];
-        let mut sent = self.varying_fields(object.role);
-        sent.extend(self.items[number].conditions.iter().cloned());
-        let wall = self.wall;
-        let is_ours = match self.entries.get_mut(&object.url) {
-            Some(entry) => entry.kept.validated(&sent, 304, fields, wall),
+        let (sent, url) = (self.varying_fields(object.role), object.url.clone());
+        let exchange = self.exchange(number, &sent, 304, fields.to_vec(), now);
+        let is_ours = match self.entries.get_mut(&url) {
+            Some(entry) => entry.kept.validated(exchange),
             None => false,
         };
         if is_ours {
-            self.changed.insert(object.url.clone());
+            self.changed.insert(url);
             self.take_from_cache(number, Source::Validated, now);
         } else if self.items[number].conditions.is_empty() {
             self.timeline.objects[number].fate =
@@ -383,7 +316,7 @@ impl Fetch {
 
     /// The object is what the cache has.
     pub(super) fn take_from_cache(&mut self, number: usize, source: Source, now: Instant) {
-        let growth = self.growth();
+        let (growth, around) = (self.growth(), self.around(number));
         let object = &mut self.timeline.objects[number];
         let Some(entry) = self.entries.get(&object.url) else {
             object.fate = Fate::Failed("it is no longer in the cache".to_owned());
@@ -401,7 +334,7 @@ impl Fetch {
             return;
         }
         let url = &self.items[number].url;
-        let mut text = Text::of(object.role, &object.media, url);
+        let mut text = Text::of(object.role, &object.media, url, around);
         if matches!(text, Text::None) {
             return;
         }
@@ -419,8 +352,14 @@ impl Fetch {
         };
         object.content_bytes = content.len() as u64;
         self.decoded += content.len() as u64;
-        let mut found = text.push(&content);
-        found.extend(text.finish(url));
+        let mut found = match text {
+            Text::Page(_) => linked(&entry.kept.fields, url),
+            Text::Sheet(_) | Text::None => Vec::new(),
+        };
+        found.extend(text.push(&content));
+        let (rest, encoding) = text.finish(url);
+        found.extend(rest);
+        self.items[number].encoding = encoding.unwrap_or(around);
         self.follow(found, number, now);
     }
 
@@ -467,12 +406,12 @@ impl Fetch {
         true
     }
 
-    fn first_part(&mut self, number: usize, reply: Reply, fields: Vec<(String, String)>) {
+    fn first_part(&mut self, number: usize, reply: Reply, fields: Vec<(String, String)>, now: Instant) {
         match content_range(&fields) {
             Some((0, whole)) if reply.is_kept => {
                 let have = reply.body.len() as u64;
                 if have >= whole {
-                    self.whole_of_parts(number, reply.body, fields);
+                    self.whole_of_parts(number, reply.body, fields, now);
                 } else if have == 0 || strong_validator(&fields).is_none() {
                     // Parts that cannot be proven to belong together are not put together.
                     self.again_whole(number);
@@ -488,14 +427,17 @@ impl Fetch {
         }
     }
 
-    fn rest(&mut self, number: usize, from: u64, reply: Reply, fields: &[(String, String)], _now: Instant) {
+    fn rest(&mut self, number: usize, from: u64, reply: Reply, fields: &[(String, String)], now: Instant) {
         match (content_range(fields), self.items[number].front.take()) {
-            (Some((start, whole)), Some((mut body, first)))
+            (Some((start, whole)), Some((mut body, mut first)))
                 if start == from && strong_validator(&first) == strong_validator(fields) =>
             {
                 body.extend_from_slice(&reply.body);
+                // What the later part says anew takes the place of what the earlier one said.
+                first.retain(|(name, _)| cache::field(fields, name).is_none());
+                first.extend_from_slice(fields);
                 if body.len() as u64 == whole {
-                    self.whole_of_parts(number, body, first);
+                    self.whole_of_parts(number, body, first, now);
                 } else {
                     self.again_whole(number);
                 }
@@ -505,7 +447,13 @@ impl Fetch {
     }
 
     /// All parts are here: it is as if it had come whole (RFC 9111 section 3.4).
-    fn whole_of_parts(&mut self, number: usize, body: Vec<u8>, mut fields: Vec<(String, String)>) {
+    fn whole_of_parts(
+        &mut self,
+        number: usize,
+        body: Vec<u8>,
+        mut fields: Vec<(String, String)>,
+        now: Instant,
+    ) {
         fields.retain(|(name, _)| {
             !name.eq_ignore_ascii_case("content-range") && !name.eq_ignore_ascii_case("content-length")
         });
@@ -513,6 +461,6 @@ impl Fetch {
         let object = &mut self.timeline.objects[number];
         object.fate = Fate::Done(Source::Network);
         object.content_bytes = body.len() as u64;
-        self.keep(number, 200, fields, body);
+        self.keep(number, 200, fields, body, now);
     }
 }

@@ -14,7 +14,7 @@ impl Fetch {
     pub(super) fn varying_fields(&self, role: Role) -> Vec<(String, String)> {
         let mut fields = vec![("user-agent".to_owned(), self.plan.user_agent.clone())];
         // Pictures are compressed already; the NOTE compressed the page alone.
-        let is_text = matches!(role, Role::Page | Role::Style | Role::Script);
+        let is_text = role.names_more() || role == Role::Script;
         if let Some(coding) = self.plan.manner.coding.filter(|_| is_text) {
             fields.push(("accept-encoding".to_owned(), coding.name().to_owned()));
         }

@@ -1,6 +1,8 @@
 //! The machine against a server made of a closure, in virtual time: what is asked, in which order, over how many
 //! connections, and what becomes of it when the server misbehaves.
 
+mod chromium;
+
 use super::*;
 use crate::explain::{explain, sums};
 use crate::plan::{Buffering, Limits, Manner};

@@ -110,6 +110,7 @@ pub(crate) fn tcp_of(fd: BorrowedFd<'_>) -> Option<Tcp> {
         rtt_min: (known.tcpi_min_rtt != u32::MAX).then(|| micros(known.tcpi_min_rtt)),
         delayed_ack: micros(known.tcpi_ato),
         mss: known.tcpi_rcv_mss,
+        path_mss: known.tcpi_advmss.min(known.tcpi_snd_mss),
         segments_in: known.tcpi_segs_in,
         segments_out: known.tcpi_segs_out,
         bytes_in: known.tcpi_bytes_received,

@@ -33,8 +33,10 @@ struct Paths {
 }
 
 impl Sink for Paths {
-    fn embed(&mut self, _: Kind, reference: &[u8]) {
-        if let Some(path) = self.base.resolve(reference, &self.limits)
+    fn embed(&mut self, kind: Kind, reference: &[u8]) {
+        // A page within the page has references of its own.
+        if kind != Kind::Frame
+            && let Some(path) = self.base.resolve(reference, &self.limits)
             && !self.found.contains(&path)
         {
             self.found.push(path);

@@ -1,0 +1,279 @@
+//! Content that names objects: a page as it comes, a style sheet when it is whole, field lines `Link` at once.
+//!
+//! Puts together what [`markup`] finds, the encoding it is in, and what it is relative to. Decides nothing about what is
+//! fetched of it.
+
+use crate::encoding::{self, Characters, join};
+use crate::timeline::Role;
+use encoding_rs::{Encoding, UTF_8};
+use markup::html::{Bounds, Link, Scan};
+use markup::{Kind, Sink, css};
+use url::Url;
+
+/// Pages in attributes of pages in attributes, at most.
+const NESTED_MAX: u32 = 8;
+/// References that may wait for an encoding, at most: they hold letters that are no ASCII, before any bytes that are none.
+const WAITING_MAX: usize = 1_000;
+
+/// What a reference names, and what it is to the page.
+pub(super) type Named = (Role, Url);
+
+/// Content that may name objects.
+#[derive(Debug)]
+pub(super) enum Text {
+    None,
+    Page(Box<Page>),
+    Sheet(Box<Sheet>),
+}
+
+/// A page under way.
+#[derive(Debug)]
+pub(super) struct Page {
+    characters: Characters,
+    scan: Scan,
+    base: Base,
+}
+
+/// A style sheet under way.
+#[derive(Debug)]
+pub(super) struct Sheet {
+    bytes: Vec<u8>,
+    said: Option<&'static Encoding>,
+    around: &'static Encoding,
+}
+
+/// What references are relative to.
+#[derive(Debug)]
+struct Base {
+    url: Url,
+    /// What queries are in; none while that is not decided.
+    encoding: Option<&'static Encoding>,
+    found: Vec<Named>,
+    waiting: Vec<(Role, String, Url)>,
+    depth: u32,
+}
+
+fn role_of(kind: Kind) -> Role {
+    match kind {
+        Kind::Image => Role::Image,
+        Kind::Style => Role::Style,
+        Kind::Script => Role::Script,
+        Kind::Frame => Role::Frame,
+        Kind::Other => Role::Other,
+    }
+}
+
+impl Base {
+    fn of(url: &Url, encoding: Option<&'static Encoding>) -> Base {
+        Base {
+            url: url.clone(),
+            encoding,
+            found: Vec::new(),
+            waiting: Vec::new(),
+            depth: 0,
+        }
+    }
+
+    fn sheet(&mut self, sheet: &[u8]) {
+        css::scan(sheet, |kind, reference| self.embed(kind, reference));
+    }
+
+    fn decided(&mut self, encoding: Option<&'static Encoding>) {
+        if self.encoding.is_none() && encoding.is_some() {
+            self.encoding = encoding;
+            for (role, reference, url) in std::mem::take(&mut self.waiting) {
+                let named = join(&url, &reference, encoding.unwrap_or(UTF_8));
+                self.found.extend(named.map(|url| (role, url)));
+            }
+        }
+    }
+}
+
+impl Sink for Base {
+    fn embed(&mut self, kind: Kind, reference: &[u8]) {
+        let (role, reference) = (role_of(kind), String::from_utf8_lossy(reference));
+        match self.encoding {
+            None if !reference.is_ascii() && self.waiting.len() < WAITING_MAX => {
+                self.waiting
+                    .push((role, reference.into_owned(), self.url.clone()));
+            }
+            encoding => {
+                let named = join(&self.url, &reference, encoding.unwrap_or(UTF_8));
+                self.found.extend(named.map(|url| (role, url)));
+            }
+        }
+    }
+
+    fn base(&mut self, href: &[u8]) {
+        let encoding = self.encoding.unwrap_or(UTF_8);
+        if let Some(url) = join(&self.url, &String::from_utf8_lossy(href), encoding) {
+            self.url = url;
+        }
+    }
+
+    fn style(&mut self, sheet: &[u8]) {
+        self.sheet(sheet);
+    }
+
+    /// As Chromium does, in UTF-8 whatever the page is in.
+    fn style_attribute(&mut self, sheet: &[u8]) {
+        let encoding = self.encoding.replace(UTF_8);
+        self.sheet(sheet);
+        self.encoding = encoding;
+    }
+
+    fn wants_styles(&self) -> bool {
+        true
+    }
+
+    /// A page in an attribute is relative to this one, and always in UTF-8.
+    fn document(&mut self, page: &[u8]) {
+        if self.depth >= NESTED_MAX {
+            return;
+        }
+        let mut inner = Base {
+            depth: self.depth + 1,
+            ..Base::of(&self.url, Some(UTF_8))
+        };
+        let mut scan = Scan::new(Bounds::DEFAULT);
+        scan.push(page, &mut inner);
+        scan.finish(&mut inner);
+        self.found.append(&mut inner.found);
+    }
+
+    fn wants_documents(&self) -> bool {
+        true
+    }
+}
+
+impl Text {
+    /// Of an object with this role and `Content-Type`; `around`: the encoding of what named it.
+    pub(super) fn of(role: Role, media: &str, url: &Url, around: &'static Encoding) -> Text {
+        let kind = media.split(';').next().unwrap_or_default().trim();
+        let said = encoding::declared(media);
+        let is_page = matches!(role, Role::Page | Role::Frame);
+        if is_page && matches!(kind, "text/html" | "application/xhtml+xml" | "") {
+            Text::Page(Box::new(Page {
+                characters: Characters::new(said, around),
+                scan: Scan::new(Bounds::DEFAULT),
+                base: Base::of(url, None),
+            }))
+        } else if role == Role::Style || kind == "text/css" {
+            Text::Sheet(Box::new(Sheet {
+                bytes: Vec::new(),
+                said,
+                around,
+            }))
+        } else {
+            Text::None
+        }
+    }
+
+    /// What the next piece of it names.
+    pub(super) fn push(&mut self, piece: &[u8]) -> Vec<Named> {
+        match self {
+            Text::None => Vec::new(),
+            Text::Page(page) => {
+                let text = page.characters.push(piece);
+                page.base.decided(page.characters.encoding());
+                page.scan.push(text.as_bytes(), &mut page.base);
+                std::mem::take(&mut page.base.found)
+            }
+            Text::Sheet(sheet) => {
+                sheet.bytes.extend_from_slice(piece);
+                Vec::new()
+            }
+        }
+    }
+
+    /// The encoding it is in, as far as that is decided.
+    pub(super) fn encoding(&self) -> Option<&'static Encoding> {
+        match self {
+            Text::None => None,
+            Text::Page(page) => page.characters.encoding(),
+            Text::Sheet(sheet) => Some(encoding::sheet(&[], sheet.said, sheet.around).1),
+        }
+    }
+
+    /// What the rest of it names, and the encoding it is in.
+    pub(super) fn finish(self, url: &Url) -> (Vec<Named>, Option<&'static Encoding>) {
+        match self {
+            Text::None => (Vec::new(), None),
+            Text::Page(page) => {
+                let Page {
+                    mut characters,
+                    mut scan,
+                    mut base,
+                } = *page;
+                let text = characters.finish();
+                base.decided(characters.encoding());
+                scan.push(text.as_bytes(), &mut base);
+                scan.finish(&mut base);
+                (base.found, characters.encoding())
+            }
+            Text::Sheet(sheet) => {
+                let (text, encoding) = encoding::sheet(&sheet.bytes, sheet.said, sheet.around);
+                let mut base = Base::of(url, Some(encoding));
+                base.sheet(text.as_bytes());
+                (base.found, Some(encoding))
+            }
+        }
+    }
+}
+
+/// What field lines `Link` of a page make a browser fetch (RFC 8288; WHATWG HTML section 4.6.7): preloads, and nothing else.
+pub(super) fn linked(fields: &[(String, String)], url: &Url) -> Vec<Named> {
+    let lines = fields
+        .iter()
+        .filter(|(name, _)| name.eq_ignore_ascii_case("link"));
+    lines
+        .flat_map(|(_, value)| links(value))
+        .filter_map(|(target, parameters)| {
+            let of = |name: &str| {
+                let found = parameters
+                    .iter()
+                    .find(|(known, _)| known.eq_ignore_ascii_case(name));
+                found.map_or(&b""[..], |(_, value)| value.as_bytes())
+            };
+            let link = Link {
+                rel: of("rel"),
+                purpose: of("as"),
+                media: of("media"),
+                kind: of("type"),
+            };
+            Some((role_of(link.preloaded()?), url.join(target).ok()?))
+        })
+        .collect()
+}
+
+type Parameters = Vec<(String, String)>;
+
+/// Targets and parameters of a list of links.
+fn links(mut rest: &str) -> Vec<(&str, Parameters)> {
+    let mut all = Vec::new();
+    while let Some((_, after)) = rest.split_once('<') {
+        let Some((target, after)) = after.split_once('>') else {
+            break;
+        };
+        let (mut is_quoted, mut is_escaped) = (false, false);
+        let end = after.find(|letter| {
+            match letter {
+                _ if is_escaped => is_escaped = false,
+                '\\' if is_quoted => is_escaped = true,
+                '"' => is_quoted = !is_quoted,
+                ',' => return !is_quoted,
+                _ => {}
+            }
+            false
+        });
+        let (parameters, after) = after.split_at(end.unwrap_or(after.len()));
+        rest = after;
+        let parameters = parameters.split(';').filter_map(|one| {
+            let (name, value) = one.split_once('=').unwrap_or((one, ""));
+            let (name, value) = (name.trim(), value.trim().trim_matches('"'));
+            (!name.is_empty()).then(|| (name.to_owned(), value.to_owned()))
+        });
+        all.push((target.trim(), parameters.collect()));
+    }
+    all
+}
