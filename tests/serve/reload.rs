@@ -188,6 +188,16 @@ const SITE: &[Case] = &[
         },
     },
     Case {
+        keys: &["types"],
+        before: "[types]\nodd = 'text/x-one'",
+        after: "[types]\nodd = 'text/x-two'",
+        check: |server, _, is_after| {
+            let answer = asked(server, "/thing.odd", &[]);
+            let want = if is_after { "text/x-two" } else { "text/x-one" };
+            assert!(answer.must("Content-Type").starts_with(want));
+        },
+    },
+    Case {
         keys: &["tilde"],
         before: "[tilde]\nusers = { alice = 'home1' }",
         after: "[tilde]\nusers = { alice = 'home2' }",
@@ -576,6 +586,7 @@ fn tree() -> Tree {
             ("made.js", "let plain = 1;"),
             ("made.js.br", "sibling"),
             ("app.html", "app"),
+            ("thing.odd", "odd"),
             ("lost.html", "lost"),
             ("gone.html", "gone"),
             ("page.html", "<img src=/embedded.txt>"),
