@@ -3,7 +3,7 @@
 use super::offered::{CACHE_LOCK, COLD_READS, LOOKUP, offered};
 use clap::Args;
 use measure::{Bytes, Duration};
-use server::config::{Behavior, CacheLock, ColdReads, FileName, Keys, LookupTime, parse_duration};
+use server::config::{Behavior, CacheLock, ColdReads, FileName, Keys, LookupTime, parse_duration_or_off};
 
 /// Flags that make the server do what others do. None where nothing was said.
 #[derive(Debug, Args)]
@@ -67,8 +67,8 @@ pub(crate) struct BehaviorFlags {
           value_name = "BOOL")]
     accept_lock: Option<bool>,
 
-    /// Closes a connection that was answered and asks for nothing more for this long; 0s: never [default: 0s]
-    #[arg(long, value_name = "TIME", env = "WEIR_EARLY_CLOSE", value_parser = parse_duration)]
+    /// Closes a connection that was answered and asks for nothing more for this long; off: never [default: off]
+    #[arg(long, value_name = "TIME", env = "WEIR_EARLY_CLOSE", value_parser = parse_duration_or_off)]
     early_close: Option<Duration>,
 }
 

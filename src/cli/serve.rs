@@ -12,7 +12,8 @@ use clap::Args;
 use measure::{Bytes, Duration, Rate};
 use server::config::{
     Adapt, Behavior, CachePolicy, Concurrency, Config, ConfigError, FieldLine, IoKind, Keys, Landlock,
-    LineOrder, Listen, LiveFor, LogFormat, MaxTurn, Preset, Tuned, User, Workers, parse_duration,
+    LineOrder, Listen, LiveFor, LogFormat, MaxTurn, Preset, SPA_FALLBACK, Tuned, User, Workers,
+    parse_duration, parse_line_rate,
 };
 use server::{MissingPage, NamedBy};
 use std::net::SocketAddr;
@@ -134,7 +135,7 @@ pub(crate) struct Flags {
     /// What the slowest line on the way to the clients carries, if this server has it to itself, as in 100Mbit: it then
     /// sends a little slower, and decides whose bytes leave first. With loops and loop; without it each connection is
     /// sent what it takes
-    #[arg(long, value_name = "RATE", env = "WEIR_LINE_RATE", help_heading = "Strategy")]
+    #[arg(long, value_name = "RATE", env = "WEIR_LINE_RATE", value_parser = parse_line_rate, help_heading = "Strategy")]
     line_rate: Option<Rate>,
 
     /// Whose bytes leave first with --line-rate: smallest (the answer with the least left, and one byte in eight to the
@@ -178,9 +179,9 @@ pub(crate) struct Flags {
           default_missing_value = "true", value_name = "BOOL", help_heading = "Files")]
     precompressed: Option<bool>,
 
-    /// Answers unknown paths that a browser navigates to with this page [without a value: /index.html]
+    /// Answers unknown paths that a browser navigates to with this page; false: with 404 [without a value: /index.html]
     #[arg(long, visible_alias = "spa", env = "WEIR_SPA_FALLBACK", num_args = 0..=1, require_equals = true,
-          default_missing_value = "/index.html", value_name = "PATH", help_heading = "Files")]
+          default_missing_value = SPA_FALLBACK, value_name = "PATH", help_heading = "Files")]
     spa_fallback: Option<String>,
 
     /// Page for a status (404) or a class (5xx); may be repeated. In the file: the table [error-pages]
@@ -347,10 +348,30 @@ pub(crate) struct Flags {
           help_heading = "Limits")]
     body_timeout: Option<Duration>,
 
-    /// Without one byte of an answer taken by the client; waiting for --line-rate does not count [default: 30s]
+    /// Without the client acknowledging one byte of an answer; beyond: reset. Waiting for --line-rate does not count
+    /// [default: 30s]
     #[arg(long, value_name = "TIME", env = "WEIR_WRITE_TIMEOUT", value_parser = parse_duration,
           help_heading = "Limits")]
     write_timeout: Option<Duration>,
+
+    /// Bytes per second a client must take of its answers, on average, once it has kept one waiting for --write-timeout; below:
+    /// reset. 0: no bound [default: 0]
+    #[arg(
+        long,
+        value_name = "BYTES",
+        env = "WEIR_MIN_SEND_RATE",
+        help_heading = "Limits"
+    )]
+    min_send_rate: Option<Bytes>,
+
+    /// For a file to be opened, read or compressed while a request waits; beyond: 503 [default: 20s]
+    #[arg(long, value_name = "TIME", env = "WEIR_DISK_TIMEOUT", value_parser = parse_duration,
+          help_heading = "Limits")]
+    disk_timeout: Option<Duration>,
+
+    /// Requests that wait for the disk at once; beyond: 503 [default: 1024]
+    #[arg(long, value_name = "N", env = "WEIR_MAX_DISK_QUEUE", help_heading = "Limits")]
+    max_disk_queue: Option<u32>,
 
     /// For the client to close after the server has [default: 5s]
     #[arg(long, value_name = "TIME", env = "WEIR_LINGER_TIMEOUT", value_parser = parse_duration,
@@ -613,6 +634,9 @@ impl Flags {
             idle_timeout,
             body_timeout,
             write_timeout,
+            min_send_rate,
+            disk_timeout,
+            max_disk_queue,
             linger_timeout,
             grace,
             drain_delay,
@@ -643,8 +667,11 @@ impl Flags {
         if self.user.is_some() {
             config.user.clone_from(&self.user);
         }
-        if self.spa_fallback.is_some() {
-            config.spa_fallback.clone_from(&self.spa_fallback);
+        match self.spa_fallback.as_deref() {
+            None => {}
+            Some("false") => config.spa_fallback = None,
+            Some("true") => config.spa_fallback = Some(SPA_FALLBACK.to_owned()),
+            Some(page) => config.spa_fallback = Some(page.to_owned()),
         }
         if !self.listen.is_empty() {
             config.listen = Listen(self.listen.clone());
@@ -734,8 +761,8 @@ fn put_below(config: &mut Config, folder: &Path) {
             *inner = folder.join(&*inner);
         }
     }
-    let tildes = config.host.iter_mut().map(|host| &mut host.tilde);
-    for tilde in std::iter::once(&mut config.tilde).chain(tildes).flatten() {
+    let tildes = config.host.iter_mut().filter_map(|host| host.tilde.as_mut());
+    for tilde in config.tilde.iter_mut().chain(tildes) {
         for home in tilde.users.iter_mut().flat_map(|users| users.values_mut()) {
             *home = folder.join(&*home);
         }
@@ -828,6 +855,19 @@ mod tests {
     }
 
     #[test]
+    #[allow(clippy::disallowed_methods, reason = "a test of reading a file writes one")]
+    fn a_flag_switches_off_the_page_of_a_file() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("weir.toml");
+        std::fs::write(&file, "spa-fallback = '/app.html'\n").expect("a file");
+        let made = |flag: &str| config(&["--config", &file.display().to_string(), flag]).expect("valid");
+        assert_eq!(made("--spa=false").spa_fallback, None);
+        assert_eq!(made("--spa=true").spa_fallback.as_deref(), Some("/index.html"));
+        assert_eq!(made("--spa").spa_fallback.as_deref(), Some("/index.html"));
+        assert_eq!(made("--listing").spa_fallback.as_deref(), Some("/app.html"));
+    }
+
+    #[test]
     fn any_flag_of_pages_makes_their_table() {
         for (arguments, table) in [
             (&["--tilde"][..], "[tilde]"),
@@ -861,6 +901,11 @@ mod tests {
             (&["--max-fields", "2"], "at least 8"),
             (&["--config", "/nonexistent/weir.toml"], "check the path"),
             (&["--cache-sise", "5"], "--cache-size"),
+            (&["--line-rate", "fast"], "as in 100Mbit"),
+            (&["--line-rate", "28.8k"], "as in 100Mbit"),
+            (&["--early-close", "never"], "or off"),
+            (&["--disk-timeout", "1ms"], "disk-timeout"),
+            (&["--max-disk-queue", "0"], "at least 1"),
         ] {
             let error = config(arguments).expect_err("an invalid flag");
             assert!(error.contains(fragment), "{arguments:?}: {error}");
@@ -1032,6 +1077,7 @@ mod tests {
             (&["--compress"], &[Knob::Coding]),
             (&["--idle-timeout", "65s"], &[Knob::KeepAlive]),
             (&["--early-close", "0s"], &[Knob::KeepAlive]),
+            (&["--early-close", "off"], &[Knob::KeepAlive]),
             (&["--preset", "apache-1.3"], &[Knob::KeepAlive, Knob::Coding]),
             (
                 &["--preset", "zeus", "--idle-timeout", "65s"],

@@ -131,14 +131,14 @@ pub(super) fn status(drivers: &mut Drivers, is_ready: bool) -> Value {
         .serving()
         .iter()
         .flat_map(|group| {
-            group.addresses.iter().map(|address| {
+            group.open().map(|(address, open)| {
                 json!({
                     "address": address,
                     "concurrency": group.choice.concurrency,
                     "io": group.choice.io,
                     "workers": group.choice.workers,
                     "why": group.choice.why(),
-                    "open": group.open(),
+                    "open": open,
                 })
             })
         })

@@ -32,13 +32,19 @@ pub(super) struct Group {
     pub(super) choice: Choice,
     sockets: Vec<Sockets>,
     pub(super) addresses: Vec<SocketAddr>,
+    /// The listeners of each address, by their places.
+    places: Vec<Vec<usize>>,
     handle: Handle,
 }
 
 impl Group {
-    /// Connections open now.
-    pub(super) fn open(&self) -> usize {
-        self.handle.open()
+    /// Each address with its connections open now.
+    pub(super) fn open(&self) -> impl Iterator<Item = (SocketAddr, usize)> + '_ {
+        let each = self.addresses.iter().zip(&self.places);
+        each.map(|(address, places)| {
+            let open = places.iter().map(|&place| self.handle.open_at(place));
+            (*address, open.sum())
+        })
     }
 }
 
@@ -233,9 +239,28 @@ impl Group {
             choice: choice.clone(),
             sockets: listeners.iter().map(Listener::sockets).collect(),
             addresses: sockets::addresses(listeners),
+            places: places(listeners),
             handle,
         }
     }
+}
+
+/// The places of listeners by address, in the order of [`sockets::addresses`]: surplus ones with the first of theirs.
+fn places(listeners: &[Listener]) -> Vec<Vec<usize>> {
+    let is_surplus = |listener: &Listener| matches!(listener.sockets().origin(), Origin::Surplus(_));
+    let (surplus, own): (Vec<usize>, Vec<usize>) =
+        (0..listeners.len()).partition(|&at| is_surplus(&listeners[at]));
+    let mut places: Vec<Vec<usize>> = own.into_iter().map(|at| vec![at]).collect();
+    for at in surplus {
+        let address = listeners[at].address();
+        if let Some(place) = places
+            .iter_mut()
+            .find(|place| listeners[place[0]].address() == address)
+        {
+            place.push(at);
+        }
+    }
+    places
 }
 
 /// Those of one address together, what is not surplus first. What a service manager passed stays apart: each of its

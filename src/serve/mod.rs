@@ -584,9 +584,8 @@ impl Operator<'_> {
         let running = self.server.config();
         let waiting = next.needs_restart(&running);
         self.rights.refuse_new(&next, &running, self.flags)?;
-        // Half of it is the strategy's, which goes on as it is.
-        next.behavior = running.behavior.clone();
-        (next.line_rate, next.line_order) = (running.line_rate, running.line_order);
+        // What is in force goes on, so that the next reload is compared with that and not with what this one asked for.
+        next.keep_until_restart(&running);
         let log = AccessLog::open(next.access_log.as_deref(), self.log.as_ref())?;
         self.server
             .reload(next, sink(log.as_ref()))

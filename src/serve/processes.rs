@@ -461,15 +461,8 @@ impl Founder<'_> {
         self.rights.refuse_new(&next, &self.config, self.flags)?;
         self.check_apart(&next)?;
         let waiting = next.needs_restart(&self.config);
-        self.config = Config {
-            listen: self.config.listen.clone(),
-            workers: self.config.workers,
-            concurrency: self.config.concurrency,
-            io: self.config.io,
-            user: self.config.user.clone(),
-            landlock: self.config.landlock,
-            ..next
-        };
+        next.keep_until_restart(&self.config);
+        self.config = next;
         if let Some(adaptation) = &mut self.adaptation {
             adaptation.follow_processes(&self.config, &self.knobs);
         }

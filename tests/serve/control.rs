@@ -177,6 +177,49 @@ fn each_address_has_a_strategy_of_its_own() {
 }
 
 #[test]
+fn each_address_tells_its_own_connections() {
+    let tree = tree();
+    for strategy in [
+        Strategy::LOOPS,
+        Strategy::ONE_LOOP,
+        Strategy::LOOPS_URING,
+        Strategy::POOL,
+        Strategy::PER_CONNECTION,
+        Strategy::PER_REQUEST,
+    ] {
+        if !strategy.is_possible() {
+            continue;
+        }
+        let (server, socket) = with_socket(strategy, &tree, &["--listen", "127.0.0.1:0"]);
+        let address = |number: usize| {
+            let status = status(&socket);
+            let text = status["listeners"][number]["address"]
+                .as_str()
+                .expect("an address")
+                .to_owned();
+            text.parse().expect("an address")
+        };
+        let open = || {
+            let status = status(&socket);
+            [0, 1].map(|number| status["listeners"][number]["open"].as_u64().expect("a count"))
+        };
+        let connect = |number: usize| {
+            let mut connection = Connection::open(address(number));
+            assert_eq!(connection.get("/a.txt").text(), "a");
+            connection
+        };
+        let many: Vec<Connection> = (0..3).map(|_| connect(0)).collect();
+        let one = connect(1);
+        assert_eq!(open(), [3, 1], "{strategy:?}");
+        drop(many);
+        eventually("three are gone", || (open() == [0, 1]).then_some(()));
+        drop(one);
+        eventually("all are gone", || (open() == [0, 0]).then_some(()));
+        drop(server);
+    }
+}
+
+#[test]
 fn what_cannot_be_is_refused_and_all_stays() {
     let tree = tree();
     let (server, socket) = with_socket(Strategy::LOOPS, &tree, &[]);

@@ -19,6 +19,8 @@
 //! - `rights`: what the process may still do once it listens
 //! - `hosts`: sites told apart by name, redirects, field lines for some paths
 //! - `line`: a line whose rate was declared: what is sent keeps to it, and in which order
+//! - `reload`: every key that a reload can change, over every strategy
+//! - `slow`: clients that take their time, and disks that do
 //! - `load`: a reload and a stop while clients ask lose no request
 //! - `tilde`: pages of logins, and that no answer tells which there are
 //! - `live`: the live page, metrics, health and readiness
@@ -56,9 +58,11 @@ mod load;
 mod manager;
 mod messages;
 mod operation;
+mod reload;
 mod representations;
 mod rights;
 mod root;
+mod slow;
 mod supervision;
 mod tilde;
 mod upgrade;

@@ -4,8 +4,9 @@
 
 use measure::{Duration, Instant, UnixTime};
 use runtime::listen::{Listener, Listening};
+use runtime::shaping::Withheld;
 use runtime::strategy::{Concurrency, Io, Limits, Strategy, serve};
-use runtime::{Action, Context, Event, Job, Service, Session, Tx};
+use runtime::{Action, Context, Event, Job, Line, Service, Session, Tx};
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -43,6 +44,20 @@ impl Context for Cx {
     fn wake(&self) -> Option<Instant> {
         None
     }
+    fn has_new_bounds(&mut self) -> bool {
+        false
+    }
+    fn is_timed(&self) -> bool {
+        false
+    }
+    fn wants_path(&self) -> bool {
+        false
+    }
+    fn withheld(&mut self, _: Withheld) {}
+    fn line_patience(&self) -> Duration {
+        Duration::MAX
+    }
+    fn rest(&mut self, _: Instant, _: Line) {}
 }
 
 impl Session for Conn {

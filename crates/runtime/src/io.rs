@@ -172,6 +172,9 @@ pub(crate) enum Op {
     ShutdownWrite { id: Id },
     /// Forget the connection and whatever is under way on it. Never answered.
     Close { id: Id },
+    /// The same, with a reset: what the kernel has not sent yet is dropped, where `Close` leaves it to a kernel that
+    /// may offer it for minutes to a peer that takes nothing.
+    Abort { id: Id },
 }
 
 /// What a worker is told.
@@ -269,6 +272,9 @@ pub(crate) trait Backend {
     fn adopt(&mut self, _fd: OwnedFd) -> Option<Id> {
         None
     }
+
+    /// Bytes of output the peer has acknowledged since the connection began; `None` if this kind cannot tell.
+    fn acknowledged(&mut self, id: Id) -> Option<u64>;
 
     /// How the path of a connection is; `None` if this kind cannot tell.
     fn path(&mut self, _id: Id) -> Option<Path> {

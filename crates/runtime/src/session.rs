@@ -14,6 +14,10 @@
 //! sent. With nothing to send the driver does what the action says. It calls `handle(Bytes)` only
 //! when the last action was `Read` or `HalfClose`. Every method returns at once; time is an
 //! argument; nothing here blocks.
+//!
+//! A job may outlive the patience of its session: if `handle(Deadline)` writes to `tx` while a job is under way, the
+//! session has given the job up. The driver sends that output and drops whatever the job brings; a job that no
+//! thread has begun by then is dropped unrun.
 
 use crate::complaints;
 use crate::fs;
@@ -60,6 +64,9 @@ pub enum Event<'a, J: Job> {
     /// Part of the last `Tx` was handed to the kernel while the rest had to wait: this many bytes
     /// since the last report. Lets a session tell a slow reader from a dead one.
     Progress(u64),
+    /// Output waits, and the driver asked the kernel what the peer has acknowledged. Told about once a second while
+    /// output waits, and right before `Deadline`; not where the driver cannot tell.
+    Taken(Taken),
     /// The job given with `Action::Wait` finished.
     Done(J::Output),
     /// The peer closed its sending half. It may still be reading.
@@ -88,6 +95,18 @@ pub struct Path {
     pub cwnd: u32,
     /// Segments sent again since the connection began.
     pub retransmitted: u32,
+}
+
+/// What a peer has acknowledged of output that waits: a kernel with a large send buffer asks for more only when a third of
+/// it is free, which at a slow reader's rate can take minutes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Taken {
+    /// When counting began: within a second after output first had to wait.
+    pub since: Instant,
+    /// Bytes acknowledged since then.
+    pub bytes: u64,
+    /// Whether any of them were acknowledged since the session was last told. The first time it is assumed.
+    pub moves: bool,
 }
 
 /// Why a connection failed.
@@ -191,6 +210,8 @@ impl FileRange {
 }
 
 /// What all sessions of one worker share: caches, clock strings, counters, the log buffer.
+///
+/// No method has a default: a context that wraps another would silently drop the calls it forgot to pass on.
 pub trait Context: Send + 'static {
     /// Work that may block.
     type Job: Job;
@@ -203,32 +224,24 @@ pub trait Context: Send + 'static {
     fn wake(&self) -> Option<Instant>;
 
     /// Whether the bounds of sessions have changed since this was last asked: each is told to reconsider.
-    fn has_new_bounds(&mut self) -> bool {
-        false
-    }
+    fn has_new_bounds(&mut self) -> bool;
 
     /// Whether it wants to be told when a turn has ended, which costs a reading of the clock.
-    fn is_timed(&self) -> bool {
-        false
-    }
+    fn is_timed(&self) -> bool;
 
     /// Whether sessions are told of the path with everything that is sent, which costs a system call.
-    fn wants_path(&self) -> bool {
-        false
-    }
+    fn wants_path(&self) -> bool;
 
     /// What the driver holds back because the line is taken; told at the end of each turn where it looks after one.
-    fn withheld(&mut self, _what: Withheld) {}
+    fn withheld(&mut self, what: Withheld);
 
     /// How long output may wait for the line at a stretch, nothing of it being offered to the peer, before that counts
     /// against the session's deadline as anything else does.
-    fn line_patience(&self) -> Duration {
-        Duration::MAX
-    }
+    fn line_patience(&self) -> Duration;
 
     /// The turn that began last, with this line, has ended; the driver rests or begins another. Called only where
     /// [`Context::is_timed`].
-    fn rest(&mut self, _now: Instant, _line: Line) {}
+    fn rest(&mut self, now: Instant, line: Line);
 }
 
 /// What a driver found in line at the beginning of a turn: of what was ready, what is still to be taken.

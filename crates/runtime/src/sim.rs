@@ -4,11 +4,13 @@
 //! who closes first. Deterministic: one thread, no clock, no socket. Nothing here knows the protocol.
 //!
 //! ```
-//! # use runtime::{Action, Context, Event, Job, Service, Session, Tx, sim::Sim};
+//! # use runtime::{Action, Context, Event, Job, Line, Service, Session, Tx, shaping::Withheld, sim::Sim};
 //! # use measure::{Duration, Instant, UnixTime};
 //! # struct Echo; struct Line(Vec<u8>); struct Cx; struct NoJob;
 //! # impl Job for NoJob { type Output = (); fn try_now(self) -> Result<(), NoJob> { Ok(()) } fn run(self) {} }
-//! # impl Context for Cx { type Job = NoJob; fn turn(&mut self, _: Instant, _: UnixTime) {} fn wake(&self) -> Option<Instant> { None } }
+//! # impl Context for Cx { type Job = NoJob; fn turn(&mut self, _: Instant, _: UnixTime) {} fn wake(&self) -> Option<Instant> { None }
+//! #   fn has_new_bounds(&mut self) -> bool { false } fn is_timed(&self) -> bool { false } fn wants_path(&self) -> bool { false }
+//! #   fn withheld(&mut self, _: Withheld) {} fn line_patience(&self) -> Duration { Duration::MAX } fn rest(&mut self, _: Instant, _: Line) {} }
 //! # impl Session for Line { type Cx = Cx;
 //! #   fn handle(&mut self, _: &mut Cx, e: Event<'_, NoJob>, tx: &mut Tx, _: Instant) { if let Event::Bytes(b) = e { tx.head.extend_from_slice(b) } }
 //! #   fn poll(&mut self, _: &mut Cx, _: &mut Tx, _: Instant) -> Action<NoJob> { Action::Read }
@@ -171,6 +173,12 @@ impl<V: Service> Sim<V> {
         self.settle();
     }
 
+    /// The client acknowledges so many bytes of what it was sent earlier, without making room for more: a kernel asks for
+    /// more only when a good part of its send buffer is free. A client of which this is never said cannot be asked.
+    pub fn acknowledge(&mut self, client: Client, bytes: u64) {
+        self.worker.backend.acknowledge(client, bytes);
+    }
+
     /// The client reads everything again.
     pub fn read_on(&mut self, client: Client) {
         self.worker.backend.set_room(client, usize::MAX);
@@ -197,8 +205,8 @@ impl<V: Service> Sim<V> {
         self.worker.backend.is_closed(client)
     }
 
-    /// Whether the server closed with input unread, which makes a kernel send a reset and may eat
-    /// the last answer.
+    /// Whether the server closed with input unread or with output that the client did not take, which makes a kernel send
+    /// a reset and may eat the last answer.
     pub fn was_reset(&self, client: Client) -> bool {
         self.worker.backend.was_reset(client)
     }

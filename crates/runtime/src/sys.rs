@@ -44,4 +44,6 @@ pub(crate) use process::{block, fork, next_signal, signal_descriptor, unblock};
 pub(crate) use ring::{Completion, Ring, Sizes, Ticket};
 #[cfg(test)]
 pub(crate) use sockets::is_paced;
-pub(crate) use sockets::{bound_unsent, discard, drop_syns, pace, path_of, set_tcp_defer_accept, tcp_of};
+pub(crate) use sockets::{
+    acknowledged, bound_unsent, discard, drop_syns, pace, path_of, set_tcp_defer_accept, tcp_of,
+};

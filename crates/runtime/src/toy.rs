@@ -2,14 +2,17 @@
 //!
 //! `echo X`, `now X` (a job that need not wait), `later X` (one that must), `big N` (N bytes from
 //! memory), `file N` (N bytes of the toy's file), `bye` (answer, half-close), `close`, `panic`,
-//! `jobpanic`, `burn N` (N lines of answer, one turn each), `poison` (its worker panics in its next turn).
+//! `jobpanic`, `stuck X` (a job that ends when the test lets it, or by being given up), `burn N` (N lines of answer, one
+//! turn each), `poison` (its worker panics in its next turn).
 
 use crate::fs;
-use crate::session::{Action, Body, Context, Event, FileRange, Job, Loss, Service, Session, Tx};
+use crate::session::{self, Action, Body, Context, Event, FileRange, Job, Loss, Service, Session, Tx};
+use crate::shaping::Withheld;
 use measure::{Duration, Instant, UnixTime};
 use std::collections::VecDeque;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
 
 pub(crate) const IDLE: Duration = Duration::from_secs(20);
 
@@ -22,6 +25,35 @@ pub(crate) struct Seen {
     pub(crate) eofs: usize,
     pub(crate) job_threads: Vec<Option<String>>,
     pub(crate) panics: u32,
+    pub(crate) rests: u64,
+    /// Sessions told that their bounds may have changed.
+    pub(crate) reconsidered: usize,
+    /// Jobs that ran to their end, whether anybody waited for them or not.
+    pub(crate) jobs_done: usize,
+    /// What was said of output that waits.
+    pub(crate) taken: Vec<session::Taken>,
+}
+
+/// What stuck jobs wait for.
+#[derive(Debug, Default)]
+pub(crate) struct Latch {
+    open: Mutex<bool>,
+    opened: Condvar,
+}
+
+impl Latch {
+    pub(crate) fn open(&self) {
+        *self.open.lock().unwrap() = true;
+        self.opened.notify_all();
+    }
+
+    fn wait(&self) {
+        let open = self.open.lock().unwrap();
+        let waited = self
+            .opened
+            .wait_timeout_while(open, std::time::Duration::from_secs(60), |open| !*open);
+        assert!(*waited.unwrap().0, "nobody let the job end");
+    }
 }
 
 #[derive(Clone, Default)]
@@ -30,6 +62,13 @@ pub(crate) struct Toy {
     pub(crate) file: Option<Arc<fs::File>>,
     pub(crate) idle: Option<Duration>,
     pub(crate) refuse: bool,
+    /// What `stuck` waits for.
+    pub(crate) latch: Arc<Latch>,
+    /// Grows whenever sessions are to reconsider.
+    pub(crate) bounds: Arc<AtomicU64>,
+    /// Jobs may take so long; without, as long as a connection may be idle.
+    pub(crate) patience: Option<Duration>,
+    pub(crate) timed: bool,
 }
 
 pub(crate) struct Cx {
@@ -38,12 +77,17 @@ pub(crate) struct Cx {
     pub(crate) turns: u64,
     pub(crate) wall: UnixTime,
     poisoned: bool,
+    latch: Arc<Latch>,
+    bounds: Arc<AtomicU64>,
+    seen_bounds: u64,
+    timed: bool,
 }
 
 #[derive(Debug)]
 pub(crate) enum Work {
     Now(Vec<u8>),
     Later(Vec<u8>),
+    Stuck(Vec<u8>, Arc<Latch>, Arc<Mutex<Seen>>),
     Panic,
 }
 
@@ -59,6 +103,11 @@ impl Job for Work {
         let name = std::thread::current().name().map(str::to_owned);
         match self {
             Work::Now(text) | Work::Later(text) => (text, name),
+            Work::Stuck(text, latch, seen) => {
+                latch.wait();
+                seen.lock().unwrap().jobs_done += 1;
+                (text, name)
+            }
             Work::Panic => panic!("a job that panics, on purpose"),
         }
     }
@@ -76,6 +125,23 @@ impl Context for Cx {
     }
     fn wake(&self) -> Option<Instant> {
         None
+    }
+    fn has_new_bounds(&mut self) -> bool {
+        let bounds = self.bounds.load(Ordering::Relaxed);
+        std::mem::replace(&mut self.seen_bounds, bounds) != bounds
+    }
+    fn is_timed(&self) -> bool {
+        self.timed
+    }
+    fn wants_path(&self) -> bool {
+        false
+    }
+    fn withheld(&mut self, _: Withheld) {}
+    fn line_patience(&self) -> Duration {
+        Duration::MAX
+    }
+    fn rest(&mut self, _: Instant, _: session::Line) {
+        self.seen.lock().unwrap().rests += 1;
     }
 }
 
@@ -97,6 +163,7 @@ pub(crate) struct Line {
     burn: u32,
     deadline: Instant,
     idle: Duration,
+    patience: Option<Duration>,
     draining: bool,
     eof: bool,
 }
@@ -116,6 +183,10 @@ impl Line {
                 "now" => self.work(Work::Now(rest.into())),
                 "later" => self.work(Work::Later(rest.into())),
                 "jobpanic" => self.work(Work::Panic),
+                "stuck" => {
+                    let (latch, seen) = (Arc::clone(&cx.latch), Arc::clone(&cx.seen));
+                    self.work(Work::Stuck(rest.into(), latch, seen));
+                }
                 "big" => tx.body = Some(Body::Bytes(vec![b'x'; number() as usize].into())),
                 "file" => {
                     let file = Arc::clone(cx.file.as_ref().expect("the test gave a file"));
@@ -171,6 +242,9 @@ impl Session for Line {
                     self.input.extend(bytes);
                     self.lines(cx, tx);
                 }
+                if let (Phase::Working, Some(patience)) = (&self.phase, self.patience) {
+                    self.deadline = now + patience;
+                }
             }
             Event::Sent => {
                 self.deadline = now + self.idle;
@@ -187,7 +261,14 @@ impl Session for Line {
                     }
                 }
             }
-            Event::Path(_) | Event::Reconsider => {}
+            Event::Path(_) => {}
+            Event::Reconsider => cx.seen.lock().unwrap().reconsidered += 1,
+            Event::Taken(taken) => {
+                cx.seen.lock().unwrap().taken.push(taken);
+                if taken.moves {
+                    self.deadline = now + self.idle;
+                }
+            }
             Event::Retire => self.draining = true,
             Event::Progress(bytes) => {
                 cx.seen.lock().unwrap().progress += bytes;
@@ -195,6 +276,7 @@ impl Session for Line {
             }
             Event::Done((text, thread)) => {
                 assert_eq!(self.phase, Phase::Working);
+                self.deadline = now + self.idle;
                 cx.seen.lock().unwrap().job_threads.push(thread);
                 tx.head.extend_from_slice(&text);
                 tx.head.push(b'\n');
@@ -210,7 +292,11 @@ impl Session for Line {
                 };
             }
             Event::Deadline => {
-                if self.phase == Phase::Lines {
+                if self.phase == Phase::Working && self.patience.is_some() {
+                    tx.head.extend_from_slice(b"late\n");
+                    self.phase = Phase::Sending;
+                    self.deadline = now + self.idle;
+                } else if self.phase == Phase::Lines {
                     tx.head.extend_from_slice(b"timeout\n");
                     self.phase = Phase::Sending;
                     self.then = Phase::Gone;
@@ -262,6 +348,10 @@ impl Service for Toy {
             turns: 0,
             wall: UnixTime::default(),
             poisoned: false,
+            latch: Arc::clone(&self.latch),
+            bounds: Arc::clone(&self.bounds),
+            seen_bounds: self.bounds.load(Ordering::Relaxed),
+            timed: self.timed,
         }
     }
 
@@ -275,6 +365,7 @@ impl Service for Toy {
             burn: 0,
             deadline: now + idle,
             idle,
+            patience: self.patience,
             draining: false,
             eof: false,
         })

@@ -15,6 +15,7 @@ use crate::queue::Queue;
 use crate::recall::Recall;
 use crate::service::{Hub, State};
 use crate::site::{Encode, Load, Loaded, View};
+use crate::waiting::{Permit, Waiting};
 use core::fmt;
 use measure::{Duration, Instant, Rng, UnixTime};
 use runtime::complaints;
@@ -262,27 +263,66 @@ fn gate(state: &State) -> Gate {
 
 /// Work of a session that may block.
 #[derive(Debug)]
-pub enum Work {
+pub struct Work {
+    task: Task,
+    waiting: Arc<Waiting>,
+    /// How many may wait.
+    most: u32,
+    /// Taken once it has to wait for the disk, and left when it ends or is dropped.
+    _permit: Option<Permit>,
+}
+
+/// What there is to do.
+#[derive(Debug)]
+pub(crate) enum Task {
     /// Find what a path resolves to.
     Load(Load),
     /// Make a coding.
     Encode(Encode),
 }
 
+impl Work {
+    pub(crate) fn new(task: Task, hub: &Hub, state: &State) -> Work {
+        Work {
+            task,
+            waiting: Arc::clone(&hub.waiting),
+            most: state.limits.disk_queue,
+            _permit: None,
+        }
+    }
+}
+
 impl Job for Work {
     type Output = Loaded;
 
     fn try_now(self) -> Result<Loaded, Work> {
-        match self {
-            Work::Load(job) => job.try_now().map_err(Work::Load),
-            Work::Encode(job) => job.try_now().map_err(Work::Encode),
+        let task = match self.task {
+            Task::Load(job) => match job.try_now() {
+                Ok(loaded) => return Ok(loaded),
+                Err(job) => Task::Load(job),
+            },
+            Task::Encode(job) => match job.try_now() {
+                Ok(loaded) => return Ok(loaded),
+                Err(job) => Task::Encode(job),
+            },
+        };
+        match Permit::take(&self.waiting, self.most) {
+            Some(permit) => Err(Work {
+                task,
+                _permit: Some(permit),
+                ..self
+            }),
+            None => Ok(match task {
+                Task::Load(job) => job.refuse(),
+                Task::Encode(job) => job.refuse(),
+            }),
         }
     }
 
     fn run(self) -> Loaded {
-        match self {
-            Work::Load(job) => job.run(),
-            Work::Encode(job) => job.run(),
+        match self.task {
+            Task::Load(job) => job.run(),
+            Task::Encode(job) => job.run(),
         }
     }
 }

@@ -112,6 +112,10 @@ counters! {
     hits,
     /// Requests that waited for a job: a cold file, a new coding.
     loads,
+    /// Requests answered with 503 because the disk took longer than `disk-timeout`.
+    disk_timeouts,
+    /// Requests answered with 503, or without a new coding, because as many waited for the disk as `max-disk-queue` allows.
+    disk_refused,
     /// Connections ended by a timeout.
     timeouts,
     /// Answers that did not reach the peer whole because the connection was lost.

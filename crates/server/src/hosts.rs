@@ -71,7 +71,7 @@ impl NamedBy {
         let name = host.names.first().map(ToString::to_string).unwrap_or_default();
         let is_own = match key {
             "error-pages" => host.error_pages.is_some(),
-            _ => host.spa_fallback.is_some(),
+            _ => host.spa_fallback.as_ref().is_some(),
         };
         match is_own {
             true => NamedBy::Host { number, name },

@@ -28,6 +28,7 @@ pub mod replay;
 mod service;
 mod session;
 pub mod site;
+mod waiting;
 
 pub use context::{Cx, Work};
 pub use hosts::{MissingPage, NamedBy};

@@ -47,9 +47,19 @@ pub struct Limits {
     pub early_close: Option<Duration>,
     /// For a request body, on top of the time `body_rate` grants. Beyond: 408 and close.
     pub body_timeout: Duration,
-    /// Without a single byte of an answer being taken by the peer, while it was offered some: time in which the answer waits
-    /// for the line does not count, up to [`Limits::line_patience`]. Beyond: abort.
+    /// Without a single byte of an answer being taken by the peer, while it was offered some: taken is what it has
+    /// acknowledged, where the system can tell, else what the system has taken for it. Time in which the answer waits
+    /// for the line does not count, up to [`Limits::line_patience`]. Beyond: abort, with a reset.
     pub write_timeout: Duration,
+    /// Bytes per second a peer must acknowledge of answers that wait for it, on average, after `write_timeout` has passed; 0 is
+    /// no bound. Slower: abort.
+    pub send_rate: Bytes,
+    /// For a file to be opened, read or compressed while a request waits for it. Beyond: 503; the work goes on, and what
+    /// it finds is kept if it can be.
+    pub disk_timeout: Duration,
+    /// Requests that wait for a file at once, in each process, those included that are no longer waited for but have not ended.
+    /// Beyond: 503 at once.
+    pub disk_queue: u32,
     /// For the peer to close after the server has closed its half. Beyond: close.
     pub linger_timeout: Duration,
     /// For a draining connection to finish what it owes. Beyond: abort.
@@ -104,6 +114,9 @@ impl Default for Limits {
             early_close: None,
             body_timeout: Duration::from_secs(20),
             write_timeout: Duration::from_secs(30),
+            send_rate: Bytes(0),
+            disk_timeout: Duration::from_secs(20),
+            disk_queue: 1024,
             linger_timeout: Duration::from_secs(5),
             grace: Duration::from_secs(10),
         }

@@ -17,6 +17,7 @@ use crate::pace::{Paces, Rate};
 use crate::peers::{Peers, Refused, unit};
 use crate::session::Session;
 use crate::site::{OpenError, Site, Source};
+use crate::waiting::Waiting;
 use core::fmt;
 use measure::{Duration, Instant, Seed, UnixTime};
 use runtime::Service;
@@ -141,6 +142,8 @@ pub(crate) struct Hub {
     pub(crate) generation: AtomicU64,
     pub(crate) peers: Peers,
     paces: Paces,
+    /// Jobs that wait for the disk.
+    pub(crate) waiting: Arc<Waiting>,
     pub(crate) board: Board,
     pub(crate) knobs: Knobs,
     seed: Seed,
@@ -216,6 +219,7 @@ impl Server {
                 generation: AtomicU64::new(0),
                 peers: herd.peers,
                 paces: Paces::default(),
+                waiting: Arc::default(),
                 board: herd.board,
                 knobs: herd.knobs,
                 seed,
@@ -355,6 +359,11 @@ impl Server {
     /// Connections open now.
     pub fn open_connections(&self) -> u32 {
         self.hub.peers.total()
+    }
+
+    /// Jobs of this process that wait for the disk or are under way.
+    pub fn jobs_waiting(&self) -> u32 {
+        self.hub.waiting.now()
     }
 
     /// Addresses with a connection open now.

@@ -3,9 +3,9 @@
 
 #![expect(clippy::disallowed_methods, reason = "a test makes the files it serves")]
 
-use measure::{Duration, Instant, Seed, UnixTime};
+use measure::{Bytes, Duration, Instant, Seed, UnixTime};
 use runtime::sim::{Client, Jobs, Sim};
-use server::config::{Config, LogFormat};
+use server::config::{ColdReads, Config, LogFormat};
 use server::site::Source;
 use server::{LogSink, Server};
 use std::sync::{Arc, LazyLock, Mutex};
@@ -329,4 +329,113 @@ fn log_lines_leave_within_a_second() {
     assert_eq!(lines.count(), 0);
     sim.advance(Duration::from_millis(1_100));
     assert_eq!(lines.count(), 1);
+}
+
+/// A kernel with a large send buffer takes nothing more for minutes from a server whose client reads slowly.
+#[test]
+fn who_reads_slowly_is_not_cut_off_and_who_stops_is() {
+    let (mut sim, server, _) = sim(|_| {});
+    let client = sim.connect_local();
+    sim.stop_reading_after(client, 1_000);
+    sim.acknowledge(client, 0);
+    sim.send(client, get("/big.bin").as_bytes());
+    for _ in 0..20 {
+        sim.advance(Duration::from_secs(20));
+        sim.acknowledge(client, 1);
+    }
+    assert!(!sim.is_closed(client));
+    // The last byte is noticed within a second; from then on it has 30.
+    sim.advance(Duration::from_secs(29));
+    assert!(!sim.is_closed(client));
+    sim.advance(Duration::from_secs(3));
+    assert!(sim.is_closed(client) && sim.was_reset(client));
+    assert_eq!((server.totals().aborted, server.totals().timeouts), (1, 1));
+}
+
+#[test]
+fn who_reads_slower_than_the_least_rate_is_cut_off() {
+    for (rate, took) in [(0, None), (1_000, None), (10_000, Some(30..40))] {
+        let (mut sim, server, _) = sim(|config| config.min_send_rate = Bytes(rate));
+        let client = sim.connect_local();
+        sim.stop_reading_after(client, 1_000);
+        sim.acknowledge(client, 0);
+        sim.send(client, get("/big.bin").as_bytes());
+        let began = sim.now();
+        let closed = (0..120).find(|_| {
+            sim.advance(Duration::from_secs(1));
+            sim.acknowledge(client, 2_000);
+            sim.is_closed(client)
+        });
+        let after = closed.map(|_| (sim.now() - began).as_secs());
+        match (took, after) {
+            (None, None) => {}
+            (Some(range), Some(after)) => assert!(range.contains(&after), "{rate}: {after} s"),
+            other => panic!("{rate}: {other:?}"),
+        }
+        assert_eq!(server.totals().timeouts, u64::from(closed.is_some()));
+        sim.reset(client);
+    }
+}
+
+fn cold(config: &mut Config) {
+    // Files of these tests are in memory; so each is read aside.
+    config.behavior.cold_reads = ColdReads::Aside;
+}
+
+#[test]
+fn a_disk_that_hangs_is_answered_for_in_time() {
+    let (mut sim, server, lines) = sim(cold);
+    sim.set_jobs(Jobs::AsLoop);
+    let client = sim.connect_local();
+    sim.send(client, (get("/small.bin") + &get("/small.bin")).as_bytes());
+    sim.advance(Duration::from_millis(19_900));
+    assert_eq!((sim.received(client).len(), server.jobs_waiting()), (0, 1));
+    sim.advance(Duration::from_millis(200));
+    let got = sim.take_received(client);
+    assert_eq!(statuses(&got), [503]);
+    assert!(String::from_utf8_lossy(&got).contains("Retry-After: "));
+    // The request behind it waits for a job of its own, and what the first brings is not its answer, but in memory.
+    assert_eq!((sim.jobs_waiting(), server.jobs_waiting()), (2, 2));
+    assert!(sim.run_job());
+    assert_eq!((sim.received(client).len(), server.jobs_waiting()), (0, 1));
+    assert!(sim.run_job());
+    assert_eq!(
+        answers(&sim.take_received(client)),
+        [(200, b"small content".to_vec())]
+    );
+    sim.send(client, get("/small.bin").as_bytes());
+    assert_eq!(statuses(sim.received(client)), [200]);
+    assert_eq!((server.jobs_waiting(), server.totals().disk_timeouts), (0, 1));
+    sim.advance(Duration::from_secs(2));
+    assert!(lines.text().contains("503"), "{}", lines.text());
+}
+
+#[test]
+fn more_than_may_wait_for_the_disk_are_refused_at_once() {
+    let (mut sim, server, _) = sim(|config| {
+        cold(config);
+        config.max_disk_queue = 2;
+        config.disk_timeout = Duration::from_secs(5);
+    });
+    sim.set_jobs(Jobs::AsLoop);
+    let clients: Vec<Client> = (0..3).map(|_| sim.connect_local()).collect();
+    for &client in &clients {
+        sim.send(client, get("/small.bin").as_bytes());
+    }
+    assert_eq!(
+        (sim.received(clients[0]).len(), sim.received(clients[1]).len()),
+        (0, 0)
+    );
+    assert_eq!(statuses(&sim.take_received(clients[2])), [503]);
+    // Nobody waits for the two any more, but they have not ended.
+    sim.advance(Duration::from_secs(6));
+    assert_eq!(statuses(&sim.take_received(clients[0])), [503]);
+    sim.send(clients[2], get("/big.bin").as_bytes());
+    assert_eq!(statuses(&sim.take_received(clients[2])), [503]);
+    assert_eq!((server.jobs_waiting(), server.totals().disk_refused), (2, 2));
+    sim.run_jobs();
+    assert_eq!(server.jobs_waiting(), 0);
+    sim.send(clients[2], get("/big.bin").as_bytes());
+    sim.run_jobs();
+    assert_eq!(statuses(sim.received(clients[2])), [200]);
 }

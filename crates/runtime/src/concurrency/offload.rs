@@ -5,20 +5,30 @@
 //!     ▲                                                         │ run
 //!     └────────────── wake ◀── inbox ◀── output ────────────────┘
 //! ```
-//! The queue needs no bound of its own: a connection hands over one piece of work and then waits for
-//! it, so there are never more pieces than connections, whose number is bounded; those that come when
-//! all threads are busy wait their turn while the loop goes on. Refuses to know what a job does.
+//! A connection hands over one piece of work and waits for it, as long as its session has patience: a job that outlives
+//! that goes on, its output is dropped, and one that was not begun by then is dropped unrun. Whoever makes
+//! jobs bounds their number. Threads are there from the start (for loops) or come when all are busy and go when
+//! they have had nothing to do for a while (for workers that block). Refuses to know what a job does.
 
+use crate::clock;
 use crate::io::Id;
 use crate::session::{FileRange, Job, Loss};
+use measure::{Duration, Instant};
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
+/// How long a thread that came because all were busy stays without work.
+const STAYS: Duration = Duration::from_secs(10);
+
+/// Tells the jobs of a worker apart: by the time one ends, its connection may wait for another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Ticket(pub(crate) u64);
+
 /// Something to do that may block.
 pub(crate) enum Work<J: Job> {
     /// A session's job.
-    Job(J),
+    Job(Ticket, J),
     /// Reading a file's range into memory, so that it can then be sent without waiting.
     Warm(FileRange),
 }
@@ -26,20 +36,20 @@ pub(crate) enum Work<J: Job> {
 /// Work that is done.
 pub(crate) enum Finished<O> {
     /// A job's output.
-    Job(Id, O),
+    Job(Id, Ticket, O),
     /// A range is in memory, or its file failed.
     Warm(Id, Result<(), Loss>),
     /// The job panicked: nothing can be said to the session but that its connection is lost.
-    Panicked(Id),
+    Panicked(Id, Ticket),
 }
 
 impl<J: Job> Work<J> {
     /// Does it, on whatever thread this is.
     pub(crate) fn run(self, id: Id) -> Finished<J::Output> {
         match self {
-            Work::Job(job) => match catch_unwind(AssertUnwindSafe(|| job.run())) {
-                Ok(output) => Finished::Job(id, output),
-                Err(_) => Finished::Panicked(id),
+            Work::Job(ticket, job) => match catch_unwind(AssertUnwindSafe(|| job.run())) {
+                Ok(output) => Finished::Job(id, ticket, output),
+                Err(_) => Finished::Panicked(id, ticket),
             },
             Work::Warm(range) => Finished::Warm(
                 id,
@@ -90,16 +100,25 @@ struct Piece<J: Job> {
     id: Id,
     work: Work<J>,
     inbox: Arc<Inbox<J::Output>>,
+    /// Nobody waits for it any longer than this.
+    until: Option<Instant>,
 }
 
 struct Queue<J: Job> {
     pieces: VecDeque<Piece<J>>,
     closed: bool,
+    threads: usize,
+    /// Of these, with nothing to do.
+    idle: usize,
 }
 
 struct Shared<J: Job> {
     queue: Mutex<Queue<J>>,
     more: Condvar,
+    /// Threads at the most.
+    most: usize,
+    /// How long a thread stays without work; none: for ever.
+    stays: Option<Duration>,
 }
 
 /// The threads. Dropped, they end after what they are at; nobody waits for that, because a job may hang
@@ -114,22 +133,72 @@ impl<J: Job> Crew<J> {
     /// # Errors
     /// The system's, if it will not start a thread.
     pub(crate) fn start(size: usize) -> std::io::Result<Crew<J>> {
+        let crew = Crew::of(size.max(1), None);
+        for number in 0..size.max(1) {
+            lock(&crew.shared.queue).threads += 1;
+            crew.shared.spawn(number)?;
+        }
+        Ok(crew)
+    }
+
+    /// No threads yet; at most so many when they are wanted, which end when they are not.
+    pub(crate) fn growing(most: usize) -> Crew<J> {
+        Crew::of(most.max(1), Some(STAYS))
+    }
+
+    fn of(most: usize, stays: Option<Duration>) -> Crew<J> {
         let queue = Mutex::new(Queue {
             pieces: VecDeque::new(),
             closed: false,
+            threads: 0,
+            idle: 0,
         });
         let shared = Arc::new(Shared {
             queue,
             more: Condvar::new(),
+            most,
+            stays,
         });
-        let crew = Crew { shared };
-        for number in 0..size.max(1) {
-            let shared = Arc::clone(&crew.shared);
-            std::thread::Builder::new()
-                .name(format!("weir-crew-{number}"))
-                .spawn(move || shared.work())?;
+        Crew { shared }
+    }
+
+    /// Has a thread do this. `until` is how long somebody waits for it.
+    ///
+    /// # Errors
+    /// The work, where there is no thread and the system starts none.
+    pub(crate) fn give(
+        &self,
+        id: Id,
+        work: Work<J>,
+        inbox: &Arc<Inbox<J::Output>>,
+        until: Option<Instant>,
+    ) -> Result<(), Work<J>> {
+        let shared = &self.shared;
+        let piece = Piece {
+            id,
+            work,
+            inbox: Arc::clone(inbox),
+            until,
+        };
+        let (is_short, number) = {
+            let mut queue = lock(&shared.queue);
+            queue.pieces.push_back(piece);
+            let is_short = queue.idle < queue.pieces.len() && queue.threads < shared.most;
+            queue.threads += usize::from(is_short);
+            (is_short, queue.threads)
+        };
+        shared.more.notify_one();
+        if is_short && shared.spawn(number - 1).is_err() {
+            let mut queue = lock(&shared.queue);
+            let own = |piece: &Piece<J>| piece.id == id && Arc::ptr_eq(&piece.inbox, inbox);
+            if queue.threads == 0
+                && let Some(at) = queue.pieces.iter().position(own)
+                && let Some(piece) = queue.pieces.remove(at)
+            {
+                return Err(piece.work);
+            }
         }
-        Ok(crew)
+        Ok(())
     }
 
     /// A hand for one worker to give work through.
@@ -138,6 +207,12 @@ impl<J: Job> Crew<J> {
             crew: Arc::clone(self),
             inbox,
         }
+    }
+
+    /// How many threads there are.
+    #[cfg(test)]
+    pub(crate) fn threads(&self) -> usize {
+        lock(&self.shared.queue).threads
     }
 
     /// How many pieces of work wait for a thread.
@@ -158,21 +233,58 @@ impl<J: Job> Drop for Crew<J> {
 }
 
 impl<J: Job> Shared<J> {
+    /// Starts a thread that is counted already.
+    fn spawn(self: &Arc<Self>, number: usize) -> std::io::Result<()> {
+        let shared = Arc::clone(self);
+        let started = std::thread::Builder::new()
+            .name(format!("weir-crew-{number}"))
+            .spawn(move || shared.work());
+        if started.is_err() {
+            lock(&self.queue).threads -= 1;
+        }
+        started.map(drop)
+    }
+
     fn work(&self) {
+        while let Some(piece) = self.next() {
+            // Its session has given up, or will within a tick.
+            let is_late = piece.until.is_some_and(|until| until <= clock::now());
+            if !(is_late && matches!(piece.work, Work::Job(..))) {
+                let finished = piece.work.run(piece.id);
+                piece.inbox.put(finished);
+            }
+        }
+    }
+
+    /// The next piece of work; none if the thread is to end.
+    fn next(&self) -> Option<Piece<J>> {
+        let mut queue = lock(&self.queue);
         loop {
-            let mut queue = lock(&self.queue);
-            let piece = loop {
-                if queue.closed {
-                    return;
+            if queue.closed {
+                queue.threads -= 1;
+                return None;
+            }
+            if let Some(piece) = queue.pieces.pop_front() {
+                return Some(piece);
+            }
+            queue.idle += 1;
+            let is_over;
+            (queue, is_over) = match self.stays {
+                None => {
+                    let woken = self.more.wait(queue);
+                    (woken.unwrap_or_else(|e| e.into_inner()), false)
                 }
-                match queue.pieces.pop_front() {
-                    Some(piece) => break piece,
-                    None => queue = self.more.wait(queue).unwrap_or_else(|e| e.into_inner()),
+                Some(stays) => {
+                    let woken = self.more.wait_timeout(queue, stays);
+                    let (queue, timeout) = woken.unwrap_or_else(|e| e.into_inner());
+                    (queue, timeout.timed_out())
                 }
             };
-            drop(queue);
-            let finished = piece.work.run(piece.id);
-            piece.inbox.put(finished);
+            queue.idle -= 1;
+            if is_over && queue.pieces.is_empty() {
+                queue.threads -= 1;
+                return None;
+            }
         }
     }
 }
@@ -184,11 +296,9 @@ pub(crate) struct Hand<J: Job> {
 }
 
 impl<J: Job> Hand<J> {
-    pub(crate) fn give(&self, id: Id, work: Work<J>) {
-        let inbox = Arc::clone(&self.inbox);
-        let shared = &self.crew.shared;
-        lock(&shared.queue).pieces.push_back(Piece { id, work, inbox });
-        shared.more.notify_one();
+    pub(crate) fn give(&self, id: Id, work: Work<J>, until: Option<Instant>) {
+        let given = self.crew.give(id, work, &self.inbox, until);
+        debug_assert!(given.is_ok(), "its threads were there from the start");
     }
 
     pub(crate) fn take_finished(&self, to: &mut Vec<Finished<J::Output>>) {
@@ -198,8 +308,9 @@ impl<J: Job> Hand<J> {
 
 /// Whoever does a worker's blocking work.
 pub(crate) enum Hands<J: Job> {
-    /// The worker itself: it may block (a thread per connection).
-    Own,
+    /// The worker's own, which may block: where a job would have to wait, a thread of the crew does it and the worker waits
+    /// for that, so that waiting can end before the job does.
+    Own(Arc<Crew<J>>),
     /// The crew, which lives as long as some worker has a hand in it: the worker first tries what can be
     /// done without waiting.
     Crew(Hand<J>),

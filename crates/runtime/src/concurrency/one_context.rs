@@ -5,6 +5,7 @@
 //! else; everything is passed on.
 
 use crate::session::{Action, Context, Event, JobOf, Line, Service, Session, Tx};
+use crate::shaping::Withheld;
 use measure::{Duration, Instant, UnixTime};
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,20 +19,36 @@ pub(crate) struct OneContext<V: Service> {
 impl<V: Service> OneContext<V> {
     /// Makes the context.
     pub(crate) fn new(service: Arc<V>) -> Arc<OneContext<V>> {
+        let one = One {
+            cx: service.context(0),
+            latest: Instant::ZERO,
+            bounds: 0,
+        };
         let cx = SharedContext {
-            inner: Arc::new(Mutex::new((service.context(0), Instant::ZERO))),
+            inner: Arc::new(Mutex::new(one)),
+            bounds: 0,
         };
         Arc::new(OneContext { service, cx })
     }
 }
 
-/// The context, as each worker has it: with the latest instant it was told.
+struct One<C> {
+    cx: C,
+    /// The latest instant it was told.
+    latest: Instant,
+    /// How often its bounds have changed.
+    bounds: u64,
+}
+
+/// The context, as each worker has it.
 pub(crate) struct SharedContext<C> {
-    inner: Arc<Mutex<(C, Instant)>>,
+    inner: Arc<Mutex<One<C>>>,
+    /// Of `One::bounds`, those this worker has told its sessions of.
+    bounds: u64,
 }
 
 impl<C> SharedContext<C> {
-    fn lock(&self) -> MutexGuard<'_, (C, Instant)> {
+    fn lock(&self) -> MutexGuard<'_, One<C>> {
         // A session that panicked is gone; its context is what it also is after a panic on one thread.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -43,25 +60,42 @@ impl<C: Context> Context for SharedContext<C> {
     fn turn(&mut self, now: Instant, wall: UnixTime) {
         let mut inner = self.lock();
         // Two threads may read the clock in one order and come here in the other.
-        inner.1 = inner.1.max(now);
-        let now = inner.1;
-        inner.0.turn(now, wall);
+        inner.latest = inner.latest.max(now);
+        let now = inner.latest;
+        inner.cx.turn(now, wall);
     }
 
     fn wake(&self) -> Option<Instant> {
-        self.lock().0.wake()
+        self.lock().cx.wake()
+    }
+
+    /// Each worker is told of a change, whichever of them heard of it first.
+    fn has_new_bounds(&mut self) -> bool {
+        let mut inner = self.lock();
+        inner.bounds += u64::from(inner.cx.has_new_bounds());
+        let bounds = inner.bounds;
+        drop(inner);
+        std::mem::replace(&mut self.bounds, bounds) != bounds
     }
 
     fn is_timed(&self) -> bool {
-        self.lock().0.is_timed()
+        self.lock().cx.is_timed()
     }
 
     fn wants_path(&self) -> bool {
-        self.lock().0.wants_path()
+        self.lock().cx.wants_path()
+    }
+
+    fn withheld(&mut self, what: Withheld) {
+        self.lock().cx.withheld(what);
+    }
+
+    fn line_patience(&self) -> Duration {
+        self.lock().cx.line_patience()
     }
 
     fn rest(&mut self, now: Instant, line: Line) {
-        self.lock().0.rest(now, line);
+        self.lock().cx.rest(now, line);
     }
 }
 
@@ -72,11 +106,11 @@ impl<S: Session> Session for Shared<S> {
     type Cx = SharedContext<S::Cx>;
 
     fn handle(&mut self, cx: &mut Self::Cx, event: Event<'_, JobOf<S>>, tx: &mut Tx, now: Instant) {
-        self.0.handle(&mut cx.lock().0, event, tx, now);
+        self.0.handle(&mut cx.lock().cx, event, tx, now);
     }
 
     fn poll(&mut self, cx: &mut Self::Cx, tx: &mut Tx, now: Instant) -> Action<JobOf<S>> {
-        self.0.poll(&mut cx.lock().0, tx, now)
+        self.0.poll(&mut cx.lock().cx, tx, now)
     }
 
     fn deadline(&self) -> Option<Instant> {
@@ -84,7 +118,7 @@ impl<S: Session> Session for Shared<S> {
     }
 
     fn closed(&mut self, cx: &mut Self::Cx, now: Instant) {
-        self.0.closed(&mut cx.lock().0, now);
+        self.0.closed(&mut cx.lock().cx, now);
     }
 }
 
@@ -92,9 +126,10 @@ impl<V: Service> Service for OneContext<V> {
     type Session = Shared<V::Session>;
 
     fn context(&self, _worker: usize) -> SharedContext<<V::Session as Session>::Cx> {
-        SharedContext {
-            inner: Arc::clone(&self.cx.inner),
-        }
+        let inner = Arc::clone(&self.cx.inner);
+        // It has no session yet, and whoever brings one says what has changed.
+        let bounds = self.cx.lock().bounds;
+        SharedContext { inner, bounds }
     }
 
     fn accept(
@@ -103,7 +138,7 @@ impl<V: Service> Service for OneContext<V> {
         peer: SocketAddr,
         now: Instant,
     ) -> Option<Shared<V::Session>> {
-        self.service.accept(&mut cx.lock().0, peer, now).map(Shared)
+        self.service.accept(&mut cx.lock().cx, peer, now).map(Shared)
     }
 
     fn grace(&self) -> Duration {

@@ -662,3 +662,189 @@ fn an_idle_connection_costs_the_driver_little() {
     );
     assert!(worker + backend <= 40, "{worker} + {backend}");
 }
+
+/// What waits on a disk that hangs is answered without it, by every strategy, and nobody gets the answer of another job.
+#[test]
+fn a_job_that_takes_too_long_is_given_up_and_what_it_brings_is_dropped() {
+    let toy = || Toy {
+        patience: Some(Duration::from_secs(3)),
+        ..Toy::default()
+    };
+    each_at_once(toy, |server| {
+        let client = server.connect();
+        ask(&client, "stuck first\n", "late\n");
+        ask(&client, "echo and on\n", "and on\n");
+        // The same connection waits for its second job when the first ends.
+        send(&client, "stuck second\necho end\n");
+        server.toy.latch.open();
+        assert_eq!(read_exactly(&client, 11), b"second\nend\n");
+        server.until("both jobs to end", || server.seen(|seen| seen.jobs_done == 2));
+        assert_eq!(server.seen(|seen| (seen.job_threads.len(), seen.closed)), (1, 0));
+    });
+}
+
+/// A worker that blocks comes back from a job that hangs: it is not lost to others.
+#[test]
+fn jobs_that_hang_do_not_take_the_workers() {
+    let toy = || Toy {
+        patience: Some(Duration::from_secs(1)),
+        ..Toy::default()
+    };
+    each_at_once(toy, |server| {
+        for _ in 0..3 {
+            let hung: Vec<_> = (0..4).map(|_| server.connect()).collect();
+            hung.iter().for_each(|client| send(client, "stuck x\n"));
+            for client in hung {
+                assert_eq!(read_exactly(&client, 5), b"late\n");
+            }
+        }
+        ask(&server.connect(), "echo here\nnow 1\n", "here\n1\n");
+        server.toy.latch.open();
+    });
+}
+
+#[test]
+fn a_job_that_nobody_waits_for_any_more_is_not_begun() {
+    for strategy in strategies().filter(|s| s.io() != Io::Blocking) {
+        let toy = Toy {
+            patience: Some(Duration::from_secs(1)),
+            ..Toy::default()
+        };
+        let limits = Limits {
+            crew: 1,
+            ..Limits::default()
+        };
+        let server = Server::start(strategy, toy, limits);
+        let (first, second) = (server.connect(), server.connect());
+        send(&first, "stuck 1\n");
+        send(&second, "stuck 2\n");
+        for client in [&first, &second] {
+            assert_eq!(read_exactly(client, 5), b"late\n");
+        }
+        server.toy.latch.open();
+        // In line behind both.
+        ask(&first, "later 3\n", "3\n");
+        assert_eq!(server.seen(|seen| seen.jobs_done), 1, "{strategy:?}");
+        server.end();
+    }
+}
+
+/// A send buffer is asked for more only when a third of it is free: who reads slowly seems to take nothing for longer than
+/// the deadline, and takes something all the time.
+#[test]
+fn who_reads_slowly_is_not_who_reads_nothing() {
+    let toy = || Toy {
+        idle: Some(Duration::from_secs(3)),
+        ..Toy::default()
+    };
+    each_at_once(toy, |server| {
+        let mut client = server.connect();
+        send(&client, "big 60000000\n");
+        let mut buf = vec![0; 32 << 10];
+        let began = std::time::Instant::now();
+        let mut got = 0;
+        // Some 300 KB/s, four deadlines long.
+        while began.elapsed() < 4 * Duration::from_secs(3) {
+            while got < began.elapsed().as_millis() * 300 {
+                client.read_exact(&mut buf).unwrap();
+                got += buf.len() as u128;
+            }
+            std::thread::park_timeout(Duration::from_millis(50));
+        }
+        let (taken, closed) = server.seen(|seen| (seen.taken.clone(), seen.closed));
+        assert_eq!(closed, 0, "{:?}: {taken:?}", server.strategy);
+        let most = taken.iter().map(|taken| taken.bytes).max();
+        assert!(most > Some(0), "{:?}: {taken:?}", server.strategy);
+        // Now it reads nothing: the connection is reset, and the kernel keeps nothing of it.
+        server.until("it is given up", || server.seen(|seen| seen.closed == 1));
+        let error = loop {
+            match client.read(&mut buf) {
+                Ok(0) => panic!("{:?}: closed in order", server.strategy),
+                Ok(_) => {}
+                Err(error) => break error,
+            }
+        };
+        assert_eq!(error.kind(), ErrorKind::ConnectionReset, "{:?}", server.strategy);
+    });
+}
+
+/// Every call a worker makes reaches the service's own context, also where a wrapper stands between.
+#[test]
+fn a_shared_context_passes_on_what_it_is_told_and_asked() {
+    let toy = || Toy {
+        timed: true,
+        ..Toy::default()
+    };
+    each_at_once(toy, |server| {
+        let idle: Vec<_> = (0..3).map(|_| server.connect()).collect();
+        for client in &idle {
+            ask(client, "echo x\n", "x\n");
+        }
+        server.until("turns to be timed", || server.seen(|seen| seen.rests > 0));
+        let before = server.seen(|seen| seen.reconsidered);
+        server
+            .toy
+            .bounds
+            .fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        server.until("all to reconsider", || {
+            server.seen(|seen| seen.reconsidered >= before + idle.len())
+        });
+    });
+}
+
+#[test]
+fn connections_are_counted_by_the_listener_they_came_from() {
+    for strategy in strategies() {
+        let how = Listening {
+            defer_accept: false,
+            ..Listening::default()
+        };
+        let listeners = [(); 2].map(|()| Listener::bind("127.0.0.1:0".parse().unwrap(), how).unwrap());
+        let addresses = listeners.each_ref().map(Listener::address);
+        let handle = serve(strategy, &listeners, &Arc::new(Toy::default()), Limits::default()).unwrap();
+        drop(listeners);
+        let connect = |at: usize| {
+            let client = TcpStream::connect(addresses[at]).unwrap();
+            client.set_read_timeout(Some(PATIENCE)).unwrap();
+            ask(&client, "echo x\n", "x\n");
+            client
+        };
+        let (first, second) = ([connect(0), connect(0)], connect(1));
+        assert_eq!((handle.open_at(0), handle.open_at(1)), (2, 1), "{strategy:?}");
+        drop(first);
+        until("two to be gone", &mut || handle.open_at(0) == 0);
+        assert_eq!((handle.open_at(1), handle.open()), (1, 1), "{strategy:?}");
+        drop(second);
+        handle.stop();
+        handle.join().unwrap();
+    }
+}
+
+#[test]
+fn helpers_come_when_they_are_wanted_and_not_beyond_their_number() {
+    use super::offload::{Crew, Finished, Inbox, Ticket, Work};
+    use crate::io::Id;
+    let toy = Toy::default();
+    let crew = Crew::growing(2);
+    assert_eq!(crew.threads(), 0);
+    let waiter = std::thread::current();
+    let inbox = Inbox::new(move || waiter.unpark());
+    for number in 0..3 {
+        let job = crate::toy::Work::Stuck(Vec::new(), Arc::clone(&toy.latch), Arc::clone(&toy.seen));
+        let id = Id {
+            index: number,
+            generation: 0,
+        };
+        let given = crew.give(id, Work::Job(Ticket(number.into()), job), &inbox, None);
+        assert!(given.is_ok());
+    }
+    until("one to wait", &mut || crew.depth() == 1);
+    assert_eq!(crew.threads(), 2);
+    toy.latch.open();
+    let mut finished = Vec::new();
+    until("all to be done", &mut || {
+        inbox.take(&mut finished);
+        finished.len() == 3
+    });
+    assert!(finished.iter().all(|one| matches!(one, Finished::Job(..))));
+}

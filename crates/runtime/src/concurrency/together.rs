@@ -15,6 +15,8 @@ const LOG_EVERY: Duration = Duration::from_secs(1);
 pub(crate) struct Together {
     /// Connections open now. Written per connection, never per request.
     pub(crate) open: AtomicUsize,
+    /// The same by the listener they came from.
+    open_at: Vec<AtomicUsize>,
     /// Workers that died and were replaced.
     pub(crate) replaced: AtomicU64,
     /// Nanoseconds of the instant before which a failing accept is not written to the log again.
@@ -24,22 +26,35 @@ pub(crate) struct Together {
 }
 
 impl Together {
-    /// For a process among others.
-    pub(crate) fn seated(seat: Option<Seat>) -> Together {
+    /// For so many listeners, and for a process among others if it has a seat.
+    pub(crate) fn at(listeners: usize, seat: Option<Seat>) -> Together {
         Together {
+            open_at: (0..listeners).map(|_| AtomicUsize::new(0)).collect(),
             seat,
             ..Together::default()
         }
     }
 
-    pub(super) fn enter(&self) {
+    /// Connections open now that came from this listener.
+    pub(crate) fn open_at(&self, listener: usize) -> usize {
+        let one = self.open_at.get(listener);
+        one.map_or(0, |open| open.load(Ordering::Relaxed))
+    }
+
+    pub(super) fn enter(&self, listener: u8) {
+        if let Some(open) = self.open_at.get(usize::from(listener)) {
+            open.fetch_add(1, Ordering::Relaxed);
+        }
         let before = self.open.fetch_add(1, Ordering::Relaxed);
         if let Some(seat) = &self.seat {
             seat.tell_open(before + 1);
         }
     }
 
-    pub(super) fn leave(&self) {
+    pub(super) fn leave(&self, listener: u8) {
+        if let Some(open) = self.open_at.get(usize::from(listener)) {
+            open.fetch_sub(1, Ordering::Relaxed);
+        }
         let before = self.open.fetch_sub(1, Ordering::Relaxed);
         if let Some(seat) = &self.seat {
             seat.tell_open(before - 1);

@@ -19,11 +19,12 @@
 
 mod coming;
 mod ending;
+mod patience;
 
 pub(crate) use coming::{Arrival, Parcel};
 
 use super::front::Front;
-use super::offload::{Finished, Hands, Work};
+use super::offload::{Finished, Hands, Ticket, Work};
 use super::together::{Control, Counters, Together, count};
 use crate::io::table::Table;
 use crate::io::{Backend, Done, Id, Op, Out};
@@ -32,6 +33,7 @@ use crate::strategy::Manner;
 use crate::timer::Wheel;
 use ending::Stopping;
 use measure::{Duration, Instant};
+use patience::Look;
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -87,6 +89,8 @@ struct Conn<S> {
     eof: bool,
     /// Our half is closed; what the peer may still send stands with the worker.
     half_closed: bool,
+    /// The listener it came from.
+    listener: u8,
 }
 
 /// The wheel does not ask.
@@ -140,12 +144,22 @@ pub(crate) struct Worker<V: Service, B: Backend> {
     /// Bytes that peers may still send after our half is closed, by slot: of the few there are, so that it costs idle
     /// connections nothing.
     lingering: HashMap<u32, u32>,
+    /// Whether there may be something in `held` or in `looks`: one thing to ask per request.
+    is_aside: bool,
+    /// Of output that has waited for a while, what its peer has acknowledged, by slot.
+    looks: HashMap<u32, Look>,
+    /// Jobs that sessions wait for, by slot.
+    tickets: HashMap<u32, Ticket>,
+    /// Jobs begun so far.
+    jobs: u64,
     finished: Vec<Finished<<JobOf<V::Session> as Job>::Output>>,
     due: Vec<u32>,
     arrivals: Vec<Arrival<V::Session>>,
     /// Who takes connections with input, if this worker only waits for that.
     front: Option<Front<V::Session>>,
     listeners: usize,
+    /// Where the connection came from that is being accepted.
+    accepting: u8,
     /// Listeners at which connections may be waiting.
     waiting: Vec<usize>,
     accept_paused_until: Option<Instant>,
@@ -189,11 +203,16 @@ impl<V: Service, B: Backend> Worker<V, B> {
             again: Vec::new(),
             held: HashMap::new(),
             lingering: HashMap::new(),
+            is_aside: false,
+            looks: HashMap::new(),
+            tickets: HashMap::new(),
+            jobs: 0,
             finished: Vec::new(),
             due: Vec::new(),
             arrivals: Vec::new(),
             front: None,
             listeners,
+            accepting: 0,
             waiting: Vec::new(),
             accept_paused_until: None,
             stopping: Stopping::No,
@@ -387,7 +406,7 @@ impl<V: Service, B: Backend> Worker<V, B> {
         let _ = self.backend.submit(Op::Close { id });
         if let Some(conn) = self.conns.remove_at(id) {
             self.forget(id);
-            self.lay_to_rest(conn.session);
+            self.lay_to_rest(conn.session, conn.listener);
         }
     }
 
@@ -397,6 +416,18 @@ impl<V: Service, B: Backend> Worker<V, B> {
             Some(done) => Next::Done(done),
             None => {
                 self.rearm(id);
+                Next::Park
+            }
+        }
+    }
+
+    /// The same for what may leave output waiting.
+    #[inline]
+    fn submit_output(&mut self, id: Id, op: Op) -> Next<JobOf<V::Session>> {
+        match self.backend.submit(op) {
+            Some(done) => Next::Done(done),
+            None => {
+                self.watch(id);
                 Next::Park
             }
         }
@@ -452,7 +483,7 @@ impl<V: Service, B: Backend> Worker<V, B> {
                 self.take_turn(id, Owed::Sent, rounds_left)
             }
             Done::Ready { id } if self.front.is_some() && self.hand_over(id) => Next::Park,
-            Done::Ready { id } => self.submit(id, Op::Resume { id, warmed: Ok(()) }),
+            Done::Ready { id } => self.submit_output(id, Op::Resume { id, warmed: Ok(()) }),
             Done::Accepted { id, peer } => self.accepted(id, peer),
             Done::Eof { id } => {
                 let Some(conn) = self.conns.get_mut(id) else {
@@ -468,7 +499,7 @@ impl<V: Service, B: Backend> Worker<V, B> {
                     conn.session
                         .handle(&mut self.cx, Event::Progress(bytes), &mut self.out.tx, self.now);
                     self.out.reset();
-                    self.rearm(id);
+                    self.watch(id);
                 }
                 Next::Park
             }
@@ -535,16 +566,18 @@ impl<V: Service, B: Backend> Worker<V, B> {
             conn.state = State::Sending;
             if let Action::Wait(job) = action {
                 self.held.insert(id.index, job);
+                self.is_aside = true;
             }
             let writing = self.bounds.manner.writing;
             let empty = self.spare.pop().unwrap_or_else(|| Out::new(writing));
             let out = std::mem::replace(&mut self.out, empty);
-            return self.submit(id, Op::Send { id, out });
+            return self.submit_output(id, Op::Send { id, out });
         }
-        if !self.held.is_empty()
-            && let Some(job) = self.held.remove(&id.index)
-        {
-            return self.begin(id, job);
+        if self.is_aside {
+            let job = patience::clear(&mut self.looks, &mut self.held, &mut self.is_aside, id);
+            if let Some(job) = job {
+                return self.begin(id, job);
+            }
         }
         match action {
             Action::Read | Action::HalfClose => {
@@ -579,13 +612,15 @@ impl<V: Service, B: Backend> Worker<V, B> {
             let _ = self.backend.submit(Op::Close { id });
             return Next::Park;
         };
-        self.together.enter();
+        let listener = self.accepting;
+        self.together.enter(listener);
         let conn = Conn {
             session,
             due: NEVER,
             state: State::Turn,
             eof: false,
             half_closed: false,
+            listener,
         };
         self.conns.insert_at(id, conn);
         self.show_open();
@@ -593,12 +628,28 @@ impl<V: Service, B: Backend> Worker<V, B> {
     }
 
     fn close(&mut self, id: Id) -> Next<JobOf<V::Session>> {
+        self.end(id, Op::Close { id })
+    }
+
+    /// Closes a connection that this side gives up: one that did not take its output is reset.
+    fn cut_off(&mut self, id: Id) -> Next<JobOf<V::Session>> {
+        let is_sending = self
+            .conns
+            .get_mut(id)
+            .is_some_and(|conn| conn.state == State::Sending);
+        match is_sending {
+            true => self.end(id, Op::Abort { id }),
+            false => self.close(id),
+        }
+    }
+
+    fn end(&mut self, id: Id, op: Op) -> Next<JobOf<V::Session>> {
         let Some(mut conn) = self.conns.remove_at(id) else {
             return Next::Park;
         };
-        let _ = self.backend.submit(Op::Close { id });
+        let _ = self.backend.submit(op);
         self.forget(id);
-        self.together.leave();
+        self.together.leave(conn.listener);
         conn.session.closed(&mut self.cx, self.now);
         self.out.reset();
         Next::Park
@@ -612,6 +663,12 @@ impl<V: Service, B: Backend> Worker<V, B> {
         }
         if !self.lingering.is_empty() {
             self.lingering.remove(&id.index);
+        }
+        if !self.looks.is_empty() {
+            self.looks.remove(&id.index);
+        }
+        if !self.tickets.is_empty() {
+            self.tickets.remove(&id.index);
         }
         self.show_open();
         if self.accept_paused_until.is_some() {
@@ -632,30 +689,35 @@ impl<V: Service, B: Backend> Worker<V, B> {
     fn begin(&mut self, id: Id, job: JobOf<V::Session>) -> Next<JobOf<V::Session>> {
         count(&self.counters.jobs, 1);
         let job = match &self.hands {
-            Hands::Own => match Work::Job(job).run(id) {
-                Finished::Job(_, output) => return Next::Output(id, output),
-                _ => return self.lose(id, Loss::File(libc::EIO)),
-            },
             Hands::Held { try_first: false, .. } => job,
-            Hands::Crew(_) | Hands::Held { .. } => match job.try_now() {
+            Hands::Own(_) | Hands::Crew(_) | Hands::Held { .. } => match job.try_now() {
                 Ok(output) => return Next::Output(id, output),
                 Err(job) => job,
             },
         };
+        self.jobs += 1;
+        let ticket = Ticket(self.jobs);
         if let Some(conn) = self.conns.get_mut(id) {
             conn.state = State::Working;
         }
+        let work = Work::Job(ticket, job);
+        if let Hands::Own(crew) = &self.hands {
+            let crew = Arc::clone(crew);
+            return self.wait_for(id, work, &crew);
+        }
+        self.tickets.insert(id.index, ticket);
         count(&self.counters.offloaded, 1);
-        self.offload(id, Work::Job(job))
+        self.offload(id, work)
     }
 
     fn offload(&mut self, id: Id, work: Work<JobOf<V::Session>>) -> Next<JobOf<V::Session>> {
+        let until = self.conns.get_mut(id).and_then(|conn| conn.session.deadline());
         match &mut self.hands {
-            Hands::Own => self.finished.push(work.run(id)),
-            Hands::Crew(hand) => hand.give(id, work),
+            Hands::Own(_) => self.finished.push(work.run(id)),
+            Hands::Crew(hand) => hand.give(id, work, until),
             Hands::Held { pieces, .. } => pieces.push_back((id, work)),
         }
-        self.rearm(id);
+        self.watch(id);
         Next::Park
     }
 
@@ -667,12 +729,8 @@ impl<V: Service, B: Backend> Worker<V, B> {
     fn deliver(&mut self) {
         for finished in std::mem::take(&mut self.finished) {
             match finished {
-                Finished::Job(id, output) => {
-                    // Otherwise its connection has gone.
-                    if let Some(conn) = self.conns.get_mut(id)
-                        && conn.state == State::Working
-                    {
-                        conn.state = State::Turn;
+                Finished::Job(id, ticket, output) => {
+                    if self.is_awaited(id, ticket) {
                         self.run(Next::Output(id, output));
                     }
                 }
@@ -681,8 +739,10 @@ impl<V: Service, B: Backend> Worker<V, B> {
                         self.run(Next::Done(done));
                     }
                 }
-                Finished::Panicked(id) => {
-                    let _ = self.lose(id, Loss::File(libc::EIO));
+                Finished::Panicked(id, ticket) => {
+                    if self.is_awaited(id, ticket) {
+                        let _ = self.lose(id, Loss::File(libc::EIO));
+                    }
                 }
             }
         }
@@ -721,28 +781,19 @@ impl<V: Service, B: Backend> Worker<V, B> {
             };
             let conn = self.conns.get_mut(id).expect("its id was just made");
             conn.due = NEVER;
+            if conn.state == State::Sending {
+                self.look(id);
+            }
             match self.deadline(id) {
-                Some(at) if at > self.now => self.wake_at(id, at),
+                Some((at, state)) if at > self.now => self.wake_at(id, patience::next(at, state, self.now)),
                 Some(_) => {
                     self.fire(id);
-                    self.rearm(id);
+                    self.watch(id);
                 }
                 None => {}
             }
         }
         self.due = due;
-    }
-
-    /// The deadline of a session, which stands still while its output waits for the line: until then its peer could take
-    /// nothing. That has a bound of its own, beyond which it counts.
-    fn deadline(&mut self, id: Id) -> Option<Instant> {
-        let conn = self.conns.get_mut(id)?;
-        let at = conn.session.deadline()?;
-        if conn.state != State::Sending {
-            return Some(at);
-        }
-        let waited = self.backend.waited(id, self.now);
-        Some(at + waited.min(self.cx.line_patience()))
     }
 
     fn fire(&mut self, id: Id) {
@@ -755,6 +806,13 @@ impl<V: Service, B: Backend> Worker<V, B> {
             return;
         };
         let idle = matches!(conn.state, State::Reading | State::Turn);
+        if conn.state == State::Working && matches!(event, Event::Deadline) {
+            let mut next = Next::Park;
+            if catch_unwind(AssertUnwindSafe(|| next = self.late(id))).is_err() {
+                return self.bury(Some(id));
+            }
+            return self.run(next);
+        }
         let told = catch_unwind(AssertUnwindSafe(|| {
             conn.session
                 .handle(&mut self.cx, event, &mut self.out.tx, self.now);
@@ -771,7 +829,7 @@ impl<V: Service, B: Backend> Worker<V, B> {
             Ok(gives_up) => {
                 self.out.reset();
                 if gives_up {
-                    let _ = self.close(id);
+                    let _ = self.cut_off(id);
                 }
             }
         }

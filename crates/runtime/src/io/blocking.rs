@@ -263,6 +263,13 @@ impl Blocking {
         }
     }
 
+    fn close(&mut self, id: Id) {
+        if self.connection(id).is_some() {
+            self.connection = None;
+            self.generation = (self.generation + 1) % u32::MAX;
+        }
+    }
+
     fn pass_on(&mut self) {
         if std::mem::take(&mut self.leads) {
             self.door.lead().taken = false;
@@ -401,10 +408,14 @@ impl Backend for Blocking {
                 None
             }
             Op::Close { id } => {
-                if self.connection(id).is_some() {
-                    self.connection = None;
-                    self.generation = (self.generation + 1) % u32::MAX;
+                self.close(id);
+                None
+            }
+            Op::Abort { id } => {
+                if let Some(connection) = self.connection(id) {
+                    socket::reset_when_closed(&connection.fd);
                 }
+                self.close(id);
                 None
             }
             Op::StopListening => {
@@ -470,6 +481,10 @@ impl Backend for Blocking {
             fresh: true,
         });
         Some(self.id())
+    }
+
+    fn acknowledged(&mut self, id: Id) -> Option<u64> {
+        sys::acknowledged(self.connection(id)?.fd.as_fd())
     }
 
     fn path(&mut self, id: Id) -> Option<Path> {

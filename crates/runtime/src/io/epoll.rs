@@ -517,6 +517,12 @@ impl Backend for Epoll {
                 self.remove(id);
                 None
             }
+            Op::Abort { id } => {
+                if let Some(socket) = self.remove(id) {
+                    socket::reset_when_closed(&socket.fd);
+                }
+                None
+            }
             Op::ShutdownWrite { id } => {
                 // Fails only where the connection is gone, which the next receive will say.
                 if let Some(socket) = self.sockets.get_mut(id) {
@@ -606,6 +612,10 @@ impl Backend for Epoll {
 
     fn adopt(&mut self, fd: OwnedFd) -> Option<Id> {
         Some(self.sockets.insert(Socket { fd, flags: 0 }))
+    }
+
+    fn acknowledged(&mut self, id: Id) -> Option<u64> {
+        sys::acknowledged(self.sockets.get_mut(id)?.fd.as_fd())
     }
 
     fn path(&mut self, id: Id) -> Option<Path> {

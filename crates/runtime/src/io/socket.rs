@@ -71,6 +71,12 @@ pub(super) fn discard(fd: &OwnedFd, most: u64) -> (u64, Received) {
     }
 }
 
+/// Has the last closing of this socket send a reset and drop what is queued (`SO_LINGER` of zero, socket(7)).
+pub(super) fn reset_when_closed(fd: &OwnedFd) {
+    // Refused only for what is no socket; then closing is all there is to do.
+    let _ = rustix::net::sockopt::set_socket_linger(fd, Some(std::time::Duration::ZERO));
+}
+
 /// Takes a waiting connection: `Ok(None)` if there is none.
 pub(crate) fn accept(listener: &OwnedFd) -> Result<Option<(OwnedFd, SocketAddr)>, i32> {
     loop {

@@ -593,6 +593,13 @@ impl Backend for Uring {
                 self.close(id);
                 None
             }
+            Op::Abort { id } => {
+                if let Some(socket) = self.sockets.get_mut(id) {
+                    socket::reset_when_closed(&socket.fd);
+                }
+                self.close(id);
+                None
+            }
             Op::ShutdownWrite { id } => {
                 // Fails only where the connection is gone, which the receive will say. Not an operation of
                 // the ring: the kernel would hand it to a thread.
@@ -672,6 +679,10 @@ impl Backend for Uring {
     fn waited(&self, id: Id, now: Instant) -> Duration {
         let gate = self.gate.as_ref();
         gate.map_or(Duration::ZERO, |gate| gate.waited(id, now))
+    }
+
+    fn acknowledged(&mut self, id: Id) -> Option<u64> {
+        sys::acknowledged(self.sockets.get_mut(id)?.fd.as_fd())
     }
 
     fn path(&mut self, id: Id) -> Option<Path> {

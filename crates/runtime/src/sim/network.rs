@@ -42,6 +42,8 @@ struct Wire {
     room: usize,
     /// Whether the client has reset the connection.
     gone: bool,
+    /// Bytes the client is said to have acknowledged; none if that was never said.
+    acknowledged: Option<u64>,
 }
 
 /// What the server has under way on a connection.
@@ -101,6 +103,7 @@ impl Network {
             received: Vec::new(),
             room: usize::MAX,
             gone: false,
+            acknowledged: None,
         });
         if self.listening {
             self.backlog.push_back(client);
@@ -122,6 +125,10 @@ impl Network {
     pub(super) fn set_room(&mut self, client: Client, room: usize) {
         self.wires[client.0].room = room;
         self.stir(client);
+    }
+
+    pub(super) fn acknowledge(&mut self, client: Client, bytes: u64) {
+        *self.wires[client.0].acknowledged.get_or_insert(0) += bytes;
     }
 
     fn stir(&mut self, client: Client) {
@@ -302,6 +309,12 @@ impl Backend for Network {
                 self.close(id);
                 None
             }
+            Op::Abort { id } => {
+                let client = self.sockets.get_mut(id)?.client;
+                self.close(id);
+                self.wires[client].server = Server::Closed { reset: true };
+                None
+            }
         }
     }
 
@@ -315,6 +328,11 @@ impl Backend for Network {
 
     fn recycle(&mut self, buf: Buf) {
         self.buf = Some(buf);
+    }
+
+    fn acknowledged(&mut self, id: Id) -> Option<u64> {
+        let client = self.sockets.get_mut(id)?.client;
+        self.wires[client].acknowledged
     }
 
     fn now(&self) -> Instant {

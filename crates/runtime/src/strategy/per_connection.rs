@@ -12,7 +12,7 @@
 use super::serve::{Handle, Limits};
 use super::{Concurrency, Strategy};
 use crate::clock;
-use crate::concurrency::offload::Hands;
+use crate::concurrency::offload::{Crew, Hands};
 use crate::concurrency::supervise::{Listeners, supervise};
 use crate::concurrency::together::{Control, Counters, Together};
 use crate::concurrency::worker::{Arrival, Bounds, Worker};
@@ -21,10 +21,9 @@ use crate::io::blocking::{Blocking, Door};
 use crate::io::turnstile::Turnstile;
 use crate::listen::Listener;
 use crate::machine::is_out_of_resources;
-use crate::session::Service;
+use crate::session::{JobOf, Service};
 use crossbeam_utils::CachePadded;
 use measure::Duration;
-use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -82,7 +81,7 @@ impl Drop for Place {
 }
 
 /// What each connection's thread needs.
-struct Common<V> {
+struct Common<V: Service> {
     service: Arc<V>,
     door: Arc<Door>,
     bounds: Bounds,
@@ -91,6 +90,8 @@ struct Common<V> {
     counters: Arc<CachePadded<Counters>>,
     /// Numbers contexts.
     next: AtomicU64,
+    /// Who does what connections' threads wait for.
+    crew: Arc<Crew<JobOf<V::Session>>>,
 }
 
 pub(super) fn start<V: Service>(
@@ -126,7 +127,10 @@ pub(super) fn start<V: Service>(
         control: Arc::clone(&handle.control),
         counters: Arc::default(),
         next: AtomicU64::new(0),
+        crew: Arc::new(Crew::growing(crowd.max.max(limits.crew))),
     });
+    let depth = Arc::downgrade(&common.crew);
+    handle.queue_depth = Box::new(move || depth.upgrade().map_or(0, |crew| crew.depth()));
     handle.counters.push(Arc::clone(&common.counters));
     let thread = std::thread::Builder::new()
         .name("weir-accept".to_owned())
@@ -168,13 +172,13 @@ fn accept_all<V: Service>(
         if !last {
             common.door.wait_for(sockets)?;
         }
-        for (socket, shut) in sockets.iter().zip(&mut shut) {
+        for (listener, (socket, shut)) in sockets.iter().zip(&mut shut).enumerate() {
             if *crowd.lock() >= crowd.max {
                 break;
             }
             match accept(socket) {
                 Ok(None) => *shut = last,
-                Ok(Some((fd, peer))) => serve_apart(common, crowd, fd, peer),
+                Ok(Some((fd, peer))) => serve_apart(common, crowd, Arrival::New { fd, peer, listener }),
                 Err(errno) => {
                     common.counters.accept_errors.fetch_add(1, Ordering::Relaxed);
                     if is_out_of_resources(errno) {
@@ -192,7 +196,7 @@ fn accept_all<V: Service>(
     }
 }
 
-impl<V> Common<V> {
+impl<V: Service> Common<V> {
     fn complain(&self, why: &str, errno: Option<i32>) {
         if self.together.may_complain(clock::now()) {
             tracing::warn!(
@@ -205,9 +209,9 @@ impl<V> Common<V> {
 }
 
 /// Gives a connection a thread, waiting until the system has one.
-fn serve_apart<V: Service>(common: &Arc<Common<V>>, crowd: &Arc<Crowd>, fd: OwnedFd, peer: SocketAddr) {
+fn serve_apart<V: Service>(common: &Arc<Common<V>>, crowd: &Arc<Crowd>, arrival: Arrival<V::Session>) {
     // A thread that does not start drops what it was given.
-    let given = Arc::new(Mutex::new(Some(fd)));
+    let given = Arc::new(Mutex::new(Some(arrival)));
     loop {
         let (place, common, given) = (Place::take(crowd), Arc::clone(common), Arc::clone(&given));
         let control = Arc::clone(&common.control);
@@ -217,8 +221,8 @@ fn serve_apart<V: Service>(common: &Arc<Common<V>>, crowd: &Arc<Crowd>, fd: Owne
             .spawn(move || {
                 let _place = place;
                 let taken = given.lock().unwrap_or_else(PoisonError::into_inner).take();
-                let Some(fd) = taken else { return };
-                if catch_unwind(AssertUnwindSafe(|| common.serve(fd, peer))).is_err()
+                let Some(arrival) = taken else { return };
+                if catch_unwind(AssertUnwindSafe(|| common.serve(arrival))).is_err()
                     && common.together.may_complain(clock::now())
                 {
                     tracing::error!("a connection's thread panicked: the connection is lost, no other is");
@@ -241,14 +245,14 @@ fn serve_apart<V: Service>(common: &Arc<Common<V>>, crowd: &Arc<Crowd>, fd: Owne
 
 impl<V: Service> Common<V> {
     /// A connection's life.
-    fn serve(&self, fd: OwnedFd, peer: SocketAddr) {
+    fn serve(&self, arrival: Arrival<V::Session>) {
         let own = Arc::new(CachePadded::new(Counters::default()));
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let mut worker = Worker::new(
             usize::try_from(number).unwrap_or_default(),
             Arc::clone(&self.service),
             Blocking::new(Arc::clone(&self.door), Vec::new(), Turnstile::Open),
-            Hands::Own,
+            Hands::Own(Arc::clone(&self.crew)),
             self.bounds,
             Arc::clone(&self.together),
             Arc::clone(&own),
@@ -256,7 +260,7 @@ impl<V: Service> Common<V> {
             0,
             clock::now(),
         );
-        worker.bring(Arrival::New(fd, peer));
+        worker.bring(arrival);
         let lived = worker.run_until_empty();
         drop(worker);
         own.add_to(&self.counters);

@@ -23,19 +23,21 @@ use crate::io::blocking::{Blocking, Door};
 use crate::io::epoll::{Epoll, Waker};
 use crate::io::turnstile::Turnstile;
 use crate::listen::Listener;
-use crate::session::Service;
+use crate::session::{JobOf, Service};
 use crossbeam_utils::CachePadded;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, PoisonError};
 
 /// What each request's thread needs.
-struct Common<V> {
+struct Common<V: Service> {
     service: Arc<V>,
     door: Arc<Door>,
     bounds: Bounds,
     together: Arc<Together>,
     control: Arc<Control>,
     counters: Arc<CachePadded<Counters>>,
+    /// Who does what requests' threads wait for.
+    crew: Arc<Crew<JobOf<V::Session>>>,
 }
 
 pub(super) fn start<V: Service>(
@@ -54,8 +56,6 @@ pub(super) fn start<V: Service>(
         }
     }));
     let crew = Arc::new(Crew::start(1)?);
-    let depth = Arc::downgrade(&crew);
-    handle.queue_depth = Box::new(move || depth.upgrade().map_or(0, |crew| crew.depth()));
     let common = Arc::new(Common {
         service: OneContext::new(Arc::clone(service)),
         door,
@@ -63,7 +63,10 @@ pub(super) fn start<V: Service>(
         together: Arc::clone(&handle.together),
         control: Arc::clone(&handle.control),
         counters: Arc::default(),
+        crew: Arc::new(Crew::growing(strategy.workers().max(limits.crew))),
     });
+    let depth = Arc::downgrade(&common.crew);
+    handle.queue_depth = Box::new(move || depth.upgrade().map_or(0, |crew| crew.depth()));
     handle.counters.push(Arc::clone(&common.counters));
     let own = Arc::new(CachePadded::new(Counters::default()));
     handle.counters.push(Arc::clone(&own));
@@ -139,7 +142,7 @@ impl<V: Service> Common<V> {
             0,
             Arc::clone(&self.service),
             Blocking::new(Arc::clone(&self.door), Vec::new(), Turnstile::Open),
-            Hands::Own,
+            Hands::Own(Arc::clone(&self.crew)),
             self.bounds,
             Arc::clone(&self.together),
             Arc::clone(&own),

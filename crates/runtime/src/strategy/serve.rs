@@ -29,7 +29,8 @@ pub struct Limits {
     /// Connections open at once, over all workers; further ones wait in the listen backlog. (Workers
     /// that accept in the same instant may exceed it by one each.)
     pub connections_max: usize,
-    /// Threads for work that may block. At most one piece of work per connection waits for them.
+    /// Threads for work that may block. At most one piece of work per connection waits for them. Where workers block,
+    /// there may be as many as there are workers, and they come when they are wanted.
     pub crew: usize,
     /// What a peer may still send after our half was closed, before it is cut off.
     pub linger_max: Bytes,
@@ -136,6 +137,12 @@ impl Handle {
         self.together.open.load(Ordering::Relaxed)
     }
 
+    /// Connections open now that came from this listener, by its place among those the strategy was started on. Those
+    /// beyond 255 count for the last of these.
+    pub fn open_at(&self, listener: usize) -> usize {
+        self.together.open_at(listener)
+    }
+
     /// Worker threads that died and were replaced.
     pub fn replaced(&self) -> u64 {
         self.together.replaced.load(Ordering::Relaxed)
@@ -196,7 +203,8 @@ pub fn serve<V: Service>(
     service: &Arc<V>,
     limits: Limits,
 ) -> std::io::Result<Handle> {
-    start(Together::default(), strategy, listeners, service, limits)
+    let together = Together::at(listeners.len(), None);
+    start(together, strategy, listeners, service, limits)
 }
 
 /// The same in a worker process, whose founder and siblings see how much it has to do.
@@ -210,7 +218,7 @@ pub fn serve_as<V: Service>(
     service: &Arc<V>,
     limits: Limits,
 ) -> std::io::Result<Handle> {
-    let together = Together::seated(Some(member.seat()));
+    let together = Together::at(listeners.len(), Some(member.seat()));
     start(together, strategy.of_one_process(), listeners, service, limits)
 }
 
@@ -360,20 +368,24 @@ fn start_pool<V: Service>(
 ) -> std::io::Result<()> {
     let turnstile = strategy.turnstile();
     let door = Door::new()?;
+    // As many as there are workers: none waits for another's job.
+    let crew = Arc::new(Crew::growing(strategy.workers().max(limits.crew)));
+    let depth = Arc::downgrade(&crew);
+    handle.queue_depth = Box::new(move || depth.upgrade().map_or(0, |crew| crew.depth()));
     let bell = Arc::clone(&door);
     handle.wakers.push(Box::new(move || bell.ring()));
     for (number, sockets) in sockets(listeners, strategy.workers(), false)?
         .into_iter()
         .enumerate()
     {
-        let (door, turnstile) = (Arc::clone(&door), turnstile.clone());
+        let (door, turnstile, crew) = (Arc::clone(&door), turnstile.clone(), Arc::clone(&crew));
         let parts = move |sockets: Vec<Arc<OwnedFd>>| {
             let (door, turnstile) = (Arc::clone(&door), turnstile.clone());
             let backend = match strategy.concurrency {
                 Concurrency::Processes => Blocking::among_processes(door, sockets, turnstile)?,
                 _ => Blocking::new(door, sockets, turnstile),
             };
-            Ok((backend, Hands::Own))
+            Ok((backend, Hands::Own(Arc::clone(&crew))))
         };
         let plan = Plan {
             name: format!("weir-pool-{number}"),

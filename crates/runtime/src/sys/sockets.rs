@@ -91,6 +91,13 @@ pub(crate) fn path_of(fd: BorrowedFd<'_>) -> Option<Path> {
     })
 }
 
+/// `TCP_INFO`: bytes of this connection that its peer has acknowledged; `None` for a descriptor that is no connection of TCP.
+/// Zero for ever before Linux 4.1.
+pub(crate) fn acknowledged(fd: BorrowedFd<'_>) -> Option<u64> {
+    let info: libc::tcp_info = get(fd, libc::IPPROTO_TCP, libc::TCP_INFO).ok()?;
+    Some(info.tcpi_bytes_acked)
+}
+
 // The kernel writes by place, whatever the fields are called here (`linux/tcp.h`, fixed since Linux 5.4).
 const _: () = assert!(std::mem::offset_of!(libc::tcp_info, tcpi_data_segs_in) == 152);
 const _: () = assert!(std::mem::offset_of!(libc::tcp_info, tcpi_bytes_retrans) == 208);

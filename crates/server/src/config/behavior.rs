@@ -39,8 +39,8 @@ pub struct Behavior {
     pub log_each: bool,
     /// A lock around accept that all workers share.
     pub accept_lock: bool,
-    /// A connection that was answered and asks for nothing more for this long is closed; 0 is never.
-    #[serde(deserialize_with = "values::duration")]
+    /// A connection that was answered and asks for nothing more for this long is closed; 0 (`off`) is never.
+    #[serde(deserialize_with = "values::duration_or_off")]
     pub early_close: Duration,
 }
 

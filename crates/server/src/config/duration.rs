@@ -52,6 +52,17 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
     Ok(Duration::new(secs, (nanos % 1_000_000_000) as u32))
 }
 
+/// Reads a span of time, or `off`, which is none.
+///
+/// # Errors
+/// As [`parse_duration`], naming `off` too.
+pub fn parse_duration_or_off(text: &str) -> Result<Duration, String> {
+    match text.trim() {
+        "off" => Ok(Duration::ZERO),
+        text => parse_duration(text).map_err(|why| format!("{why}; or off")),
+    }
+}
+
 /// Writes a span of time so that [`parse_duration`] reads it back.
 pub fn show_duration(span: Duration) -> String {
     let ms = span.as_millis();

@@ -146,6 +146,10 @@ impl ConfigError {
                 nearest(word, valid),
                 key_of(line_text),
             ),
+            _ if full.starts_with("invalid type") || full.starts_with("wanted ") => {
+                let (message, nearest) = other_type(full, line_text);
+                (message, nearest, key_of(line_text))
+            }
             _ => (in_words(full), None, key_of(line_text)),
         };
         ConfigError {
@@ -172,6 +176,42 @@ fn in_words(message: &str) -> String {
         Some((before, what)) => format!("{before}, expected {what}"),
         None => message.to_owned(),
     }
+}
+
+/// What is said of a value whose type is not the key's, and the nearest that would be valid. The reader's own words are of
+/// types; a key that takes one of a few words names these.
+fn other_type(full: &str, line: &str) -> (String, Option<String>) {
+    let unknown = || (in_words(full), None);
+    let (Some(key), Some((_, value))) = (key_of(line), line.split_once('=')) else {
+        return unknown();
+    };
+    let value = value.split('#').next().unwrap_or(value).trim();
+    let reads = |value: &str| try_value::<Config>(key, value).or(try_value::<Behavior>(key, value));
+    // A key that takes any text has no nearest one.
+    let Some(Err(refusal)) = reads("no such value") else {
+        return unknown();
+    };
+    // What people mean by a switch where there is none.
+    let likely: &[&str] = match value {
+        "true" => &["auto", "local", "on"],
+        "false" => &["off", "nobody", "none"],
+        _ => &[],
+    };
+    let nearest = likely.iter().find(|value| matches!(reads(value), Some(Ok(()))));
+    let words: Vec<&str> = refusal.split('`').skip(3).step_by(2).collect();
+    let message = match refusal.starts_with("unknown variant") {
+        true => format!("unknown value `{value}`; valid are {}", list(&words)),
+        false => in_words(full),
+    };
+    (message, nearest.map(|value| (*value).to_owned()))
+}
+
+/// What a table says of this text as the value of a key; none if it has no such key.
+fn try_value<T: DeserializeOwned>(key: &str, value: &str) -> Option<Result<(), String>> {
+    keys_of::<T>().iter().any(|known| known == key).then(|| {
+        let read = toml::from_str::<T>(&format!("{key} = \"{value}\""));
+        read.map(drop).map_err(|wrong| wrong.message().to_owned())
+    })
 }
 
 /// Where a key stands that stands elsewhere than where `valid` do.

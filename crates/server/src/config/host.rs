@@ -2,6 +2,7 @@
 //!
 //! A host says only what differs; everything else is as at the top level of the file.
 
+use super::own::{self, Own};
 use super::redirect::Redirect;
 use super::tilde::Tilde;
 use super::values::{self, ErrorPages, FieldLine};
@@ -94,8 +95,9 @@ pub struct Host {
     pub precompressed: Option<bool>,
     /// See [`Config::types`]; takes the place of that of the top level as a whole.
     pub types: Option<ContentTypes>,
-    /// See [`Config::spa_fallback`].
-    pub spa_fallback: Option<String>,
+    /// See [`Config::spa_fallback`]; `false` where the host has none of its own nor that of the top level.
+    #[serde(default, deserialize_with = "own::page_of_host")]
+    pub spa_fallback: Own<String>,
     /// See [`Config::error_pages`].
     pub error_pages: Option<ErrorPages>,
     /// See [`Config::header`].
@@ -104,8 +106,9 @@ pub struct Host {
     pub header_rule: Option<Vec<HeaderRule>>,
     /// See [`Config::redirect`].
     pub redirect: Option<Vec<Redirect>>,
-    /// See [`Config::tilde`]; takes the place of that of the top level as a whole.
-    pub tilde: Option<Tilde>,
+    /// See [`Config::tilde`]; takes the place of that of the top level as a whole, as `false` does.
+    #[serde(default, deserialize_with = "own::tilde_of_host")]
+    pub tilde: Own<Tilde>,
 }
 
 impl Config {
@@ -191,12 +194,8 @@ impl Host {
         if self.root.is_some() {
             config.root.clone_from(&self.root);
         }
-        if self.tilde.is_some() {
-            config.tilde.clone_from(&self.tilde);
-        }
-        if self.spa_fallback.is_some() {
-            config.spa_fallback.clone_from(&self.spa_fallback);
-        }
+        config.tilde = self.tilde.over(&top.tilde);
+        config.spa_fallback = self.spa_fallback.over(&top.spa_fallback);
         config
     }
 }

@@ -22,6 +22,7 @@ mod duration;
 mod error;
 mod header_rule;
 mod host;
+mod own;
 mod pattern;
 mod preset;
 mod redirect;
@@ -31,10 +32,11 @@ mod values;
 
 pub use behavior::{Behavior, CacheLock, ColdReads, FileName, LookupTime};
 pub use content_type::ContentTypes;
-pub use duration::{parse_duration, show_duration};
+pub use duration::{parse_duration, parse_duration_or_off, show_duration};
 pub use error::ConfigError;
 pub use header_rule::HeaderRule;
 pub use host::{Host, HostName};
+pub use own::{Own, SPA_FALLBACK};
 pub use pattern::PathPattern;
 pub use preset::Preset;
 pub use redirect::Redirect;
@@ -45,7 +47,7 @@ pub use toml::Table as Keys;
 pub use tuned::{Machine, Probe, Tuned};
 pub use values::{
     Adapt, CachePolicy, Concurrency, ErrorPages, FieldLine, IoKind, Landlock, LineOrder, Listen, LiveFor,
-    LogFormat, MaxTurn, User, Workers,
+    LogFormat, MaxTurn, User, Workers, parse_line_rate,
 };
 
 use crate::adapt::Knob;
@@ -98,7 +100,7 @@ pub struct Config {
     pub pacing: bool,
     /// What the slowest line on the way to the clients carries, which the server has to itself: it sends no faster, and
     /// decides whose bytes leave first. None: as fast as each connection takes it.
-    #[serde(deserialize_with = "values::some_rate")]
+    #[serde(deserialize_with = "values::line_rate")]
     pub line_rate: Option<Rate>,
     /// Whose bytes leave first where the line's rate is declared.
     pub line_order: LineOrder,
@@ -118,6 +120,7 @@ pub struct Config {
     /// `Content-Type` by extension, in place of the known ones.
     pub types: ContentTypes,
     /// Page sent with 200 for unknown paths that a browser navigates to.
+    #[serde(deserialize_with = "own::page")]
     pub spa_fallback: Option<String>,
     /// Pages for errors, by status (`404`) or class (`5xx`).
     pub error_pages: ErrorPages,
@@ -128,6 +131,7 @@ pub struct Config {
     /// Paths that have moved.
     pub redirect: Vec<Redirect>,
     /// Whose directories are at `/~login/`. None: nobody's, and such names are like all others.
+    #[serde(deserialize_with = "own::tilde")]
     pub tilde: Option<Tilde>,
     /// Sites for requests that name their host; others get the site of the top level.
     pub host: Vec<Host>,
@@ -197,6 +201,14 @@ pub struct Config {
     /// See [`Limits::write_timeout`].
     #[serde(deserialize_with = "values::duration")]
     pub write_timeout: Duration,
+    /// See [`Limits::send_rate`], per second; 0 is no limit.
+    #[serde(deserialize_with = "values::bytes")]
+    pub min_send_rate: Bytes,
+    /// See [`Limits::disk_timeout`].
+    #[serde(deserialize_with = "values::duration")]
+    pub disk_timeout: Duration,
+    /// See [`Limits::disk_queue`].
+    pub max_disk_queue: u32,
     /// See [`Limits::linger_timeout`].
     #[serde(deserialize_with = "values::duration")]
     pub linger_timeout: Duration,
@@ -286,6 +298,9 @@ impl Default for Config {
             idle_timeout: limits.idle_timeout,
             body_timeout: limits.body_timeout,
             write_timeout: limits.write_timeout,
+            min_send_rate: limits.send_rate,
+            disk_timeout: limits.disk_timeout,
+            max_disk_queue: limits.disk_queue,
             linger_timeout: limits.linger_timeout,
             grace: limits.grace,
             drain_delay: Duration::ZERO,
@@ -411,12 +426,10 @@ impl Config {
         if let Some(rate) = self.line_rate
             && !(Shaping::RATE_MIN..=Shaping::RATE_MAX).contains(&rate)
         {
-            let why = format!(
-                "{rate} is no rate to send at; write what the line carries, from {} to {}, as in 100Mbit",
-                Shaping::RATE_MIN,
-                Shaping::RATE_MAX
-            );
-            return Err(ConfigError::invalid("line-rate", why));
+            return Err(ConfigError::invalid(
+                "line-rate",
+                values::no_line_rate(&rate.to_string()),
+            ));
         }
         if self.line_rate.is_none() && self.line_order != LineOrder::default() {
             return Err(ConfigError::invalid(
@@ -469,6 +482,18 @@ impl Config {
             "or nobody is served",
         )?;
         at_least(
+            "max-disk-queue",
+            self.max_disk_queue.into(),
+            1,
+            "or no file is ever read",
+        )?;
+        if self.line_rate.is_some() && self.min_send_rate.0 > 0 {
+            return Err(ConfigError::invalid(
+                "min-send-rate",
+                "an answer that waits for the line (`line-rate`) is slow through no fault of its client; leave one of the two out",
+            ));
+        }
+        at_least(
             "max-request-burst",
             self.max_request_burst.into(),
             1,
@@ -485,6 +510,7 @@ impl Config {
             ("idle-timeout", self.idle_timeout),
             ("body-timeout", self.body_timeout),
             ("write-timeout", self.write_timeout),
+            ("disk-timeout", self.disk_timeout),
         ] {
             if span < Duration::from_millis(100) {
                 return Err(ConfigError::invalid(
@@ -549,6 +575,9 @@ impl Config {
             early_close: (!self.behavior.early_close.is_zero()).then_some(self.behavior.early_close),
             body_timeout: self.body_timeout,
             write_timeout: self.write_timeout,
+            send_rate: self.min_send_rate,
+            disk_timeout: self.disk_timeout,
+            disk_queue: self.max_disk_queue,
             linger_timeout: self.linger_timeout,
             grace: self.grace,
         }
@@ -630,55 +659,55 @@ impl Config {
 
     /// Keys that differ from `running` and take effect only at the next start.
     pub fn needs_restart(&self, running: &Config) -> Vec<&'static str> {
-        let mut keys = Vec::new();
-        if self.listen != running.listen {
-            keys.push("listen");
+        let differ = FIXED.iter().filter(|(_, fixed)| (fixed.differs)(self, running));
+        differ.map(|(key, _)| *key).collect()
+    }
+
+    /// Takes from `running` what takes effect only at the next start, so that the next comparison is with what is in
+    /// force.
+    pub fn keep_until_restart(&mut self, running: &Config) {
+        for (_, fixed) in FIXED {
+            (fixed.keep)(self, running);
         }
-        if self.send_buffer != running.send_buffer {
-            keys.push("send-buffer");
-        }
-        if self.pacing != running.pacing {
-            keys.push("pacing");
-        }
-        if self.line_rate != running.line_rate {
-            keys.push("line-rate");
-        }
-        if self.line_order != running.line_order {
-            keys.push("line-order");
-        }
-        if self.profile != running.profile {
-            keys.push("profile");
-        }
-        if self.workers != running.workers {
-            keys.push("workers");
-        }
-        if self.concurrency != running.concurrency {
-            keys.push("concurrency");
-        }
-        if self.io != running.io {
-            keys.push("io");
-        }
-        if self.user != running.user {
-            keys.push("user");
-        }
-        if self.landlock != running.landlock {
-            keys.push("landlock");
-        }
-        if self.adapt != running.adapt {
-            keys.push("adapt");
-        }
-        if self.record != running.record {
-            keys.push("record");
-        }
-        if self.control != running.control {
-            keys.push("control");
-        }
-        if self.behavior != running.behavior {
-            keys.push("behavior");
-        }
-        keys
     }
 }
+
+/// A key that takes effect only at the next start.
+struct Fixed {
+    differs: fn(&Config, &Config) -> bool,
+    keep: fn(&mut Config, &Config),
+}
+
+macro_rules! fixed {
+    ($($key:literal $field:ident),* $(,)?) => {
+        /// All of them, with their keys.
+        const FIXED: &[(&str, Fixed)] = &[$((
+            $key,
+            Fixed {
+                differs: |one, other| one.$field != other.$field,
+                keep: |next, running| next.$field.clone_from(&running.$field),
+            },
+        )),*];
+    };
+}
+
+fixed!(
+    "listen" listen,
+    "send-buffer" send_buffer,
+    "pacing" pacing,
+    "line-rate" line_rate,
+    "line-order" line_order,
+    "profile" profile,
+    "workers" workers,
+    "concurrency" concurrency,
+    "io" io,
+    "user" user,
+    "landlock" landlock,
+    "adapt" adapt,
+    "record" record,
+    "control" control,
+    "behavior" behavior,
+);
 
 #[cfg(test)]
 mod tests;

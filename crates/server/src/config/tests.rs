@@ -255,3 +255,153 @@ fn a_user_is_a_name_and_perhaps_a_group() {
         assert!(error.contains("NAME:GROUP"), "{odd}: {error}");
     }
 }
+
+#[test]
+fn a_value_of_another_type_names_the_nearest_that_is_valid() {
+    for (text, want) in [
+        (
+            "live = true",
+            "w.toml:1: `live`: unknown value `true`; valid are `nobody`, `local`, `all`; did you mean `local`?",
+        ),
+        (
+            "listing = true\nlive = false",
+            "w.toml:2: `live`: unknown value `false`; valid are `nobody`, `local`, `all`; did you mean `nobody`?",
+        ),
+        (
+            "landlock = false",
+            "w.toml:1: `landlock`: unknown value `false`; valid are `auto`, `root`, `off`; did you mean `off`?",
+        ),
+        (
+            "cache-policy = 3",
+            "w.toml:1: `cache-policy`: unknown value `3`; valid are `lru`, `lfu`, `s3-fifo`, `hinted`, `structured`",
+        ),
+    ] {
+        let error = Config::from_toml(text, "w.toml").expect_err(text);
+        assert_eq!(error.to_string(), want, "{text}");
+    }
+    for (text, parts) in [
+        (
+            "workers = true",
+            &["w.toml:1: `workers`", "did you mean `auto`?"][..],
+        ),
+        (
+            "max-turn = false",
+            &["w.toml:1: `max-turn`", "did you mean `off`?"],
+        ),
+        (
+            "[behavior]\nearly-close = false",
+            &["w.toml:2: `early-close`", "did you mean `off`?"],
+        ),
+        (
+            "tilde = 3",
+            &["w.toml:1: `tilde`", "true, false or a table", "directory ="],
+        ),
+        (
+            "spa-fallback = 3",
+            &["w.toml:1: `spa-fallback`", "\"/index.html\"", "false"],
+        ),
+        ("access-log = true", &["w.toml:1: `access-log`"]),
+    ] {
+        let error = Config::from_toml(text, "w.toml").expect_err(text).to_string();
+        for part in parts {
+            assert!(error.contains(part), "{part}: {error}");
+        }
+        assert!(!error.contains("struct"), "{error}");
+    }
+    let error = Config::from_toml("access-log = true", "w.toml").expect_err("a text");
+    assert_eq!(error.nearest, None, "any text is a path: {error}");
+}
+
+#[test]
+fn a_host_can_switch_off_what_the_top_level_has() {
+    let of_host = |text: &str| {
+        let text = format!(
+            "root = '/srv'\nspa-fallback = '/app.html'\ntilde = true\n[[host]]\nnames = ['a.test']\n{text}"
+        );
+        let config = Config::from_toml(&text, "w.toml").expect("a valid file");
+        let mut sites = config.sites().expect("two sites");
+        let host = sites.pop().expect("the host");
+        (host.spa_fallback, host.tilde)
+    };
+    let page = |path: &str| Some(path.to_owned());
+    assert_eq!(of_host(""), (page("/app.html"), Some(Tilde::default())));
+    assert_eq!(of_host("spa-fallback = false\ntilde = false"), (None, None));
+    let own = of_host("spa-fallback = '/own.html'\n[host.tilde]\nmin-uid = 7");
+    let min_uid = own.1.map(|tilde| tilde.min_uid);
+    assert_eq!((own.0, min_uid), (page("/own.html"), Some(7)));
+    assert_eq!(of_host("spa-fallback = true").0, page("/index.html"));
+    // A path that cannot be is a fault of the host that says it.
+    let wrong = "root = '/srv'\n[[host]]\nnames = ['a.test']\nspa-fallback = 'app.html'";
+    let error = Config::from_toml(wrong, "w.toml").expect_err("no path");
+    assert!(error.to_string().contains("`app.html` is no path"), "{error}");
+}
+
+#[test]
+fn what_waits_for_the_next_start_is_compared_with_what_is_in_force() {
+    let read = |text: &str| Config::from_toml(text, "w.toml").expect("a valid file");
+    let running = read("listen = '127.0.0.1:1'\nadapt = 'off'\nidle-timeout = '1s'");
+    let mut next = read("listen = '127.0.0.1:2'\nadapt = 'auto'\nidle-timeout = '2s'");
+    assert_eq!(next.needs_restart(&running), ["listen", "adapt"]);
+    next.keep_until_restart(&running);
+    assert_eq!(next.idle_timeout, Duration::from_secs(2), "that is in force");
+    let back = read("listen = '127.0.0.1:1'\nadapt = 'off'\nidle-timeout = '2s'");
+    assert!(back.needs_restart(&next).is_empty());
+    assert_eq!(back, next);
+}
+
+/// An error that gives an example gives one that its own key accepts.
+#[test]
+fn examples_in_errors_are_valid() {
+    let unknown = |table: &str| {
+        let error = toml::from_str::<Config>(&format!("{table}no-such-key = 1")).expect_err("an unknown key");
+        let keys = error.message().split('`').skip(3).step_by(2);
+        keys.map(str::to_owned).collect::<Vec<_>>()
+    };
+    let mut examples = 0;
+    for (table, keys) in [("", unknown("")), ("[behavior]\n", unknown("[behavior]\n"))] {
+        for key in keys {
+            // Neither a size, nor a time, nor a path, nor a name.
+            let wrong = Config::from_toml(&format!("{table}{key} = \"?/ ?\""), "w.toml");
+            let Err(wrong) = wrong else { continue };
+            let Some((_, named)) = wrong.message.split_once("as in ") else {
+                continue;
+            };
+            let named = named.split(';').next().unwrap_or_default();
+            for example in named.split(", ").flat_map(|part| part.split(" or ")) {
+                let example = example.trim_matches(['"', '`', ' ']);
+                let quote = if example.starts_with('{') { "" } else { "\"" };
+                let text = format!("{table}{key} = {quote}{example}{quote}");
+                // It may be too large for this key beside the others' defaults; then the error is of that, without an example.
+                if let Err(error) = Config::from_toml(&text, "w.toml") {
+                    assert!(
+                        !error.message.contains("as in "),
+                        "{text}: {error}; after: {wrong}"
+                    );
+                }
+                examples += 1;
+            }
+        }
+    }
+    assert!(examples > 20, "{examples}");
+    let error = parse_line_rate("fast").expect_err("no rate");
+    assert!(error.contains("as in 100Mbit"), "{error}");
+    let slow = Config::from_toml("line-rate = '28.8k'", "w.toml").expect_err("too slow");
+    assert!(slow.to_string().contains("as in 100Mbit"), "{slow}");
+}
+
+#[test]
+fn early_close_has_a_word_for_never() {
+    let read = |text: &str| Config::from_toml(&format!("[behavior]\nearly-close = {text}"), "w.toml");
+    assert_eq!(read("'off'").expect("a word").limits().early_close, None);
+    let second = read("'1s'").expect("a time").limits().early_close;
+    assert_eq!(second, Some(Duration::from_secs(1)));
+    let error = read("'never'").expect_err("no word of ours").to_string();
+    assert!(error.contains("or off"), "{error}");
+}
+
+#[test]
+fn a_least_rate_and_a_line_rate_exclude_each_other() {
+    let both = "line-rate = '10Mbit'\nmin-send-rate = '1KiB'";
+    let error = Config::from_toml(both, "w.toml").expect_err("both").to_string();
+    assert!(error.starts_with("w.toml:2: `min-send-rate`: "), "{error}");
+}

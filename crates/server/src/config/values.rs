@@ -1,9 +1,10 @@
 //! The values configuration keys take, each read from text in one way for flags and file alike.
 
-use super::duration::parse_duration;
+use super::duration::{parse_duration, parse_duration_or_off};
 use core::fmt;
 use core::str::FromStr;
 use measure::{Bytes, Duration, Rate};
+use runtime::shaping::Shaping;
 use serde::de::{self, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -549,8 +550,42 @@ pub(super) fn some_bytes<'de, D: Deserializer<'de>>(d: D) -> Result<Option<Bytes
     from_text_or_number(d).map(Some)
 }
 
-pub(super) fn some_rate<'de, D: Deserializer<'de>>(d: D) -> Result<Option<Rate>, D::Error> {
-    from_text_or_number(d).map(Some)
+/// Reads the rate of a line. Its bounds are the configuration's to check.
+///
+/// # Errors
+/// A sentence naming the text, the bounds and a rate within them.
+pub fn parse_line_rate(text: &str) -> Result<Rate, String> {
+    text.parse().map_err(|_| no_line_rate(&format!("`{text}`")))
+}
+
+pub(super) fn no_line_rate(what: &str) -> String {
+    format!(
+        "{what} is no rate to send at; write what the line carries, from {} to {}, as in 100Mbit",
+        Shaping::RATE_MIN,
+        Shaping::RATE_MAX
+    )
+}
+
+pub(super) fn line_rate<'de, D: Deserializer<'de>>(d: D) -> Result<Option<Rate>, D::Error> {
+    struct Line(Rate);
+    impl FromStr for Line {
+        type Err = String;
+        fn from_str(text: &str) -> Result<Line, String> {
+            parse_line_rate(text).map(Line)
+        }
+    }
+    from_text_or_number(d).map(|Line(rate)| Some(rate))
+}
+
+pub(super) fn duration_or_off<'de, D: Deserializer<'de>>(d: D) -> Result<Duration, D::Error> {
+    struct Span(Duration);
+    impl FromStr for Span {
+        type Err = String;
+        fn from_str(text: &str) -> Result<Span, String> {
+            parse_duration_or_off(text).map(Span)
+        }
+    }
+    from_text_or_number(d).map(|Span(span)| span)
 }
 
 pub(super) fn duration<'de, D: Deserializer<'de>>(d: D) -> Result<Duration, D::Error> {

@@ -64,6 +64,12 @@ impl Collector for Gathered {
                 server.open_addresses() as u64,
             ),
             (
+                "disk_waiting",
+                "Files being opened, read or compressed for requests, in the process that answers this",
+                None,
+                u64::from(server.jobs_waiting()),
+            ),
+            (
                 "line_waiting",
                 "Answers that wait for the line now",
                 None,

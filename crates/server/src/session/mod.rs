@@ -34,7 +34,7 @@ use http1::server::Connection;
 use measure::{Duration, Instant};
 use multipart::Multipart;
 use resolve::{Asked, Failure, Stage, Subject};
-use runtime::session::Loss;
+use runtime::session::{Loss, Taken};
 use runtime::{Action, Event, Tx};
 use std::net::IpAddr;
 
@@ -236,7 +236,7 @@ impl Session {
                 discard.since = now;
                 self.await_body(cx, discard, tx, now);
             }
-            Then::Wait(wait) => self.wait(wait),
+            Then::Wait(wait) => self.wait(cx, wait, now),
             Then::Close => self.phase = Phase::Closed,
             Then::Linger => {
                 self.phase = Phase::Lingering;
@@ -279,10 +279,28 @@ impl Session {
         }
     }
 
-    /// Waits for a job; it bounds itself.
-    fn wait(&mut self, wait: Box<Wait>) {
+    /// Waits for a job, within bounds.
+    fn wait(&mut self, cx: &Cx, wait: Box<Wait>, now: Instant) {
         self.phase = Phase::Waiting(wait);
-        self.deadline = Instant::ZERO + Duration::MAX;
+        self.deadline = now + cx.state.limits.disk_timeout;
+    }
+
+    /// The peer has acknowledged something of the output that waits, or nothing.
+    fn taken(&mut self, cx: &mut Cx, taken: Taken, now: Instant) {
+        if !matches!(self.phase, Phase::Sending(_)) {
+            return;
+        }
+        let limits = &cx.state.limits;
+        if taken.moves {
+            self.deadline = now + limits.write_timeout;
+        }
+        let granted = taken.bytes.saturating_mul(1_000).checked_div(limits.send_rate.0);
+        if let Some(granted) = granted.map(Duration::from_millis)
+            && now > taken.since + limits.write_timeout + granted
+        {
+            cx.counters.timeouts().add(1);
+            self.abort(cx, Cut::Timeout, now);
+        }
     }
 
     /// The peer sends no more. What is owed is still sent; a request cut short is answered with 400.
@@ -321,7 +339,8 @@ impl Session {
                 self.abort(cx, Cut::Timeout, now);
             }
             Phase::Lingering => self.phase = Phase::Closed,
-            Phase::Waiting(_) | Phase::Closed => {}
+            Phase::Waiting(_) => self.late(cx, tx, now),
+            Phase::Closed => {}
         }
     }
 
@@ -386,6 +405,7 @@ impl runtime::Session for Session {
                     self.deadline = now + cx.state.limits.write_timeout;
                 }
             }
+            Event::Taken(taken) => self.taken(cx, taken, now),
             Event::Done(loaded) => self.found(cx, loaded, tx, now),
             Event::Eof => self.eof(cx, tx, now),
             Event::Deadline => self.timeout(cx, tx, now),

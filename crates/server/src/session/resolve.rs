@@ -18,7 +18,7 @@ use super::multipart::Multipart;
 use super::reply::{Extra, Reply};
 use crate::clock::Clock;
 use crate::config::{CacheLock, Config, spelling};
-use crate::context::{Cx, Work};
+use crate::context::{Cx, Task, Work};
 use crate::entry::{Answer, Entry, Missing, Part, Representation, Resource};
 use crate::filter::Added;
 use crate::handler::{Ask, Handler, Mounts};
@@ -185,7 +185,7 @@ impl Failure {
         ..Failure::of(Status::SERVICE_UNAVAILABLE)
     };
 
-    fn of_missing(missing: Missing) -> Failure {
+    pub(super) fn of_missing(missing: Missing) -> Failure {
         match missing {
             Missing::NotFound | Missing::Forbidden => Failure::of(missing.status()),
             Missing::Unavailable => Failure {
@@ -381,7 +381,7 @@ impl Session {
                             reply.page(Failure::BEHIND);
                             return Outcome::Answered;
                         }
-                        return Outcome::Wait(Work::Load(job), stage);
+                        return Outcome::Wait(Work::new(Task::Load(job), hub, state), stage);
                     }
                     Lookup::Refused => {
                         let failure = match stage {
@@ -425,7 +425,7 @@ impl Session {
                     if (is_needed || !*spares_codings)
                         && let Some(job) = view.encode_part(&entry, part, coding)
                     {
-                        return Outcome::Wait(Work::Encode(job), Stage::Coded);
+                        return Outcome::Wait(Work::new(Task::Encode(job), hub, state), Stage::Coded);
                     }
                     // Another request is making it, or nobody should; this one does not wait.
                     match step(&entry, Stage::Coded, &mut reply, here) {

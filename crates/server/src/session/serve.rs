@@ -4,9 +4,10 @@
 //! A request's body is read, checked and discarded before the request is answered, so that the next
 //! one begins where the framing says and nowhere else.
 
-use super::resolve::{Asked, Failure, Outcome, Start, Subject};
+use super::resolve::{Asked, Failure, Outcome, Stage, Start, Subject};
 use super::{Discard, Input, Parts, Phase, Session, Then, Wait, body_deadline};
 use crate::context::Cx;
+use crate::entry::{Answer, Entry, Missing};
 use crate::limits::Limits;
 use crate::site::Loaded;
 use http1::field::Slots;
@@ -210,7 +211,7 @@ impl Session {
                     rest: behind.to_vec(),
                 });
                 if tx.is_empty() {
-                    self.wait(wait);
+                    self.wait(cx, wait, now);
                 } else {
                     self.depart(cx, tx, Then::Wait(wait), now);
                 }
@@ -415,23 +416,52 @@ impl Session {
                 return;
             }
         };
+        if loaded.is_refused {
+            cx.counters.disk_refused().add(1);
+        }
+        let (entry, stage) = match cx.views.get_mut(wait.site) {
+            Some(view) if wait.generation == cx.generation => (view.finish(loaded), wait.stage),
+            // Found in a site that is no longer served: good for this answer as it is, not for the view.
+            _ => (Arc::clone(loaded.entry()), wait.stage.settled()),
+        };
+        self.go_on(cx, *wait, &entry, stage, tx, now);
+    }
+
+    /// The job takes too long: what it was for is answered without it.
+    #[cold]
+    pub(super) fn late(&mut self, cx: &mut Cx, tx: &mut Tx, now: Instant) {
+        let Phase::Waiting(wait) = std::mem::replace(&mut self.phase, Phase::Closed) else {
+            return;
+        };
+        cx.counters.disk_timeouts().add(1);
+        let entry = Arc::new(Entry::new(Answer::Missing(Missing::Unavailable)));
+        // The site's own page for this might have to be waited for as well.
+        let stage = match wait.stage {
+            Stage::Page(failure) => Stage::Page(failure),
+            _ => Stage::Page(Failure::of_missing(Missing::Unavailable)),
+        };
+        self.go_on(cx, *wait, &entry, stage, tx, now);
+    }
+
+    /// Answers a request that has waited, with what was found for a stage.
+    fn go_on(
+        &mut self,
+        cx: &mut Cx,
+        wait: Wait,
+        entry: &Arc<Entry>,
+        stage: Stage,
+        tx: &mut Tx,
+        now: Instant,
+    ) {
         let Wait {
             bytes,
             subject,
             started,
-            stage,
             rest,
-            generation,
-            site,
             ..
-        } = *wait;
-        let (entry, stage) = match cx.views.get_mut(site) {
-            Some(view) if generation == cx.generation => (view.finish(loaded), stage),
-            // Found in a site that is no longer served: good for this answer as it is, not for the view.
-            _ => (Arc::clone(loaded.entry()), stage.settled()),
-        };
+        } = wait;
         let mut go = |cx: &mut Cx, asked: &Asked<'_, '_, '_>| {
-            let outcome = self.pursue(cx, asked, Start::Found(&entry, stage), tx);
+            let outcome = self.pursue(cx, asked, Start::Found(entry, stage), tx);
             self.conclude(cx, asked, outcome, &rest, tx, now)
         };
         let left = match subject {

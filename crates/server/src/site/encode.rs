@@ -92,11 +92,19 @@ impl Job for Encode {
     fn run(mut self) -> Loaded {
         let entry = self.make().unwrap_or_else(|| Arc::clone(&self.claim.entry));
         self.claim.finished = true;
-        Loaded { entry }
+        Loaded::of(entry)
     }
 }
 
 impl Encode {
+    /// What it comes to if it is not done: the entry as it is, of which another request may make the coding.
+    pub(crate) fn refuse(self) -> Loaded {
+        Loaded {
+            entry: Arc::clone(&self.claim.entry),
+            is_refused: true,
+        }
+    }
+
     /// The new entry; `None` if there is no use or no room for it.
     fn make(&self) -> Option<Arc<Entry>> {
         let Claim {

@@ -60,9 +60,18 @@ pub struct Load {
 #[derive(Debug)]
 pub struct Loaded {
     pub(crate) entry: Arc<Entry>,
+    /// Nothing was done: too many waited already.
+    pub(crate) is_refused: bool,
 }
 
 impl Loaded {
+    pub(super) fn of(entry: Arc<Entry>) -> Loaded {
+        Loaded {
+            entry,
+            is_refused: false,
+        }
+    }
+
     /// The answer.
     pub fn entry(&self) -> &Arc<Entry> {
         &self.entry
@@ -79,7 +88,7 @@ impl Job for Load {
             ColdReads::Aside => return Err(self),
         }
         match self.attempt(Wait::Cached) {
-            Ok(entry) => Ok(Loaded { entry }),
+            Ok(entry) => Ok(Loaded::of(entry)),
             Err(Blocked) => Err(self),
         }
     }
@@ -89,13 +98,13 @@ impl Job for Load {
         if self.shared.keeps()
             && let Some(entry) = self.shared.store.get(self.hash, &self.path)
         {
-            return Loaded { entry };
+            return Loaded::of(entry);
         }
         let entry = match self.attempt(Wait::Block) {
             Ok(entry) => entry,
             Err(Blocked) => self.missing(Missing::Unavailable, Some(Cause::Renamed)),
         };
-        Loaded { entry }
+        Loaded::of(entry)
     }
 }
 
@@ -194,6 +203,14 @@ struct Found {
 }
 
 impl Load {
+    /// What it comes to if it is not done: 503.
+    pub(crate) fn refuse(self) -> Loaded {
+        Loaded {
+            entry: self.missing(Missing::Unavailable),
+            is_refused: true,
+        }
+    }
+
     fn attempt(&self, wait: Wait) -> Result<Arc<Entry>, Blocked> {
         if !self.shared.keeps() {
             return match self.try_ancestors(wait).and_then(|()| self.locate(wait)) {

@@ -8,7 +8,7 @@ use super::super::together::count;
 use super::{Conn, NEVER, Next, State, Stopping, Worker};
 use crate::io::{Backend, Done, Id, Op};
 use crate::machine::is_out_of_resources;
-use crate::session::Service;
+use crate::session::{Event, Service};
 use measure::Duration;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
@@ -25,12 +25,18 @@ pub(crate) struct Parcel<S> {
     pub(super) session: S,
     /// Bytes the peer may still send, once our half is closed.
     lingering: Option<u32>,
+    /// The listener it came from.
+    pub(super) listener: u8,
 }
 
 /// A connection that comes from elsewhere than a listener.
 pub(crate) enum Arrival<S> {
-    /// Just accepted, from this peer.
-    New(OwnedFd, SocketAddr),
+    /// Just accepted, from this peer, at this listener.
+    New {
+        fd: OwnedFd,
+        peer: SocketAddr,
+        listener: usize,
+    },
     /// From another worker.
     Parcel(Parcel<S>),
 }
@@ -43,6 +49,11 @@ pub(super) enum Accepting {
     More,
     /// Descriptors ran out or the limit is reached.
     Paused,
+}
+
+/// A listener as connections remember it; those beyond 255 are taken together.
+fn numbered(listener: usize) -> u8 {
+    u8::try_from(listener).unwrap_or(u8::MAX)
 }
 
 impl<V: Service, B: Backend> Worker<V, B> {
@@ -69,6 +80,7 @@ impl<V: Service, B: Backend> Worker<V, B> {
             fd,
             session: conn.session,
             lingering: self.lingering.remove(&id.index),
+            listener: conn.listener,
         })
     }
 
@@ -76,14 +88,15 @@ impl<V: Service, B: Backend> Worker<V, B> {
     pub(super) fn arrive(&mut self) {
         for arrival in std::mem::take(&mut self.arrivals) {
             match arrival {
-                Arrival::New(fd, peer) => {
+                Arrival::New { fd, peer, listener } => {
+                    self.accepting = numbered(listener);
                     if let Some(id) = self.backend.adopt(fd) {
                         self.run(Next::Done(Done::Accepted { id, peer }));
                     }
                 }
                 Arrival::Parcel(parcel) => {
                     let Some(id) = self.backend.adopt(parcel.fd) else {
-                        self.lay_to_rest(parcel.session);
+                        self.lay_to_rest(parcel.session, parcel.listener);
                         continue;
                     };
                     let conn = Conn {
@@ -92,6 +105,7 @@ impl<V: Service, B: Backend> Worker<V, B> {
                         state: State::Turn,
                         eof: false,
                         half_closed: parcel.lingering.is_some(),
+                        listener: parcel.listener,
                     };
                     if let Some(left) = parcel.lingering {
                         self.lingering.insert(id.index, left);
@@ -100,6 +114,9 @@ impl<V: Service, B: Backend> Worker<V, B> {
                     self.show_open();
                     if self.stopping == Stopping::Drained {
                         self.tell_of_the_end(id);
+                    } else if self.front.is_some() {
+                        // Bounds may have changed while it was with another worker.
+                        self.tell_aside(id, Event::Reconsider);
                     } else {
                         self.run(Next::Receive(id));
                     }
@@ -169,6 +186,7 @@ impl<V: Service, B: Backend> Worker<V, B> {
                 );
                 return Accepting::Paused;
             }
+            self.accepting = numbered(listener);
             match self.backend.submit(Op::Accept { listener }) {
                 None => return Accepting::Empty,
                 Some(Done::AcceptFailed { errno }) => {

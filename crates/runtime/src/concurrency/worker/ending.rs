@@ -100,7 +100,7 @@ impl<V: Service, B: Backend> Worker<V, B> {
                 if let Some(front) = &mut self.front {
                     self.arrivals.extend(front.dissolve().map(Arrival::Parcel));
                 }
-                self.for_each(|worker, id| drop(worker.close(id)));
+                self.for_each(|worker, id| drop(worker.cut_off(id)));
                 let _ = self.backend.submit(Op::StopListening);
             }
             Stopping::Drained => {}
@@ -122,8 +122,8 @@ impl<V: Service, B: Backend> Worker<V, B> {
     }
 
     /// Tells a session whose connection is gone so; it may be one that panicked.
-    pub(super) fn lay_to_rest(&mut self, mut session: V::Session) {
-        self.together.leave();
+    pub(super) fn lay_to_rest(&mut self, mut session: V::Session, listener: u8) {
+        self.together.leave(listener);
         let now = self.now;
         // Should it panic again, nothing more can be done for it.
         let _ = catch_unwind(AssertUnwindSafe(|| session.closed(&mut self.cx, now)));
@@ -136,17 +136,17 @@ impl<V: Service, B: Backend> Drop for Worker<V, B> {
     fn drop(&mut self) {
         for index in 0..self.conns.slots() {
             if let Some(conn) = self.conns.id_at(index).and_then(|id| self.conns.remove_at(id)) {
-                self.lay_to_rest(conn.session);
+                self.lay_to_rest(conn.session, conn.listener);
             }
         }
         let line: Vec<_> = self.front.iter_mut().flat_map(Front::dissolve).collect();
         let arrivals = std::mem::take(&mut self.arrivals).into_iter();
         let arrived = arrivals.filter_map(|arrival| match arrival {
             Arrival::Parcel(parcel) => Some(parcel),
-            Arrival::New(..) => None,
+            Arrival::New { .. } => None,
         });
         for parcel in line.into_iter().chain(arrived) {
-            self.lay_to_rest(parcel.session);
+            self.lay_to_rest(parcel.session, parcel.listener);
         }
         self.show_open();
     }
