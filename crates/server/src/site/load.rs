@@ -142,6 +142,8 @@ enum Cause {
     Written,
     /// Names on the path change faster than they can be resolved.
     Renamed,
+    /// The disk took longer than `disk-timeout`, or more than `max-disk-queue` wait for it.
+    Waited,
 }
 
 impl fmt::Display for Cause {
@@ -158,6 +160,9 @@ impl fmt::Display for Cause {
             Cause::Open(cause) => cause.fmt(f),
             Cause::Read(cause) => cause.fmt(f),
             Cause::Written => f.write_str("the file is being written; replace files by renaming"),
+            Cause::Waited => f.write_str(
+                "the disk did not respond in time (disk-timeout), or too many wait for it (max-disk-queue)",
+            ),
             Cause::Renamed => f.write_str("names on the path change faster than they can be resolved"),
         }
     }
@@ -206,7 +211,7 @@ impl Load {
     /// What it comes to if it is not done: 503.
     pub(crate) fn refuse(self) -> Loaded {
         Loaded {
-            entry: self.missing(Missing::Unavailable),
+            entry: self.missing(Missing::Unavailable, Some(Cause::Waited)),
             is_refused: true,
         }
     }
