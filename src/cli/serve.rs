@@ -3,7 +3,7 @@
 
 use super::behavior::BehaviorFlags;
 use super::offered::{
-    ADAPT, CONCURRENCY, IO, LANDLOCK, LINE_ORDERS, LIVE, LOG_FORMATS, POLICIES, PRESETS, offered,
+    ADAPT, CONCURRENCY, IO, LANDLOCK, LINE_ORDERS, LIVE, LOG_FORMATS, POLICIES, PRESETS, SECCOMP, offered,
 };
 use super::tilde::TildeFlags;
 use super::together::{self, Source};
@@ -12,7 +12,7 @@ use clap::Args;
 use measure::{Bytes, Duration, Rate};
 use server::config::{
     Adapt, Behavior, CachePolicy, Concurrency, Config, ConfigError, FieldLine, IoKind, Keys, Landlock,
-    LineOrder, Listen, LiveFor, LogFormat, MaxTurn, Preset, Tuned, User, Workers, parse_duration,
+    LineOrder, Listen, LiveFor, LogFormat, MaxTurn, Preset, Seccomp, Tuned, User, Workers, parse_duration,
 };
 use server::{MissingPage, NamedBy};
 use std::net::SocketAddr;
@@ -243,6 +243,11 @@ pub(crate) struct Flags {
     /// root (nothing beside it, so it cannot be replaced), off (what its user may) [default: auto]
     #[arg(long, value_name = "REACH", env = "WEIR_LANDLOCK", value_parser = offered::<Landlock>(LANDLOCK), hide_possible_values = true, help_heading = "Rights")]
     landlock: Option<Landlock>,
+
+    /// Which system calls the kernel lets the process make: auto (not those that a file server never makes), off
+    /// (all) [default: auto]
+    #[arg(long, value_name = "WHEN", env = "WEIR_SECCOMP", value_parser = offered::<Seccomp>(SECCOMP), hide_possible_values = true, help_heading = "Rights")]
+    seccomp: Option<Seccomp>,
 
     /// Open connections in all [default: 65536]
     #[arg(long, value_name = "N", env = "WEIR_MAX_CONNECTIONS", help_heading = "Limits")]
@@ -597,6 +602,7 @@ impl Flags {
             adapt,
             max_turn,
             landlock,
+            seccomp,
             max_connections,
             max_connections_per_address,
             max_requests_per_connection,
@@ -809,6 +815,8 @@ mod tests {
             "shared",
             "--landlock",
             "root",
+            "--seccomp",
+            "off",
             "--idle-timeout",
             "1m30s",
             "--header",
@@ -819,7 +827,7 @@ mod tests {
             "root = 'site'\nlisten = [':80', '[::1]:81']\nworkers = 3\nconcurrency = 'loops'\nio = 'epoll'\n\
              cache-policy = 'lru'\ncache-size = '1.5MiB'\nlisting = true\nsymlinks = false\n\
              spa-fallback = '/index.html'\naccess-log = '-'\nlog-format = 'json'\nuser = 'www:web'\n\
-             adapt = 'dry-run'\nmax-turn = '20ms'\nsend-buffer = '64K'\npacing = true\nline-rate = '20M'\nline-order = 'shared'\nrecord = 'sensors.jsonl'\nlandlock = 'root'\nidle-timeout = '1m30s'\n\
+             adapt = 'dry-run'\nmax-turn = '20ms'\nsend-buffer = '64K'\npacing = true\nline-rate = '20M'\nline-order = 'shared'\nrecord = 'sensors.jsonl'\nlandlock = 'root'\nseccomp = 'off'\nidle-timeout = '1m30s'\n\
              header = ['X-Frame-Options: DENY']\n[error-pages]\n404 = '/404.html'\n5xx = '/sorry.html'\n",
             "weir.toml",
         )

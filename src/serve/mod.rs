@@ -123,7 +123,7 @@ fn serve(
     let listeners = sockets::open(&config, &choice, &mut given)?;
     // Before the first thread, which would keep what this one gives up; and before all that is opened again by the program
     // that follows this one.
-    let rights = Rights::give_up(&config, flags, &listeners, &program, given.confined)?;
+    let rights = Rights::give_up(&config, flags, &listeners, &program, given.bounds)?;
     let mut control = open_control(&config, &rights, predecessor.is_some())?;
     if let Some(control) = &control {
         signals.watch(watched(control)?);
@@ -153,8 +153,7 @@ fn serve(
         ..Listening::default()
     };
     let mut workers = Drivers::start(&server, &choice, &listeners, &shares, how)?;
-    let confined = rights.is_confined.then(|| rights.landlock.clone());
-    let upgrade = Upgrade::new(program, workers.sockets(), confined);
+    let upgrade = Upgrade::new(program, workers.sockets(), rights.bounds());
     let addresses = sockets::addresses(&listeners);
     // From here on only the workers hold the sockets: they close them when they drain.
     drop(listeners);

@@ -27,6 +27,7 @@ pub mod occupy;
 pub mod packets;
 pub mod privilege;
 pub mod profiler;
+pub mod seccomp;
 pub mod sensors;
 pub mod session;
 pub mod shaping;

@@ -21,6 +21,7 @@ mod process;
 mod provided;
 pub(crate) mod ptrace;
 mod ring;
+mod seccomp;
 mod sockets;
 
 pub(crate) use accounts::{
@@ -42,6 +43,7 @@ pub(crate) use packets::{
 };
 pub(crate) use process::{block, fork, next_signal, signal_descriptor, unblock};
 pub(crate) use ring::{Completion, Ring, Sizes, Ticket};
+pub(crate) use seccomp::{Instruction, filter_calls};
 #[cfg(test)]
 pub(crate) use sockets::is_paced;
 pub(crate) use sockets::{bound_unsent, discard, drop_syns, pace, path_of, set_tcp_defer_accept, tcp_of};

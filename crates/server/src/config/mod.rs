@@ -45,7 +45,7 @@ pub use toml::Table as Keys;
 pub use tuned::{Machine, Probe, Tuned};
 pub use values::{
     Adapt, CachePolicy, Concurrency, ErrorPages, FieldLine, IoKind, Landlock, LineOrder, Listen, LiveFor,
-    LogFormat, MaxTurn, User, Workers,
+    LogFormat, MaxTurn, Seccomp, User, Workers,
 };
 
 use crate::adapt::Knob;
@@ -156,6 +156,8 @@ pub struct Config {
     pub user: Option<User>,
     /// How far the kernel confines it.
     pub landlock: Landlock,
+    /// Which system calls it can still make.
+    pub seccomp: Seccomp,
 
     /// See [`Limits::connections`].
     pub max_connections: u32,
@@ -270,6 +272,7 @@ impl Default for Config {
             log_tcp: false,
             user: None,
             landlock: Landlock::default(),
+            seccomp: Seccomp::default(),
             max_connections: limits.connections,
             max_connections_per_address: limits.connections_per_address,
             max_requests_per_connection: 0,
@@ -663,6 +666,9 @@ impl Config {
         }
         if self.landlock != running.landlock {
             keys.push("landlock");
+        }
+        if self.seccomp != running.seccomp {
+            keys.push("seccomp");
         }
         if self.adapt != running.adapt {
             keys.push("adapt");

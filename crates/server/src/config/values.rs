@@ -147,6 +147,17 @@ pub enum Landlock {
     Off,
 }
 
+/// Whether system calls that the server never makes are denied (seccomp).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Seccomp {
+    /// As far as the kernel allows it.
+    #[default]
+    Auto,
+    /// None is.
+    Off,
+}
+
 /// A user, and a group if it is not to be the user's own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct User {
@@ -223,6 +234,7 @@ text_values!(
     LogFormat,
     Adapt,
     Landlock,
+    Seccomp,
     LiveFor,
     LineOrder
 );
