@@ -235,6 +235,11 @@ pub(crate) struct Flags {
           value_name = "BOOL", help_heading = "Log")]
     log_tcp: Option<bool>,
 
+    /// Answers HTTP/0.9 too: `GET /path` without a version, with the content alone [default: false]
+    #[arg(long, env = "WEIR_HTTP09", num_args = 0..=1, require_equals = true, default_missing_value = "true",
+          value_name = "BOOL")]
+    http09: Option<bool>,
+
     /// User, and group if not its own, to become once every address is bound; needs root [default: none]
     #[arg(long, value_name = "NAME[:GROUP]", env = "WEIR_USER", help_heading = "Rights")]
     user: Option<User>,
@@ -601,6 +606,7 @@ impl Flags {
             log_tcp,
             adapt,
             max_turn,
+            http09,
             landlock,
             seccomp,
             max_connections,
@@ -815,6 +821,7 @@ mod tests {
             "shared",
             "--landlock",
             "root",
+            "--http09",
             "--seccomp",
             "off",
             "--idle-timeout",
@@ -827,7 +834,7 @@ mod tests {
             "root = 'site'\nlisten = [':80', '[::1]:81']\nworkers = 3\nconcurrency = 'loops'\nio = 'epoll'\n\
              cache-policy = 'lru'\ncache-size = '1.5MiB'\nlisting = true\nsymlinks = false\n\
              spa-fallback = '/index.html'\naccess-log = '-'\nlog-format = 'json'\nuser = 'www:web'\n\
-             adapt = 'dry-run'\nmax-turn = '20ms'\nsend-buffer = '64K'\npacing = true\nline-rate = '20M'\nline-order = 'shared'\nrecord = 'sensors.jsonl'\nlandlock = 'root'\nseccomp = 'off'\nidle-timeout = '1m30s'\n\
+             adapt = 'dry-run'\nmax-turn = '20ms'\nsend-buffer = '64K'\npacing = true\nline-rate = '20M'\nline-order = 'shared'\nrecord = 'sensors.jsonl'\nlandlock = 'root'\nseccomp = 'off'\nhttp09 = true\nidle-timeout = '1m30s'\n\
              header = ['X-Frame-Options: DENY']\n[error-pages]\n404 = '/404.html'\n5xx = '/sorry.html'\n",
             "weir.toml",
         )

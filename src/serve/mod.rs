@@ -19,6 +19,7 @@ mod check;
 mod control;
 mod descriptors;
 mod drivers;
+mod environment;
 mod manager;
 mod processes;
 mod report;
@@ -85,7 +86,16 @@ const LOG_GRACE: Duration = Duration::from_secs(1);
 /// # Errors
 /// `Usage` for a configuration that cannot be, `System` for what the system refuses.
 pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<(), Failure> {
+    // Before the first thread, and before all variables are looked at, which copies them.
+    let forgotten = environment::forget_the_rest();
     voice.listen();
+    match forgotten {
+        Ok(count) => tracing::debug!("{count} environment variables that are not used here are erased"),
+        Err(error) => tracing::warn!(
+            "environment variables of other programs stay readable in this process: {error}; start it with a clean \
+             environment (env -i) if they are secrets"
+        ),
+    }
     Cli::warn_of_misspelt_variables();
     if flags.check {
         let config = configuration(flags)?;

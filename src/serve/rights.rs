@@ -8,6 +8,7 @@ use crate::cli::Failure;
 use crate::cli::serve::Flags;
 use runtime::inherit::{Bounds, Program};
 use runtime::listen::Listener;
+use runtime::notify;
 use runtime::privilege::{self, Account, AccountError, Reach};
 use runtime::seccomp::{self, Needs};
 use server::config::{Config, IoKind, Landlock, Seccomp};
@@ -330,6 +331,7 @@ fn reach(
         write,
         sockets: config.control.as_deref().map(folder).into_iter().collect(),
         ports,
+        abstract_sockets: notify::is_at_abstract_socket(),
     }
 }
 

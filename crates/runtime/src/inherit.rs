@@ -150,11 +150,7 @@ impl Successor {
     ///
     /// # Errors
     /// Why it was not started, or does not take the sockets; it is ended then.
-    pub fn start(
-        program: &Program,
-        sockets: &[Sockets],
-        bounds: &Bounds,
-    ) -> Result<Successor, UpgradeError> {
+    pub fn start(program: &Program, sockets: &[Sockets], bounds: &Bounds) -> Result<Successor, UpgradeError> {
         if std::process::id() == 1 {
             return Err(UpgradeError::FirstProcess);
         }

@@ -11,6 +11,7 @@ mod concurrency;
 pub mod control;
 pub mod diagnostics;
 pub mod dial;
+pub mod environment;
 pub mod ferry;
 pub mod fs;
 pub mod herd;

@@ -10,6 +10,7 @@
 mod accounts;
 mod capture;
 mod descriptors;
+mod environment;
 mod files;
 mod keeper;
 mod memory;
@@ -32,6 +33,7 @@ pub(crate) use capture::{
     receive_packets,
 };
 pub(crate) use descriptors::take_descriptor;
+pub(crate) use environment::forget_variables;
 pub(crate) use files::cached_pages;
 pub(crate) use keeper::{Keeps, own_processes, under_a_keeper};
 pub(crate) use memory::{Run, let_go_of_program, set_trim_threshold, trim};

@@ -89,12 +89,19 @@ fn other_architectures_and_x32_are_denied_and_nothing_is_killed() {
     let program = program(NATIVE, USUAL);
     for arch in [0x4000_0003, 0x4000_0028, 0xc000_003e, 0xc000_00b7, 0xc000_00f3] {
         let wanted = if arch == NATIVE { ALLOWED } else { DENIED_BY };
-        assert_eq!(run(&program, arch, libc::SYS_read as u32, [0; 6]), wanted, "{arch:x}");
+        assert_eq!(
+            run(&program, arch, libc::SYS_read as u32, [0; 6]),
+            wanted,
+            "{arch:x}"
+        );
     }
     for call in [0, 521, u32::MAX - X32] {
         assert_eq!(run(&program, NATIVE, X32 | call, [0; 6]), DENIED_BY);
     }
-    for instruction in program.iter().filter(|one| u32::from(one.code) & 7 == libc::BPF_RET) {
+    for instruction in program
+        .iter()
+        .filter(|one| u32::from(one.code) & 7 == libc::BPF_RET)
+    {
         let action = instruction.k & 0x7fff_0000;
         assert!(action == libc::SECCOMP_RET_ALLOW || action == libc::SECCOMP_RET_ERRNO);
     }
@@ -122,7 +129,13 @@ fn arguments_decide_where_they_matter() {
             assert!(!socket(needs, family, libc::SOCK_DGRAM, libc::IPPROTO_ICMP));
         }
         assert!(socket(needs, libc::AF_UNIX, libc::SOCK_DGRAM | flags, 0));
-        for family in [libc::AF_NETLINK, libc::AF_PACKET, libc::AF_ALG, libc::AF_VSOCK, 45] {
+        for family in [
+            libc::AF_NETLINK,
+            libc::AF_PACKET,
+            libc::AF_ALG,
+            libc::AF_VSOCK,
+            45,
+        ] {
             assert!(!socket(needs, family, libc::SOCK_STREAM, 0), "{family}");
         }
     }
@@ -131,23 +144,37 @@ fn arguments_decide_where_they_matter() {
         arguments[index] = value;
         arguments
     };
-    for (call, index) in [(libc::SYS_sendto, 3), (libc::SYS_sendmsg, 2), (libc::SYS_sendmmsg, 3)] {
+    for (call, index) in [
+        (libc::SYS_sendto, 3),
+        (libc::SYS_sendmsg, 2),
+        (libc::SYS_sendmmsg, 3),
+    ] {
         let usual = libc::MSG_NOSIGNAL as u32 | libc::MSG_MORE as u32;
         let fast = usual | libc::MSG_FASTOPEN as u32;
         assert_eq!(verdict(USUAL, call, at(index, usual)), ALLOWED);
         assert_eq!(verdict(USUAL, call, at(index, fast)), DENIED_BY);
         assert_eq!(verdict(CLIENT, call, at(index, fast)), ALLOWED);
     }
-    let thread = libc::CLONE_VM | libc::CLONE_FS | libc::CLONE_FILES | libc::CLONE_SIGHAND | libc::CLONE_THREAD;
+    let thread =
+        libc::CLONE_VM | libc::CLONE_FS | libc::CLONE_FILES | libc::CLONE_SIGHAND | libc::CLONE_THREAD;
     assert_eq!(verdict(USUAL, libc::SYS_clone, at(0, thread as u32)), ALLOWED);
-    assert_eq!(verdict(USUAL, libc::SYS_clone, at(0, libc::SIGCHLD as u32)), ALLOWED);
+    assert_eq!(
+        verdict(USUAL, libc::SYS_clone, at(0, libc::SIGCHLD as u32)),
+        ALLOWED
+    );
     for namespace in [libc::CLONE_NEWUSER, libc::CLONE_NEWNET, libc::CLONE_NEWNS] {
         let flags = (namespace | libc::SIGCHLD) as u32;
         assert_eq!(verdict(USUAL, libc::SYS_clone, at(0, flags)), DENIED_BY);
     }
-    assert_eq!(verdict(USUAL, libc::SYS_ioctl, at(1, libc::TIOCSTI as u32)), DENIED_BY);
+    assert_eq!(
+        verdict(USUAL, libc::SYS_ioctl, at(1, libc::TIOCSTI as u32)),
+        DENIED_BY
+    );
     assert_eq!(verdict(USUAL, libc::SYS_ioctl, at(1, TIOCLINUX)), DENIED_BY);
-    assert_eq!(verdict(USUAL, libc::SYS_ioctl, at(1, libc::TIOCGWINSZ as u32)), ALLOWED);
+    assert_eq!(
+        verdict(USUAL, libc::SYS_ioctl, at(1, libc::TIOCGWINSZ as u32)),
+        ALLOWED
+    );
 }
 
 /// Runs this in a thread that is given up for it, as a filter holds for a thread and its children.
@@ -174,14 +201,18 @@ fn the_kernel_denies_what_the_list_names_and_nothing_else() {
     filtered(USUAL, move || {
         assert!(is_denied(UdpSocket::bind("127.0.0.1:0")));
         assert!(is_denied(sys::unshare(true, false)));
-        assert!(is_denied(crate::strategy::try_uring().map_err(|_| ErrorKind::PermissionDenied.into())));
+        assert!(is_denied(
+            crate::strategy::try_uring().map_err(|_| ErrorKind::PermissionDenied.into())
+        ));
         let fast_open = rustix::net::SendFlags::from_bits_retain(libc::MSG_FASTOPEN as u32);
         let stream = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
         assert!(is_denied(
             rustix::net::sendto(&stream, b"x", fast_open, &address).map_err(io::Error::from)
         ));
         // What a server does: listen, start threads and programs, pass sockets on.
-        TcpListener::bind("[::1]:0").or_else(|_| TcpListener::bind("127.0.0.1:0")).unwrap();
+        TcpListener::bind("[::1]:0")
+            .or_else(|_| TcpListener::bind("127.0.0.1:0"))
+            .unwrap();
         UnixListener::bind(place.path().join("socket")).unwrap();
         UnixDatagram::pair().unwrap().0.send(b"x").unwrap();
         assert_eq!(std::thread::spawn(|| 7).join().unwrap(), 7);

@@ -152,6 +152,9 @@ pub struct Config {
     /// Whether each line says how the path to the client was; in JSON only.
     pub log_tcp: bool,
 
+    /// Whether `GET /path` without a version is answered, without a head (HTTP/0.9).
+    pub http09: bool,
+
     /// Who the process becomes once it listens. None: who it is.
     pub user: Option<User>,
     /// How far the kernel confines it.
@@ -271,6 +274,7 @@ impl Default for Config {
             log_format: LogFormat::default(),
             log_tcp: false,
             user: None,
+            http09: false,
             landlock: Landlock::default(),
             seccomp: Seccomp::default(),
             max_connections: limits.connections,
