@@ -235,9 +235,9 @@ pub(crate) struct Flags {
           value_name = "BOOL", help_heading = "Log")]
     log_tcp: Option<bool>,
 
-    /// Answers HTTP/0.9 too: `GET /path` without a version, with the content alone [default: false]
+    /// Answers HTTP/0.9 requests (`GET /path` without a version) with the content alone
     #[arg(long, env = "WEIR_HTTP09", num_args = 0..=1, require_equals = true, default_missing_value = "true",
-          value_name = "BOOL")]
+          value_name = "BOOL", help_heading = "Files")]
     http09: Option<bool>,
 
     /// User, and group if not its own, to become once every address is bound; needs root [default: none]
@@ -249,8 +249,8 @@ pub(crate) struct Flags {
     #[arg(long, value_name = "REACH", env = "WEIR_LANDLOCK", value_parser = offered::<Landlock>(LANDLOCK), hide_possible_values = true, help_heading = "Rights")]
     landlock: Option<Landlock>,
 
-    /// Which system calls the kernel lets the process make: auto (not those that a file server never makes), off
-    /// (all) [default: auto]
+    /// Denies system calls that a file server never makes (seccomp): auto (where the kernel can), off
+    /// [default: auto]
     #[arg(long, value_name = "WHEN", env = "WEIR_SECCOMP", value_parser = offered::<Seccomp>(SECCOMP), hide_possible_values = true, help_heading = "Rights")]
     seccomp: Option<Seccomp>,
 

@@ -233,11 +233,12 @@ fn filter(config: &Config) -> (String, bool) {
         uring: config.io == IoKind::Uring || config.control.is_some(),
         connects: false,
     };
-    let ring = if needs.uring { "" } else { ", no io_uring" };
+    let ring = if needs.uring { "" } else { ", io_uring" };
     match seccomp::restrict(needs) {
         Ok(()) => (
             format!(
-                "seccomp: sockets are TCP or UNIX ones; no tracing, mounts, namespaces, modules, keys or clocks{ring}"
+                "seccomp: TCP and UNIX sockets only; denies tracing, mounts, namespaces, kernel modules, keys, clock \
+                 changes{ring}"
             ),
             true,
         ),

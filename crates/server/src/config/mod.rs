@@ -152,14 +152,14 @@ pub struct Config {
     /// Whether each line says how the path to the client was; in JSON only.
     pub log_tcp: bool,
 
-    /// Whether `GET /path` without a version is answered, without a head (HTTP/0.9).
+    /// Whether HTTP/0.9 requests (`GET /path` without a version) are answered, with the content alone.
     pub http09: bool,
 
     /// Who the process becomes once it listens. None: who it is.
     pub user: Option<User>,
     /// How far the kernel confines it.
     pub landlock: Landlock,
-    /// Which system calls it can still make.
+    /// Whether system calls that a file server never makes are denied.
     pub seccomp: Seccomp,
 
     /// See [`Limits::connections`].

@@ -147,14 +147,14 @@ pub enum Landlock {
     Off,
 }
 
-/// Whether system calls that the server never makes are denied (seccomp).
+/// Whether system calls that a file server never makes are denied (seccomp).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Seccomp {
-    /// As far as the kernel allows it.
+    /// They are, if the kernel has seccomp.
     #[default]
     Auto,
-    /// None is.
+    /// All are allowed.
     Off,
 }
 
