@@ -47,6 +47,8 @@ pub(crate) const ADAPT: &[&str] = &["auto", "dry-run", "off"];
 pub(crate) const LIVE: &[&str] = &["nobody", "local", "all"];
 /// See `--landlock`.
 pub(crate) const LANDLOCK: &[&str] = &["auto", "root", "off"];
+/// See `--seccomp`.
+pub(crate) const SECCOMP: &[&str] = &["auto", "off"];
 /// See `--line-order`.
 pub(crate) const LINE_ORDERS: &[&str] = &["smallest", "shared"];
 /// See `--lookup`.
@@ -99,7 +101,7 @@ mod tests {
     use super::*;
     use server::config::{
         Adapt, CacheLock, CachePolicy, ColdReads, Concurrency, IoKind, Landlock, LineOrder, LiveFor,
-        LogFormat, LookupTime, Preset,
+        LogFormat, LookupTime, Preset, Seccomp,
     };
 
     /// The words that a type names when it is given none of them.
@@ -126,6 +128,7 @@ mod tests {
         assert_eq!(sorted(ADAPT), named::<Adapt>());
         assert_eq!(sorted(LIVE), named::<LiveFor>());
         assert_eq!(sorted(LANDLOCK), named::<Landlock>());
+        assert_eq!(sorted(SECCOMP), named::<Seccomp>());
         assert_eq!(sorted(LINE_ORDERS), named::<LineOrder>());
         assert_eq!(sorted(LOOKUP), named::<LookupTime>());
         assert_eq!(sorted(COLD_READS), named::<ColdReads>());

@@ -3,7 +3,7 @@
 
 use super::behavior::BehaviorFlags;
 use super::offered::{
-    ADAPT, CONCURRENCY, IO, LANDLOCK, LINE_ORDERS, LIVE, LOG_FORMATS, POLICIES, PRESETS, offered,
+    ADAPT, CONCURRENCY, IO, LANDLOCK, LINE_ORDERS, LIVE, LOG_FORMATS, POLICIES, PRESETS, SECCOMP, offered,
 };
 use super::tilde::TildeFlags;
 use super::together::{self, Source};
@@ -12,7 +12,7 @@ use clap::Args;
 use measure::{Bytes, Duration, Rate};
 use server::config::{
     Adapt, Behavior, CachePolicy, Concurrency, Config, ConfigError, FieldLine, IoKind, Keys, Landlock,
-    LineOrder, Listen, LiveFor, LogFormat, MaxTurn, Preset, SPA_FALLBACK, Tuned, User, Workers,
+    LineOrder, Listen, LiveFor, LogFormat, MaxTurn, Preset, SPA_FALLBACK, Seccomp, Tuned, User, Workers,
     parse_duration, parse_line_rate,
 };
 use server::{MissingPage, NamedBy};
@@ -236,6 +236,11 @@ pub(crate) struct Flags {
           value_name = "BOOL", help_heading = "Log")]
     log_tcp: Option<bool>,
 
+    /// Answers HTTP/0.9 requests (`GET /path` without a version) with the content alone
+    #[arg(long, env = "WEIR_HTTP09", num_args = 0..=1, require_equals = true, default_missing_value = "true",
+          value_name = "BOOL", help_heading = "Files")]
+    http09: Option<bool>,
+
     /// User, and group if not its own, to become once every address is bound; needs root [default: none]
     #[arg(long, value_name = "NAME[:GROUP]", env = "WEIR_USER", help_heading = "Rights")]
     user: Option<User>,
@@ -244,6 +249,11 @@ pub(crate) struct Flags {
     /// root (nothing beside it, so it cannot be replaced), off (what its user may) [default: auto]
     #[arg(long, value_name = "REACH", env = "WEIR_LANDLOCK", value_parser = offered::<Landlock>(LANDLOCK), hide_possible_values = true, help_heading = "Rights")]
     landlock: Option<Landlock>,
+
+    /// Denies system calls that a file server never makes (seccomp): auto (where the kernel can), off
+    /// [default: auto]
+    #[arg(long, value_name = "WHEN", env = "WEIR_SECCOMP", value_parser = offered::<Seccomp>(SECCOMP), hide_possible_values = true, help_heading = "Rights")]
+    seccomp: Option<Seccomp>,
 
     /// Open connections in all [default: 65536]
     #[arg(long, value_name = "N", env = "WEIR_MAX_CONNECTIONS", help_heading = "Limits")]
@@ -617,7 +627,9 @@ impl Flags {
             log_tcp,
             adapt,
             max_turn,
+            http09,
             landlock,
+            seccomp,
             max_connections,
             max_connections_per_address,
             max_requests_per_connection,
@@ -836,6 +848,9 @@ mod tests {
             "shared",
             "--landlock",
             "root",
+            "--http09",
+            "--seccomp",
+            "off",
             "--idle-timeout",
             "1m30s",
             "--header",
@@ -846,7 +861,7 @@ mod tests {
             "root = 'site'\nlisten = [':80', '[::1]:81']\nworkers = 3\nconcurrency = 'loops'\nio = 'epoll'\n\
              cache-policy = 'lru'\ncache-size = '1.5MiB'\nlisting = true\nsymlinks = false\n\
              spa-fallback = '/index.html'\naccess-log = '-'\nlog-format = 'json'\nuser = 'www:web'\n\
-             adapt = 'dry-run'\nmax-turn = '20ms'\nsend-buffer = '64K'\npacing = true\nline-rate = '20M'\nline-order = 'shared'\nrecord = 'sensors.jsonl'\nlandlock = 'root'\nidle-timeout = '1m30s'\n\
+             adapt = 'dry-run'\nmax-turn = '20ms'\nsend-buffer = '64K'\npacing = true\nline-rate = '20M'\nline-order = 'shared'\nrecord = 'sensors.jsonl'\nlandlock = 'root'\nseccomp = 'off'\nhttp09 = true\nidle-timeout = '1m30s'\n\
              header = ['X-Frame-Options: DENY']\n[error-pages]\n404 = '/404.html'\n5xx = '/sorry.html'\n",
             "weir.toml",
         )

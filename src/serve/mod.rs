@@ -19,6 +19,7 @@ mod check;
 mod control;
 mod descriptors;
 mod drivers;
+mod environment;
 mod manager;
 mod processes;
 mod report;
@@ -85,7 +86,16 @@ const LOG_GRACE: Duration = Duration::from_secs(1);
 /// # Errors
 /// `Usage` for a configuration that cannot be, `System` for what the system refuses.
 pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<(), Failure> {
+    // Before the first thread, and before all variables are looked at, which copies them.
+    let forgotten = environment::forget_the_rest();
     voice.listen();
+    match forgotten {
+        Ok(count) => tracing::debug!("{count} environment variables that are not used here are erased"),
+        Err(error) => tracing::warn!(
+            "environment variables of other programs stay readable in this process: {error}; start it with a clean \
+             environment (env -i) if they are secrets"
+        ),
+    }
     Cli::warn_of_misspelt_variables();
     if flags.check {
         let config = configuration(flags)?;
@@ -123,7 +133,7 @@ fn serve(
     let listeners = sockets::open(&config, &choice, &mut given)?;
     // Before the first thread, which would keep what this one gives up; and before all that is opened again by the program
     // that follows this one.
-    let rights = Rights::give_up(&config, flags, &listeners, &program, given.confined)?;
+    let rights = Rights::give_up(&config, flags, &listeners, &program, given.bounds)?;
     let mut control = open_control(&config, &rights, predecessor.is_some())?;
     if let Some(control) = &control {
         signals.watch(watched(control)?);
@@ -153,8 +163,7 @@ fn serve(
         ..Listening::default()
     };
     let mut workers = Drivers::start(&server, &choice, &listeners, &shares, how)?;
-    let confined = rights.is_confined.then(|| rights.landlock.clone());
-    let upgrade = Upgrade::new(program, workers.sockets(), confined);
+    let upgrade = Upgrade::new(program, workers.sockets(), rights.bounds());
     let addresses = sockets::addresses(&listeners);
     // From here on only the workers hold the sockets: they close them when they drain.
     drop(listeners);

@@ -93,7 +93,7 @@ pub(super) fn run(
     // Before the first member, which would keep what this process gives up; and before all that is opened again by the
     // program that follows this one.
     let program = Program::of_this_process();
-    let rights = Rights::give_up(&config, flags, &listeners, &program, given.confined)?;
+    let rights = Rights::give_up(&config, flags, &listeners, &program, given.bounds)?;
     let control = open_control(&config, &rights, predecessor.is_some())?;
     if let Some(control) = &control {
         herd.watch(watched(control)?);
@@ -103,7 +103,7 @@ pub(super) fn run(
     let upgrade = Upgrade::new(
         program,
         listeners.iter().map(Listener::sockets).collect(),
-        rights.is_confined.then(|| rights.landlock.clone()),
+        rights.bounds(),
     );
     let mut founder = Founder {
         flags,

@@ -70,6 +70,7 @@ impl Started<'_> {
                 "name": self.rights.name,
                 "no-new-privileges": true,
                 "landlock": self.rights.landlock,
+                "seccomp": self.rights.seccomp,
             },
             "access-log": config.access_log,
             "log-format": config.log_format.to_string(),
@@ -211,6 +212,7 @@ impl Started<'_> {
         }
         line("rights", &self.rights.user());
         line("", &self.rights.landlock);
+        line("", &self.rights.seccomp);
         line(
             "ready",
             &format!(
@@ -266,6 +268,8 @@ mod tests {
                 name: Some("www".to_owned()),
                 landlock: "Landlock 6: reads nothing; writes nothing; binds 80".to_owned(),
                 is_confined: true,
+                seccomp: "seccomp: TCP and UNIX sockets only".to_owned(),
+                is_filtered: true,
             },
             profile: None,
             took: Duration::from_millis(3),
@@ -291,6 +295,7 @@ weir {} serves the site embedded in this program (16 files, 170 KiB)
   log       none (--access-log FILE)
   rights    user www (33:33), and nothing it starts can have more
             Landlock 6: reads nothing; writes nothing; binds 80
+            seccomp: TCP and UNIX sockets only
   ready     after 3 ms; Ctrl-C stops, finishing what is owed within 10s
 ",
             env!("CARGO_PKG_VERSION")

@@ -6,10 +6,12 @@
 
 use crate::cli::Failure;
 use crate::cli::serve::Flags;
-use runtime::inherit::Program;
+use runtime::inherit::{Bounds, Program};
 use runtime::listen::Listener;
+use runtime::notify;
 use runtime::privilege::{self, Account, AccountError, Reach};
-use server::config::{Config, Landlock};
+use runtime::seccomp::{self, Needs};
+use server::config::{Config, IoKind, Landlock, Seccomp};
 use server::site::Logins;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -38,6 +40,10 @@ pub(crate) struct Rights {
     pub(crate) landlock: String,
     /// Whether it does.
     pub(crate) is_confined: bool,
+    /// Which system calls the kernel denies, or why it denies none.
+    pub(crate) seccomp: String,
+    /// Whether it does.
+    pub(crate) is_filtered: bool,
 }
 
 impl Rights {
@@ -50,7 +56,7 @@ impl Rights {
         flags: &Flags,
         listeners: &[Listener],
         program: &Program,
-        inherited: Option<String>,
+        inherited: Bounds,
     ) -> Result<Rights, Failure> {
         let file = flags.file();
         if let Some(account) = account(config, flags)? {
@@ -61,11 +67,17 @@ impl Rights {
                 "no_new_privs: {error}; the kernel is too old, nothing is served"
             ))
         })?;
-        let (landlock, is_confined) = match (inherited, config.landlock) {
+        let (landlock, is_confined) = match (inherited.confined, config.landlock) {
             // It cannot be widened, and every further layer counts against a limit of 16.
             (Some(words), _) => (words, true),
             (None, Landlock::Off) => ("no Landlock: switched off".to_owned(), false),
             (None, how) => confine(&reach(config, how, file, listeners, program)),
+        };
+        // After the rest, which it would keep from being done.
+        let (seccomp, is_filtered) = match (inherited.filtered, config.seccomp) {
+            (Some(words), _) => (words, true),
+            (None, Seccomp::Off) => ("no seccomp filter: switched off".to_owned(), false),
+            (None, Seccomp::Auto) => filter(config),
         };
         let (uid, gid) = privilege::current();
         let rights = Rights {
@@ -74,9 +86,19 @@ impl Rights {
             name: config.user.as_ref().map(|user| user.name.clone()),
             landlock,
             is_confined,
+            seccomp,
+            is_filtered,
         };
         rights.warn_of_what_will_fail(config, file);
         Ok(rights)
+    }
+
+    /// What a process that follows this one cannot do either.
+    pub(crate) fn bounds(&self) -> Bounds {
+        Bounds {
+            confined: self.is_confined.then(|| self.landlock.clone()),
+            filtered: self.is_filtered.then(|| self.seccomp.clone()),
+        }
     }
 
     /// Refuses roots that are out of reach: those which `running` does not have.
@@ -204,6 +226,26 @@ fn confine(reach: &Reach) -> (String, bool) {
     }
 }
 
+/// Denies the system calls that a server of this configuration never makes.
+fn filter(config: &Config) -> (String, bool) {
+    let needs = Needs {
+        // Another strategy can be asked for through the control socket.
+        uring: config.io == IoKind::Uring || config.control.is_some(),
+        connects: false,
+    };
+    let ring = if needs.uring { "" } else { ", io_uring" };
+    match seccomp::restrict(needs) {
+        Ok(()) => (
+            format!(
+                "seccomp: TCP and UNIX sockets only; denies tracing, mounts, namespaces, kernel modules, keys, clock \
+                 changes{ring}"
+            ),
+            true,
+        ),
+        Err(error) => (format!("no seccomp filter: {error}"), false),
+    }
+}
+
 /// The reach in words, without what every process has.
 fn words(reach: &Reach) -> String {
     let own = |paths: &[PathBuf]| {
@@ -290,6 +332,7 @@ fn reach(
         write,
         sockets: config.control.as_deref().map(folder).into_iter().collect(),
         ports,
+        abstract_sockets: notify::is_at_abstract_socket(),
     }
 }
 
@@ -361,6 +404,8 @@ mod tests {
             name: Some("www".to_owned()),
             landlock: "Landlock 6: reads /srv".to_owned(),
             is_confined: true,
+            seccomp: "no seccomp filter: switched off".to_owned(),
+            is_filtered: false,
         };
         assert_eq!(rights.hint("it is a file"), "");
         let hint = rights.hint("cannot open `/x`: Permission denied (os error 13)");

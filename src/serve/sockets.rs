@@ -3,7 +3,7 @@
 
 use super::strategy::Choice;
 use crate::cli::Failure;
-use runtime::inherit::{Legacy, Predecessor};
+use runtime::inherit::{Bounds, Legacy, Predecessor};
 use runtime::listen::{self, Listener, Listening, Origin};
 use runtime::notify;
 use runtime::shaping::Shaping;
@@ -18,7 +18,7 @@ pub(crate) struct Given {
     /// Each with the address that was asked for, or none if a service manager opened it.
     sockets: Vec<(Option<SocketAddr>, Vec<OwnedFd>)>,
     /// What the kernel keeps this process from, because it kept the one before from it.
-    pub(crate) confined: Option<String>,
+    pub(crate) bounds: Bounds,
 }
 
 impl Given {
@@ -32,8 +32,8 @@ impl Given {
                 "the process before does not hand over its sockets: {error}"
             ))
         })?;
-        if let Some((predecessor, Legacy { sockets, confined })) = before {
-            return Ok((Some(predecessor), Given { sockets, confined }));
+        if let Some((predecessor, Legacy { sockets, bounds })) = before {
+            return Ok((Some(predecessor), Given { sockets, bounds }));
         }
         let passed = notify::passed_sockets().map_err(|error| {
             Failure::System(format!(
@@ -45,7 +45,7 @@ impl Given {
             None,
             Given {
                 sockets: sockets.collect(),
-                confined: None,
+                bounds: Bounds::default(),
             },
         ))
     }
@@ -90,7 +90,7 @@ pub(crate) fn open(config: &Config, choice: &Choice, given: &mut Given) -> Resul
             unsent: config.shaping().map(Shaping::unsent_max),
             ..Listening::default()
         };
-        let taken = |error: &io::Error| taken(address, error, given.confined.is_some());
+        let taken = |error: &io::Error| taken(address, error, given.bounds.confined.is_some());
         let Some(at) = bound.iter().position(|(asked, _)| *asked == Some(address)) else {
             let listener = Listener::bind(address, how).map_err(|error| taken(&error))?;
             listener.reserve(queues).map_err(|error| taken(&error))?;

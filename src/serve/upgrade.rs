@@ -10,7 +10,7 @@
 
 use measure::{Duration, Instant};
 use runtime::clock;
-use runtime::inherit::{Program, Progress, Successor};
+use runtime::inherit::{Bounds, Program, Progress, Successor};
 use runtime::listen::Sockets;
 
 /// How often it is looked whether the new process serves.
@@ -23,16 +23,16 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub(crate) struct Upgrade {
     program: Program,
     sockets: Vec<Sockets>,
-    confined: Option<String>,
+    bounds: Bounds,
     underway: Option<(Successor, Instant)>,
 }
 
 impl Upgrade {
-    pub(crate) fn new(program: Program, sockets: Vec<Sockets>, confined: Option<String>) -> Upgrade {
+    pub(crate) fn new(program: Program, sockets: Vec<Sockets>, bounds: Bounds) -> Upgrade {
         Upgrade {
             program,
             sockets,
-            confined,
+            bounds,
             underway: None,
         }
     }
@@ -44,7 +44,7 @@ impl Upgrade {
             tracing::warn!("SIGUSR2: the new process is being started already");
             return;
         }
-        match Successor::start(&self.program, &self.sockets, self.confined.as_deref()) {
+        match Successor::start(&self.program, &self.sockets, &self.bounds) {
             Ok(successor) => {
                 tracing::info!(
                     "upgrading: process {} runs `{}`; this one serves until that one does",

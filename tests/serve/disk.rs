@@ -6,11 +6,14 @@ use crate::on_every_strategy;
 use crate::process::{Launch, Server, Strategy, eventually, within};
 use crate::tree::Tree;
 use crate::wire::{Connection, head};
-use std::io::{Seek, SeekFrom, Write};
-use std::os::unix::fs::PermissionsExt;
+use std::io::{BufRead, BufReader, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::Duration;
+
+/// `O_NONBLOCK` of every architecture this is tested on.
+const O_NONBLOCK: i32 = 0o4000;
 
 /// The promise: a change on disk is visible within one second.
 const VISIBLE: Duration = Duration::from_secs(1);
@@ -182,6 +185,99 @@ fn special_files_hang_nobody(strategy: Strategy) {
         }
     }
     assert_eq!(connection.get("/a.txt").text(), "a");
+}
+
+/// Who writes to a FIFO waits for a reader, which a server is not.
+fn a_writer_of_a_fifo_is_not_let_go_by_a_request(strategy: Strategy) {
+    let tree = Tree::with(&[("a.txt", "a")]);
+    let fifo = tree.join("fifo");
+    let made = Command::new("mkfifo").arg(&fifo).status().expect("mkfifo(1)");
+    assert!(made.success());
+    let server = Server::of(strategy, tree.path());
+    let mut writer = Command::new("sh")
+        .args(["-c", "echo written > \"$0\""])
+        .arg(&fifo)
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("sh(1)");
+    let state = format!("/proc/{}/wchan", writer.id());
+    eventually("the writer waits for a reader", || {
+        // What the kernel calls the place; where it does not tell, the rest shows as much.
+        let place = std::fs::read_to_string(&state).unwrap_or_default();
+        (matches!(place.as_str(), "" | "0" | "wait_for_partner")).then_some(())
+    });
+    for _ in 0..3 {
+        assert_eq!(server.connect().get("/fifo").status, 404);
+    }
+    // Had it been let go, it would have found nobody to read, and be gone.
+    let mut reader = std::fs::OpenOptions::new()
+        .read(true)
+        .custom_flags(O_NONBLOCK)
+        .open(&fifo)
+        .expect("our own FIFO");
+    let mut read = String::new();
+    eventually("what it wrote", || {
+        // Until the writer has written this is empty, or would have to wait.
+        let _ = reader.read_to_string(&mut read);
+        (read == "written\n").then_some(())
+    });
+    assert!(writer.wait().expect("our own child").success());
+}
+
+/// Holds a write lease on the file that is its argument until a line comes, and says when it is asked to give it up.
+const LEASE: &str = r"
+import fcntl, os, signal, sys
+def asked(*_):
+    print('asked', flush=True)
+signal.signal(signal.SIGIO, asked)
+file = os.open(sys.argv[1], os.O_WRONLY)
+fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_WRLCK)
+print('leased', flush=True)
+sys.stdin.readline()
+fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_UNLCK)
+";
+
+/// A file server of another kind (Samba, knfsd) holds a lease on what its clients write: it is asked, and waited for.
+fn a_file_under_a_write_lease_is_answered_when_it_is_given_up(strategy: Strategy) {
+    let tree = Tree::with(&[("leased.txt", "leased"), ("a.txt", "a")]);
+    let server = Server::of(strategy, tree.path());
+    let holder = Command::new("python3")
+        .args(["-c", LEASE])
+        .arg(tree.join("leased.txt"))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn();
+    let Ok(mut holder) = holder else {
+        println!("skipped: there is no python3");
+        return;
+    };
+    let mut said = BufReader::new(holder.stdout.take().expect("piped"));
+    let mut line = |wanted: &str| {
+        let mut line = String::new();
+        said.read_line(&mut line).expect("a line");
+        line.trim_end() == wanted
+    };
+    if !line("leased") {
+        let output = holder.wait_with_output().expect("our own child");
+        println!(
+            "skipped: no lease here: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+        return;
+    }
+    let mut waiting = server.connect();
+    waiting.send(head("GET", "/leased.txt", &[]));
+    assert!(line("asked"), "the holder is asked to give it up");
+    // Meanwhile others are answered, also by a single event loop.
+    assert_eq!(server.connect().get("/a.txt").text(), "a");
+    waiting.patience(Duration::from_millis(100));
+    assert!(waiting.is_silent());
+    waiting.patience(Duration::from_secs(30));
+    drop(holder.stdin.take());
+    let answer = waiting.receive("GET");
+    assert_eq!((answer.status, answer.text().as_str()), (200, "leased"));
+    assert!(holder.wait().expect("our own child").success());
 }
 
 fn unreadable_files_are_403(strategy: Strategy) {
@@ -472,6 +568,8 @@ on_every_strategy!(
     a_file_removed_while_being_sent_arrives_whole,
     a_file_truncated_while_being_sent_ends_the_connection,
     special_files_hang_nobody,
+    a_writer_of_a_fifo_is_not_let_go_by_a_request,
+    a_file_under_a_write_lease_is_answered_when_it_is_given_up,
     unreadable_files_are_403,
     no_spelling_leads_out_of_the_root,
     links_lead_nowhere_outside,

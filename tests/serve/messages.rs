@@ -2,7 +2,7 @@
 //! and the server is as well afterwards as before.
 
 use crate::on_every_strategy;
-use crate::process::{Server, Strategy};
+use crate::process::{Launch, Server, Strategy, eventually};
 use crate::tree::Tree;
 use crate::wire::{End, head};
 use std::path::Path;
@@ -249,14 +249,48 @@ fn what_is_odd_but_clear_is_answered(strategy: Strategy) {
     }
 }
 
-fn the_first_version_is_answered(strategy: Strategy) {
-    let tree = tree();
-    let server = Server::of(strategy, tree.path());
+/// A request of HTTP/0.9, and all that comes back.
+fn first_version(server: &Server, path: &str) -> String {
     let mut connection = server.connect();
-    connection.send("GET /a.txt\r\n");
+    connection.send(format!("GET {path}\r\n"));
     connection.finish();
     let (answer, end) = connection.rest();
-    assert_eq!((answer.as_slice(), end), (b"a".as_slice(), End::Closed));
+    assert_eq!(end, End::Closed);
+    String::from_utf8_lossy(&answer).into_owned()
+}
+
+fn the_first_version_is_answered_only_if_that_is_said(strategy: Strategy) {
+    let tree = tree();
+    let refused = |server: &Server| first_version(server, "/a.txt").starts_with("HTTP/1.1 400 ");
+    assert!(refused(&Server::of(strategy, tree.path())));
+    let launch = Launch::new(strategy).root(tree.path());
+    let server = launch.args(["--http09"]).start();
+    assert_eq!(first_version(&server, "/a.txt"), "a");
+    // A key that can be reloaded.
+    let config = tree.write("weir.toml", "http09 = true\n");
+    let launch = Launch::new(strategy).root(tree.path());
+    let server = launch.args(["--config".as_ref(), config.as_os_str()]).start();
+    assert_eq!(first_version(&server, "/a.txt"), "a");
+    tree.replace("weir.toml", "http09 = false\n");
+    server.signal("HUP");
+    eventually("the reload", || refused(&server).then_some(()));
+}
+
+/// It names no host, by which the live page tells who asks from this machine.
+fn nothing_of_the_server_is_shown_to_the_first_version(strategy: Strategy) {
+    let tree = tree();
+    for live in ["--live", "--live=all"] {
+        let launch = Launch::new(strategy).root(tree.path());
+        let server = launch.args(["--http09", "--health", live]).start();
+        for path in ["/.weir/", "/.weir/live.json", "/.weir/metrics", "/healthz"] {
+            let shown = first_version(&server, path);
+            assert!(shown.contains("404"), "{path}: {shown}");
+            for word in ["requests", "weir_", "alive"] {
+                assert!(!shown.contains(word), "{path}: {shown}");
+            }
+        }
+        assert_eq!(first_version(&server, "/a.txt"), "a");
+    }
 }
 
 /// The conformance vectors of `testdata/http`, those that say what a server sees, as far as a client can
@@ -286,10 +320,6 @@ fn the_vectors_hold_over_a_socket(strategy: Strategy) {
                 continue;
             };
             let title = format!("{file}: {}", section.lines().next().unwrap_or_default());
-            // The first version has no heads to look at; it has a test of its own.
-            if events.contains("HTTP/0.9") {
-                continue;
-            }
             vector(&server, &title, &unescape(message), events);
             count += 1;
         }
@@ -411,11 +441,8 @@ fn garbage_harms_nobody(strategy: Strategy) {
         connection.try_send("\r\n\r\n");
         connection.finish();
         let (answer, _) = connection.rest();
-        // Of two words, a line is a request of HTTP/0.9, whose answer has no head.
-        let line = bytes.split(|&byte| byte == b'\n').next().unwrap_or_default();
-        let is_simple = line.iter().filter(|&&byte| byte == b' ').count() < 2;
         assert!(
-            answer.is_empty() || answer.starts_with(b"HTTP/1.1 ") || is_simple,
+            answer.is_empty() || answer.starts_with(b"HTTP/1.1 "),
             "{bytes:?} got {:?}",
             String::from_utf8_lossy(&answer)
         );
@@ -427,7 +454,8 @@ on_every_strategy!(
     what_is_ambiguous_is_refused,
     a_bad_target_is_refused_without_closing,
     what_is_odd_but_clear_is_answered,
-    the_first_version_is_answered,
+    the_first_version_is_answered_only_if_that_is_said,
+    nothing_of_the_server_is_shown_to_the_first_version,
     the_vectors_hold_over_a_socket,
     garbage_harms_nobody,
 );

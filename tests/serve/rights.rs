@@ -4,6 +4,7 @@ use crate::on_every_strategy;
 use crate::process::{Launch, Server, Strategy, eventually, signal};
 use crate::tree::Tree;
 use crate::upgrade::{Line, more, under_load};
+use crate::wire::find;
 use std::net::TcpListener;
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::Path;
@@ -234,6 +235,8 @@ fn everything_works_with_little_in_reach(strategy: Strategy) {
 on_every_strategy!(
     root_is_given_up_for_good_and_everything_still_works,
     everything_works_with_little_in_reach,
+    no_thread_makes_system_calls_that_no_server_makes,
+    variables_of_other_programs_are_forgotten,
 );
 
 #[test]
@@ -396,6 +399,209 @@ fn what_every_upgrade_would_fail_at_a_start_fails_at() {
         }
         std::fs::remove_file(tree.join("of-nobody/sensors.jsonl")).expect("our own file");
     }
+}
+
+/// How many seccomp filters each thread of a process has.
+fn filters(pid: u32) -> Vec<String> {
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).expect("threads");
+    let files = threads.map(|thread| thread.expect("a thread").path().join("status"));
+    let texts = files.filter_map(|file| std::fs::read_to_string(file).ok());
+    let field = |text: &str, name: &str| {
+        let mut lines = text.lines();
+        lines.find_map(|line| line.strip_prefix(name).map(|value| value.trim().to_owned()))
+    };
+    texts
+        .map(|text| {
+            let mode = field(&text, "Seccomp:").unwrap_or_default();
+            let count = field(&text, "Seccomp_filters:").unwrap_or_else(|| "1".to_owned());
+            format!("mode {mode}, {count} of them")
+        })
+        .collect()
+}
+
+/// What those have that the tests run in, if any, and one more.
+fn one_filter_more() -> String {
+    let count: u32 = status(std::process::id(), "Seccomp_filters")
+        .first()
+        .and_then(|count| count.parse().ok())
+        .unwrap_or_default();
+    format!("mode 2, {} of them", count + 1)
+}
+
+fn is_filtered(server: &Server) -> bool {
+    let said = server.started["rights"]["seccomp"].to_string();
+    let is_filtered = said.contains("TCP and UNIX sockets only");
+    if !is_filtered {
+        println!("skipped: {said}");
+    }
+    is_filtered
+}
+
+fn no_thread_makes_system_calls_that_no_server_makes(strategy: Strategy) {
+    let tree = Tree::with(&[("site/a.txt", "content"), ("logs/keep", "")]);
+    let log = tree.join("logs/access.log");
+    let launch = Launch::new(strategy).root(&tree.join("site"));
+    let launch = launch.args(["--access-log".as_ref(), log.as_os_str()]);
+    let mut line = Line::of(launch.start());
+    if !is_filtered(&line.first) {
+        return;
+    }
+    let check = |line: &Line, pids: Vec<u32>| {
+        assert_eq!(line.first.connect().get("/a.txt").text(), "content");
+        for pid in pids {
+            let all = filters(pid);
+            assert!(
+                !all.is_empty() && all.iter().all(|one| *one == one_filter_more()),
+                "{all:?}"
+            );
+        }
+    };
+    check(&line, line.first.pids());
+    std::fs::rename(&log, tree.join("logs/access.log.1")).expect("the log");
+    line.first.signal("USR1");
+    eventually("the log is made anew", || log.exists().then_some(()));
+    line.first.signal("HUP");
+    eventually("the reload", || {
+        line.first.stderr().contains("reloaded").then_some(())
+    });
+    // A filter is inherited, and those that follow add none.
+    for _ in 0..3 {
+        line.upgrade();
+        check(&line, vec![line.newest]);
+    }
+    line.stop();
+}
+
+/// Each does something of its own by system calls, and is followed by itself.
+#[test]
+fn every_preset_serves_without_the_system_calls_denied() {
+    let tree = Tree::with(&[("a.txt", "content"), ("large.bin", &"x".repeat(300_000))]);
+    for preset in [
+        "apache-1.3",
+        "phttpd",
+        "java-server",
+        "zeus",
+        "enterprise",
+        "jaws-baseline",
+        "jaws",
+    ] {
+        let launch = Launch::bare().root(tree.path()).args(["--preset", preset]);
+        let mut line = Line::of(launch.start());
+        if !is_filtered(&line.first) {
+            return;
+        }
+        assert!(filters(line.first.pid()).contains(&one_filter_more()), "{preset}");
+        for _ in 0..2 {
+            assert_eq!(line.first.connect().get("/a.txt").text(), "content", "{preset}");
+            assert_eq!(
+                line.first.connect().get("/large.bin").body.len(),
+                300_000,
+                "{preset}"
+            );
+            line.upgrade();
+        }
+        line.stop();
+    }
+}
+
+#[test]
+fn a_filter_can_be_left_out_and_io_uring_let_through() {
+    let tree = Tree::with(&[("a.txt", "content")]);
+    let launch = || Launch::new(Strategy::LOOPS).root(tree.path());
+    let server = launch().args(["--seccomp", "off"]).start();
+    let own = filters(std::process::id()).swap_remove(0);
+    assert!(filters(server.pid()).contains(&own), "as the tests are");
+    assert_eq!(
+        server.started["rights"]["seccomp"],
+        "no seccomp filter: switched off"
+    );
+    let server = launch().start();
+    if !is_filtered(&server) {
+        return;
+    }
+    let said = |server: &Server| server.started["rights"]["seccomp"].to_string();
+    assert!(said(&server).contains("io_uring"));
+    // Who may ask for another strategy may ask for that.
+    let control = tree.join("control");
+    let server = launch().args(["--control".as_ref(), control.as_os_str()]).start();
+    assert!(!said(&server).contains("io_uring"));
+    let uring = Strategy::LOOPS_URING;
+    if uring.is_possible() {
+        let server = Launch::new(uring).root(tree.path()).start();
+        assert!(!said(&server).contains("io_uring"));
+        assert_eq!(server.started["listeners"][0]["io"], "uring");
+    }
+}
+
+/// What was not let through at the start is not there after an upgrade either; it serves all the same, and says so.
+#[test]
+fn an_upgrade_cannot_have_io_uring_back() {
+    let tree = Tree::with(&[("site/a.txt", "content")]);
+    let configured = |io: &str| {
+        let text = format!("root = 'site'\nlisten = '127.0.0.1:0'\nconcurrency = 'loops'\nio = '{io}'\n");
+        tree.replace("weir.toml", text);
+    };
+    configured("epoll");
+    let launch = Launch::file(Path::new(env!("CARGO_BIN_EXE_weir")));
+    let config = tree.join("weir.toml");
+    let mut line = Line::of(launch.args(["--config".as_ref(), config.as_os_str()]).start());
+    if !is_filtered(&line.first) {
+        return;
+    }
+    configured("uring");
+    let started = line.upgrade();
+    assert_eq!(started["listeners"][0]["io"], "epoll", "{started}");
+    let why = started["listeners"][0]["why"].to_string();
+    assert!(why.contains("instead of uring, which is refused"), "{why}");
+    assert_eq!(line.first.connect().get("/a.txt").text(), "content");
+    line.stop();
+}
+
+/// The memory of a process that it can write, as far as the system lets it be read.
+fn memory(pid: u32) -> Option<Vec<u8>> {
+    use std::os::unix::fs::FileExt;
+    let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).ok()?;
+    let file = std::fs::File::open(format!("/proc/{pid}/mem")).ok()?;
+    let mut all = Vec::new();
+    for line in maps.lines().filter(|line| line.contains(" rw-p ")) {
+        let (from, to) = line.split(' ').next()?.split_once('-')?;
+        let from = u64::from_str_radix(from, 16).ok()?;
+        let to = u64::from_str_radix(to, 16).ok()?;
+        let mut part = vec![0; usize::try_from(to - from).ok()?];
+        if file.read_exact_at(&mut part, from).is_ok() {
+            all.extend(part);
+        }
+    }
+    Some(all)
+}
+
+fn variables_of_other_programs_are_forgotten(strategy: Strategy) {
+    const SECRET: &str = "correct horse battery staple";
+    let tree = Tree::with(&[("a.txt", "content")]);
+    let launch = Launch::new(strategy)
+        .root(tree.path())
+        .env("DATABASE_PASSWORD", SECRET)
+        .env("WEIR_CACHE_SIZE", "7MiB");
+    let mut line = Line::of(launch.start());
+    assert_eq!(line.first.started["cache"]["bytes"], 7 << 20);
+    let has = |hay: &[u8], needle: &str| find(hay, needle.as_bytes()).is_some();
+    let check = |pid: u32| {
+        let environment = std::fs::read(format!("/proc/{pid}/environ")).expect("our own child");
+        assert!(!has(&environment, SECRET) && !has(&environment, "DATABASE_PASSWORD"));
+        assert!(has(&environment, "WEIR_CACHE_SIZE=7MiB") && has(&environment, "PATH="));
+        match memory(pid) {
+            Some(memory) => {
+                assert!(has(&memory, "WEIR_CACHE_SIZE=7MiB"), "it was read");
+                assert!(!has(&memory, SECRET));
+            }
+            None => println!("skipped: the memory of {pid} cannot be read"),
+        }
+    };
+    line.first.pids().into_iter().for_each(check);
+    line.upgrade();
+    check(line.newest);
+    assert_eq!(line.first.connect().get("/a.txt").text(), "content");
+    line.stop();
 }
 
 #[test]

@@ -32,8 +32,8 @@ impl Line {
         }
     }
 
-    /// Asks the newest for an upgrade and waits until it is gone and another serves.
-    pub(crate) fn upgrade(&mut self) {
+    /// Asks the newest for an upgrade and waits until it is gone and another serves, whose start-up line this is.
+    pub(crate) fn upgrade(&mut self) -> Value {
         let old = self.newest;
         signal(old, "USR2");
         let started = self.next_start();
@@ -45,6 +45,7 @@ impl Line {
         } else {
             within(ENDING, "the old one ends", || has_ended(old).then_some(()));
         }
+        started
     }
 
     /// The start-up line of the next process.

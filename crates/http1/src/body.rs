@@ -17,7 +17,7 @@
 //! ```
 
 use crate::error::{Fault, Misuse};
-use crate::field::{Fields, MAX_FIELDS, Slots};
+use crate::field::{Fields, MAX_FIELDS, Slots, is_token_byte};
 use crate::framing::Framing;
 use crate::limits::Limits;
 use crate::response;
@@ -56,12 +56,14 @@ pub(crate) enum Chunk {
         /// Extension bytes of the whole body so far.
         spent: u32,
     },
-    /// In an extension, which is skipped.
+    /// In the extensions, which are checked and skipped.
     Extension {
         /// Size of this chunk.
         size: u64,
         /// Extension bytes of the whole body so far.
         spent: u32,
+        /// Where in the extensions the input stands.
+        part: Part,
     },
     /// Before the LF that ends a size line.
     SizeLf {
@@ -89,6 +91,64 @@ pub(crate) enum Chunk {
     },
     /// In the trailer section, searched this far.
     Trailer(Scan),
+}
+
+/// Where in chunk extensions the input stands (RFC 9112 section 7.1.1).
+///
+/// ```text
+///   ; ─▶ Start ─▶ Name ─ BWS ─▶ Named      " ─▶ Quoted ◀▶ Escaped
+///          ▲       ▲ │ │          │          ▲     │ "
+///          └─ BWS ─┘ │ └── = ──▶ Value ──────┘     ▼
+///                    │             └──▶ Token    Closed
+///   a CR may follow Name, Token and Closed; a semicolon those, Named and Done (BWS behind a value)
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Part {
+    /// Behind a semicolon.
+    Start,
+    /// In a name.
+    Name,
+    /// In white space behind a name.
+    Named,
+    /// Behind an equals sign.
+    Value,
+    /// In a value that is a token.
+    Token,
+    /// In a quoted string.
+    Quoted,
+    /// Behind a backslash in a quoted string.
+    Escaped,
+    /// Behind the quote that ends a string.
+    Closed,
+    /// In white space behind a value.
+    Done,
+}
+
+impl Part {
+    /// What follows this byte. `None`: it cannot stand here.
+    fn after(self, b: u8) -> Option<Part> {
+        let is_space = b == b' ' || b == b'\t';
+        let is_text = is_space || (b > b' ' && b != 0x7f);
+        Some(match (self, b) {
+            (Part::Start | Part::Value, _) if is_space => self,
+            (Part::Start | Part::Name, _) if is_token_byte(b) => Part::Name,
+            (Part::Name | Part::Named, _) if is_space => Part::Named,
+            (Part::Name | Part::Named, b'=') => Part::Value,
+            (Part::Value, b'"') => Part::Quoted,
+            (Part::Value | Part::Token, _) if is_token_byte(b) => Part::Token,
+            (Part::Quoted, b'"') => Part::Closed,
+            (Part::Quoted, b'\\') => Part::Escaped,
+            (Part::Quoted | Part::Escaped, _) if is_text => Part::Quoted,
+            (Part::Token | Part::Closed | Part::Done, _) if is_space => Part::Done,
+            (Part::Name | Part::Named | Part::Token | Part::Closed | Part::Done, b';') => Part::Start,
+            _ => return None,
+        })
+    }
+
+    /// Whether the line may end here.
+    fn may_end(self) -> bool {
+        matches!(self, Part::Name | Part::Token | Part::Closed)
+    }
 }
 
 /// What the decoder made of its input.
@@ -234,8 +294,8 @@ impl Chunk {
                 used += data.len();
                 return Ok(Piece::Data { data, used });
             }
-            if let Chunk::Extension { size, spent } = *self {
-                let (next, skipped) = extension(&input[used..], size, spent, limits)?;
+            if let Chunk::Extension { size, spent, part } = *self {
+                let (next, skipped) = extension(&input[used..], size, spent, part, limits)?;
                 *self = next;
                 used += skipped;
             } else if let Some(&b) = input.get(used) {
@@ -260,11 +320,19 @@ impl Chunk {
                 }),
                 None if digits == 0 => Err(Fault::ChunkSize),
                 None if b == b'\r' => Ok(Chunk::SizeLf { size, spent }),
-                None if b == b';' => Ok(Chunk::Extension { size, spent }),
+                None if b == b';' => Ok(Chunk::Extension {
+                    size,
+                    spent,
+                    part: Part::Start,
+                }),
                 None if b == b' ' || b == b'\t' => Ok(Chunk::Padding { size, spent }),
                 None => Err(Fault::ChunkSize),
             },
-            (Chunk::Padding { size, spent }, b';') => Ok(Chunk::Extension { size, spent }),
+            (Chunk::Padding { size, spent }, b';') => Ok(Chunk::Extension {
+                size,
+                spent,
+                part: Part::Start,
+            }),
             (Chunk::Padding { spent, .. }, b' ' | b'\t') if spent >= limits.extension_bytes_max => {
                 Err(Fault::ChunkExtensionTooLong)
             }
@@ -289,24 +357,29 @@ impl Chunk {
     }
 }
 
-/// Skips an extension up to its CR; extensions have no meaning here (RFC 9112 section 7.1.1).
-fn extension(input: &[u8], size: u64, spent: u32, limits: &Limits) -> Result<(Chunk, usize), Fault> {
-    let end = input
-        .iter()
-        .position(|&b| (b < b' ' && b != b'\t') || b == 0x7f)
-        .unwrap_or(input.len());
+/// Skips extensions up to the CR that ends their line; they have no meaning here (RFC 9112 section 7.1.1), but what
+/// does not have their form is refused: a reader that took it for something else would see other chunks.
+fn extension(
+    input: &[u8],
+    size: u64,
+    spent: u32,
+    mut part: Part,
+    limits: &Limits,
+) -> Result<(Chunk, usize), Fault> {
     let room = limits.extension_bytes_max.saturating_sub(spent) as usize;
-    if end > room {
-        return Err(Fault::ChunkExtensionTooLong);
+    for (at, &b) in input.iter().enumerate() {
+        // `at` is at most `room`, which came from a u32.
+        let spent = spent + at as u32;
+        match b {
+            b'\r' if part.may_end() => return Ok((Chunk::SizeLf { size, spent }, at + 1)),
+            b'\r' => return Err(Fault::ChunkExtension),
+            b'\n' => return Err(Fault::BareLf),
+            _ if at == room => return Err(Fault::ChunkExtensionTooLong),
+            _ => part = part.after(b).ok_or(Fault::ChunkExtension)?,
+        }
     }
-    // `end` is at most `room`, which came from a u32.
-    let spent = spent + end as u32;
-    match input.get(end) {
-        None => Ok((Chunk::Extension { size, spent }, end)),
-        Some(b'\r') => Ok((Chunk::SizeLf { size, spent }, end + 1)),
-        Some(b'\n') => Err(Fault::BareLf),
-        Some(_) => Err(Fault::ChunkExtension),
-    }
+    let spent = spent + input.len() as u32;
+    Ok((Chunk::Extension { size, spent, part }, input.len()))
 }
 
 fn trailer<'b, 's>(

@@ -133,7 +133,10 @@ fn see(kind: &str, message: &[u8], seed: Seed) -> Vec<String> {
 }
 
 fn limits(words: &[&str]) -> Limits {
-    let mut limits = Limits::DEFAULT;
+    let mut limits = Limits {
+        http09: words.contains(&"http09"),
+        ..Limits::DEFAULT
+    };
     for word in words {
         if let Some((bound, value)) = word.split_once('=') {
             let value: u16 = value.parse().expect("a bound is a number");

@@ -101,6 +101,7 @@ pub(crate) fn limits_of(choice: u8) -> Limits {
         trailer_bytes_max: 2 + u32::from(choice % 64),
         extension_bytes_max: u32::from(choice % 16),
         interim_max: choice % 4,
+        http09: choice.is_multiple_of(2),
         ..Limits::DEFAULT
     }
 }

@@ -123,7 +123,7 @@ pub(crate) fn request<'b, 's>(
     if !scan.is_fresh() {
         match scan.advance(block, Section::Request, limits)? {
             Found::Partial => return Ok(Read::Partial(scan)),
-            Found::Simple(end) => return simple(&block[..end], skipped),
+            Found::Simple(end) => return simple(&block[..end], skipped, limits),
             Found::Complete(_) => {}
         }
     }
@@ -204,7 +204,7 @@ fn unsound_request<'b, 's>(
     let mut scan = Scan::default();
     match scan.advance(block, Section::Request, limits)? {
         Found::Partial => Ok(Read::Partial(scan)),
-        Found::Simple(end) => simple(&block[..end], skipped),
+        Found::Simple(end) => simple(&block[..end], skipped, limits),
         Found::Complete(end) if error == Some(httparse::Error::Version) => match later_minor(&block[..end]) {
             None => Err(request_line_fault(&block[..end])),
             Some((method, target, fields)) => {
@@ -247,9 +247,12 @@ fn later_minor(head: &[u8]) -> Option<(&str, &str, &[u8])> {
     Some((method_name, target, &head[line.len() + 2..]))
 }
 
-/// A request line of the form `method SP target`: HTTP/0.9, which knows GET and paths only. Anything
+/// A request line of the form `method SP target`: HTTP/0.9, if that is spoken, which knows GET and paths only. Anything
 /// else of that form is a request line that lost its version.
-fn simple<'b, 's>(line: &'b [u8], skipped: usize) -> Result<Read<Request<'b, 's>>, Fault> {
+fn simple<'b, 's>(line: &'b [u8], skipped: usize, limits: &Limits) -> Result<Read<Request<'b, 's>>, Fault> {
+    if !limits.http09 {
+        return Err(Fault::RequestLine);
+    }
     let target = line
         .strip_prefix(b"GET ")
         .and_then(|rest| rest.strip_suffix(b"\r\n"))

@@ -24,6 +24,10 @@ pub struct Limits {
     pub outstanding_max: u8,
     /// Interim responses before a final one.
     pub interim_max: u8,
+    /// Whether a server takes `GET /path` without a version for a request of HTTP/0.9 (RFC 1945 section 4.1). Off by
+    /// default, as RFC 9112 has no such message: it names no host, and its response has no head to tell it from
+    /// anything else.
+    pub http09: bool,
 }
 
 impl Limits {
@@ -37,6 +41,7 @@ impl Limits {
         ranges_max: 32,
         outstanding_max: 64,
         interim_max: 16,
+        http09: false,
     };
 }
 

@@ -6,15 +6,19 @@
 
 use measure::Duration;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
+use rustix::fs::Mode;
+use socket2::{Domain, SockAddr, Socket, Type};
 use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 /// What is appended to the name of a socket that is to take another's place.
 const BESIDE: &str = ".new";
+/// Connections that wait to be accepted; the others wait to connect.
+const BACKLOG: i32 = 128;
 /// What a question may have in bytes.
 const QUESTION_MAX: usize = 4096;
 /// What an answer may have in bytes.
@@ -89,7 +93,7 @@ impl Control {
             // What was left by one that was to follow and was killed.
             std::fs::remove_file(place)?;
         }
-        let listener = UnixListener::bind(place)?;
+        let listener = bind_for_owner(place)?;
         let epoll = epoll::create(CreateFlags::CLOEXEC)?;
         epoll::add(&epoll, &listener, EventData::new_u64(0), EventFlags::IN)?;
         let control = Control {
@@ -100,7 +104,6 @@ impl Control {
             file: Some(identity(place)?),
             beside,
         };
-        std::fs::set_permissions(control.place(), std::fs::Permissions::from_mode(0o600))?;
         control.listener.set_nonblocking(true)?;
         Ok(control)
     }
@@ -185,6 +188,17 @@ impl Drop for Control {
             let _ = std::fs::remove_file(self.place());
         }
     }
+}
+
+/// Listens at `path`, which is readable and writable for its owner alone from the moment it is there. The mode is set
+/// before the name is made: Linux gives a socket's file the mode of the socket, less the umask (unix(7)). Setting it
+/// afterwards would let others in who connect in between, and the umask belongs to all threads.
+fn bind_for_owner(path: &Path) -> io::Result<UnixListener> {
+    let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
+    rustix::fs::fchmod(&socket, Mode::RUSR | Mode::WUSR)?;
+    socket.bind(&SockAddr::unix(path)?)?;
+    socket.listen(BACKLOG)?;
+    Ok(UnixListener::from(OwnedFd::from(socket)))
 }
 
 fn identity(path: &Path) -> io::Result<(u64, u64)> {
@@ -295,6 +309,7 @@ mod tests {
 
     #[test]
     fn a_line_goes_in_and_a_line_comes_out() {
+        use std::os::unix::fs::PermissionsExt;
         let folder = place("lines");
         let path = folder.join("socket");
         let control = Control::open(&path, false).unwrap();
@@ -308,6 +323,20 @@ mod tests {
         assert_eq!(question.line(), "how are you?");
         question.answer("well");
         assert_eq!(asking.join().unwrap(), "well");
+        std::fs::remove_dir_all(folder).unwrap();
+    }
+
+    /// Nobody else can connect at any moment: the mode is right once the name is there, whatever the umask is.
+    #[test]
+    fn the_file_is_its_owners_from_the_first_moment() {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = place("mode");
+        let path = folder.join("socket");
+        let listener = bind_for_owner(&path).unwrap();
+        let mode = std::fs::metadata(&path).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        assert!(UnixStream::connect(&path).is_ok(), "its owner can");
+        drop(listener);
         std::fs::remove_dir_all(folder).unwrap();
     }
 

@@ -81,11 +81,7 @@ impl Meta {
 
     fn from_stat(stat: &rustix::fs::Stat) -> Meta {
         use rustix::fs::FileType;
-        // The nanosecond fields' types differ between architectures; all values are below 10^9.
-        let time = |secs: i64, nanos: u64| UnixTime {
-            secs,
-            nanos: nanos as u32,
-        };
+        let time = |secs: i64, nanos: u32| UnixTime { secs, nanos };
         Meta {
             kind: match FileType::from_raw_mode(stat.st_mode) {
                 FileType::RegularFile => Kind::File,
@@ -93,8 +89,9 @@ impl Meta {
                 _ => Kind::Other,
             },
             len: stat.st_size.max(0) as u64,
-            modified: time(stat.st_mtime, stat.st_mtime_nsec),
-            changed: time(stat.st_ctime, stat.st_ctime_nsec),
+            // Below 10^9, in a type that differs between architectures and between rustix's back ends.
+            modified: time(stat.st_mtime, stat.st_mtime_nsec as u32),
+            changed: time(stat.st_ctime, stat.st_ctime_nsec as u32),
             inode: stat.st_ino,
             device: stat.st_dev,
             #[allow(

@@ -6,6 +6,7 @@
 //!    │ socketpair; spawn with one end as its stdin      │
 //!    ├── socket ADDRESS + descriptors (SCM_RIGHTS) ────▶│ adopts them, starts its workers
 //!    ├── confined WORDS, if it is ────────────────────▶ │
+//!    ├── filtered WORDS, if it is ────────────────────▶ │
 //!    ├── end ─────────────────────────────────────────▶ │
 //!    │◀─────────────────────────── ready | failed WHY ──┤
 //!    │ drains                                           │ has the sockets alone
@@ -145,16 +146,11 @@ pub enum Progress {
 }
 
 impl Successor {
-    /// Starts the program with these sockets. `confined` says what the kernel will let the new process do
-    /// because it lets this one do no more.
+    /// Starts the program with these sockets. `bounds` are this process's, which the new one has too.
     ///
     /// # Errors
     /// Why it was not started, or does not take the sockets; it is ended then.
-    pub fn start(
-        program: &Program,
-        sockets: &[Sockets],
-        confined: Option<&str>,
-    ) -> Result<Successor, UpgradeError> {
+    pub fn start(program: &Program, sockets: &[Sockets], bounds: &Bounds) -> Result<Successor, UpgradeError> {
         if std::process::id() == 1 {
             return Err(UpgradeError::FirstProcess);
         }
@@ -176,7 +172,7 @@ impl Successor {
             is_ready: false,
             silent_looks: 0,
         };
-        match successor.hand_over(sockets, confined) {
+        match successor.hand_over(sockets, bounds) {
             // It is gone already, and how it ended tells more.
             Err(error) if is_end(&error) => Ok(successor),
             Err(error) => Err(UpgradeError::HandOver(error)),
@@ -184,7 +180,7 @@ impl Successor {
         }
     }
 
-    fn hand_over(&self, sockets: &[Sockets], confined: Option<&str>) -> io::Result<()> {
+    fn hand_over(&self, sockets: &[Sockets], bounds: &Bounds) -> io::Result<()> {
         for of_one in sockets {
             let line = match of_one.origin() {
                 Origin::Bound(address) | Origin::Surplus(address) => format!("socket {address}"),
@@ -195,8 +191,10 @@ impl Successor {
                 send(&self.channel, &line, &fds)?;
             }
         }
-        if let Some(words) = confined {
-            send(&self.channel, &format!("confined {words}"), &[])?;
+        for (kind, words) in [("confined", &bounds.confined), ("filtered", &bounds.filtered)] {
+            if let Some(words) = words {
+                send(&self.channel, &format!("{kind} {words}"), &[])?;
+            }
         }
         send(&self.channel, "end", &[])
     }
@@ -266,13 +264,22 @@ pub struct Predecessor {
     channel: OwnedFd,
 }
 
+/// What the kernel denies a process and every process after it, in words. It can be narrowed and never be widened.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Bounds {
+    /// The files and ports it can reach, if it is confined to some ([`crate::privilege::confine`]).
+    pub confined: Option<String>,
+    /// The system calls it cannot make, if there are any ([`crate::seccomp::restrict`]).
+    pub filtered: Option<String>,
+}
+
 /// What it leaves.
 #[derive(Debug, Default)]
 pub struct Legacy {
     /// Sockets, each address with all of its own. None for those of a service manager.
     pub sockets: Vec<(Option<SocketAddr>, Vec<OwnedFd>)>,
-    /// What the kernel lets this process do because it let that one do no more, if it is confined.
-    pub confined: Option<String>,
+    /// What the kernel denies this process because it denied it to that one.
+    pub bounds: Bounds,
 }
 
 impl Predecessor {
@@ -333,7 +340,8 @@ fn legacy(channel: &OwnedFd) -> io::Result<Legacy> {
                     None => legacy.sockets.push((address, fds)),
                 }
             }
-            Some(("confined", words)) => legacy.confined = Some(words.to_owned()),
+            Some(("confined", words)) => legacy.bounds.confined = Some(words.to_owned()),
+            Some(("filtered", words)) => legacy.bounds.filtered = Some(words.to_owned()),
             _ => return Err(odd()),
         }
     }
@@ -426,11 +434,12 @@ mod tests {
             is_ready: false,
             silent_looks: 0,
         };
+        let bounds = Bounds {
+            confined: Some("to little".to_owned()),
+            filtered: Some("of much".to_owned()),
+        };
         successor
-            .hand_over(
-                &[one.sockets(), two.sockets(), three.sockets()],
-                Some("to little"),
-            )
+            .hand_over(&[one.sockets(), two.sockets(), three.sockets()], &bounds)
             .unwrap();
         let legacy = legacy(&theirs).unwrap();
         let counts: Vec<_> = legacy
@@ -446,7 +455,7 @@ mod tests {
                 ("127.0.0.1:0".to_owned(), 1),
             ]
         );
-        assert_eq!(legacy.confined.as_deref(), Some("to little"));
+        assert_eq!(legacy.bounds, bounds);
         let (asked, fds) = legacy.sockets.into_iter().next().unwrap();
         let adopted = Listener::adopt(Origin::Bound(asked.unwrap()), fds, Listening::default()).unwrap();
         assert_eq!(adopted.address(), one.address());

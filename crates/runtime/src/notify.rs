@@ -47,6 +47,11 @@ pub fn tell(news: &[News<'_>]) {
     }
 }
 
+/// Whether the service manager listens at an abstract UNIX socket, which has no file.
+pub fn is_at_abstract_socket() -> bool {
+    std::env::var_os("NOTIFY_SOCKET").is_some_and(|name| name.as_encoded_bytes().starts_with(b"@"))
+}
+
 /// How often the service manager wants a sign of life at the least, if it wants any.
 pub fn watchdog() -> Option<Duration> {
     sd_notify::watchdog_enabled().filter(|interval| !interval.is_zero())

@@ -199,6 +199,8 @@ pub struct Reach {
     pub sockets: Vec<PathBuf>,
     /// TCP ports that can be bound.
     pub ports: Vec<u16>,
+    /// Whether abstract UNIX sockets of processes outside can be connected to: a service manager may listen at one.
+    pub abstract_sockets: bool,
 }
 
 /// How much of a [`Reach`] the kernel enforces.
@@ -222,12 +224,15 @@ impl fmt::Display for Confinement {
     }
 }
 
-/// The version of the interface this is written against: files, devices, TCP ports, signals.
+/// The version of the interface this is written against: files, devices, TCP ports, signals, abstract UNIX sockets.
 const INTERFACE: ABI = ABI::V6;
 
-/// Denies this thread and all it will start what is not within `reach`: other files, other ports,
-/// connecting to anybody over TCP, signals to processes outside. Paths that do not exist are left out.
-/// As much as the kernel knows of that is in force; programs started later are confined too.
+/// Denies this thread and all it will start what is not within `reach`: other files, other TCP ports, connecting to
+/// anybody over TCP or to abstract UNIX sockets outside, signals to processes outside. Paths that do not exist are left
+/// out. As much as the kernel knows of that is in force; programs started later are confined too.
+///
+/// Not denied, as Landlock has no rule for it: UDP, protocols beside TCP, and TCP Fast Open, which
+/// [`crate::seccomp::restrict`] denies; and connecting to a UNIX socket by its path, for which the file's mode decides.
 ///
 /// # Errors
 /// The kernel knows Landlock and refuses it still.
@@ -272,8 +277,11 @@ fn enforce(
         .set_compatibility(CompatLevel::BestEffort)
         .handle_access(AccessFs::from_all(INTERFACE))?
         .handle_access(AccessNet::from_all(INTERFACE))?
-        .scope(Scope::Signal)?
-        .create()?;
+        .scope(Scope::Signal)?;
+    if !reach.abstract_sockets {
+        rules = rules.scope(Scope::AbstractUnixSocket)?;
+    }
+    let mut rules = rules.create()?;
     for &(some, access) in paths {
         for path in some {
             // What is not there cannot be reached anyway, and a pipe needs no leave.
@@ -343,6 +351,28 @@ pub fn folder(path: &Path) -> &Path {
 mod tests {
     use super::*;
     use std::fs;
+    use std::os::linux::net::SocketAddrExt;
+    use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
+
+    /// `MSG_FASTOPEN`.
+    const FAST_OPEN: u32 = 0x2000_0000;
+
+    /// A manager that listens at an abstract socket is reached, and nothing else changes.
+    #[test]
+    fn abstract_sockets_are_within_reach_if_that_is_said() {
+        let name = SocketAddr::from_abstract_name(format!("weir-manager-{}", std::process::id())).unwrap();
+        let _manager = UnixListener::bind_addr(&name).unwrap();
+        let reach = Reach {
+            abstract_sockets: true,
+            ..Reach::default()
+        };
+        let thread = std::thread::spawn(move || {
+            no_new_privileges().unwrap();
+            confine(&reach).unwrap();
+            UnixStream::connect_addr(&name).unwrap();
+        });
+        thread.join().unwrap();
+    }
 
     #[test]
     fn accounts_are_names_or_numbers() {
@@ -373,6 +403,9 @@ mod tests {
         };
         let outside = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let address = outside.local_addr().unwrap();
+        let name = SocketAddr::from_abstract_name(format!("weir-privilege-{}", std::process::id())).unwrap();
+        let _abstract = UnixListener::bind_addr(&name).unwrap();
+        assert!(UnixStream::connect_addr(&name).is_ok());
         // It holds for a thread and its children, so a thread of its own is given up for it.
         let checked = std::thread::spawn(move || {
             no_new_privileges().unwrap();
@@ -401,6 +434,17 @@ mod tests {
             if version >= 4 {
                 assert!(denied(std::net::TcpStream::connect(address).map(drop)));
                 assert!(denied(std::net::TcpListener::bind("127.0.0.1:0").map(drop)));
+            }
+            if version >= 6 {
+                assert!(denied(UnixStream::connect_addr(&name).map(drop)));
+            }
+            // What Landlock does not see is the filter's to deny.
+            if crate::seccomp::restrict(crate::seccomp::Needs::default()).is_ok() {
+                assert!(denied(std::net::UdpSocket::bind("127.0.0.1:0").map(drop)));
+                let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None);
+                let fast_open = rustix::net::SendFlags::from_bits_retain(FAST_OPEN);
+                let sent = rustix::net::sendto(socket.unwrap(), b"x", fast_open, &address);
+                assert!(denied(sent.map(drop).map_err(io::Error::from)));
             }
             None
         })

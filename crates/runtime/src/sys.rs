@@ -10,6 +10,7 @@
 mod accounts;
 mod capture;
 mod descriptors;
+mod environment;
 mod files;
 mod keeper;
 mod memory;
@@ -21,6 +22,7 @@ mod process;
 mod provided;
 pub(crate) mod ptrace;
 mod ring;
+mod seccomp;
 mod sockets;
 
 pub(crate) use accounts::{
@@ -31,6 +33,7 @@ pub(crate) use capture::{
     receive_packets,
 };
 pub(crate) use descriptors::take_descriptor;
+pub(crate) use environment::forget_variables;
 pub(crate) use files::cached_pages;
 pub(crate) use keeper::{Keeps, own_processes, under_a_keeper};
 pub(crate) use memory::{Run, let_go_of_program, set_trim_threshold, trim};
@@ -42,6 +45,7 @@ pub(crate) use packets::{
 };
 pub(crate) use process::{block, fork, next_signal, signal_descriptor, unblock};
 pub(crate) use ring::{Completion, Ring, Sizes, Ticket};
+pub(crate) use seccomp::{Instruction, filter_calls};
 #[cfg(test)]
 pub(crate) use sockets::is_paced;
 pub(crate) use sockets::{

@@ -95,6 +95,7 @@ impl State {
             fields_max: limits.fields.try_into().unwrap_or(u16::MAX),
             target_bytes_max: cap(limits.target_length.0),
             ranges_max: limits.ranges.try_into().unwrap_or(u16::MAX),
+            http09: config.http09,
             ..http1::Limits::DEFAULT
         };
         let mut mounts = Mounts::default();

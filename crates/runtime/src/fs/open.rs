@@ -9,7 +9,7 @@ use super::{File, Found, Graft, Grafts, Kind, Meta, Wait, walk};
 use rustix::fs::{AtFlags, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 use std::fmt;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Arc, RwLock, RwLockReadGuard};
@@ -269,20 +269,51 @@ impl Root {
 
     /// Opens what `rel` names for reading; the empty path is the root itself.
     ///
-    /// Nothing about the thing can make this hang: a FIFO or device is opened without waiting and
-    /// reported as [`Kind::Other`].
+    /// Only regular files and directories are opened. Anything else is reported as [`Kind::Other`] and left alone:
+    /// opening a FIFO, even without waiting, lets a writer go on who waits for a reader, and opening a device can
+    /// do anything. A file under a write lease (fcntl(2), `F_SETLEASE`) is waited for if `how` says so, at the most
+    /// as long as the kernel gives its holder (`fs.lease-break-time`).
     ///
     /// # Errors
     /// See [`OpenError`]; `WouldBlock` only if `how` says not to wait.
     pub fn open_file(&self, rel: &[u8], how: How) -> Result<File, OpenError> {
-        let fd = self.resolve(rel, how, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY)?;
-        let meta = Meta::of(fd.as_fd()).map_err(OpenError::from_errno)?;
+        let found = self.resolve(rel, how, OFlags::PATH)?;
+        let meta = Meta::of(found.as_fd()).map_err(OpenError::from_errno)?;
+        let (fd, meta) = match meta.kind {
+            Kind::Other => (found, meta),
+            Kind::File | Kind::Directory => {
+                let fd = self.open_found(&found, rel, how)?;
+                let meta = Meta::of(fd.as_fd()).map_err(OpenError::from_errno)?;
+                (fd, meta)
+            }
+        };
         Ok(File {
             fd,
             meta,
             name: rel.into(),
             found: Found::default(),
         })
+    }
+
+    /// Opens for reading what was found at `rel`: the very file, not what has its name by now.
+    fn open_found(&self, found: &OwnedFd, rel: &[u8], how: How) -> Result<OwnedFd, OpenError> {
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOCTTY;
+        let flags = match how.wait {
+            Wait::Cached => flags | OFlags::NONBLOCK,
+            Wait::Block => flags,
+        };
+        let magic_link = format!("/proc/self/fd/{}", found.as_raw_fd());
+        loop {
+            match rustix::fs::open(&magic_link, flags, Mode::empty()) {
+                Ok(fd) => return Ok(fd),
+                Err(Errno::INTR) => {}
+                // There is no /proc. By its name, it may be a FIFO this time, so nothing is waited for.
+                Err(Errno::NOENT) => {
+                    return self.resolve(rel, how, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY);
+                }
+                Err(errno) => return Err(OpenError::from_errno(errno)),
+            }
+        }
     }
 
     /// What `rel` names is like, without opening it for reading. Of a grafted directory itself it says

@@ -121,6 +121,20 @@ fn paths_resolve_within_the_root_and_never_out_of_it() {
     }
 }
 
+/// Who writes to a FIFO without waiting finds out whether somebody has it open for reading.
+#[test]
+fn a_fifo_is_looked_at_and_never_opened() {
+    let dir = tree();
+    let fifo = dir.path().join("root/fifo");
+    for root in both(&dir) {
+        let file = root.open_file(b"fifo", FOLLOW).unwrap();
+        assert_eq!(file.meta().kind, Kind::Other);
+        let flags = rustix::fs::OFlags::WRONLY | rustix::fs::OFlags::NONBLOCK;
+        let written = rustix::fs::open(&fifo, flags, rustix::fs::Mode::empty());
+        assert_eq!(written.map(drop), Err(rustix::io::Errno::NXIO), "nobody reads it");
+    }
+}
+
 #[test]
 fn an_unreadable_file_is_forbidden_unless_one_is_root() {
     let dir = tree();

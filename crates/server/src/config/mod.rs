@@ -47,7 +47,7 @@ pub use toml::Table as Keys;
 pub use tuned::{Machine, Probe, Tuned};
 pub use values::{
     Adapt, CachePolicy, Concurrency, ErrorPages, FieldLine, IoKind, Landlock, LineOrder, Listen, LiveFor,
-    LogFormat, MaxTurn, User, Workers, parse_line_rate,
+    LogFormat, MaxTurn, Seccomp, User, Workers, parse_line_rate,
 };
 
 use crate::adapt::Knob;
@@ -156,10 +156,15 @@ pub struct Config {
     /// Whether each line says how the path to the client was; in JSON only.
     pub log_tcp: bool,
 
+    /// Whether HTTP/0.9 requests (`GET /path` without a version) are answered, with the content alone.
+    pub http09: bool,
+
     /// Who the process becomes once it listens. None: who it is.
     pub user: Option<User>,
     /// How far the kernel confines it.
     pub landlock: Landlock,
+    /// Whether system calls that a file server never makes are denied.
+    pub seccomp: Seccomp,
 
     /// See [`Limits::connections`].
     pub max_connections: u32,
@@ -281,7 +286,9 @@ impl Default for Config {
             log_format: LogFormat::default(),
             log_tcp: false,
             user: None,
+            http09: false,
             landlock: Landlock::default(),
+            seccomp: Seccomp::default(),
             max_connections: limits.connections,
             max_connections_per_address: limits.connections_per_address,
             max_requests_per_connection: 0,
@@ -703,6 +710,7 @@ fixed!(
     "io" io,
     "user" user,
     "landlock" landlock,
+    "seccomp" seccomp,
     "adapt" adapt,
     "record" record,
     "control" control,

@@ -148,6 +148,17 @@ pub enum Landlock {
     Off,
 }
 
+/// Whether system calls that a file server never makes are denied (seccomp).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Seccomp {
+    /// They are, if the kernel has seccomp.
+    #[default]
+    Auto,
+    /// All are allowed.
+    Off,
+}
+
 /// A user, and a group if it is not to be the user's own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct User {
@@ -224,6 +235,7 @@ text_values!(
     LogFormat,
     Adapt,
     Landlock,
+    Seccomp,
     LiveFor,
     LineOrder
 );

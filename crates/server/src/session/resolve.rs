@@ -316,7 +316,9 @@ impl Session {
             },
             copied_max: state.copied_max,
         };
+        // HTTP/0.9 names no host, by which a handler may judge who asks, and its answer has no status.
         if let (Start::Request, Some(head)) = (start, asked.head())
+            && head.version != http1::version::Version::Http09
             && let Some((handler, below)) = asked.handler(&state.mounts)
         {
             let ask = Ask {

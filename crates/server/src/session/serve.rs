@@ -512,6 +512,7 @@ fn with_head<T>(bytes: &[u8], cx: &mut Cx, then: impl FnOnce(&mut Cx, &Request<'
         head_bytes_max: u32::MAX,
         target_bytes_max: u32::MAX,
         fields_max: u16::MAX,
+        http09: true,
         ..http1::Limits::DEFAULT
     };
     let mut slots = Slots::new();
