@@ -250,7 +250,7 @@ fn what_is_odd_but_clear_is_answered(strategy: Strategy) {
 }
 
 /// A request of HTTP/0.9, and all that comes back.
-fn first_version(server: &Server, path: &str) -> String {
+pub(crate) fn first_version(server: &Server, path: &str) -> String {
     let mut connection = server.connect();
     connection.send(format!("GET {path}\r\n"));
     connection.finish();

@@ -2,6 +2,7 @@
 //! observed here, as one that waits for the next start, or as one of which nothing can be seen from outside.
 
 use crate::files::noise;
+use crate::messages::first_version;
 use crate::on_every_strategy;
 use crate::process::{Launch, Server, Strategy, eventually, within};
 use crate::slow::read_slowly;
@@ -12,7 +13,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// Keys that take effect at the next start; a reload says so.
-const AT_START: [&str; 15] = [
+const AT_START: [&str; 16] = [
     "listen",
     "send-buffer",
     "pacing",
@@ -24,6 +25,7 @@ const AT_START: [&str; 15] = [
     "io",
     "user",
     "landlock",
+    "seccomp",
     "adapt",
     "record",
     "control",
@@ -74,6 +76,15 @@ const SITE: &[Case] = &[
                 asked(server, "/root.txt", &[]).text(),
                 if is_after { "2" } else { "1" }
             );
+        },
+    },
+    Case {
+        keys: &["http09"],
+        before: "http09 = false",
+        after: "http09 = true",
+        check: |server, _, is_after| {
+            let answer = first_version(server, "/root.txt");
+            assert_eq!(answer.starts_with("HTTP/1.1 400 "), !is_after, "{answer}");
         },
     },
     Case {
