@@ -12,8 +12,8 @@ use clap::Args;
 use measure::{Bytes, Duration, Rate};
 use server::config::{
     Adapt, Behavior, CachePolicy, Concurrency, Config, ConfigError, FieldLine, IoKind, Keys, Landlock,
-    LineOrder, Listen, LiveFor, LogFormat, MaxTurn, Preset, SPA_FALLBACK, Seccomp, Tuned, User, Workers,
-    parse_duration, parse_line_rate,
+    LineOrder, Listen, LiveFor, LogFormat, MaxTurn, MemoryBound, Preset, SPA_FALLBACK, Seccomp, Tuned, User,
+    Workers, parse_duration, parse_line_rate,
 };
 use server::{MissingPage, NamedBy};
 use std::net::SocketAddr;
@@ -255,11 +255,16 @@ pub(crate) struct Flags {
     #[arg(long, value_name = "WHEN", env = "WEIR_SECCOMP", value_parser = offered::<Seccomp>(SECCOMP), hide_possible_values = true, help_heading = "Rights")]
     seccomp: Option<Seccomp>,
 
-    /// Open connections in all [default: 65536]
+    /// Memory it may use: BYTES, auto (what the control group allows), off. As it fills up, connections read and are
+    /// answered in smaller portions, idle ones are closed, and requests get 503 [default: auto]
+    #[arg(long, value_name = "BYTES", env = "WEIR_MEMORY", help_heading = "Limits")]
+    memory: Option<MemoryBound>,
+
+    /// Open connections in all; beyond: the one idle longest is closed for the new one [default: 65536]
     #[arg(long, value_name = "N", env = "WEIR_MAX_CONNECTIONS", help_heading = "Limits")]
     max_connections: Option<u32>,
 
-    /// Open connections of one address (IPv6: of one /64) [default: 16384]
+    /// Open connections of one address (IPv6: of one /64) [default: a quarter of those there can be, 16 at least]
     #[arg(
         long,
         value_name = "N",
@@ -630,8 +635,8 @@ impl Flags {
             http09,
             landlock,
             seccomp,
+            memory,
             max_connections,
-            max_connections_per_address,
             max_requests_per_connection,
             max_request_rate,
             max_request_burst,
@@ -661,6 +666,9 @@ impl Flags {
             _ => false,
         });
         self.tilde.override_in(&mut config.tilde);
+        if self.max_connections_per_address.is_some() {
+            config.max_connections_per_address = self.max_connections_per_address;
+        }
         if self.line_rate.is_some() {
             config.line_rate = self.line_rate;
         }
@@ -839,6 +847,8 @@ mod tests {
             "sensors.jsonl",
             "--max-turn",
             "20ms",
+            "--memory",
+            "200MiB",
             "--send-buffer",
             "64K",
             "--pacing",
@@ -861,7 +871,7 @@ mod tests {
             "root = 'site'\nlisten = [':80', '[::1]:81']\nworkers = 3\nconcurrency = 'loops'\nio = 'epoll'\n\
              cache-policy = 'lru'\ncache-size = '1.5MiB'\nlisting = true\nsymlinks = false\n\
              spa-fallback = '/index.html'\naccess-log = '-'\nlog-format = 'json'\nuser = 'www:web'\n\
-             adapt = 'dry-run'\nmax-turn = '20ms'\nsend-buffer = '64K'\npacing = true\nline-rate = '20M'\nline-order = 'shared'\nrecord = 'sensors.jsonl'\nlandlock = 'root'\nseccomp = 'off'\nhttp09 = true\nidle-timeout = '1m30s'\n\
+             adapt = 'dry-run'\nmax-turn = '20ms'\nmemory = '200MiB'\nsend-buffer = '64K'\npacing = true\nline-rate = '20M'\nline-order = 'shared'\nrecord = 'sensors.jsonl'\nlandlock = 'root'\nseccomp = 'off'\nhttp09 = true\nidle-timeout = '1m30s'\n\
              header = ['X-Frame-Options: DENY']\n[error-pages]\n404 = '/404.html'\n5xx = '/sorry.html'\n",
             "weir.toml",
         )
@@ -910,6 +920,8 @@ mod tests {
             (&["--workers", "0"], "a number from 1 to 1024"),
             (&["--cache-policy", "fifo"], "s3-fifo"),
             (&["--cache-size", "12Q"], "as in 4096, 64K"),
+            (&["--memory", "1MiB"], "at least 16 MiB"),
+            (&["--memory", "much"], "or auto, off"),
             (&["--idle-timeout", "5 parsecs"], "as in 500ms"),
             (&["--error-page", "200=/x"], "400 to 599"),
             (&["--error-page", "404"], "STATUS=PATH"),

@@ -49,6 +49,12 @@ impl Shares {
         self.connections.saturating_mul(self.processes)
     }
 
+    /// Connections that can be open at once.
+    pub(crate) fn can_be_open(&self, config: &Config) -> u32 {
+        let most = self.connections_in_all().min(config.max_connections.into());
+        u32::try_from(most).unwrap_or(u32::MAX)
+    }
+
     /// Whether connections are bounded by descriptors rather than by configuration.
     pub(crate) fn are_short(&self, config: &Config) -> bool {
         self.connections_in_all() < config.max_connections.into()

@@ -45,12 +45,13 @@ use runtime::diagnostics::Diagnostics;
 use runtime::herd::Member;
 use runtime::inherit::{Predecessor, Program};
 use runtime::listen::{Listening, Sockets};
+use runtime::memory::{Bound, Budget};
 use runtime::notify;
 use runtime::shaping::Shaping;
 use runtime::signal::{Signal, Signals};
 use runtime::strategy::Limits;
 use runtime::{clock, machine};
-use server::config::{Concurrency, Config, IoKind, LiveFor};
+use server::config::{Concurrency, Config, IoKind, LiveFor, MemoryBound};
 use server::site::{OpenError, Source};
 use server::{About, Additions, Herd, LogSink, Server};
 use sockets::Given;
@@ -69,6 +70,10 @@ const DEMO_MODIFIED: UnixTime = UnixTime {
 };
 /// The embedded site's own page for what is missing.
 const DEMO_NOT_FOUND: (&str, &str) = ("404", "/404.html");
+/// The cache has at most one part in this many of the memory there may be; if its size is said, one in the second number: else it
+/// could take what requests need, and all would be refused for good.
+const CACHE_SHARE: u64 = 8;
+const CACHE_SHARE_MAX: u64 = 2;
 /// How long those are still let in who had begun to connect when a stop was asked for.
 const LAST_CALL: Duration = Duration::from_millis(20);
 /// What is left of the grace when those who are idle at a server that was followed are let go without a further answer.
@@ -140,6 +145,7 @@ fn serve(
     }
     let adaptation = Adaptation::start(&config).map_err(|failure| failure.with(|text| rights.hint(text)))?;
     let herd = Herd {
+        budget: Arc::new(Budget::new(bound(&config, &shares))),
         knobs: adaptation::knobs(adaptation.is_some())?,
         ..Herd::default()
     };
@@ -173,6 +179,7 @@ fn serve(
         addresses: &addresses,
         embedded: config.root.is_none().then(demo_size),
         shares,
+        memory: memory_limit(&config, &shares),
         rights: &rights,
         profile: profile(flags)?,
         took: clock::now().since(began),
@@ -227,6 +234,12 @@ fn profile(flags: &Flags) -> Result<Option<Vec<String>>, Failure> {
 /// Makes a configuration fit what a process may have: its share of the cache where there are several.
 fn fit(config: &mut Config, choice: &Choice, shares: &Shares) {
     let processes = shares.processes.max(1);
+    if let Some(limit) = memory_limit(config, shares) {
+        // The default is for machines with more.
+        let is_said = config.cache_size != Config::default().cache_size;
+        let share = if is_said { CACHE_SHARE_MAX } else { CACHE_SHARE };
+        config.cache_size = config.cache_size.min(measure::Bytes(limit.0 / share));
+    }
     config.cache_size = measure::Bytes(config.cache_size.0 / processes);
     config.cache_files = match u32::try_from(processes) {
         Ok(processes) => (shares.files / processes).max(1),
@@ -236,6 +249,26 @@ fn fit(config: &mut Config, choice: &Choice, shares: &Shares) {
     config.change_events = choice.concurrency != Concurrency::Processes;
     // All listeners are of that kind.
     config.deferred = Listening::DEFERRED;
+    // A share of what there can be, not of what is configured: descriptors may be fewer.
+    config.max_connections_per_address = Some(config.per_address(shares.can_be_open(config)));
+}
+
+/// What all processes of a server may use of memory, if that is bounded.
+fn memory_limit(config: &Config, shares: &Shares) -> Option<measure::Bytes> {
+    let whole = Shares {
+        processes: 1,
+        ..*shares
+    };
+    Budget::new(bound(config, &whole)).limit()
+}
+
+/// What bounds the memory of one process.
+fn bound(config: &Config, shares: &Shares) -> Bound {
+    match config.memory {
+        MemoryBound::Off => Bound::None,
+        MemoryBound::Auto => Bound::Group,
+        MemoryBound::At(bytes) => Bound::Told(measure::Bytes(bytes.0 / shares.processes.max(1))),
+    }
 }
 
 /// What the server shows of itself beyond what it knows.
@@ -592,6 +625,7 @@ impl Operator<'_> {
         fit(&mut next, &choice, &shares);
         let running = self.server.config();
         let waiting = next.needs_restart(&running);
+        let bound = (next.memory != running.memory).then(|| bound(&next, &shares));
         self.rights.refuse_new(&next, &running, self.flags)?;
         // What is in force goes on, so that the next reload is compared with that and not with what this one asked for.
         next.keep_until_restart(&running);
@@ -599,6 +633,9 @@ impl Operator<'_> {
         self.server
             .reload(next, sink(log.as_ref()))
             .map_err(|error| unservable(&error, self.flags))?;
+        if let Some(bound) = bound {
+            self.server.budget().set(bound);
+        }
         self.earlier_logs.extend(std::mem::replace(&mut self.log, log));
         if let Some(log) = &self.log {
             self.earlier_logs.retain(|earlier| !Arc::ptr_eq(earlier, log));

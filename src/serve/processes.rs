@@ -31,9 +31,9 @@ use super::sockets::{self, Given};
 use super::strategy::{Choice, choose};
 use super::upgrade::{self, Upgrade};
 use super::{
-    AccessLog, Change, LOG_GRACE, Operator, Role, Wish, about, announce, complain_of_reload,
-    configuration_again, control, demo_size, fit, limits, open, open_control, refused, say_reloaded,
-    say_stopping, warn_of_missing_pages, watched,
+    AccessLog, Change, LOG_GRACE, Operator, Role, Wish, about, announce, bound, complain_of_reload,
+    configuration_again, control, demo_size, fit, limits, memory_limit, open, open_control, refused,
+    say_reloaded, say_stopping, warn_of_missing_pages, watched,
 };
 use crate::cli::serve::Flags;
 use crate::cli::{Failure, Voice};
@@ -42,6 +42,7 @@ use runtime::control::{Control, Question};
 use runtime::herd::{Herd, Member, News, Size};
 use runtime::inherit::{Predecessor, Program};
 use runtime::listen::{Listener, Listening};
+use runtime::memory::Budget;
 use runtime::notify;
 use runtime::signal::Signal;
 use runtime::strategy;
@@ -139,6 +140,7 @@ pub(super) fn run(
         addresses: &addresses,
         embedded: config.root.is_none().then(demo_size),
         shares,
+        memory: memory_limit(&config, &shares),
         rights: &rights,
         profile: profile(flags)?,
         took: clock::now().since(began),
@@ -273,6 +275,7 @@ impl Founder<'_> {
                 peers: Peers::from(Among::new(member.common().clone(), *common_len, number)),
                 board: Board::among(member.ledger().clone(), number, std::process::id()),
                 knobs: knobs.clone(),
+                budget: Arc::new(Budget::new(bound(config, shares))),
             };
             let work = Work {
                 config: config.clone(),

@@ -4,9 +4,9 @@
 use super::descriptors::Shares;
 use super::rights::Rights;
 use super::strategy::Choice;
-use measure::Duration;
+use measure::{Bytes, Duration};
 use serde_json::{Value, json};
-use server::config::{Adapt, Config, LineOrder, MaxTurn, show_duration};
+use server::config::{Adapt, Config, LineOrder, MaxTurn, MemoryBound, show_duration};
 use std::fmt::Write;
 use std::net::SocketAddr;
 
@@ -19,6 +19,8 @@ pub(crate) struct Started<'a> {
     /// Files and bytes of the embedded site, if that is what is served.
     pub(crate) embedded: Option<(usize, usize)>,
     pub(crate) shares: Shares,
+    /// What bounds memory, if anything does.
+    pub(crate) memory: Option<Bytes>,
     pub(crate) rights: &'a Rights,
     /// In what the profile it starts from is of another machine; none without one.
     pub(crate) profile: Option<Vec<String>>,
@@ -75,9 +77,10 @@ impl Started<'_> {
             "access-log": config.access_log,
             "log-format": config.log_format.to_string(),
             "limits": {
+                "memory": self.memory.map(|bytes| bytes.0),
                 "descriptors": self.shares.total,
                 "max-connections": self.connections(),
-                "max-connections-per-address": config.max_connections_per_address,
+                "max-connections-per-address": self.per_address(),
                 "max-head-size": config.max_head_size.0,
                 "max-body-size": config.max_body_size.0,
                 "header-timeout-ms": ms(config.header_timeout),
@@ -90,9 +93,12 @@ impl Started<'_> {
 
     /// Connections that can be open at once.
     fn connections(&self) -> u64 {
-        self.shares
-            .connections_in_all()
-            .min(self.config.max_connections.into())
+        self.shares.can_be_open(self.config).into()
+    }
+
+    /// Of these, of one address.
+    fn per_address(&self) -> u32 {
+        self.config.per_address(self.shares.can_be_open(self.config))
     }
 
     /// A few lines for a person. `color` sets the labels off.
@@ -178,7 +184,7 @@ impl Started<'_> {
         let connections = format!(
             "{} connections{short}, {} per address",
             grouped(self.connections()),
-            grouped(config.max_connections_per_address.into())
+            grouped(self.per_address().into())
         );
         line("limits", &connections);
         line(
@@ -191,6 +197,13 @@ impl Started<'_> {
                 show_duration(config.write_timeout)
             ),
         );
+        if let Some(memory) = self.memory {
+            let whose = match config.memory {
+                MemoryBound::At(told) if told <= memory => "--memory",
+                _ => "the control group's; --memory",
+            };
+            line("", &format!("memory {memory} ({whose})"));
+        }
         if let MaxTurn::At(span) = config.max_turn {
             let span = show_duration(span);
             line(
@@ -262,6 +275,7 @@ mod tests {
             addresses: &addresses,
             embedded: Some((16, 175_000)),
             shares: Shares::of(20_000, config, &choice),
+            memory: None,
             rights: &Rights {
                 uid: 33,
                 gid: 33,

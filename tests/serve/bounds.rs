@@ -93,19 +93,92 @@ fn connections_beyond_the_bound_are_closed(strategy: Strategy) {
     let mut held: Vec<Connection> = (0..5).map(|_| server.connect()).collect();
     for connection in &mut held {
         assert_eq!(connection.get("/a.txt").text(), "a");
+        // Idle ones would give way; these are in the middle of a request.
+        connection.send("GET /a.txt HTTP/1.1\r\nHost: w");
     }
     let mut refused = server.connect();
     refused.try_send(head("GET", "/a.txt", &[]));
     assert!(refused.try_receive("GET").is_none());
     for connection in &mut held {
+        connection.send("eir.test\r\n\r\n");
         assert_eq!(
-            connection.get("/a.txt").text(),
+            connection.receive("GET").text(),
             "a",
             "those inside do not feel it"
         );
     }
     held.pop();
     eventually("a place becomes free", || try_get(server.address, "/a.txt"));
+}
+
+fn idle_connections_give_way_at_the_bound(strategy: Strategy) {
+    let tree = tree();
+    let server = launch(strategy, &tree, &["--max-connections", "5"]);
+    idle_ones_give_way(&server, 5);
+}
+
+/// More connections come, one after the other, than there is room for; each is served, and those before stay idle.
+fn idle_ones_give_way(server: &Server, room: usize) {
+    let mut held: Vec<Connection> = Vec::new();
+    let mut slowest = Duration::ZERO;
+    for _ in 0..3 * room {
+        let began = Instant::now();
+        let mut connection = server.connect();
+        assert_eq!(connection.get("/a.txt").text(), "a");
+        slowest = slowest.max(began.elapsed());
+        held.push(connection);
+    }
+    // Before, each would have waited for the idle timeout of another, which is 65 s.
+    assert!(slowest < Duration::from_secs(15), "{slowest:?}");
+    let mut newest = held.pop().expect("one");
+    assert_eq!(newest.get("/a.txt").text(), "a", "the newest stays");
+    held[0].expect_close();
+}
+
+/// All places are taken by one client that says nothing; neither it nor anybody else is kept out.
+fn a_client_that_holds_every_place_keeps_nobody_out(strategy: Strategy) {
+    let tree = tree();
+    // Workers, or descriptors where a worker has many connections.
+    let launch = match strategy.workers > 2 && strategy.concurrency != "thread-per-request" {
+        true => Launch::new(strategy),
+        false => Launch::wrapped(strategy, "ulimit -n 100"),
+    };
+    let all = ["--max-connections-per-address", "65536", "--cache-files", "8"];
+    let server = launch.root(tree.path()).args(all).start();
+    let mut held: Vec<Connection> = Vec::new();
+    for _ in 0..120 {
+        let mut connection = Connection::open(server.address);
+        connection.try_send(head("GET", "/a.txt", &[]));
+        held.push(connection);
+    }
+    for _ in 0..3 {
+        let began = Instant::now();
+        let mut neighbor = connect_from(Ipv4Addr::new(127, 0, 0, 2), server.address);
+        assert_eq!(neighbor.get("/a.txt").text(), "a");
+        let took = began.elapsed();
+        assert!(took < Duration::from_secs(15), "{took:?}");
+    }
+}
+
+/// With nothing said, what an address may hold follows from what there can be.
+#[test]
+fn the_bound_of_an_address_is_a_share_of_what_there_can_be() {
+    let tree = tree();
+    let bound = |before: &str, flags: &[&str]| {
+        let server = Launch::wrapped(Strategy::LOOPS, before)
+            .root(tree.path())
+            .args(flags)
+            .start();
+        let limits = &server.started["limits"];
+        let of = |name: &str| limits[name].as_u64().expect("a number");
+        (of("max-connections"), of("max-connections-per-address"))
+    };
+    let (connections, address) = bound("ulimit -n 1024", &[]);
+    assert!(connections < 1024, "{connections}");
+    assert_eq!(address, connections / 4);
+    assert_eq!(bound("ulimit -n 1024", &["--max-connections", "20"]), (20, 16));
+    let said = ["--max-connections-per-address", "7"];
+    assert_eq!(bound("ulimit -n 1024", &said).1, 7);
 }
 
 fn one_address_cannot_take_all_places(strategy: Strategy) {
@@ -391,10 +464,18 @@ fn out_of_descriptors_it_keeps_serving_and_recovers(strategy: Strategy) {
     let mut inside = server.connect();
     assert_eq!(inside.get("/a.txt").text(), "a");
     let began_crowd = Instant::now();
+    // Idle ones would give way to the crowd; this one is always in the middle of a request.
+    let (begin, end) = ("GET /a.txt HTTP/1.1\r\nHost: w", "eir.test\r\n\r\n");
+    inside.send(begin);
     let mut crowd: Vec<Connection> = (0..100).map(|_| server.connect()).collect();
+    // Nor is anybody of the crowd idle, once it is inside.
+    for connection in &mut crowd {
+        connection.try_send(begin);
+    }
     // Those inside are served, again and again.
     for _ in 0..20 {
-        assert_eq!(inside.get("/a.txt").text(), "a");
+        inside.send(format!("{end}{begin}"));
+        assert_eq!(inside.receive("GET").text(), "a");
     }
     // It waits instead of spinning: processor time over a second of doing nothing.
     let (cpu, began) = (server.cpu(), Instant::now());
@@ -453,6 +534,8 @@ fn a_system_without_descriptors_is_outlived(strategy: Strategy) {
         let stderr = server.stderr();
         stderr.contains("out of descriptors") && stderr.contains("\"errno\":24")
     };
+    let (begin, end) = ("GET /a.txt HTTP/1.1\r\nHost: w", "eir.test\r\n\r\n");
+    first.send(begin);
     let mut inside = vec![first];
     let (mut outside, spent, passed) = loop {
         let mut next = server.connect();
@@ -467,13 +550,16 @@ fn a_system_without_descriptors_is_outlived(strategy: Strategy) {
             break (next, server.cpu() - cpu, began.elapsed());
         }
         assert_eq!(next.receive("GET").text(), "a");
+        // An idle one would give way.
+        next.send(begin);
         inside.push(next);
         assert!(inside.len() < 10, "the limit does not hold");
     };
     assert!(says_so());
     assert!(spent < passed / 2, "{spent:?} of processor time in {passed:?}");
     for connection in &mut inside {
-        assert_eq!(connection.get("/a.txt").text(), "a", "those inside are served");
+        connection.send(format!("{end}{begin}"));
+        assert_eq!(connection.receive("GET").text(), "a", "those inside are served");
     }
     assert!(limit(1024));
     outside.patience(crate::process::PATIENCE);
@@ -539,6 +625,8 @@ fn resident_of(pid: u32) -> usize {
 }
 
 on_every_strategy!(
+    idle_connections_give_way_at_the_bound,
+    a_client_that_holds_every_place_keeps_nobody_out,
     a_head_that_is_too_large_is_431,
     a_target_that_is_too_long_is_414,
     a_body_that_is_too_large_is_413,

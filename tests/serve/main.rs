@@ -13,6 +13,7 @@
 //! - `behavior`: what other servers do, switched on, singly and as presets
 //! - `operation`: configuration, signals, logs, exit codes
 //! - `upgrade`: one process follows another, and no request is lost
+//! - `memory`: a bounded server under clients that make it hold memory
 //! - `manager`: what a service manager passes and is told
 //! - `root`: roots that are lost while the server runs
 //! - `warnings`: what the log says of requests that failed
@@ -56,6 +57,7 @@ mod line;
 mod live;
 mod load;
 mod manager;
+mod memory;
 mod messages;
 mod operation;
 mod reload;

@@ -785,6 +785,7 @@ impl<C: Crew> Driver<C> {
             | Done::Accepted { .. }
             | Done::AcceptFailed { .. }
             | Done::Cold { .. }
+            | Done::Contended { .. }
             | Done::Woken => {}
         }
     }

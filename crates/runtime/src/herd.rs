@@ -20,6 +20,7 @@
 //! know what a member does.
 
 use crate::clock;
+use crate::concurrency::roll::Roll;
 use crate::ledger::{Ledger, Shape};
 use crate::shared::Words;
 use crate::signal::{Signal, Signals};
@@ -69,6 +70,11 @@ const DONE: usize = 2;
 const STOPS: usize = 3;
 /// In the founder's own part: 1 once another program serves in its place.
 const FOLLOWED: usize = 4;
+/// Whether its connection is idle, and since when, where members have one each: a word of a [`Roll`].
+const IDLE: usize = 5;
+/// In the founder's own part, written by members: the nanosecond until which one wants another's idle connection to give
+/// way, as all connections there may be are open.
+const ROOM_WANTED: usize = 6;
 
 /// How many members there are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -700,6 +706,27 @@ impl Member {
 }
 
 impl Seat {
+    /// Asks all members to close a connection that is idle, until then; 0 takes the wish back.
+    pub(crate) fn want_room(&self, until: u64) {
+        let word = &founders(&self.0.board)[ROOM_WANTED];
+        if word.load(Ordering::Relaxed) != until {
+            word.store(until, Ordering::Relaxed);
+        }
+    }
+
+    /// Until when a member wants that; 0 if none does.
+    #[inline]
+    pub(crate) fn room_wanted(&self) -> u64 {
+        founders(&self.0.board)[ROOM_WANTED].load(Ordering::Relaxed)
+    }
+
+    /// The members by their connections, where they have one each.
+    pub(crate) fn roll(&self) -> Roll {
+        let Seat(member) = self;
+        let count = member.board.get().len() / WORDS - 1;
+        Roll::on(member.board.tail(IDLE), WORDS, count, member.number)
+    }
+
     /// Tells the others how many connections are open, and the founder if few are left who have none.
     pub(crate) fn tell_open(&self, open: usize) {
         let Seat(member) = self;

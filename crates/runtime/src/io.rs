@@ -24,12 +24,16 @@ pub(crate) mod uring;
 
 pub(crate) use socket::accept;
 
+use crate::memory::Step;
 use crate::session::{Body, FileRange, Line, Loss, Path, Tx};
 use crate::shaping::Withheld;
 use crate::strategy::Writing;
 use measure::{Duration, Instant, UnixTime};
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
+
+/// Bytes received at a time under pressure: a head of a browser.
+pub(crate) const PRESSED_RECEIVE: usize = 1 << 10;
 
 /// A connection, told apart from earlier ones that used the same slot: descriptors and slots are
 /// reused while news of their former owners is still in flight.
@@ -130,6 +134,12 @@ impl Out {
         &self.tx.head[self.head_sent..]
     }
 
+    /// Bytes of memory it takes, shared content aside.
+    #[inline]
+    pub(crate) fn cost(&self) -> usize {
+        size_of::<Out>() + self.tx.head.capacity()
+    }
+
     /// Bytes that are still to go.
     pub(crate) fn left(&self) -> u64 {
         let of_body = match &self.tx.body {
@@ -202,6 +212,8 @@ pub(crate) enum Done {
     Failed { id: Id, loss: Loss },
     /// The waker was used.
     Woken,
+    /// All connections there may be are open, another waits at a listener, and this idle one is to give way.
+    Contended { id: Id },
 }
 
 impl Done {
@@ -214,6 +226,7 @@ impl Done {
             | Done::Eof { id }
             | Done::Sent { id, .. }
             | Done::Progress { id, .. }
+            | Done::Contended { id }
             | Done::Cold { id, .. }
             | Done::Failed { id, .. } => Some(*id),
             Done::Incoming { .. } | Done::AcceptFailed { .. } | Done::Woken => None,
@@ -258,6 +271,25 @@ pub(crate) trait Backend {
     fn waited(&self, _id: Id, _now: Instant) -> Duration {
         Duration::ZERO
     }
+
+    /// Bytes of output that connections hold because their peers take none.
+    #[inline]
+    fn held(&self) -> usize {
+        0
+    }
+
+    /// Saves memory from now on as this step asks for: receives [`PRESSED_RECEIVE`] bytes at a time and few ahead of being asked;
+    /// and from [`Step::Idle`] on, has the kernel buffer little for connections that come or are sent something.
+    fn press(&mut self, _step: Step) {}
+
+    /// Whether it looks, while it waits with an idle connection, for others that have no place.
+    #[inline]
+    fn stands_by(&self) -> bool {
+        false
+    }
+
+    /// Since when its one connection is idle, if it is; told before each wait of a back end that stands by.
+    fn idle(&mut self, _since: Option<Instant>) {}
 
     /// Takes back the buffer of a receive.
     fn recycle(&mut self, buf: Buf);

@@ -24,6 +24,7 @@ pub mod listen;
 pub mod logfile;
 pub mod logins;
 pub mod machine;
+pub mod memory;
 pub mod notify;
 pub mod occupy;
 pub mod packets;

@@ -1,6 +1,8 @@
 //! What this machine and its administrator allow: processors, descriptors, memory.
 
+use rustix::param::page_size;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// How many processors this process may keep busy: its affinity, cut by its control group's quota
 /// (cgroup v2 `cpu.max`, v1 `cpu.cfs_quota_us`). At least 1.
@@ -62,6 +64,23 @@ pub fn give_memory_back() {
     crate::sys::trim();
 }
 
+/// [`give_memory_back`] on a thread of its own, so that no loop waits for it; one at a time. Where the system has no thread for it,
+/// memory stays with the allocator until the next occasion.
+pub(crate) fn give_memory_back_aside() {
+    static IS_UNDERWAY: AtomicBool = AtomicBool::new(false);
+    if IS_UNDERWAY.swap(true, Ordering::Relaxed) {
+        return;
+    }
+    let thread = std::thread::Builder::new().name("weir-memory".to_owned());
+    let started = thread.spawn(|| {
+        give_memory_back();
+        IS_UNDERWAY.store(false, Ordering::Relaxed);
+    });
+    if started.is_err() {
+        IS_UNDERWAY.store(false, Ordering::Relaxed);
+    }
+}
+
 /// Has the system unmap the code and constants of this program and its libraries, most of which are wanted once, at the start: what
 /// is wanted from now on comes back from the page cache within microseconds. The rest is then memory that the system can use for something else
 /// without looking through the tables of every process that runs this program. Returns how many bytes that were in all.
@@ -86,11 +105,19 @@ pub fn raise_descriptor_limit() -> u64 {
     getrlimit(Resource::Nofile).current.unwrap_or(maximum)
 }
 
+/// Bytes of this process's memory that are resident and of no file, if `/proc` can be read.
+pub(crate) fn anonymous_bytes() -> Option<u64> {
+    let statm = std::fs::read_to_string("/proc/self/statm").ok()?;
+    let mut pages = statm.split_ascii_whitespace().skip(1).map(str::parse::<u64>);
+    let (resident, of_files) = (pages.next()?.ok()?, pages.next()?.ok()?);
+    Some(resident.saturating_sub(of_files) * page_size() as u64)
+}
+
 /// Bytes of this process's memory that are resident, if `/proc` can be read.
 pub fn resident_bytes() -> Option<u64> {
     let statm = std::fs::read_to_string("/proc/self/statm").ok()?;
     let pages: u64 = statm.split_ascii_whitespace().nth(1)?.parse().ok()?;
-    Some(pages * rustix::param::page_size() as u64)
+    Some(pages * page_size() as u64)
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@
 //! Everything is a running total or a level of this instant: whoever wants a rate takes two. What a machine does not
 //! have is `None`, never zero. Refuses to know what is done about it.
 
-mod cgroup;
+pub(crate) mod cgroup;
 mod pressure;
 mod process;
 

@@ -21,6 +21,7 @@
 
 use crate::complaints;
 use crate::fs;
+use crate::memory::Budget;
 use crate::shaping::Withheld;
 use bytes::Bytes;
 use measure::{Duration, Instant, UnixTime};
@@ -44,6 +45,12 @@ pub trait Session: Sized + Send {
     /// driver asks when an earlier answer falls due, never per request, so a deadline may move later
     /// freely; one that moves *earlier* than the last answer is noticed within a second.
     fn deadline(&self) -> Option<Instant>;
+
+    /// Since when nothing of a request is here and nothing is owed to the peer, so that the connection may be closed when
+    /// another needs its place; none while something is under way. Asked only where connections are short.
+    fn idle_since(&self, _cx: &Self::Cx) -> Option<Instant> {
+        None
+    }
 
     /// The connection is gone; called exactly once, last.
     fn closed(&mut self, cx: &mut Self::Cx, now: Instant);
@@ -80,10 +87,22 @@ pub enum Event<'a, J: Job> {
     /// This listener's strategy is being replaced, and nothing is urgent: the next answer says that it is the
     /// last. An idle session waits for its next request, as one may be on its way.
     Retire,
+    /// Its place or its memory is needed for others: an idle session answers with `Close` at the next poll. Told only to
+    /// sessions that say since when they are idle ([`Session::idle_since`]).
+    GiveWay(Need),
     /// Its bounds may have changed: one that waits may have to wait for less long.
     Reconsider,
     /// The connection failed (reset, broken pipe, a file that could not be read). Only `Close` is sensible.
     Lost(Loss),
+}
+
+/// Why an idle connection has to give way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Need {
+    /// The connection limit is reached, and a new connection waits.
+    Place,
+    /// The memory budget is nearly used up.
+    Memory,
 }
 
 /// How the path to a peer is, as far as the kernel knows (`struct tcp_info`, tcp(7)).
@@ -288,6 +307,18 @@ pub trait Service: Send + Sync + 'static {
         peer: SocketAddr,
         now: Instant,
     ) -> Option<Self::Session>;
+
+    /// Whether its own bound on all connections is reached, so that it would refuse the next one. The driver then closes the
+    /// connection that has been idle longest and asks again; where none is idle, it offers the connection after a while all
+    /// the same.
+    fn is_full(&self) -> bool {
+        false
+    }
+
+    /// The memory budget its connections share.
+    fn budget(&self) -> Arc<Budget> {
+        Arc::default()
+    }
 
     /// How long a drained connection may take to finish what it owes.
     fn grace(&self) -> Duration;

@@ -69,6 +69,7 @@ pub(crate) struct Toy {
     /// Jobs may take so long; without, as long as a connection may be idle.
     pub(crate) patience: Option<Duration>,
     pub(crate) timed: bool,
+    pub(crate) gives_way: bool,
 }
 
 pub(crate) struct Cx {
@@ -166,6 +167,8 @@ pub(crate) struct Line {
     patience: Option<Duration>,
     draining: bool,
     eof: bool,
+    /// It says since when it is idle.
+    gives_way: bool,
 }
 
 impl Line {
@@ -269,6 +272,7 @@ impl Session for Line {
                     self.deadline = now + self.idle;
                 }
             }
+            Event::GiveWay(_) => self.phase = Phase::Gone,
             Event::Retire => self.draining = true,
             Event::Progress(bytes) => {
                 cx.seen.lock().unwrap().progress += bytes;
@@ -333,6 +337,12 @@ impl Session for Line {
         Some(self.deadline)
     }
 
+    fn idle_since(&self, _: &Cx) -> Option<Instant> {
+        let idle = self.gives_way && self.phase == Phase::Lines && self.input.is_empty();
+        let nanos = u64::try_from(self.idle.as_nanos()).expect("years");
+        idle.then(|| Instant::from_nanos(self.deadline.as_nanos().saturating_sub(nanos)))
+    }
+
     fn closed(&mut self, cx: &mut Cx, _: Instant) {
         cx.seen.lock().unwrap().closed += 1;
     }
@@ -368,6 +378,7 @@ impl Service for Toy {
             patience: self.patience,
             draining: false,
             eof: false,
+            gives_way: self.gives_way,
         })
     }
 

@@ -11,6 +11,7 @@ use crate::counters::Counters;
 use crate::gate::Gate;
 use crate::hosts::Place;
 use crate::latency::{Latencies, Turn};
+use crate::limits::Limits;
 use crate::queue::Queue;
 use crate::recall::Recall;
 use crate::service::{Hub, State};
@@ -19,6 +20,7 @@ use crate::waiting::{Permit, Waiting};
 use core::fmt;
 use measure::{Duration, Instant, Rng, UnixTime};
 use runtime::complaints;
+use runtime::memory::Step;
 use runtime::shaping::Withheld;
 use runtime::{Context, Job, Line};
 use std::sync::Arc;
@@ -43,6 +45,14 @@ pub struct Cx {
     pub(crate) gate: Gate,
     /// No coding is begun.
     pub(crate) spares_codings: bool,
+    /// What the memory budget asks for.
+    step: Step,
+    /// Whether heads met before are answered again without being looked at, now.
+    pub(crate) recalls: bool,
+    /// Content of up to this length is copied behind the head, now.
+    pub(crate) copied_max: u64,
+    /// Output of a turn after which no further request is answered, now.
+    pub(crate) output_max: usize,
     queue: Queue,
     pub(crate) clock: Clock,
     pub(crate) journal: Journal,
@@ -60,7 +70,11 @@ impl Cx {
     pub(crate) fn new(hub: Arc<Hub>, rng: Rng) -> Cx {
         let (generation, state) = hub.current();
         let seat = hub.board.join();
-        Cx {
+        let mut cx = Cx {
+            step: Step::Calm,
+            recalls: false,
+            copied_max: 0,
+            output_max: 0,
             journal: Journal::new(state.log.as_ref().map(|_| state.config.log_format)),
             counters: seat.counters,
             latencies: seat.latencies,
@@ -79,7 +93,31 @@ impl Cx {
             recall: Recall::new(),
             clock: Clock::default(),
             rng,
-        }
+        };
+        cx.take_step(Step::Calm);
+        cx
+    }
+
+    /// Takes the step that the memory budget asks for, in the state in force.
+    #[cold]
+    fn take_step(&mut self, step: Step) {
+        self.step = step;
+        let is_pressed = step >= Step::Output;
+        self.recalls = self.state.recalls && !is_pressed;
+        // What is referred to is the cache's, whoever waits for it.
+        self.copied_max = if is_pressed { 0 } else { self.state.copied_max };
+        self.output_max = if is_pressed { 1 } else { Limits::OUTPUT_PER_TURN };
+        let [reading, output, idle, refusing] = self.hub.budget.take_entered();
+        self.counters.memory_reading().add(reading);
+        self.counters.memory_output().add(output);
+        self.counters.memory_idle().add(idle);
+        self.counters.memory_refusing().add(refusing);
+    }
+
+    /// Whether requests are refused for want of memory.
+    #[inline]
+    pub(crate) fn is_out_of_memory(&self) -> bool {
+        self.step == Step::Refusing
     }
 
     /// Takes the state a reload has put in force.
@@ -93,6 +131,7 @@ impl Cx {
         self.change = u64::MAX;
         let before = Arc::clone(&self.state);
         (self.generation, self.state) = self.hub.current();
+        self.take_step(self.step);
         self.gate.hold(turn_max(&self.state.config));
         self.journal
             .set_format(self.state.log.as_ref().map(|_| self.state.config.log_format));
@@ -189,6 +228,10 @@ impl Context for Cx {
         self.latest.begin(now, self.state.is_timed);
         if self.hub.generation.load(Ordering::Relaxed) != self.generation {
             self.take_state(now, wall);
+        }
+        let step = self.hub.budget.step();
+        if step != self.step {
+            self.take_step(step);
         }
         let change = self.hub.knobs.change();
         if change != self.change {

@@ -88,6 +88,10 @@ counters! {
     refused_total,
     /// Connections refused over the bound of one address.
     refused_address,
+    /// Idle connections closed for new ones at the connection limit.
+    idle_closed,
+    /// Idle connections closed because the memory budget was nearly used up.
+    idle_closed_for_memory,
     /// Connections closed.
     closed,
     /// Requests answered, with whatever status.
@@ -106,6 +110,16 @@ counters! {
     too_many,
     /// Requests refused because the server was behind.
     overloaded,
+    /// Requests refused because the memory budget was used up.
+    out_of_memory,
+    /// Times memory use made connections read little at a time.
+    memory_reading,
+    /// Times memory use made connections get one answer per turn.
+    memory_output,
+    /// Times memory use made idle connections be closed.
+    memory_idle,
+    /// Times memory use made requests be refused.
+    memory_refusing,
     /// Bytes of answers handed to the kernel, heads included.
     bytes_sent,
     /// Requests answered from the worker's view of the cache.

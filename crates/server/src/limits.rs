@@ -25,10 +25,12 @@ pub struct Limits {
     pub pipeline_depth: u32,
     /// Requests on one connection. The last one is answered with `Connection: close`.
     pub requests_per_connection: u32,
-    /// Open connections of the whole server. Beyond: closed at accept.
+    /// Open connections of the whole server. Beyond: the connection that has been idle longest is closed for the new one; if
+    /// none is idle, the new one is closed at accept.
     pub connections: u32,
-    /// Open connections of one address (an IPv4 address or an IPv6 /64). Beyond: closed at accept.
-    pub connections_per_address: u32,
+    /// Open connections of one address (an IPv4 address or an IPv6 /64). Beyond: closed at accept. None: a share of
+    /// `connections`, see [`Limits::per_address`].
+    pub connections_per_address: Option<u32>,
     /// Requests of one address in a second, over all its connections; 0 is no bound. Beyond: 429.
     pub request_rate: u32,
     /// Requests of one address at once, beyond its rate.
@@ -80,6 +82,18 @@ impl Limits {
     /// comes in one piece from anyone who is not slow on purpose, and a shutdown must not be held up.
     pub const HURRY: Duration = Duration::from_secs(1);
 
+    /// What one address may hold of so many connections if nobody has said it: a quarter, so that it takes several to hold all of
+    /// them; but 16 at least, so that the browsers behind one address are served by a server with room for few.
+    pub fn share_of_address(connections: u32) -> u32 {
+        (connections / 4).max(16)
+    }
+
+    /// Open connections of one address.
+    pub fn per_address(&self) -> u32 {
+        self.connections_per_address
+            .unwrap_or_else(|| Limits::share_of_address(self.connections))
+    }
+
     /// How long an answer may wait for the line at a stretch before that counts as if its peer took nothing: twenty times
     /// `write_timeout`. Every answer is sent in the end, but where the line is asked for more than it carries that is
     /// later for each that comes, and nobody hears that a peer has gone to whom nothing is sent. Ten minutes by default:
@@ -92,8 +106,7 @@ impl Limits {
 impl Default for Limits {
     /// Sizes as the common servers have them. Idle connections may stay for 65 seconds, because an
     /// idle one costs some hundred bytes here and load balancers that keep connections for 60
-    /// seconds must never find one closed under a request. One address may hold a quarter of all
-    /// connections, enough for a proxy or a large NAT, too few to shut others out.
+    /// seconds must never find one closed under a request.
     fn default() -> Limits {
         Limits {
             head_size: Bytes::kib(16),
@@ -104,7 +117,7 @@ impl Default for Limits {
             pipeline_depth: 128,
             requests_per_connection: u32::MAX,
             connections: 65_536,
-            connections_per_address: 16_384,
+            connections_per_address: None,
             request_rate: 0,
             request_burst: 100,
             ranges: 16,

@@ -21,9 +21,10 @@ use crate::waiting::Waiting;
 use core::fmt;
 use measure::{Duration, Instant, Seed, UnixTime};
 use runtime::Service;
+use runtime::memory::Budget;
 use runtime::sensors::Reading;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Takes finished access log lines away; made by whoever owns files.
@@ -42,6 +43,8 @@ pub struct Herd {
     pub board: Board,
     /// Settings that change while it runs. By default they do not.
     pub knobs: Knobs,
+    /// Memory. Without a bound by default.
+    pub budget: Arc<Budget>,
 }
 
 /// What a program that uses this library adds to the server. It stays at a reload.
@@ -142,6 +145,9 @@ pub(crate) struct Hub {
     /// Grows with each reload, after `state` was replaced.
     pub(crate) generation: AtomicU64,
     pub(crate) peers: Peers,
+    pub(crate) budget: Arc<Budget>,
+    /// Of the state in force, for whoever accepts.
+    connections_max: AtomicU32,
     paces: Paces,
     /// Jobs that wait for the disk.
     pub(crate) waiting: Arc<Waiting>,
@@ -216,9 +222,11 @@ impl Server {
         let hosts = Hosts::open(&config, &embedded, &additions.filters, None)?;
         Ok(Server {
             hub: Arc::new(Hub {
+                connections_max: AtomicU32::new(config.max_connections),
                 state: Mutex::new(Arc::new(State::new(config, embedded, additions, hosts, log))),
                 generation: AtomicU64::new(0),
                 peers: herd.peers,
+                budget: herd.budget,
                 paces: Paces::default(),
                 waiting: Arc::default(),
                 board: herd.board,
@@ -242,6 +250,9 @@ impl Server {
         let hosts = Hosts::open(&config, &embedded, &additions.filters, Some(&before.hosts))?;
         let state = Arc::new(State::new(config, embedded, additions, hosts, log));
         let mut current = self.hub.state.lock().unwrap_or_else(PoisonError::into_inner);
+        self.hub
+            .connections_max
+            .store(state.limits.connections, Ordering::Relaxed);
         *current = state;
         self.hub.generation.fetch_add(1, Ordering::Relaxed);
         Ok(())
@@ -284,6 +295,11 @@ impl Server {
     /// a second ago if this is asked that often.
     pub fn is_ready(&self) -> bool {
         !self.is_stopping() && self.hub.current().1.hosts.are_reachable()
+    }
+
+    /// The memory budget of this process.
+    pub fn budget(&self) -> &Budget {
+        &self.hub.budget
     }
 
     /// Whether it was told that it is not ready any more.
@@ -386,7 +402,7 @@ impl Service for Server {
         match self
             .hub
             .peers
-            .enter(peer.ip(), limits.connections, limits.connections_per_address)
+            .enter(peer.ip(), limits.connections, limits.per_address())
         {
             Ok(()) => {
                 cx.counters.accepted().add(1);
@@ -405,6 +421,14 @@ impl Service for Server {
                 None
             }
         }
+    }
+
+    fn budget(&self) -> Arc<Budget> {
+        Arc::clone(&self.hub.budget)
+    }
+
+    fn is_full(&self) -> bool {
+        self.hub.peers.total() >= self.hub.connections_max.load(Ordering::Relaxed)
     }
 
     fn grace(&self) -> Duration {

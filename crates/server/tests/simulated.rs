@@ -240,7 +240,7 @@ fn draining_ends_idle_connections_and_finishes_the_rest() {
 
 #[test]
 fn bounds_on_connections_give_back_what_is_closed() {
-    let (mut sim, server, _) = sim(|c| c.max_connections_per_address = 3);
+    let (mut sim, server, _) = sim(|c| c.max_connections_per_address = Some(3));
     let clients: Vec<Client> = (0..5).map(|_| sim.connect_local()).collect();
     let open = |sim: &Sim<Server>| clients.iter().filter(|&&c| !sim.is_closed(c)).count();
     assert_eq!((open(&sim), server.totals().refused_address), (3, 2));

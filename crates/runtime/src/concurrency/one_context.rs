@@ -4,6 +4,7 @@
 //! A lock is the price, taken for each call and never while bytes move or a job runs. Decides nothing
 //! else; everything is passed on.
 
+use crate::memory::Budget;
 use crate::session::{Action, Context, Event, JobOf, Line, Service, Session, Tx};
 use crate::shaping::Withheld;
 use measure::{Duration, Instant, UnixTime};
@@ -117,6 +118,10 @@ impl<S: Session> Session for Shared<S> {
         self.0.deadline()
     }
 
+    fn idle_since(&self, cx: &Self::Cx) -> Option<Instant> {
+        self.0.idle_since(&cx.lock().cx)
+    }
+
     fn closed(&mut self, cx: &mut Self::Cx, now: Instant) {
         self.0.closed(&mut cx.lock().cx, now);
     }
@@ -139,6 +144,14 @@ impl<V: Service> Service for OneContext<V> {
         now: Instant,
     ) -> Option<Shared<V::Session>> {
         self.service.accept(&mut cx.lock().cx, peer, now).map(Shared)
+    }
+
+    fn is_full(&self) -> bool {
+        self.service.is_full()
+    }
+
+    fn budget(&self) -> Arc<Budget> {
+        self.service.budget()
     }
 
     fn grace(&self) -> Duration {

@@ -848,3 +848,31 @@ fn helpers_come_when_they_are_wanted_and_not_beyond_their_number() {
     });
     assert!(finished.iter().all(|one| matches!(one, Finished::Job(..))));
 }
+/// Three times as many come, one after the other, as there may be; nobody leaves.
+#[test]
+fn at_the_limit_whoever_is_idle_longest_gives_way() {
+    for strategy in strategies() {
+        println!("{strategy:?}");
+        let limits = Limits {
+            connections_max: 3,
+            ..Limits::default()
+        };
+        let toy = Toy {
+            gives_way: true,
+            ..Toy::default()
+        };
+        let server = Server::start(strategy, toy, limits);
+        let mut clients = Vec::new();
+        for number in 0..9 {
+            let client = server.connect();
+            send(&client, &format!("echo {number:02}\n"));
+            assert_eq!(read_exactly(&client, 3), format!("{number:02}\n").as_bytes());
+            clients.push(client);
+        }
+        let newest = clients.pop().expect("nine came");
+        assert_eq!(read_to_end(&clients[0]), b"", "the eldest is closed");
+        send(&newest, "echo on\n");
+        assert_eq!(read_exactly(&newest, 3), b"on\n");
+        server.end();
+    }
+}

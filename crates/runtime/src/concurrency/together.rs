@@ -4,14 +4,20 @@
 //! Decides nothing: a worker writes, others read, and nobody waits for anybody.
 
 use crate::herd::Seat;
+use crate::machine::give_memory_back_aside;
+use crate::memory::Ebb;
 use measure::{Duration, Instant};
+use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 /// How often at most a failing accept is written to the log.
 const LOG_EVERY: Duration = Duration::from_secs(1);
+/// How long a wish for room holds, if nobody fulfills it: workers that block look once a second.
+const WISH: Duration = Duration::from_millis(1_500);
 
 /// What workers of one strategy share.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Together {
     /// Connections open now. Written per connection, never per request.
     pub(crate) open: AtomicUsize,
@@ -21,8 +27,39 @@ pub(crate) struct Together {
     pub(crate) replaced: AtomicU64,
     /// Nanoseconds of the instant before which a failing accept is not written to the log again.
     complained_until: AtomicU64,
+    /// When connections have gone whose memory is worth returning.
+    ebb: Mutex<Ebb>,
+    /// Nanoseconds of the instant until which a worker that found nobody idle wants another's to give way; 0: none does.
+    room_wanted: AtomicU64,
+    /// Wake workers that wait, to see that.
+    alarms: Mutex<Alarms>,
     /// Where other processes see how many are open.
     seat: Option<Seat>,
+}
+
+/// What wakes workers.
+#[derive(Default)]
+struct Alarms(Vec<Box<dyn Fn() + Send + Sync>>);
+
+impl fmt::Debug for Alarms {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} alarms", self.0.len())
+    }
+}
+
+impl Default for Together {
+    fn default() -> Together {
+        Together {
+            open: AtomicUsize::new(0),
+            open_at: Vec::new(),
+            replaced: AtomicU64::new(0),
+            complained_until: AtomicU64::new(0),
+            ebb: Mutex::new(Ebb::of_connections()),
+            room_wanted: AtomicU64::new(0),
+            alarms: Mutex::default(),
+            seat: None,
+        }
+    }
 }
 
 impl Together {
@@ -49,6 +86,9 @@ impl Together {
         if let Some(seat) = &self.seat {
             seat.tell_open(before + 1);
         }
+        if let Ok(mut ebb) = self.ebb.try_lock() {
+            ebb.rise(before as u64 + 1);
+        }
     }
 
     pub(super) fn leave(&self, listener: u8) {
@@ -58,6 +98,57 @@ impl Together {
         let before = self.open.fetch_sub(1, Ordering::Relaxed);
         if let Some(seat) = &self.seat {
             seat.tell_open(before - 1);
+        }
+        // Whoever comes while another looks need not.
+        if let Ok(mut ebb) = self.ebb.try_lock()
+            && ebb.is_low(before as u64 - 1)
+        {
+            give_memory_back_aside();
+        }
+    }
+
+    /// Where this process stands among others; none if it is the only one.
+    pub(crate) fn seat(&self) -> Option<&Seat> {
+        self.seat.as_ref()
+    }
+
+    /// Has `alarm` called when another worker wants room.
+    pub(crate) fn on_want(&self, alarm: impl Fn() + Send + Sync + 'static) {
+        let mut alarms = self.alarms.lock().unwrap_or_else(PoisonError::into_inner);
+        alarms.0.push(Box::new(alarm));
+    }
+
+    /// Asks the other workers, of other processes too, to close a connection that is idle. Those that wait in an event loop
+    /// of this process look at once, others within a second.
+    pub(crate) fn want_room(&self, now: Instant) {
+        let until = (now + WISH).as_nanos();
+        let before = self.room_wanted.swap(until, Ordering::Relaxed);
+        if let Some(seat) = &self.seat {
+            seat.want_room(until);
+        }
+        if before <= now.as_nanos() {
+            let alarms = self.alarms.lock().unwrap_or_else(PoisonError::into_inner);
+            alarms.0.iter().for_each(|alarm| alarm());
+        }
+    }
+
+    /// Whether somebody wants room now.
+    #[inline]
+    pub(crate) fn is_room_wanted(&self, now: Instant) -> bool {
+        let wanted = match &self.seat {
+            None => self.room_wanted.load(Ordering::Relaxed),
+            Some(seat) => seat.room_wanted(),
+        };
+        wanted > now.as_nanos()
+    }
+
+    /// Takes the wish back: a connection has given way.
+    pub(crate) fn has_room(&self) {
+        if self.room_wanted.load(Ordering::Relaxed) != 0 {
+            self.room_wanted.store(0, Ordering::Relaxed);
+        }
+        if let Some(seat) = &self.seat {
+            seat.want_room(0);
         }
     }
 

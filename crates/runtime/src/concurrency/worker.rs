@@ -20,20 +20,26 @@
 mod coming;
 mod ending;
 mod patience;
+mod relief;
+mod room;
 
 pub(crate) use coming::{Arrival, Parcel};
+pub(crate) use room::SETTLED;
 
+use super::eldest::Eldest;
 use super::front::Front;
 use super::offload::{Finished, Hands, Ticket, Work};
 use super::together::{Control, Counters, Together, count};
 use crate::io::table::Table;
 use crate::io::{Backend, Done, Id, Op, Out};
-use crate::session::{Action, Context, Event, Job, JobOf, Loss, Service, Session};
+use crate::memory::Budget;
+use crate::session::{Action, Context, Event, Job, JobOf, Loss, Need, Service, Session};
 use crate::strategy::Manner;
 use crate::timer::Wheel;
 use ending::Stopping;
 use measure::{Duration, Instant};
 use patience::Look;
+use relief::Relief;
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -163,6 +169,12 @@ pub(crate) struct Worker<V: Service, B: Backend> {
     /// Listeners at which connections may be waiting.
     waiting: Vec<usize>,
     accept_paused_until: Option<Instant>,
+    /// Whose connection gives way at the connection limit.
+    eldest: Eldest,
+    /// Since when no connection could be taken because all are at work.
+    full_since: Option<Instant>,
+    budget: Arc<Budget>,
+    relief: Relief,
     stopping: Stopping,
     /// If it stops: without haste.
     gently: bool,
@@ -187,6 +199,8 @@ impl<V: Service, B: Backend> Worker<V, B> {
     ) -> Worker<V, B> {
         Worker {
             cx: service.context(number),
+            budget: service.budget(),
+            relief: Relief::default(),
             service,
             backend,
             hands,
@@ -215,6 +229,8 @@ impl<V: Service, B: Backend> Worker<V, B> {
             accepting: 0,
             waiting: Vec::new(),
             accept_paused_until: None,
+            eldest: Eldest::default(),
+            full_since: None,
             stopping: Stopping::No,
             gently: false,
         }
@@ -309,6 +325,9 @@ impl<V: Service, B: Backend> Worker<V, B> {
     /// The back end's, when it cannot go on.
     pub(crate) fn turn(&mut self, until: Option<Instant>) -> std::io::Result<()> {
         let mut done = std::mem::take(&mut self.done);
+        if self.backend.stands_by() {
+            self.stand_by();
+        }
         self.now = self.backend.wait(until, &mut done)?;
         self.cx.turn(self.now, self.backend.wall());
         if self.cx.has_new_bounds() {
@@ -337,10 +356,15 @@ impl<V: Service, B: Backend> Worker<V, B> {
                     self.deliver();
                     self.take_back();
                 }
+                Done::Contended { id } => self.tell_aside(id, Event::GiveWay(Need::Place)),
                 other => self.run(Next::Done(other)),
             }
         }
         self.done = done;
+        if self.together.is_room_wanted(self.now) && !self.backend.stands_by() {
+            self.give_way();
+        }
+        self.relieve();
         if !self.waiting.is_empty() {
             self.accept();
         }
@@ -509,7 +533,9 @@ impl<V: Service, B: Backend> Worker<V, B> {
             }
             Done::Failed { id, loss } => self.lose(id, loss),
             // The turn takes these itself.
-            Done::Incoming { .. } | Done::AcceptFailed { .. } | Done::Woken => Next::Park,
+            Done::Incoming { .. } | Done::AcceptFailed { .. } | Done::Woken | Done::Contended { .. } => {
+                Next::Park
+            }
         }
     }
 

@@ -13,15 +13,19 @@
 
 use super::socket::{self, Disk, Pushed, Received};
 use super::turnstile::Turnstile;
-use super::{Backend, Buf, Done, Id, Op, Out};
+use super::{Backend, Buf, Done, Id, Op, Out, PRESSED_RECEIVE};
 use crate::clock;
+use crate::concurrency::roll::Roll;
+use crate::concurrency::worker::SETTLED;
+use crate::memory::Step;
 use crate::session::Path;
 use crate::sys;
-use measure::{Instant, UnixTime};
+use measure::{Duration, Instant, UnixTime};
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::io::Errno;
 use rustix::net::Shutdown;
+use std::fmt;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -30,6 +34,10 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 const BELL: u64 = u64::MAX;
 /// Events taken per system call.
 const EVENTS: usize = 16;
+/// How often a thread whose connection is idle looks whether all places are taken.
+const LOOK: Duration = Duration::from_millis(250);
+/// How long another, whose connection was idle for longer, has to give way before this one looks again.
+const YIELDS: Duration = Duration::from_millis(10);
 
 /// What the threads of a pool share.
 #[derive(Debug)]
@@ -100,6 +108,43 @@ struct Connection {
     fresh: bool,
 }
 
+/// What a thread looks at while its connection is idle, so that the one that has been idle longest gives way when there is
+/// no thread (or process) left for a connection that comes. All that are idle are woken then: that is the price of having no
+/// thread beside them, and paid only when there is no place.
+pub(crate) struct Standby {
+    roll: Roll,
+    /// Where connections come that this thread could have a place for.
+    listeners: Vec<Arc<OwnedFd>>,
+    /// Whether there is no place left.
+    is_full: Box<dyn Fn() -> bool + Send>,
+    /// Another's connection was older: until then it is that one's turn.
+    yields_until: Instant,
+}
+
+impl Standby {
+    pub(crate) fn new(
+        roll: Roll,
+        listeners: Vec<Arc<OwnedFd>>,
+        is_full: impl Fn() -> bool + Send + 'static,
+    ) -> Standby {
+        roll.free();
+        Standby {
+            roll,
+            listeners,
+            is_full: Box::new(is_full),
+            yields_until: Instant::ZERO,
+        }
+    }
+}
+
+impl fmt::Debug for Standby {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Standby")
+            .field("roll", &self.roll)
+            .finish_non_exhaustive()
+    }
+}
+
 /// The blocking back end of one thread.
 #[derive(Debug)]
 pub(crate) struct Blocking {
@@ -120,6 +165,14 @@ pub(crate) struct Blocking {
     told: bool,
     /// This thread has heard the bell, which goes on ringing.
     heard: bool,
+    /// How it gives way to others, where there may be no place for them.
+    standby: Option<Standby>,
+    /// Since when the connection is idle, if it is.
+    idle: Option<Instant>,
+    /// Bytes received at a time.
+    receive_max: usize,
+    /// The kernel is to buffer little.
+    is_tight: bool,
     buf: Option<Buf>,
 }
 
@@ -136,6 +189,10 @@ impl Blocking {
             leads: false,
             told: false,
             heard: false,
+            standby: None,
+            idle: None,
+            receive_max: Buf::CAPACITY,
+            is_tight: false,
             buf: None,
         }
     }
@@ -163,6 +220,82 @@ impl Blocking {
         let mut blocking = Blocking::new(door, listeners, turnstile);
         blocking.queue = Some(queue);
         Ok(blocking)
+    }
+
+    /// As it is, but an idle connection gives way to one that finds no place.
+    pub(crate) fn standing_by(mut self, standby: Standby) -> Blocking {
+        self.standby = Some(standby);
+        self
+    }
+
+    /// The roll, if it stands by.
+    fn roll(&self) -> Option<&Roll> {
+        self.standby.as_ref().map(|standby| &standby.roll)
+    }
+
+    /// Waits for input on an idle connection, and looks meanwhile whether another connection needs the place. Whether there
+    /// is input.
+    fn wait_idle(
+        &mut self,
+        fd: &OwnedFd,
+        since: Instant,
+        until: Option<Instant>,
+        done: &mut Vec<Done>,
+    ) -> std::io::Result<bool> {
+        let Some(standby) = self.standby.take() else {
+            return Ok(false);
+        };
+        let waited = self.wait_standing_by(&standby, fd, since, until);
+        let (ready, contended) = match waited {
+            Ok(waited) => waited,
+            Err(error) => {
+                self.standby = Some(standby);
+                return Err(error);
+            }
+        };
+        let mut standby = standby;
+        if ready {
+            standby.roll.busy();
+        } else if contended && (standby.is_full)() {
+            match standby.roll.is_eldest() {
+                true => done.push(Done::Contended { id: self.id() }),
+                false => standby.yields_until = clock::now() + YIELDS,
+            }
+        }
+        self.standby = Some(standby);
+        Ok(ready)
+    }
+
+    /// Whether there is input, and whether a connection waits at a listener.
+    fn wait_standing_by(
+        &mut self,
+        standby: &Standby,
+        fd: &OwnedFd,
+        since: Instant,
+        until: Option<Instant>,
+    ) -> std::io::Result<(bool, bool)> {
+        let now = clock::now();
+        let sooner = |at: Instant| Some(until.map_or(at, |until| until.min(at)));
+        let own = (fd, PollFlags::IN);
+        let settled = since + SETTLED;
+        if now < settled {
+            return Ok((!self.poll(&[own], sooner(settled))?.is_empty(), false));
+        }
+        standby.roll.idle(since);
+        if now < standby.yields_until {
+            return Ok((
+                !self.poll(&[own], sooner(standby.yields_until))?.is_empty(),
+                false,
+            ));
+        }
+        let next_look = sooner(now + LOOK);
+        if !(standby.is_full)() {
+            return Ok((!self.poll(&[own], next_look)?.is_empty(), false));
+        }
+        let listeners = standby.listeners.iter().map(|fd| (&**fd, PollFlags::IN));
+        let fds: Vec<_> = std::iter::once(own).chain(listeners).collect();
+        let ready = self.poll(&fds, next_look)?;
+        Ok((ready.first() == Some(&0), !ready.is_empty()))
     }
 
     fn id(&self) -> Id {
@@ -197,11 +330,17 @@ impl Blocking {
                 None
             }
             Ok(Some((fd, peer))) => {
+                if self.is_tight {
+                    socket::press(&fd);
+                }
                 self.connection = Some(Connection {
                     fd,
                     underway: Underway::Nothing,
                     fresh: true,
                 });
+                if let Some(roll) = self.roll() {
+                    roll.busy();
+                }
                 Some(Done::Accepted { id: self.id(), peer })
             }
             Err(errno) => Some(Done::AcceptFailed { errno }),
@@ -210,9 +349,10 @@ impl Blocking {
 
     fn receive(&mut self, id: Id) -> Option<Done> {
         let mut buf = self.buf.take().unwrap_or_else(Buf::new);
+        let most = self.receive_max;
         let connection = self.connection(id)?;
         let received = match connection.fresh {
-            true => socket::receive(&connection.fd, &mut buf),
+            true => socket::receive(&connection.fd, &mut buf, most),
             false => Received::Nothing,
         };
         connection.underway = Underway::Nothing;
@@ -234,7 +374,11 @@ impl Blocking {
     }
 
     fn send(&mut self, id: Id, mut out: Box<Out>) -> Option<Done> {
+        let is_tight = self.is_tight;
         let connection = self.connection(id)?;
+        if is_tight {
+            socket::press(&connection.fd);
+        }
         loop {
             match socket::push(&connection.fd, &mut out, Disk::Wait, socket::ALL) {
                 Pushed::All => {
@@ -266,6 +410,9 @@ impl Blocking {
     fn close(&mut self, id: Id) {
         if self.connection(id).is_some() {
             self.connection = None;
+            if let Some(roll) = self.roll() {
+                roll.free();
+            }
             self.generation = (self.generation + 1) % u32::MAX;
         }
     }
@@ -389,6 +536,9 @@ fn timeout(until: Instant) -> Timespec {
 impl Drop for Blocking {
     /// A thread that panics while it leads must not leave the others without.
     fn drop(&mut self) {
+        if let Some(roll) = self.roll() {
+            roll.free();
+        }
         self.pass_on();
     }
 }
@@ -421,6 +571,7 @@ impl Backend for Blocking {
             Op::StopListening => {
                 // Others may hold the listeners, so that only closing the queue ends its events.
                 self.queue = None;
+                self.standby = None;
                 self.listeners
                     .retain(|listener| self.connection.is_some() && somebody_waits(listener));
                 self.last_calls = !self.listeners.is_empty();
@@ -442,9 +593,13 @@ impl Backend for Blocking {
             Underway::Receive => PollFlags::IN,
             Underway::Send(_) => PollFlags::OUT,
         };
-        let ready = match want.is_empty() {
-            true => self.poll(&[], until).map(|_| false),
-            false => self
+        let idle = self
+            .idle
+            .filter(|_| self.standby.is_some() && want == PollFlags::IN);
+        let ready = match idle {
+            Some(since) => self.wait_idle(&connection.fd, since, until, done),
+            None if want.is_empty() => self.poll(&[], until).map(|_| false),
+            None => self
                 .poll(&[(&connection.fd, want)], until)
                 .map(|ready| !ready.is_empty()),
         };
@@ -460,6 +615,32 @@ impl Backend for Blocking {
         self.last_calls && !self.listeners.is_empty()
     }
 
+    fn held(&self) -> usize {
+        match &self.connection {
+            Some(Connection {
+                underway: Underway::Send(out),
+                ..
+            }) => out.cost(),
+            _ => 0,
+        }
+    }
+
+    fn press(&mut self, step: Step) {
+        self.receive_max = match step {
+            Step::Calm => Buf::CAPACITY,
+            _ => PRESSED_RECEIVE,
+        };
+        self.is_tight = step >= Step::Idle;
+    }
+
+    fn stands_by(&self) -> bool {
+        self.standby.is_some()
+    }
+
+    fn idle(&mut self, since: Option<Instant>) {
+        self.idle = since;
+    }
+
     fn recycle(&mut self, buf: Buf) {
         self.buf = Some(buf);
     }
@@ -467,6 +648,9 @@ impl Backend for Blocking {
     fn release(&mut self, id: Id) -> Option<OwnedFd> {
         self.connection(id)?;
         let connection = self.connection.take()?;
+        if let Some(roll) = self.roll() {
+            roll.free();
+        }
         self.generation = (self.generation + 1) % u32::MAX;
         Some(connection.fd)
     }
@@ -480,6 +664,9 @@ impl Backend for Blocking {
             underway: Underway::Nothing,
             fresh: true,
         });
+        if let Some(roll) = self.roll() {
+            roll.busy();
+        }
         Some(self.id())
     }
 

@@ -19,8 +19,9 @@ use super::marker::Marker;
 use super::socket::{self, Disk, Pushed, Received};
 use super::table::Table;
 use super::turnstile::Turnstile;
-use super::{Backend, Buf, Done, Id, Op, Out};
+use super::{Backend, Buf, Done, Id, Op, Out, PRESSED_RECEIVE};
 use crate::clock;
+use crate::memory::Step;
 use crate::session::{Line, Loss, Path};
 use crate::shaping::{Gate, Grant, Withheld};
 use crate::sys;
@@ -112,6 +113,12 @@ pub(crate) struct Epoll {
     sockets: Table<Socket>,
     /// Output under way, by slot: of the few that have some, so that it costs idle connections nothing.
     sending: HashMap<u32, Box<Out>>,
+    /// Bytes of memory that takes.
+    held: usize,
+    /// Bytes received at a time.
+    receive_max: usize,
+    /// The kernel is to buffer little.
+    is_tight: bool,
     /// Sends that had their share of the last turn.
     again: Vec<Id>,
     /// What output waits at, if the line's rate is known.
@@ -165,6 +172,9 @@ impl Epoll {
             turnstile,
             sockets: Table::new(),
             sending: HashMap::new(),
+            held: 0,
+            receive_max: Buf::CAPACITY,
+            is_tight: false,
             again: Vec::new(),
             gate: None,
             mark: None,
@@ -218,6 +228,9 @@ impl Epoll {
         match self.turnstile.accept(self.listeners.get(listener)?) {
             Ok(None) => None,
             Ok(Some((fd, peer))) => {
+                if self.is_tight {
+                    socket::press(&fd);
+                }
                 let id = self.sockets.insert(Socket { fd, flags: 0 });
                 Some(Done::Accepted { id, peer })
             }
@@ -233,7 +246,7 @@ impl Epoll {
         let socket = self.sockets.get_mut(id)?;
         if socket.flags & EXHAUSTED == 0 {
             let mut buf = self.bufs.pop().unwrap_or_else(Buf::new);
-            match socket::receive(&socket.fd, &mut buf) {
+            match socket::receive(&socket.fd, &mut buf, self.receive_max) {
                 Received::Bytes { all } => {
                     socket.flags &= !WANTS_INPUT;
                     if all && socket.flags & HUNG_UP == 0 {
@@ -321,7 +334,7 @@ impl Epoll {
             socket.flags |= WARMED;
         }
         gate.hold(id, out.left(), self.now);
-        self.sending.insert(id.index, out);
+        self.put_by(id, out);
         None
     }
 
@@ -331,7 +344,7 @@ impl Epoll {
         let now = clock::now();
         while let Some(grant) = self.gate.as_mut().and_then(|gate| gate.next(now)) {
             let id = grant.id;
-            let Some(out) = self.sending.remove(&id.index) else {
+            let Some(out) = self.take_up(id) else {
                 continue;
             };
             let mut disk = Disk::Ask;
@@ -350,6 +363,9 @@ impl Epoll {
         let socket = self.sockets.get_mut(id)?;
         // One thing at a time: input that arrives meanwhile stays where it is.
         socket.flags &= !WANTS_INPUT;
+        if self.is_tight {
+            socket::press(&socket.fd);
+        }
         let pushed = match grant {
             None => socket::push(&socket.fd, &mut out, disk, socket::ALL),
             Some(grant) => {
@@ -369,7 +385,7 @@ impl Epoll {
             Pushed::Lost(loss) => return Some(Done::Failed { id, loss }),
             Pushed::Cold(range) => {
                 socket.flags |= COLD | SENDING;
-                self.sending.insert(id.index, out);
+                self.put_by(id, out);
                 return Some(Done::Cold { id, range });
             }
             Pushed::Blocked => (std::mem::take(&mut out.unreported), WANTS_ROOM),
@@ -382,10 +398,10 @@ impl Epoll {
         }
         if let (Some(gate), 0) = (&mut self.gate, wants) {
             gate.hold(id, out.left(), self.now);
-            self.sending.insert(id.index, out);
+            self.put_by(id, out);
             return (bytes > 0).then_some(Done::Progress { id, bytes });
         }
-        self.sending.insert(id.index, out);
+        self.put_by(id, out);
         if wants == 0 {
             self.again.push(id);
         } else if let Some(failed) = self.park(id, wants) {
@@ -401,7 +417,7 @@ impl Epoll {
             return self.receive(id);
         }
         socket.flags &= !(COLD | SENDING);
-        let out = self.sending.remove(&id.index)?;
+        let out = self.take_up(id)?;
         match warmed {
             Ok(()) if flags & COLD != 0 => self.send(id, out, Disk::Warmed),
             Ok(()) => self.send(id, out, Disk::Ask),
@@ -449,11 +465,24 @@ impl Epoll {
         }
     }
 
+    /// Keeps output for later.
+    fn put_by(&mut self, id: Id, out: Box<Out>) {
+        self.held += out.cost();
+        self.sending.insert(id.index, out);
+    }
+
+    /// Takes output that was kept.
+    fn take_up(&mut self, id: Id) -> Option<Box<Out>> {
+        let out = self.sending.remove(&id.index)?;
+        self.held -= out.cost();
+        Some(out)
+    }
+
     /// Takes a connection out, and drops what it had to send.
     fn remove(&mut self, id: Id) -> Option<Socket> {
         let socket = self.sockets.remove(id)?;
         if socket.flags & SENDING != 0 {
-            self.sending.remove(&id.index);
+            self.take_up(id);
         }
         if let Some(gate) = &mut self.gate {
             gate.forget(id);
@@ -592,6 +621,19 @@ impl Backend for Epoll {
     fn waited(&self, id: Id, now: Instant) -> Duration {
         let gate = self.gate.as_ref();
         gate.map_or(Duration::ZERO, |gate| gate.waited(id, now))
+    }
+
+    #[inline]
+    fn held(&self) -> usize {
+        self.held
+    }
+
+    fn press(&mut self, step: Step) {
+        self.receive_max = match step {
+            Step::Calm => Buf::CAPACITY,
+            _ => PRESSED_RECEIVE,
+        };
+        self.is_tight = step >= Step::Idle;
     }
 
     #[inline]

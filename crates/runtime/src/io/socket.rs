@@ -35,17 +35,15 @@ pub(super) enum Received {
     Lost(Loss),
 }
 
-/// Receives what is there into `buf`.
+/// Receives what is there into `buf`, at most `most` bytes.
 #[inline]
-pub(super) fn receive(fd: &OwnedFd, buf: &mut Buf) -> Received {
+pub(super) fn receive(fd: &OwnedFd, buf: &mut Buf, most: usize) -> Received {
     loop {
-        return match rustix::net::recv(fd, &mut *buf.bytes, RecvFlags::empty()) {
+        return match rustix::net::recv(fd, &mut buf.bytes[..most], RecvFlags::empty()) {
             Ok((0, _)) => Received::Eof,
             Ok((n, _)) => {
                 buf.len = n;
-                Received::Bytes {
-                    all: n < buf.bytes.len(),
-                }
+                Received::Bytes { all: n < most }
             }
             Err(Errno::INTR) => continue,
             Err(Errno::AGAIN) => Received::Nothing,
@@ -95,6 +93,19 @@ pub(crate) fn accept(listener: &OwnedFd) -> Result<Option<(OwnedFd, SocketAddr)>
             Err(errno) => return Err(errno.raw_os_error()),
         }
     }
+}
+
+/// Bytes the kernel buffers for a connection under pressure: as much again for its own structures. Otherwise it may be megabytes
+/// for one that reads nothing, all of which count in a control group of version 2.
+const PRESSED_SEND_BUFFER: usize = 32 << 10;
+const PRESSED_RECEIVE_BUFFER: usize = 16 << 10;
+
+/// Has the kernel buffer little for a connection from now on.
+#[cold]
+pub(super) fn press(fd: &OwnedFd) {
+    // Refused only for what is no socket; then it buffers as it does.
+    let _ = rustix::net::sockopt::set_socket_send_buffer_size(fd, PRESSED_SEND_BUFFER);
+    let _ = rustix::net::sockopt::set_socket_recv_buffer_size(fd, PRESSED_RECEIVE_BUFFER);
 }
 
 /// How far a send came.
@@ -279,7 +290,7 @@ mod tests {
         drop(near);
         let mut calls = Vec::new();
         let mut buf = Buf::new();
-        while let Received::Bytes { .. } = receive(&far, &mut buf) {
+        while let Received::Bytes { .. } = receive(&far, &mut buf, Buf::CAPACITY) {
             calls.push(buf.filled().to_vec());
         }
         calls

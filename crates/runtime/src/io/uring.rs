@@ -30,8 +30,9 @@
 use super::epoll::Waker;
 use super::socket::{self, Disk, Pushed};
 use super::table::Table;
-use super::{Backend, Buf, Done, Id, Op, Out};
+use super::{Backend, Buf, Done, Id, Op, Out, PRESSED_RECEIVE};
 use crate::clock;
+use crate::memory::Step;
 use crate::session::{Body, Loss, Path};
 use crate::shaping::{Gate, Grant, Withheld};
 use crate::sys::{self, Completion, Ring, Sizes, Ticket};
@@ -165,6 +166,12 @@ pub(crate) struct Uring {
     gate: Option<Box<Gate>>,
     /// For what was held.
     spare: Option<Buf>,
+    /// Bytes of memory that output under way and input nobody asked for take.
+    held: usize,
+    /// Bytes received for a connection ahead of being asked, before its receive is ended.
+    ahead_max: usize,
+    /// The kernel is to buffer little.
+    is_tight: bool,
     now: Instant,
 }
 
@@ -199,6 +206,9 @@ impl Uring {
             again: Vec::new(),
             gate: None,
             spare: None,
+            held: 0,
+            ahead_max: HELD_MAX,
+            is_tight: false,
             now: clock::now(),
         })
     }
@@ -267,6 +277,9 @@ impl Uring {
     }
 
     fn open(&mut self, fd: OwnedFd, peer: SocketAddr) -> Done {
+        if self.is_tight {
+            socket::press(&fd);
+        }
         let id = self.sockets.insert(Socket {
             fd,
             receive: Receive::Off,
@@ -310,6 +323,7 @@ impl Uring {
                 buf.len = held.bytes.len().min(buf.bytes.len());
                 buf.bytes[..buf.len].copy_from_slice(&held.bytes[..buf.len]);
                 held.bytes.drain(..buf.len);
+                self.held -= buf.len;
                 if held.bytes.is_empty() && held.end.is_none() {
                     socket.held = None;
                 }
@@ -352,7 +366,8 @@ impl Uring {
             Ok(Some(buf)) => {
                 let held = socket.held.get_or_insert_default();
                 held.bytes.extend_from_slice(buf.filled());
-                if held.bytes.len() > HELD_MAX && socket.receive == Receive::Armed {
+                self.held += buf.len;
+                if held.bytes.len() > self.ahead_max && socket.receive == Receive::Armed {
                     socket.receive = Receive::Ending;
                     self.ring.cancel_receive(token(id));
                 }
@@ -387,18 +402,23 @@ impl Uring {
         let socket = self.sockets.get_mut(id)?;
         // One thing at a time: input that arrives meanwhile is held.
         socket.wanted = false;
+        if self.is_tight {
+            socket::press(&socket.fd);
+        }
         if out.is_sent() {
             return Some(Done::Sent { id, out });
         }
         if let Some(gate) = &mut self.gate {
             // Until the turn's end at least: what else wants to be sent then goes first if less of it is left.
             gate.hold(id, out.left(), self.now);
+            self.held += out.cost();
             socket.output = Output::Held(out, disk);
             return None;
         }
         if matches!(out.tx.body, Some(Body::File(_))) || !out.writing.is_free() {
             return self.send_here(id, out, disk, None);
         }
+        self.held += out.cost();
         socket.output = Output::Flying(self.ring.send(socket.fd.as_fd(), token(id), out));
         None
     }
@@ -419,12 +439,14 @@ impl Uring {
             Pushed::All => return Some(Done::Sent { id, out }),
             Pushed::Lost(loss) => return Some(Done::Failed { id, loss }),
             Pushed::Cold(range) => {
+                self.held += out.cost();
                 socket.output = Output::Cold(out);
                 return Some(Done::Cold { id, range });
             }
             Pushed::Blocked | Pushed::Enough => std::mem::take(&mut out.unreported),
         };
         socket::shrink(&mut out);
+        self.held += out.cost();
         if let (Some(gate), 1..) = (&mut self.gate, bytes) {
             gate.advanced(id);
         }
@@ -450,6 +472,7 @@ impl Uring {
                 continue;
             };
             if let Output::Held(out, disk) = std::mem::replace(&mut socket.output, Output::Nowhere) {
+                self.held -= out.cost();
                 done.extend(self.send_here(grant.id, out, disk, Some(grant)));
             }
         }
@@ -465,6 +488,7 @@ impl Uring {
                 return None;
             }
         };
+        self.held -= out.cost();
         match warmed {
             Ok(()) => self.send(id, out, disk),
             Err(loss) => Some(Done::Failed { id, loss }),
@@ -473,6 +497,7 @@ impl Uring {
 
     #[inline]
     fn sent(&mut self, id: Id, result: Result<usize, i32>, mut out: Box<Out>, done: &mut Vec<Done>) {
+        self.held -= out.cost();
         let Some(socket) = self.sockets.get_mut(id) else {
             return;
         };
@@ -490,6 +515,7 @@ impl Uring {
         }
         let bytes = std::mem::take(&mut out.unreported);
         socket::shrink(&mut out);
+        self.held += out.cost();
         socket.output = Output::Flying(self.ring.send(socket.fd.as_fd(), token(id), out));
         if bytes > 0 {
             done.push(Done::Progress { id, bytes });
@@ -527,10 +553,16 @@ impl Uring {
         if socket.receive == Receive::Armed {
             self.ring.cancel_receive(token(id));
         }
+        self.held -= socket.held.as_ref().map_or(0, |held| held.bytes.len());
         match socket.output {
+            // Its output is the kernel's until it says otherwise.
             Output::Flying(ticket) => self.ring.cancel_send(ticket),
-            Output::Blocked(_) => self.ring.cancel_poll(token(id)),
-            Output::Nowhere | Output::Shared(_) | Output::Cold(_) | Output::Held(..) => {}
+            Output::Blocked(out) => {
+                self.held -= out.cost();
+                self.ring.cancel_poll(token(id));
+            }
+            Output::Shared(out) | Output::Cold(out) | Output::Held(out, _) => self.held -= out.cost(),
+            Output::Nowhere => {}
         }
         if let Some(gate) = &mut self.gate {
             gate.forget(id);
@@ -669,6 +701,19 @@ impl Backend for Uring {
         if let Some(buf) = self.ring.recycle(buf) {
             self.spare = Some(buf);
         }
+    }
+
+    #[inline]
+    fn held(&self) -> usize {
+        self.held
+    }
+
+    fn press(&mut self, step: Step) {
+        self.ahead_max = match step {
+            Step::Calm => HELD_MAX,
+            _ => PRESSED_RECEIVE,
+        };
+        self.is_tight = step >= Step::Idle;
     }
 
     #[inline]

@@ -4,6 +4,7 @@
 //! all groups above hold as well; in version 1 the kernel adds them up itself (`hierarchical_memory_limit`).
 
 use super::{Memory, pressure};
+use crate::memory::Used;
 use measure::{Bytes, Duration};
 use std::fs::read_to_string;
 use std::path::{Path, PathBuf};
@@ -12,7 +13,7 @@ use std::path::{Path, PathBuf};
 const DEPTH_MAX: usize = 32;
 
 #[derive(Debug)]
-pub(super) enum Cgroup {
+pub(crate) enum Cgroup {
     /// One hierarchy for all; this is the group, and below which directory its ancestors end.
     V2 { folder: PathBuf, top: PathBuf },
     /// The group in the hierarchy of memory.
@@ -21,7 +22,7 @@ pub(super) enum Cgroup {
 
 impl Cgroup {
     /// That of the machine whose files are below `root`; none if memory is in nobody's care.
-    pub(super) fn find(root: &Path) -> Option<Cgroup> {
+    pub(crate) fn find(root: &Path) -> Option<Cgroup> {
         let groups = read_to_string(root.join("proc/self/cgroup")).ok()?;
         let mounts = read_to_string(root.join("proc/self/mountinfo")).ok()?;
         let mount = |is: &dyn Fn(&Mount<'_>) -> bool| {
@@ -84,8 +85,7 @@ impl Cgroup {
             Cgroup::V1 { folder } => {
                 let stat = read_to_string(folder.join("memory.stat")).ok()?;
                 let limit = value(&stat, "hierarchical_memory_limit")?;
-                // Version 1 writes "no bound" as the largest number of pages there is.
-                (limit < i64::MAX as u64 / 2).then_some(())?;
+                is_bound(limit).then_some(())?;
                 Some(Memory {
                     limit: Bytes(limit),
                     used: Bytes(number(&folder.join("memory.usage_in_bytes"))?),
@@ -93,6 +93,36 @@ impl Cgroup {
                     anonymous: Bytes(value(&stat, "total_rss")?),
                     refaults: value(&stat, "total_workingset_refault_file"),
                 })
+            }
+        }
+    }
+
+    /// What is used of the bound that is nearest, cached files aside, which the kernel drops before it kills: of its own bound
+    /// or one above it, each with what all groups below it use. None if no bound on memory is in force.
+    pub(crate) fn demand(&self) -> Option<Used> {
+        let of = |limit: u64, usage: &Path, stat: &str, prefix: &str| {
+            let file = |name: &str| value(stat, &format!("{prefix}{name}")).unwrap_or(0);
+            let droppable = file("active_file") + file("inactive_file");
+            Some(Used {
+                bytes: number(usage)?.saturating_sub(droppable),
+                limit,
+            })
+        };
+        match self {
+            Cgroup::V2 { folder, top } => folder
+                .ancestors()
+                .take(DEPTH_MAX)
+                .take_while(|above| above.starts_with(top))
+                .filter_map(|above| {
+                    let limit = number(&above.join("memory.max"))?;
+                    let stat = read_to_string(above.join("memory.stat")).unwrap_or_default();
+                    of(limit, &above.join("memory.current"), &stat, "")
+                })
+                .max_by_key(|used| used.thousandths()),
+            Cgroup::V1 { folder } => {
+                let stat = read_to_string(folder.join("memory.stat")).ok()?;
+                let limit = value(&stat, "hierarchical_memory_limit").filter(|limit| is_bound(*limit))?;
+                of(limit, &folder.join("memory.usage_in_bytes"), &stat, "total_")
             }
         }
     }
@@ -133,6 +163,11 @@ fn place(point: &Path, above: &Path, group: &str) -> PathBuf {
     let relative = Path::new(group).strip_prefix(above).unwrap_or(Path::new(""));
     let full = point.join(relative);
     if full.exists() { full } else { point.to_owned() }
+}
+
+/// Version 1 writes "no bound" as the largest number of pages there is.
+fn is_bound(limit: u64) -> bool {
+    limit < i64::MAX as u64 / 2
 }
 
 fn number(file: &Path) -> Option<u64> {

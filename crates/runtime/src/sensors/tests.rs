@@ -110,6 +110,65 @@ fn version_2_bounds_memory_from_above_and_has_pressure_of_its_own() {
     assert_eq!(reading.stalled.memory, Some(Duration::from_micros(99)));
 }
 
+/// Recorded in groups of 256 MiB with a server that held connections: what is used is what the kernel cannot drop.
+#[test]
+fn what_is_used_of_a_bound_leaves_out_what_can_be_dropped() {
+    let version_1 = Machine::new(
+        "demand-v1",
+        &[
+            ("proc/self/cgroup", "4:memory:/box\n0::/\n"),
+            (
+                "proc/self/mountinfo",
+                "35 31 0:32 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n",
+            ),
+            (
+                "sys/fs/cgroup/memory/box/memory.stat",
+                "cache 9592832\nrss 70045696\nactive_file 1\nhierarchical_memory_limit 268435456\n\
+                 total_cache 9592832\ntotal_rss 70045696\ntotal_inactive_file 4096\ntotal_active_file 9588736\n",
+            ),
+            ("sys/fs/cgroup/memory/box/memory.usage_in_bytes", "131072000\n"),
+        ],
+    );
+    let used = |machine: &Machine| cgroup::Cgroup::find(&machine.0)?.demand();
+    let of_box = used(&version_1).unwrap();
+    assert_eq!(
+        (of_box.bytes, of_box.limit),
+        (131_072_000 - 9_592_832, 268_435_456)
+    );
+    assert_eq!(of_box.thousandths(), 452);
+    // The nearest bound counts, with what its whole group uses.
+    let version_2 = Machine::new(
+        "demand-v2",
+        &[
+            ("proc/self/cgroup", "0::/kube/pod\n"),
+            (
+                "proc/self/mountinfo",
+                "30 23 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n",
+            ),
+            ("sys/fs/cgroup/kube/memory.max", "1000000\n"),
+            ("sys/fs/cgroup/kube/memory.current", "950000\n"),
+            (
+                "sys/fs/cgroup/kube/memory.stat",
+                "anon 800000\nactive_file 40000\ninactive_file 10000\n",
+            ),
+            ("sys/fs/cgroup/kube/pod/memory.max", "500000\n"),
+            ("sys/fs/cgroup/kube/pod/memory.current", "300000\n"),
+            (
+                "sys/fs/cgroup/kube/pod/memory.stat",
+                "anon 290000\nactive_file 0\ninactive_file 10000\n",
+            ),
+        ],
+    );
+    let above = used(&version_2).unwrap();
+    assert_eq!((above.bytes, above.limit), (900_000, 1_000_000));
+    let pod = version_2.0.join("sys/fs/cgroup/kube/pod/memory.current");
+    fs::write(pod, "490000\n").unwrap();
+    let own = used(&version_2).unwrap();
+    assert_eq!((own.bytes, own.limit, own.thousandths()), (480_000, 500_000, 960));
+    let free = Machine::new("demand-free", &[("proc/self/cgroup", "0::/\n")]);
+    assert!(used(&free).is_none());
+}
+
 #[test]
 fn without_a_bound_or_anything_at_all_it_says_so() {
     let unbounded = Machine::new(

@@ -7,17 +7,19 @@
 //! ```
 //! A thread begins with nothing: a context of its own, an empty view of what others have cached. That is
 //! what this strategy costs, and why no connection ever waits for a lock of another's. Their number is
-//! bounded by the strategy's workers; whoever comes then waits in the listen backlog.
+//! bounded by the strategy's workers; then the connection that has been idle longest gives way to one that waits in the
+//! listen backlog, which its own thread looks after while it is idle.
 
 use super::serve::{Handle, Limits};
 use super::{Concurrency, Strategy};
 use crate::clock;
 use crate::concurrency::offload::{Crew, Hands};
+use crate::concurrency::roll::Roll;
 use crate::concurrency::supervise::{Listeners, supervise};
 use crate::concurrency::together::{Control, Counters, Together};
 use crate::concurrency::worker::{Arrival, Bounds, Worker};
 use crate::io::accept;
-use crate::io::blocking::{Blocking, Door};
+use crate::io::blocking::{Blocking, Door, Standby};
 use crate::io::turnstile::Turnstile;
 use crate::listen::Listener;
 use crate::machine::is_out_of_resources;
@@ -31,6 +33,9 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 /// How long accepting pauses when threads, descriptors or memory ran out.
 const PAUSE: Duration = Duration::from_millis(100);
+/// How long a connection that the service would refuse waits for an idle one to give way, and between two looks.
+const FULL_PATIENCE: Duration = Duration::from_millis(2_500);
+const FULL_PAUSE: Duration = Duration::from_millis(10);
 
 /// How many threads there are, and may be.
 #[derive(Debug)]
@@ -38,12 +43,27 @@ struct Crowd {
     live: Mutex<usize>,
     left: Condvar,
     max: usize,
+    /// Numbers on the roll that no thread has.
+    numbers: Mutex<Vec<usize>>,
+    /// Whose connections are idle.
+    roll: Roll,
 }
 
 impl Crowd {
     fn lock(&self) -> MutexGuard<'_, usize> {
         // A number is whole whenever a thread panics.
         self.live.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn numbers(&self) -> MutexGuard<'_, Vec<usize>> {
+        self.numbers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until some place comes free, at the most for so long.
+    fn wait_a_moment(&self, span: Duration) {
+        let live = self.lock();
+        // Whatever ended the wait, the caller looks again.
+        drop(self.left.wait_timeout(live, span));
     }
 
     /// Waits until one more may come, or `hurried`.
@@ -64,19 +84,27 @@ impl Crowd {
 
 /// One of the crowd, for as long as this lives.
 #[derive(Debug)]
-struct Place(Arc<Crowd>);
+struct Place {
+    crowd: Arc<Crowd>,
+    /// On the roll. None beyond what it has room for, which threads that are just ending may need.
+    number: Option<usize>,
+}
 
 impl Place {
     fn take(crowd: &Arc<Crowd>) -> Place {
         *crowd.lock() += 1;
-        Place(Arc::clone(crowd))
+        Place {
+            crowd: Arc::clone(crowd),
+            number: crowd.numbers().pop(),
+        }
     }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        *self.0.lock() -= 1;
-        self.0.left.notify_all();
+        self.crowd.numbers().extend(self.number);
+        *self.crowd.lock() -= 1;
+        self.crowd.left.notify_all();
     }
 }
 
@@ -103,10 +131,13 @@ pub(super) fn start<V: Service>(
 ) -> std::io::Result<()> {
     debug_assert_eq!(strategy.concurrency(), Concurrency::ThreadPerConnection);
     let door = Door::new()?;
+    let max = strategy.workers().min(limits.connections_max).max(1);
     let crowd = Arc::new(Crowd {
         live: Mutex::new(0),
         left: Condvar::new(),
-        max: strategy.workers().min(limits.connections_max).max(1),
+        max,
+        numbers: Mutex::new((0..max).rev().collect()),
+        roll: Roll::of_threads(max),
     });
     handle.wakers.push(Box::new({
         let (door, crowd) = (Arc::clone(&door), Arc::clone(&crowd));
@@ -156,11 +187,12 @@ fn accept_all<V: Service>(
 ) -> std::io::Result<()> {
     let draining = || common.control.is_draining();
     let mut shut = vec![false; sockets.len()];
+    let mut full_since = None;
     loop {
         let now = clock::now();
         if crowd.max == common.bounds.connections_max && *crowd.lock() >= crowd.max {
             common.complain(
-                "as many are open as the descriptors of this process allow (ulimit -n)",
+                "as many are open as the descriptors of this process allow; raise `ulimit -n`",
                 None,
             );
         }
@@ -172,13 +204,26 @@ fn accept_all<V: Service>(
         if !last {
             common.door.wait_for(sockets)?;
         }
+        if common.service.is_full() && !last {
+            // Threads whose connections are idle look at the listeners, too, and the eldest gives way.
+            common.together.want_room(now);
+            let since = *full_since.get_or_insert(now);
+            if now.since(since) < FULL_PATIENCE {
+                crowd.wait_a_moment(FULL_PAUSE);
+                continue;
+            }
+        } else {
+            full_since = None;
+        }
         for (listener, (socket, shut)) in sockets.iter().zip(&mut shut).enumerate() {
             if *crowd.lock() >= crowd.max {
                 break;
             }
             match accept(socket) {
                 Ok(None) => *shut = last,
-                Ok(Some((fd, peer))) => serve_apart(common, crowd, Arrival::New { fd, peer, listener }),
+                Ok(Some((fd, peer))) => {
+                    serve_apart(common, crowd, sockets, Arrival::New { fd, peer, listener });
+                }
                 Err(errno) => {
                     common.counters.accept_errors.fetch_add(1, Ordering::Relaxed);
                     if is_out_of_resources(errno) {
@@ -209,20 +254,25 @@ impl<V: Service> Common<V> {
 }
 
 /// Gives a connection a thread, waiting until the system has one.
-fn serve_apart<V: Service>(common: &Arc<Common<V>>, crowd: &Arc<Crowd>, arrival: Arrival<V::Session>) {
+fn serve_apart<V: Service>(
+    common: &Arc<Common<V>>,
+    crowd: &Arc<Crowd>,
+    sockets: &[Arc<OwnedFd>],
+    arrival: Arrival<V::Session>,
+) {
     // A thread that does not start drops what it was given.
     let given = Arc::new(Mutex::new(Some(arrival)));
     loop {
+        let sockets = sockets.to_vec();
         let (place, common, given) = (Place::take(crowd), Arc::clone(common), Arc::clone(&given));
         let control = Arc::clone(&common.control);
         let complainer = Arc::clone(&common);
         let started = std::thread::Builder::new()
             .name("weir-conn".to_owned())
             .spawn(move || {
-                let _place = place;
                 let taken = given.lock().unwrap_or_else(PoisonError::into_inner).take();
                 let Some(arrival) = taken else { return };
-                if catch_unwind(AssertUnwindSafe(|| common.serve(arrival))).is_err()
+                if catch_unwind(AssertUnwindSafe(|| common.serve(&place, sockets, arrival))).is_err()
                     && common.together.may_complain(clock::now())
                 {
                     tracing::error!("a connection's thread panicked: the connection is lost, no other is");
@@ -245,13 +295,19 @@ fn serve_apart<V: Service>(common: &Arc<Common<V>>, crowd: &Arc<Crowd>, arrival:
 
 impl<V: Service> Common<V> {
     /// A connection's life.
-    fn serve(&self, arrival: Arrival<V::Session>) {
+    fn serve(&self, place: &Place, sockets: Vec<Arc<OwnedFd>>, arrival: Arrival<V::Session>) {
         let own = Arc::new(CachePadded::new(Counters::default()));
         let number = self.next.fetch_add(1, Ordering::Relaxed);
+        let mut backend = Blocking::new(Arc::clone(&self.door), Vec::new(), Turnstile::Open);
+        if let Some(own) = place.number {
+            let (crowd, service) = (Arc::clone(&place.crowd), Arc::clone(&self.service));
+            let is_full = move || *crowd.lock() >= crowd.max || service.is_full();
+            backend = backend.standing_by(Standby::new(place.crowd.roll.of(own), sockets, is_full));
+        }
         let mut worker = Worker::new(
             usize::try_from(number).unwrap_or_default(),
             Arc::clone(&self.service),
-            Blocking::new(Arc::clone(&self.door), Vec::new(), Turnstile::Open),
+            backend,
             Hands::Own(Arc::clone(&self.crew)),
             self.bounds,
             Arc::clone(&self.together),

@@ -3,12 +3,13 @@
 use super::{Concurrency, Io, Strategy, per_connection, per_request};
 use crate::clock;
 use crate::concurrency::offload::{Crew, Hands, Inbox};
+use crate::concurrency::roll::Roll;
 use crate::concurrency::supervise::{Listeners, supervise};
 use crate::concurrency::together::{Control, Counters, Together};
 use crate::concurrency::worker::{Bounds, Worker};
 use crate::herd::Member;
 use crate::io::Backend;
-use crate::io::blocking::{Blocking, Door};
+use crate::io::blocking::{Blocking, Door, Standby};
 use crate::io::epoll::{Epoll, Waker};
 use crate::io::turnstile::Turnstile;
 use crate::io::uring::{self, Uring};
@@ -26,8 +27,9 @@ use std::thread::JoinHandle;
 /// What bounds a strategy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Connections open at once, over all workers; further ones wait in the listen backlog. (Workers
-    /// that accept in the same instant may exceed it by one each.)
+    /// Connections open at once, over all workers. Beyond that the connection that has been idle longest gives way to the
+    /// next; while none is idle, further ones wait in the listen backlog. (Workers that accept in the same instant may exceed
+    /// it by one each.)
     pub connections_max: usize,
     /// Threads for work that may block. At most one piece of work per connection waits for them. Where workers block,
     /// there may be as many as there are workers, and they come when they are wanted.
@@ -307,6 +309,10 @@ fn start_loops<V: Service>(
             let waker = waker.clone();
             move || waker.wake()
         }));
+        handle.together.on_want({
+            let waker = waker.clone();
+            move || waker.wake()
+        });
         let hands = {
             let (crew, waker) = (Arc::clone(&crew), waker.clone());
             // A new inbox each time: what was being done for another worker's connections is not wanted.
@@ -374,18 +380,33 @@ fn start_pool<V: Service>(
     handle.queue_depth = Box::new(move || depth.upgrade().map_or(0, |crew| crew.depth()));
     let bell = Arc::clone(&door);
     handle.wakers.push(Box::new(move || bell.ring()));
+    let roll = match handle.together.seat() {
+        Some(seat) => seat.roll(),
+        None => Roll::of_threads(strategy.workers()),
+    };
     for (number, sockets) in sockets(listeners, strategy.workers(), false)?
         .into_iter()
         .enumerate()
     {
         let (door, turnstile, crew) = (Arc::clone(&door), turnstile.clone(), Arc::clone(&crew));
+        let roll = match handle.together.seat() {
+            // A process has one thread, and its own number on the roll.
+            Some(_) => roll.clone(),
+            None => roll.of(number),
+        };
+        let room = (Arc::clone(service), Arc::clone(&handle.together));
         let parts = move |sockets: Vec<Arc<OwnedFd>>| {
             let (door, turnstile) = (Arc::clone(&door), turnstile.clone());
+            let standby = Standby::new(roll.clone(), sockets.clone(), {
+                let (roll, (service, together)) = (roll.clone(), room.clone());
+                let open = move || together.open.load(Ordering::Relaxed);
+                move || roll.is_full() || service.is_full() || open() >= limits.connections_max
+            });
             let backend = match strategy.concurrency {
                 Concurrency::Processes => Blocking::among_processes(door, sockets, turnstile)?,
                 _ => Blocking::new(door, sockets, turnstile),
             };
-            Ok((backend, Hands::Own(Arc::clone(&crew))))
+            Ok((backend.standing_by(standby), Hands::Own(Arc::clone(&crew))))
         };
         let plan = Plan {
             name: format!("weir-pool-{number}"),

@@ -47,7 +47,7 @@ pub use toml::Table as Keys;
 pub use tuned::{Machine, Probe, Tuned};
 pub use values::{
     Adapt, CachePolicy, Concurrency, ErrorPages, FieldLine, IoKind, Landlock, LineOrder, Listen, LiveFor,
-    LogFormat, MaxTurn, Seccomp, User, Workers, parse_line_rate,
+    LogFormat, MaxTurn, MemoryBound, Seccomp, User, Workers, parse_line_rate,
 };
 
 use crate::adapt::Knob;
@@ -166,10 +166,12 @@ pub struct Config {
     /// Whether system calls that a file server never makes are denied.
     pub seccomp: Seccomp,
 
+    /// How much memory the server may use before it does something about it.
+    pub memory: MemoryBound,
     /// See [`Limits::connections`].
     pub max_connections: u32,
-    /// See [`Limits::connections_per_address`].
-    pub max_connections_per_address: u32,
+    /// See [`Limits::connections_per_address`]. None: a quarter of the connections there can be, 16 at least.
+    pub max_connections_per_address: Option<u32>,
     /// See [`Limits::requests_per_connection`]; 0 is no limit.
     pub max_requests_per_connection: u32,
     /// See [`Limits::request_rate`]; 0 is no limit.
@@ -289,6 +291,7 @@ impl Default for Config {
             http09: false,
             landlock: Landlock::default(),
             seccomp: Seccomp::default(),
+            memory: MemoryBound::default(),
             max_connections: limits.connections,
             max_connections_per_address: limits.connections_per_address,
             max_requests_per_connection: 0,
@@ -484,7 +487,7 @@ impl Config {
         )?;
         at_least(
             "max-connections-per-address",
-            self.max_connections_per_address.into(),
+            self.max_connections_per_address.unwrap_or(1).into(),
             1,
             "or nobody is served",
         )?;
@@ -556,6 +559,12 @@ impl Config {
             }
         }
         Ok(())
+    }
+
+    /// Open connections of one address where so many can be open in all.
+    pub fn per_address(&self, connections: u32) -> u32 {
+        self.max_connections_per_address
+            .unwrap_or_else(|| Limits::share_of_address(connections))
     }
 
     /// The bounds of a connection.

@@ -135,6 +135,47 @@ impl<'de> Deserialize<'de> for MaxTurn {
     }
 }
 
+/// How much memory the server may use before it does something about it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum MemoryBound {
+    /// What the control group allows, if there is one that bounds memory.
+    #[default]
+    Auto,
+    /// As much as it takes.
+    Off,
+    /// So much, and no more than the control group allows.
+    At(Bytes),
+}
+
+impl MemoryBound {
+    /// Less than this is what a server uses that does nothing.
+    const LEAST: Bytes = Bytes::mib(16);
+}
+
+impl FromStr for MemoryBound {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<MemoryBound, String> {
+        match text {
+            "auto" => Ok(MemoryBound::Auto),
+            "off" => Ok(MemoryBound::Off),
+            _ => match text.parse::<Bytes>() {
+                Ok(bytes) if bytes >= MemoryBound::LEAST => Ok(MemoryBound::At(bytes)),
+                Ok(bytes) => Err(format!("{bytes} is too small: at least {}", MemoryBound::LEAST)),
+                Err(why) => Err(format!("{why}; or auto, off")),
+            },
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for MemoryBound {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<MemoryBound, D::Error> {
+        String::deserialize(deserializer)?
+            .parse()
+            .map_err(serde::de::Error::custom)
+    }
+}
+
 /// How far the kernel confines the process (Landlock).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

@@ -95,6 +95,31 @@ impl Collector for Gathered {
                 cache.descriptors,
             ),
             (
+                "memory_limit",
+                "Bytes the server may use, of the bound that is nearest, by the process that answers; 0 without one",
+                Some(Unit::Bytes),
+                server.budget().limit().map_or(0, |limit| limit.0),
+            ),
+            (
+                "memory_used",
+                "Bytes used of it",
+                Some(Unit::Bytes),
+                server.budget().used().0,
+            ),
+            (
+                "memory_held",
+                "Bytes connections of this process hold: output that waits, partial requests, requests that wait for a job",
+                Some(Unit::Bytes),
+                server.budget().held().0,
+            ),
+            (
+                "memory_step",
+                "What is done about memory: 0 nothing, 1 connections read little at a time, 2 they get one answer per turn, \
+                 3 idle ones are closed, 4 requests are refused",
+                None,
+                server.budget().step() as u64,
+            ),
+            (
                 "processes",
                 "Processes that serve",
                 None,

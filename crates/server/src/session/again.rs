@@ -27,7 +27,7 @@ impl Session {
     ) -> Option<&'b [u8]> {
         self.count(cx);
         let Cx {
-            state,
+            copied_max,
             recall,
             views,
             clock,
@@ -57,13 +57,7 @@ impl Session {
         out.extend_from_slice(persistence.line());
         out.extend_from_slice(b"\r\n");
         let head_len = (out.len() - start) as u32;
-        content(
-            tx,
-            &representation.content,
-            0,
-            representation.len,
-            state.copied_max,
-        );
+        content(tx, &representation.content, 0, representation.len, *copied_max);
         counters.hits().add(1);
         counters.answered(200);
         if let Some(view) = views.get_mut(known.site) {
@@ -88,7 +82,7 @@ impl Session {
         match self.after(!found.persistent, behind) {
             None if tx.body.is_none() => return Some(behind),
             None => {
-                let then = self.onwards(behind, now);
+                let then = Session::onwards(cx, behind, now);
                 self.depart(cx, tx, then, now);
             }
             Some(then) => self.depart(cx, tx, then, now),

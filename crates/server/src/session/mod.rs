@@ -34,7 +34,8 @@ use http1::server::Connection;
 use measure::{Duration, Instant};
 use multipart::Multipart;
 use resolve::{Asked, Failure, Stage, Subject};
-use runtime::session::{Loss, Taken};
+use runtime::memory::Holding;
+use runtime::session::{Loss, Need, Taken};
 use runtime::{Action, Event, Tx};
 use std::net::IpAddr;
 
@@ -104,11 +105,24 @@ struct Input {
     bytes: Vec<u8>,
     /// When its first byte came.
     started: Instant,
+    held: Holding,
+}
+
+impl Input {
+    /// Keeps these bytes, whose first came at `started`.
+    fn keep(cx: &Cx, bytes: &[u8], started: Instant) -> Box<Input> {
+        Box::new(Input {
+            bytes: bytes.to_vec(),
+            started,
+            held: cx.hub.budget.holding(size_of::<Input>() + bytes.len()),
+        })
+    }
 }
 
 /// A body under way.
 #[derive(Debug)]
 struct Discard {
+    _held: Holding,
     /// The head of its request, to be answered when the body is complete.
     head: Vec<u8>,
     /// Bytes of the body that cannot be judged yet: part of a trailer section, bounded by its limit.
@@ -124,6 +138,7 @@ struct Discard {
 /// A request whose answer a job looks for.
 #[derive(Debug)]
 struct Wait {
+    _held: Holding,
     /// Taken by the driver at the next poll.
     job: Option<Work>,
     /// The head, or as much as there is of one that has a fault.
@@ -179,6 +194,7 @@ impl Session {
             Phase::Idle => self.serve(cx, bytes, now, tx, now),
             Phase::Head(mut input) => {
                 input.bytes.extend_from_slice(bytes);
+                input.held.set(size_of::<Input>() + input.bytes.capacity());
                 let (until, requests) = (self.deadline, self.requests);
                 self.serve(cx, &input.bytes, input.started, tx, now);
                 if matches!(self.phase, Phase::Head(_)) && self.requests == requests {
@@ -373,6 +389,17 @@ impl Session {
         }
     }
 
+    /// Others need its place or its memory.
+    fn give_way(&mut self, cx: &Cx, need: Need) {
+        if let Phase::Idle | Phase::Lingering = self.phase {
+            match need {
+                Need::Place => cx.counters.idle_closed().add(1),
+                Need::Memory => cx.counters.idle_closed_for_memory().add(1),
+            }
+            self.phase = Phase::Closed;
+        }
+    }
+
     /// Waits no longer than [`Limits::HURRY`] for a peer to whom nothing is owed yet, or any more.
     fn hurry(&mut self, now: Instant) {
         self.deadline = self.deadline.min(now + Limits::HURRY);
@@ -412,6 +439,7 @@ impl runtime::Session for Session {
             Event::Drain => self.drain(now),
             Event::Retire => self.retiring = true,
             Event::Reconsider => self.reconsider(cx, now),
+            Event::GiveWay(need) => self.give_way(cx, need),
             Event::Lost(Loss::Socket(_)) => self.abort(cx, Cut::Peer, now),
             Event::Lost(Loss::File(_)) => self.abort(cx, Cut::File, now),
         }
@@ -435,6 +463,25 @@ impl runtime::Session for Session {
     #[inline]
     fn deadline(&self) -> Option<Instant> {
         (self.deadline < Instant::ZERO + Duration::MAX).then_some(self.deadline)
+    }
+
+    /// As its deadline tells: a field for it would cost every connection memory. After a reload that changes the timeouts it is
+    /// off by the difference until the next request.
+    fn idle_since(&self, cx: &Cx) -> Option<Instant> {
+        let limits = &cx.state.limits;
+        let timeout = match self.phase {
+            Phase::Idle if self.requests == 0 => limits.header_timeout.saturating_sub(limits.deferred),
+            Phase::Idle => cx
+                .keep_alive
+                .map_or(limits.idle_timeout, |early| early.min(limits.idle_timeout)),
+            // The peer may still be receiving the last answer.
+            Phase::Lingering => limits.linger_timeout.saturating_sub(Limits::HURRY),
+            _ => return None,
+        };
+        let nanos = u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX);
+        Some(Instant::from_nanos(
+            self.deadline.as_nanos().saturating_sub(nanos),
+        ))
     }
 
     fn closed(&mut self, cx: &mut Cx, now: Instant) {

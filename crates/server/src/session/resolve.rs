@@ -180,7 +180,7 @@ impl Failure {
     }
 
     /// Not now: the server is behind.
-    const BEHIND: Failure = Failure {
+    pub(super) const BEHIND: Failure = Failure {
         extra: Extra::RetryAfter,
         ..Failure::of(Status::SERVICE_UNAVAILABLE)
     };
@@ -289,6 +289,7 @@ impl Session {
             recall,
             gate,
             spares_codings,
+            copied_max,
             ..
         } = cx;
         let state: &State = state;
@@ -314,7 +315,7 @@ impl Session {
                 true => Added::default(),
                 false => added(state, clock, asked, self.peer),
             },
-            copied_max: state.copied_max,
+            copied_max: *copied_max,
         };
         // HTTP/0.9 names no host, by which a handler may judge who asks, and its answer has no status.
         if let (Start::Request, Some(head)) = (start, asked.head())

@@ -5,7 +5,7 @@ use crate::service::LogSink;
 use crate::site::Source;
 use crate::{Cx, Server, Session};
 use measure::{Draw as _, Duration, Instant, Seed, UnixTime};
-use runtime::session::{Job as _, Loss};
+use runtime::session::{Job as _, Loss, Need};
 use runtime::{Action, Body, Context as _, Event, Service as _, Session as _, Tx};
 use std::net::SocketAddr;
 use std::sync::{Arc, LazyLock, Mutex};
@@ -178,6 +178,10 @@ impl Rig {
 
     pub(super) fn eof(&mut self) {
         self.event(Event::Eof);
+    }
+
+    pub(super) fn give_way(&mut self) {
+        self.event(Event::GiveWay(Need::Place));
     }
 
     pub(super) fn drain(&mut self) {

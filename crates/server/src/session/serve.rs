@@ -47,15 +47,12 @@ impl Session {
             if rest.is_empty() {
                 return self.park(cx, rest, started, tx, now);
             }
-            if is_full(tx, depth, &cx.state.limits) {
-                let input = Box::new(Input {
-                    bytes: rest.to_vec(),
-                    started,
-                });
+            if tx.head.len() >= cx.output_max || depth >= cx.state.limits.pipeline_depth {
+                let input = Input::keep(cx, rest, started);
                 return self.depart(cx, tx, Then::Input(input), now);
             }
             if self.pace.is_none()
-                && cx.state.recalls
+                && cx.recalls
                 && !cx.gate.is_shut()
                 && let Some(found) = cx.recall.find(rest, cx.clock.now())
                 && self.http.receive_again(found.version, found.persistent)
@@ -107,18 +104,14 @@ impl Session {
         if !tx.is_empty() {
             let then = match rest {
                 [] => Then::Idle,
-                _ => Then::Input(Box::new(Input {
-                    bytes: rest.to_vec(),
-                    started,
-                })),
+                _ => Then::Input(Input::keep(cx, rest, started)),
             };
             return self.depart(cx, tx, then, now);
         }
         if rest.is_empty() {
             return self.idle(cx, now);
         }
-        let bytes = rest.to_vec();
-        self.phase = Phase::Head(Box::new(Input { bytes, started }));
+        self.phase = Phase::Head(Input::keep(cx, rest, started));
         self.deadline = now + cx.state.limits.header_timeout;
         if self.draining {
             self.hurry(now);
@@ -147,6 +140,12 @@ impl Session {
     /// How a complete request begins: as it should, or with the refusal of one that is too many.
     #[inline]
     fn start(&mut self, cx: &Cx, asked: &Asked<'_, '_, '_>, now: Instant) -> Start<'static> {
+        if cx.is_out_of_memory() && asked.is_rate_limited(&cx.state.mounts) {
+            cx.counters.out_of_memory().add(1);
+            // A connection that stays would ask again.
+            self.http.drain();
+            return Start::Failure(Failure::BEHIND);
+        }
         match (&self.pace, cx.state.rate) {
             (Some(pace), Some(rate))
                 if asked.is_rate_limited(&cx.state.mounts) && !pace.admits(rate, now) =>
@@ -185,14 +184,14 @@ impl Session {
             Outcome::Answered => match self.after(asked.wants_close(), behind) {
                 None if tx.body.is_none() => return Some(behind),
                 None => {
-                    let then = self.onwards(behind, now);
+                    let then = Session::onwards(cx, behind, now);
                     self.depart(cx, tx, then, now);
                 }
                 Some(then) => self.depart(cx, tx, then, now),
             },
             Outcome::Parts(multipart) => {
                 let then = match self.after(asked.wants_close(), behind) {
-                    None => self.onwards(behind, now),
+                    None => Session::onwards(cx, behind, now),
                     Some(then) => then,
                 };
                 let then = Then::Parts(Box::new(Parts { multipart, then }));
@@ -200,7 +199,9 @@ impl Session {
             }
             Outcome::Wait(job, stage) => {
                 cx.counters.loads().add(1);
+                let kept = asked.bytes().len() + behind.len();
                 let wait = Box::new(Wait {
+                    _held: cx.hub.budget.holding(size_of::<Wait>() + kept),
                     job: Some(job),
                     bytes: asked.bytes().to_vec(),
                     subject: asked.subject(),
@@ -220,14 +221,11 @@ impl Session {
         None
     }
 
-    pub(super) fn onwards(&self, behind: &[u8], now: Instant) -> Then {
+    pub(super) fn onwards(cx: &Cx, behind: &[u8], now: Instant) -> Then {
         if behind.is_empty() {
             return Then::Idle;
         }
-        Then::Input(Box::new(Input {
-            bytes: behind.to_vec(),
-            started: now,
-        }))
+        Then::Input(Input::keep(cx, behind, now))
     }
 
     /// How the connection ends after this answer, the client wanting that or not; `None` if it does
@@ -299,7 +297,9 @@ impl Session {
                 None
             }
             Body::More(used) => {
+                let kept = bytes.len() + behind.len() - used;
                 let discard = Box::new(Discard {
+                    _held: cx.hub.budget.holding(size_of::<Discard>() + kept),
                     head: bytes.to_vec(),
                     left: behind[used..].to_vec(),
                     started,
@@ -486,12 +486,6 @@ impl Session {
         };
         self.depart(cx, tx, then, now);
     }
-}
-
-/// Whether the turn has made its share of output.
-#[inline]
-fn is_full(tx: &Tx, depth: u32, limits: &Limits) -> bool {
-    tx.head.len() >= Limits::OUTPUT_PER_TURN || depth >= limits.pipeline_depth
 }
 
 /// Why a request will be refused whatever its body says.

@@ -8,7 +8,7 @@ use super::super::together::count;
 use super::{Conn, NEVER, Next, State, Stopping, Worker};
 use crate::io::{Backend, Done, Id, Op};
 use crate::machine::is_out_of_resources;
-use crate::session::{Event, Service};
+use crate::session::{Event, Need, Service};
 use measure::Duration;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
@@ -16,8 +16,10 @@ use std::sync::atomic::Ordering;
 
 /// How many connections one listener may bring in one turn.
 const ACCEPTS_MAX: u32 = 64;
-/// How long accepting pauses when descriptors or memory ran out, or the limit is reached.
+/// How long accepting pauses when descriptors or memory ran out.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// How long it pauses at the connection limit, while others may give way.
+const LIMIT_PAUSE: Duration = Duration::from_millis(10);
 
 /// A connection that waits for input, between two workers.
 pub(crate) struct Parcel<S> {
@@ -179,11 +181,15 @@ impl<V: Service, B: Backend> Worker<V, B> {
 
     pub(super) fn accept_from(&mut self, listener: usize, most: u32) -> Accepting {
         for _ in 0..most {
-            if self.together.open.load(Ordering::Relaxed) >= self.bounds.connections_max {
-                self.pause_accepting(
-                    "as many are open as the descriptors of this process allow (ulimit -n)",
-                    None,
-                );
+            if let Err(full) = self.make_room() {
+                self.accept_paused_until = Some(self.now + LIMIT_PAUSE);
+                if self.is_stuck() && self.together.may_complain(self.now) {
+                    tracing::warn!(
+                        open = self.together.open.load(Ordering::Relaxed),
+                        "not accepting connections for now, as none is idle: {}",
+                        full.words()
+                    );
+                }
                 return Accepting::Paused;
             }
             self.accepting = numbered(listener);
@@ -192,7 +198,9 @@ impl<V: Service, B: Backend> Worker<V, B> {
                 Some(Done::AcceptFailed { errno }) => {
                     count(&self.counters.accept_errors, 1);
                     if is_out_of_resources(errno) {
-                        self.pause_accepting("the system is out of descriptors or memory", Some(errno));
+                        // One for the next attempt, if the system means this process.
+                        self.close_eldest(Need::Place);
+                        self.pause_accepting("the system is out of descriptors or memory", errno);
                         return Accepting::Paused;
                     }
                     // Others are of that one connection (aborted, a network error); the next may do.
@@ -203,7 +211,7 @@ impl<V: Service, B: Backend> Worker<V, B> {
         Accepting::More
     }
 
-    fn pause_accepting(&mut self, why: &str, errno: Option<i32>) {
+    fn pause_accepting(&mut self, why: &str, errno: i32) {
         self.accept_paused_until = Some(self.now + ACCEPT_PAUSE);
         if self.together.may_complain(self.now) {
             tracing::warn!(

@@ -134,6 +134,7 @@ impl<V: Service, B: Backend> Drop for Worker<V, B> {
     /// A worker that ends before its connections do, by a panic or a failure of the system, gives their
     /// places back.
     fn drop(&mut self) {
+        self.release_budget();
         for index in 0..self.conns.slots() {
             if let Some(conn) = self.conns.id_at(index).and_then(|id| self.conns.remove_at(id)) {
                 self.lay_to_rest(conn.session, conn.listener);

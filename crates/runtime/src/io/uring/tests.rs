@@ -96,7 +96,15 @@ fn everything_holds_over_a_ring_too_small_for_anything() {
         String::from_utf8_lossy(&output.stderr),
     );
     assert!(output.status.success(), "{text}\n{errors}");
-    assert!(text.contains("test result: ok. 1"), "it ran the suite: {text}");
+    let passed = text
+        .split("test result: ok. ")
+        .nth(1)
+        .and_then(|rest| rest.split(' ').next());
+    let passed: Option<usize> = passed.and_then(|count| count.parse().ok());
+    assert!(
+        passed.is_some_and(|count| count >= 10),
+        "it ran the suite: {text}"
+    );
 }
 
 #[test]

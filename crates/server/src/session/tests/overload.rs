@@ -3,9 +3,10 @@
 use crate::adapt::{Decision, Knob, Knobs, Settings};
 use crate::config::{Adapt, Concurrency, Config, LiveFor, MaxTurn};
 use crate::service::{Additions, Herd, Server};
-use crate::session::rig::{Lines, Rig, answers, source};
-use measure::{Duration, Seed, UnixTime};
-use runtime::{Context as _, Line};
+use crate::session::rig::{End, Lines, Rig, answers, source};
+use measure::{Bytes, Duration, Seed, UnixTime};
+use runtime::memory::{Bound, Step};
+use runtime::{Context as _, Line, Session as _};
 use std::sync::Arc;
 
 const LARGE: &[u8] = b"GET /big.png HTTP/1.1\r\nHost: a\r\n\r\n";
@@ -183,4 +184,78 @@ fn codings_that_are_spared_are_not_begun_and_those_that_are_there_are_sent() {
     assert_eq!(ask(&mut rig, "zstd, identity;q=0").as_deref(), Some("zstd"));
     spare(&mut rig, false);
     assert_eq!(ask(&mut rig, "br").as_deref(), Some("br"));
+}
+
+/// The budget of the rig's server is used up, or there is none again.
+fn press(rig: &mut Rig, bound: Bound) {
+    rig.server.budget().set(bound);
+    rig.server.budget().turn(rig.now);
+    rig.turn();
+}
+
+#[test]
+fn out_of_memory_requests_are_refused_and_probes_are_not() {
+    let mut rig = Rig::with(|c| c.health = true);
+    rig.send(SMALL);
+    // No process is that small.
+    press(&mut rig, Bound::Told(Bytes::kib(16)));
+    assert_eq!(rig.server.budget().step(), Step::Refusing);
+    rig.send(b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n");
+    rig.send(SMALL);
+    assert_eq!(statuses(&rig), [200, 200, 503]);
+    let refused = &answers(&rig.out, |_| false)[2];
+    assert_eq!(refused.field("connection"), Some("close"));
+    assert_eq!(refused.field("retry-after"), Some("1"));
+    let totals = rig.server.totals();
+    assert_eq!((totals.out_of_memory, totals.overloaded), (1, 0));
+    assert_eq!(
+        (
+            totals.memory_reading,
+            totals.memory_output,
+            totals.memory_idle,
+            totals.memory_refusing
+        ),
+        (1, 1, 1, 1)
+    );
+    rig.reconnect();
+    press(&mut rig, Bound::None);
+    rig.send(SMALL);
+    assert_eq!(statuses(&rig), [200]);
+}
+
+#[test]
+fn what_a_connection_keeps_is_held_until_it_is_answered() {
+    let mut rig = Rig::new();
+    let held = |rig: &Rig| rig.server.budget().held().0;
+    assert_eq!(held(&rig), 0);
+    rig.send(&SMALL[..20]);
+    let partial = held(&rig);
+    assert!((20..500).contains(&partial), "{partial}");
+    rig.send(&SMALL[20..30]);
+    assert!(held(&rig) >= partial);
+    rig.send(&SMALL[30..]);
+    assert_eq!((statuses(&rig), held(&rig)), (vec![200], 0));
+    rig.send(&SMALL[..20]);
+    rig.eof();
+    rig.reconnect();
+    assert_eq!(held(&rig), 0);
+}
+
+#[test]
+fn an_idle_session_says_since_when_and_gives_way() {
+    let mut rig = Rig::new();
+    let accepted = rig.now;
+    assert_eq!(rig.session.idle_since(&rig.cx), Some(accepted));
+    rig.wait(Duration::from_secs(3));
+    rig.send(SMALL);
+    let answered = rig.now;
+    rig.wait(Duration::from_secs(2));
+    assert_eq!(rig.session.idle_since(&rig.cx), Some(answered));
+    rig.send(&SMALL[..9]);
+    assert_eq!(rig.session.idle_since(&rig.cx), None, "a request has begun");
+    rig.give_way();
+    assert_eq!(rig.end, End::Open, "so it stays");
+    rig.send(&SMALL[9..]);
+    rig.give_way();
+    assert_eq!((rig.end, rig.server.totals().idle_closed), (End::Closed, 1));
 }

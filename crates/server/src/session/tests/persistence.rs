@@ -161,7 +161,7 @@ fn a_file_that_ends_early_ends_the_connection() {
 #[test]
 fn addresses_have_a_bound_and_get_it_back() {
     use runtime::{Service as _, Session as _};
-    let mut rig = Rig::with(|c| c.max_connections_per_address = 2);
+    let mut rig = Rig::with(|c| c.max_connections_per_address = Some(2));
     let peer = super::rig::peer();
     let mut second = rig
         .server

@@ -1,0 +1,146 @@
+//! Which connection has been idle longest, found by sampling: a list in order of idling would cost every connection memory
+//! and every request two writes, for an order that is wanted only when connections are short.
+//!
+//! ```text
+//!   slots:  · · i · i i │ · i · · i · i · │ · i ...     a hand goes round and looks at the next SAMPLE idle ones
+//!                       └──── hand ───────┘
+//!   the KEPT eldest it has seen so far ──▶ the eldest of them that is still idle since then
+//! ```
+//! Exact up to [`SAMPLE`] idle connections. Of more, the one found is among the eldest hundredth: with 10,000 idle ones the mean
+//! place is the 26th (the test below measures it). Pure: whoever asks knows what a slot holds.
+
+use crate::io::Id;
+use measure::Instant;
+
+/// Idle connections looked at for each that is found.
+const SAMPLE: usize = 64;
+/// Slots looked at for each that is found, idle or not, so that a search stays short where few are idle.
+const LOOKS_MAX: u32 = 4096;
+/// The eldest seen so far that are kept for the next search.
+const KEPT: usize = 16;
+
+/// The search.
+#[derive(Debug, Default)]
+pub(crate) struct Eldest {
+    /// The next slot to look at.
+    hand: u32,
+    /// The eldest seen so far, the eldest last.
+    kept: Vec<(Instant, Id)>,
+}
+
+impl Eldest {
+    /// The connection that has been idle longest, as far as it was seen, if it became so by `until`. `look` says what is
+    /// idle in a slot, and since when.
+    pub(crate) fn find(
+        &mut self,
+        slots: u32,
+        until: Instant,
+        mut look: impl FnMut(u32) -> Option<(Id, Instant)>,
+    ) -> Option<Id> {
+        // Some have gone or done something since.
+        self.kept
+            .retain(|(since, id)| look(id.index) == Some((*id, *since)));
+        let mut seen = 0;
+        for _ in 0..slots.min(LOOKS_MAX) {
+            if seen == SAMPLE {
+                break;
+            }
+            self.hand = if self.hand + 1 < slots { self.hand + 1 } else { 0 };
+            if let Some((id, since)) = look(self.hand) {
+                seen += 1;
+                self.keep(since, id);
+            }
+        }
+        self.kept.pop_if(|(since, _)| *since <= until).map(|(_, id)| id)
+    }
+
+    fn keep(&mut self, since: Instant, id: Id) {
+        if self.kept.iter().any(|(_, known)| *known == id) {
+            return;
+        }
+        let at = self.kept.partition_point(|(other, _)| *other > since);
+        self.kept.insert(at, (since, id));
+        if self.kept.len() > KEPT {
+            // The youngest.
+            self.kept.remove(0);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use measure::{Draw as _, Seed};
+
+    /// Connections by slot: since when each is idle, if it is there and idle.
+    type Idle = Vec<Option<Instant>>;
+
+    fn find(eldest: &mut Eldest, idle: &Idle, until: Instant) -> Option<usize> {
+        let look = |index: u32| {
+            let since = idle.get(index as usize).copied().flatten()?;
+            Some((Id { index, generation: 0 }, since))
+        };
+        let found = eldest.find(idle.len() as u32, until, look);
+        found.map(|id| id.index as usize)
+    }
+
+    fn at(nanos: u64) -> Instant {
+        Instant::from_nanos(nanos)
+    }
+
+    const ANY: Instant = Instant::from_nanos(u64::MAX);
+
+    #[test]
+    fn of_a_few_the_eldest_is_found_each_time() {
+        let mut idle: Idle = vec![None; 256];
+        for (slot, since) in [(3, 50), (77, 20), (120, 40), (255, 30)] {
+            idle[slot] = Some(at(since));
+        }
+        let mut eldest = Eldest::default();
+        let mut order = Vec::new();
+        while let Some(slot) = find(&mut eldest, &idle, ANY) {
+            idle[slot] = None;
+            order.push(slot);
+        }
+        assert_eq!(order, [77, 255, 120, 3]);
+        assert_eq!(find(&mut eldest, &vec![None; 256], ANY), None);
+        assert_eq!(find(&mut Eldest::default(), &Vec::new(), ANY), None);
+    }
+
+    #[test]
+    fn whoever_was_just_served_is_left_alone_and_found_later() {
+        let idle: Idle = vec![Some(at(100)), Some(at(90))];
+        let mut eldest = Eldest::default();
+        assert_eq!(find(&mut eldest, &idle, at(80)), None);
+        assert_eq!(find(&mut eldest, &idle, at(95)), Some(1));
+    }
+
+    #[test]
+    fn one_that_asked_again_is_not_the_eldest_any_more() {
+        let mut idle: Idle = vec![Some(at(10)), Some(at(20)), Some(at(30))];
+        let mut eldest = Eldest::default();
+        assert_eq!(find(&mut eldest, &idle, at(5)), None, "all are kept in mind");
+        idle[0] = Some(at(40));
+        idle[1] = None;
+        assert_eq!(find(&mut eldest, &idle, ANY), Some(2));
+    }
+
+    /// The share of idle connections that are older than the one found, over a thousand searches.
+    #[test]
+    fn of_many_the_one_found_is_among_the_eldest_hundredth() {
+        let seed = Seed(11);
+        let mut rng = seed.rng();
+        let mut idle: Idle = (0..10_000).map(|_| Some(at(rng.next_u64() >> 1))).collect();
+        let mut eldest = Eldest::default();
+        let mut older = 0;
+        for _ in 0..1_000 {
+            let found = find(&mut eldest, &idle, ANY).expect("all are idle");
+            let since = idle[found].expect("it is idle");
+            older += idle.iter().flatten().filter(|other| **other < since).count();
+            // Another comes to its place.
+            idle[found] = Some(at(u64::MAX / 2 + (rng.next_u64() >> 2)));
+        }
+        assert!(older / 1_000 < 100, "{seed}: the mean place is {}", older / 1_000);
+        println!("mean place of 10,000: {}", older / 1_000);
+    }
+}

@@ -1,0 +1,121 @@
+//! Room at the connection limit: who is idle gives way to who comes.
+//!
+//! ```text
+//!   limit reached ── somebody here is idle ──▶ that one is closed, the new one taken
+//!        │ nobody is
+//!        ▼
+//!   others are asked; the new one waits in the backlog ── one of theirs closed ──▶ taken
+//!                          └ nobody is idle: waits on (descriptors), is refused after PATIENCE (the service's bound)
+//! ```
+//! Decides whose place is taken, and when; what a session does about it is the session's.
+
+use super::{State, Worker};
+use crate::io::Backend;
+use crate::session::{Event, Need, Service, Session};
+use measure::{Duration, Instant};
+use std::sync::atomic::Ordering;
+
+/// Idle for less than this is between two requests: such a connection is left alone.
+pub(crate) const SETTLED: Duration = Duration::from_millis(50);
+/// How long a connection that the service would refuse waits for one that gives way: workers that block look once a second.
+const PATIENCE: Duration = Duration::from_millis(2_500);
+/// Nothing is said of a wait for others that is shorter.
+const PATIENCE_OF_LOG: Duration = Duration::from_millis(500);
+
+/// What bounds connections when no more may be taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Full {
+    /// Descriptors: more cannot be had.
+    Driver,
+    /// The service's own bound: it would refuse more.
+    Service,
+}
+
+impl Full {
+    /// What is said of it.
+    pub(super) const fn words(self) -> &'static str {
+        match self {
+            Full::Driver => "as many are open as the descriptors of this process allow; raise `ulimit -n`",
+            Full::Service => "as many are open as allowed; raise --max-connections",
+        }
+    }
+}
+
+impl<V: Service, B: Backend> Worker<V, B> {
+    fn full(&self) -> Option<Full> {
+        if self.together.open.load(Ordering::Relaxed) >= self.bounds.connections_max {
+            return Some(Full::Driver);
+        }
+        self.service.is_full().then_some(Full::Service)
+    }
+
+    /// Whether a connection may be taken, once an idle one has given way if need be; what stands against it otherwise.
+    pub(super) fn make_room(&mut self) -> Result<(), Full> {
+        let Some(full) = self.full() else {
+            self.full_since = None;
+            return Ok(());
+        };
+        if self.close_eldest(Need::Place) {
+            self.together.has_room();
+            self.full_since = None;
+            if self.together.may_complain(self.now) {
+                tracing::warn!(
+                    open = self.together.open.load(Ordering::Relaxed),
+                    "idle connections are closed for new ones: {}",
+                    full.words()
+                );
+            }
+            return Ok(());
+        }
+        let since = *self.full_since.get_or_insert(self.now);
+        self.together.want_room(self.now);
+        match full {
+            Full::Service if self.now.since(since) >= PATIENCE => Ok(()),
+            _ => Err(full),
+        }
+    }
+
+    /// Whether it has waited for room for so long that it should say so.
+    pub(super) fn is_stuck(&self) -> bool {
+        self.full_since
+            .is_some_and(|since| self.now.since(since) >= PATIENCE_OF_LOG)
+    }
+
+    /// Closes a connection here if another worker needs its place.
+    #[cold]
+    pub(super) fn give_way(&mut self) {
+        if self.close_eldest(Need::Place) {
+            self.together.has_room();
+        }
+    }
+
+    /// Closes the connection that has been idle longest, as far as can be seen; whether there was one.
+    pub(super) fn close_eldest(&mut self, need: Need) -> bool {
+        // Whoever was served a moment ago is likely to ask again.
+        let until = Instant::from_nanos(
+            self.now
+                .as_nanos()
+                .saturating_sub(SETTLED.as_nanos().try_into().unwrap_or(u64::MAX)),
+        );
+        let (conns, cx) = (&mut self.conns, &self.cx);
+        let found = self.eldest.find(conns.slots(), until, |index| {
+            let id = conns.id_at(index)?;
+            let conn = conns.get_mut(id)?;
+            let waits = conn.state == State::Reading;
+            let since = conn.session.idle_since(cx).filter(|_| waits)?;
+            Some((id, since))
+        });
+        let Some(id) = found else { return false };
+        self.tell_aside(id, Event::GiveWay(need));
+        self.conns.get_mut(id).is_none()
+    }
+
+    /// Tells a back end with one connection since when that is idle, so that it can give way while the thread waits.
+    pub(super) fn stand_by(&mut self) {
+        let id = (self.conns.len() > 0).then(|| self.conns.id_at(0)).flatten();
+        let conn = id.and_then(|id| self.conns.get_mut(id));
+        let conn = conn.filter(|conn| conn.state == State::Reading);
+        let since = conn.and_then(|conn| conn.session.idle_since(&self.cx));
+        self.backend.idle(since);
+    }
+}
