@@ -304,7 +304,7 @@ weir {} serves the site embedded in this program (16 files, 170 KiB)
             epoll     event loops wait for readiness
             2 workers one per usable core
   cache     s3-fifo, at most 64 MiB; files up to 16 KiB in memory, larger ones as open descriptors
-  limits    17,932 connections (of 65,536 configured: 20,000 descriptors, ulimit -n), 16,384 per address
+  limits    17,932 connections (of 65,536 configured: 20,000 descriptors, ulimit -n), 4,483 per address
             head 16 KiB in 20s, idle 65s, a reader that takes nothing 30s
   log       none (--access-log FILE)
   rights    user www (33:33), and nothing it starts can have more

@@ -131,8 +131,11 @@ const SITE: &[Case] = &[
         before: "compress = true",
         after: "compress = false",
         check: |server, _, is_after| {
-            let answer = asked(server, "/long.txt", &[("Accept-Encoding", "gzip")]);
-            assert_eq!(answer.field("Content-Encoding").is_some(), !is_after);
+            // Processes keep a file, and what is made of it, only once it has not changed for a moment.
+            eventually("the coding in force", || {
+                let answer = asked(server, "/long.txt", &[("Accept-Encoding", "gzip")]);
+                (answer.field("Content-Encoding").is_some() != is_after).then_some(())
+            });
         },
     },
     Case {
@@ -341,6 +344,17 @@ const SIZES: &[Case] = &[
 
 /// What the cache may hold.
 const CACHE: &[Case] = &[
+    Case {
+        keys: &["memory"],
+        before: "memory = '1GiB'",
+        after: "memory = '2GiB'",
+        check: |server, _, is_after| {
+            let limit = if is_after { 2 << 30 } else { 1 << 30 };
+            eventually("the memory limit in force", || {
+                (metric(server, "weir_memory_limit_bytes") == limit).then_some(())
+            });
+        },
+    },
     Case {
         keys: &["cache-size"],
         before: "root = 'site'\nlive = 'local'\ncache-size = '64MiB'",

@@ -240,7 +240,7 @@ fn what_is_no_measurement_is_named_by_file_and_line() {
         ),
         (
             broken("old.json", |value| value["version"] = json!(1)),
-            ["old.json` line 3", "this program reads weir-load 4"],
+            ["old.json` line 3", "this program reads weir-load 5"],
         ),
         (
             ("cut.json".to_owned(), format!("{good}{{\"event\":")),

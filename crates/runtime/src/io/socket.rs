@@ -239,8 +239,11 @@ fn push_file(fd: &OwnedFd, out: &mut Out, mut disk: Disk, granted: u64) -> Pushe
                 share -= (n as u64).min(share);
                 out.advance(n);
                 out.unchecked += n as u64;
+                // What went in one call was looked at right before it. After it, whoever has all of it may already write the
+                // next content.
                 if let Some(Body::File(range)) = &out.tx.body
                     && range.len == 0
+                    && out.unchecked > n as u64
                     && !range.file.has_same_content()
                 {
                     // The last bytes went already: a reset says that they are not to be believed.

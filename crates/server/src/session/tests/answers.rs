@@ -525,6 +525,7 @@ fn listings_in_html_and_json() {
 
 #[test]
 fn http_0_9_gets_content_alone() {
+    let ask = |input: &str| exchange(|config| config.http09 = true, input.as_bytes());
     for (input, want) in [("GET /digits.bin\r\n", "0123456789"), ("GET /empty.bin\r\n", "")] {
         let (text, end) = ask(input);
         assert_eq!(text, want);
