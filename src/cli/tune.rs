@@ -13,15 +13,16 @@ Examples:
   weir tune /srv/www --log access.log               as the log's clients did
   weir serve /srv/www --profile weir-profile.toml
 
-It starts this program's own server and load on the loopback, again and
-again, and changes one thing at a time. A setting wins if it is ahead of
-what stood before by 3 percent in every round, by more than that varies,
-and by more than luck; of one that is faster and does not win it says
-why. Nothing else should run meanwhile. An earlier end writes nothing.
-docs/tune.md says what is tried and what the numbers mean.
+It starts a server and a load of its own on loopback, changes one thing at a
+time, and compares each setting with the current one in pairs of short runs.
+An exact sign test decides after 9, 14, 20 and 28 pairs whether a setting is
+at least 3 percent faster. Settings that cannot be told apart are listed with
+a 95 % interval; more time narrows it. Stages that are complete when the
+budget ends are written. If interrupted, no profile is written.
+docs/tune.md describes stages and numbers.
 
-Exit codes: 0 written, 2 usage, 3 the numbers of some stages cannot be
-trusted, and what stood is kept there, 4 the system refused.";
+Exit codes: 0 written; 2 usage; 3 not one setting could be told apart from the
+defaults, which the profile keeps; 4 the system refused.";
 
 /// Flags of `weir tune`.
 #[derive(Debug, Args)]

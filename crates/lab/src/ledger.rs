@@ -64,8 +64,19 @@ pub struct View {
     pub holds: Option<bool>,
     /// The rules in turn: how often each was checked and held, and the case nearest to failing.
     pub rules: Vec<String>,
+    /// Whether each of them holds; none if it could not be evaluated.
+    pub met: Vec<Option<bool>>,
     /// The names of the results used.
     pub sources: Vec<String>,
+}
+
+/// What the rules of a claim come to where something is switched off, measured.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Counterfactual {
+    /// What was switched off.
+    pub off: String,
+    /// Nothing: it has not been run.
+    pub view: Option<View>,
 }
 
 /// A claim and what became of it.
@@ -89,6 +100,8 @@ pub struct Entry {
     pub by: Vec<World>,
     /// What the rules came to, by world; worlds without a number are absent.
     pub views: BTreeMap<World, View>,
+    /// Its counterfactuals, in the order of the plan.
+    pub counterfactuals: Vec<Counterfactual>,
     /// What became of it.
     pub verdict: Verdict,
     /// Why.
@@ -158,7 +171,8 @@ impl Study {
             .into_iter()
             .filter_map(|world| Some((world, view(&rules, &self.known, world)?)))
             .collect();
-        let (verdict, reason) = self.verdict(claim, &rules, &views);
+        let counterfactuals = self.counterfactuals(claim);
+        let (verdict, reason) = self.verdict(claim, &rules, &views, &counterfactuals);
         Entry {
             id: stated.id.clone(),
             document: stated.doc.clone(),
@@ -169,13 +183,20 @@ impl Study {
             shows: claim.shows.clone(),
             by: claim.by.clone(),
             views,
+            counterfactuals,
             verdict,
             reason,
         }
     }
 
     /// The verdict with its reason: what the rules came to, then what a reader must know of it.
-    fn verdict(&self, claim: &Claim, rules: &[Rule], views: &BTreeMap<World, View>) -> (Verdict, String) {
+    fn verdict(
+        &self,
+        claim: &Claim,
+        rules: &[Rule],
+        views: &BTreeMap<World, View>,
+        counterfactuals: &[Counterfactual],
+    ) -> (Verdict, String) {
         let (verdict, mut reason) = self.by_rules(claim, rules, views);
         let is_met = matches!(verdict, Verdict::Reproduced | Verdict::SimulatedOnly);
         let (verdict, basis) = match (claim.identity.as_str(), claim.assumed.as_str()) {
@@ -191,12 +212,18 @@ impl Study {
         if !claim.conditions.is_empty() && verdict != Verdict::NotJudged {
             reason.push_str(&format!(". Conditions: {}", claim.conditions));
         }
+        if !claim.note.is_empty() && verdict != Verdict::NotJudged {
+            reason.push_str(&format!(". Note: {}", claim.note));
+        }
         let is_refuted = views
             .get(&World::Measured)
             .is_some_and(|view| view.holds == Some(false));
         let is_refuted = is_refuted || verdict == Verdict::NotReproduced;
-        if is_refuted && !claim.cause.is_empty() {
-            reason.push_str(&format!(". {}", self.causes(claim)));
+        if is_refuted
+            && let Some(measured) = views.get(&World::Measured)
+            && !counterfactuals.is_empty()
+        {
+            reason.push_str(&format!(". {}", causes(measured, counterfactuals)));
         }
         if is_refuted && !claim.supposed.is_empty() {
             reason.push_str(&format!(". Supposed, not tested: {}", claim.supposed));
@@ -204,29 +231,14 @@ impl Study {
         (verdict, reason)
     }
 
-    /// What the counterfactuals of a claim came to, and which of them is the cause: the first with which all rules hold.
-    fn causes(&self, claim: &Claim) -> String {
+    fn counterfactuals(&self, claim: &Claim) -> Vec<Counterfactual> {
         // A plan whose rules cannot be read was refused before.
         let causes = claim.read_causes().unwrap_or_default();
-        let mut cause = None;
-        let mut is_complete = true;
-        let mut texts: Vec<String> = Vec::new();
-        for (off, rules) in &causes {
-            let view = view(rules, &self.known, World::Measured);
-            let holds = view.as_ref().and_then(|view| view.holds);
-            is_complete &= holds.is_some();
-            if holds == Some(true) {
-                cause.get_or_insert(*off);
-            }
-            let numbers = view.map_or_else(|| "not run".to_owned(), |view| view.rules.join("; "));
-            texts.push(format!("without {off}: {numbers}"));
-        }
-        let found = match cause {
-            Some(off) => format!("Tested cause: {off}"),
-            None if is_complete => "Cause unknown: no tested counterfactual meets all rules".to_owned(),
-            None => "Cause not tested: a counterfactual has no result".to_owned(),
+        let read = |(off, rules): &(&str, Vec<Rule>)| Counterfactual {
+            off: (*off).to_owned(),
+            view: view(rules, &self.known, World::Measured),
         };
-        format!("{found} ({})", texts.join(". "))
+        causes.iter().map(read).collect()
     }
 
     /// What the rules alone say.
@@ -354,16 +366,53 @@ impl Study {
     }
 }
 
+/// For each rule that does not hold today: the first counterfactual in which it holds, which is its cause.
+fn causes(measured: &View, counterfactuals: &[Counterfactual]) -> String {
+    let failing = measured
+        .met
+        .iter()
+        .enumerate()
+        .filter(|(_, met)| **met == Some(false));
+    let texts: Vec<String> = failing
+        .map(|(rule, _)| {
+            let of = |one: &&Counterfactual| {
+                one.view
+                    .as_ref()
+                    .and_then(|view| view.met.get(rule).copied().flatten())
+            };
+            let found = counterfactuals.iter().find(|one| of(one) == Some(true));
+            let rule = rule + 1;
+            match found {
+                Some(one) => {
+                    let is_single = one.view.as_ref().is_some_and(|view| view.value.ends_with(SINGLE));
+                    let mark = if is_single { SINGLE } else { "" };
+                    format!("rule {rule} holds without {}{mark}", one.off)
+                }
+                None if counterfactuals.iter().all(|one| of(&one).is_some()) => {
+                    format!("rule {rule} holds in no tested counterfactual, cause unknown")
+                }
+                None => format!("rule {rule}: counterfactuals have not been run, cause not tested"),
+            }
+        })
+        .collect();
+    format!("Causes: {}", texts.join("; "))
+}
+
+/// What is known of one run only.
+const SINGLE: &str = " (single run)";
+
 fn view(rules: &[Rule], known: &Observations, world: World) -> Option<View> {
     let mut holds = Some(true);
     let mut value = None;
     let mut texts = Vec::new();
+    let mut met = Vec::new();
     let mut all_sources: Vec<String> = Vec::new();
     let mut is_single = false;
     for (number, rule) in rules.iter().enumerate() {
         match rule.evaluate(known, world) {
             Outcome::Missing(what) => {
                 holds = None;
+                met.push(None);
                 texts.push(what);
             }
             Outcome::Evaluated {
@@ -375,6 +424,7 @@ fn view(rules: &[Rule], known: &Observations, world: World) -> Option<View> {
                 fewest,
             } => {
                 is_single |= fewest == 1;
+                met.push(Some(held == checked));
                 if held < checked {
                     holds = holds.map(|_| false);
                 }
@@ -408,7 +458,7 @@ fn view(rules: &[Rule], known: &Observations, world: World) -> Option<View> {
     let mark = if is_recalled {
         " (recalled)"
     } else if is_single && world == World::Measured {
-        " (single run)"
+        SINGLE
     } else {
         ""
     };
@@ -416,6 +466,7 @@ fn view(rules: &[Rule], known: &Observations, world: World) -> Option<View> {
         value: value.map(|value| value + mark).unwrap_or_default(),
         holds,
         rules: texts,
+        met,
         sources: all_sources,
     })
 }
@@ -439,6 +490,7 @@ pub fn ledger(studies: &[Study]) -> Vec<Entry> {
                 shows: String::new(),
                 by: Vec::new(),
                 views: BTreeMap::new(),
+                counterfactuals: Vec::new(),
                 verdict: Verdict::NotJudged,
                 reason: "its study was not asked for".to_owned(),
             })
@@ -565,14 +617,14 @@ rules = ["seconds > 1"]
             (
                 &[("live", Done, 150.0), ("then", Done, 300.0)],
                 Verdict::SimulatedOnly,
-                "simulated: 3 ≥ 2; measured: 1.5 is not ≥ 2. Cause not tested: a counterfactual has no result (without this: \
-                 not run. without this and that: not run). Supposed, not tested: something else",
+                "simulated: 3 ≥ 2; measured: 1.5 is not ≥ 2. Causes: rule 1: counterfactuals have not been run, cause not \
+                 tested. Supposed, not tested: something else",
             ),
             (&[("live", Done, 150.0)], Verdict::NotReproduced, "1.5 is not ≥ 2"),
             (
                 &[("live", Done, 150.0), ("then", Done, 100.0)],
                 Verdict::NotReproduced,
-                "simulated: 1 is not ≥ 2; measured: 1.5 is not ≥ 2. Cause not tested",
+                "simulated: 1 is not ≥ 2; measured: 1.5 is not ≥ 2. Causes: rule 1",
             ),
             (
                 &[("live", NotRun, 0.0), ("then", Done, 300.0)],
@@ -628,13 +680,13 @@ rules = ["seconds > 1"]
             (
                 100.0,
                 300.0,
-                "Tested cause: this and that (without this: 1 is not ≥ 2. without this and that: 3 ≥ 2)",
+                "Causes: rule 1 holds without this and that (single run)",
             ),
-            (300.0, 300.0, "Tested cause: this ("),
+            (300.0, 300.0, "Causes: rule 1 holds without this (single run)"),
             (
                 100.0,
                 100.0,
-                "Cause unknown: no tested counterfactual meets all rules (",
+                "rule 1 holds in no tested counterfactual, cause unknown",
             ),
         ] {
             let packets = [&today[..], &[("this", this), ("that", that)]].concat();

@@ -250,6 +250,9 @@ pub struct Claim {
     /// document's workload.
     #[serde(default)]
     pub conditions: String,
+    /// What else belongs to the verdict: where the document contradicts itself, say.
+    #[serde(default)]
+    pub note: String,
     /// What would have to be there for it to be judged, if there are no rules.
     #[serde(default)]
     pub wanted: String,

@@ -8,7 +8,7 @@ mod summary;
 mod table;
 
 use crate::chart::Bars;
-use crate::ledger::{Entry, Study, Verdict, counts};
+use crate::ledger::{Counterfactual, Entry, Study, Verdict, counts};
 use crate::observation::World;
 use crate::plan::{Picture, Plan, Size};
 use crate::record::{OTHERS_MAX_PCT, Status};
@@ -208,6 +208,22 @@ fn letter(world: World) -> char {
 /// How far apart repetitions lie, as it is written beside a number.
 const SPREADS: &str =
     "with 2 to 5 runs the lowest to the highest of them, from 6 on the 95 % bootstrap interval of the median";
+
+/// What a table of counterfactuals shows.
+const COUNTERFACTUALS: &str = "Each row has something of today's kernel switched off, and what the claim's rules come to there, \
+                               measured. The first row in which a rule holds is its cause.";
+
+/// What the rules come to in a counterfactual, in turn; `not run` if it has not been.
+fn cells(one: &Counterfactual, rules: usize) -> Vec<String> {
+    match &one.view {
+        Some(view) => {
+            let is_single = view.value.ends_with("(single run)");
+            let mark = if is_single { " (single run)" } else { "" };
+            view.rules.iter().map(|text| format!("{text}{mark}")).collect()
+        }
+        None => vec!["not run".to_owned(); rules],
+    }
+}
 
 /// What is not known from a copy of the document.
 const RECALLED_MEANS: &str = "recalled, and verified in no copy of the document";

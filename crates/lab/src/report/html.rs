@@ -4,7 +4,8 @@
 
 use super::table::{Ours, layout};
 use super::{
-    BASES, Material, RECALLED_MEANS, Raw, SPREADS, assumptions, document, letter, machine, picture, tally,
+    BASES, COUNTERFACTUALS, Material, RECALLED_MEANS, Raw, SPREADS, assumptions, cells, document, letter,
+    machine, picture, tally,
 };
 use crate::document::RECALLED;
 use crate::ledger::{Entry, Study, Verdict, counts};
@@ -169,9 +170,10 @@ fn ledger(html: &mut String, ledger: &[Entry]) {
             "<details><summary>how it is judged</summary><p>In the document: {}</p>",
             escape(&entry.check)
         );
-        for rule in &entry.rules {
-            let _ = write!(html, "<p><code>{}</code></p>", escape(rule));
+        for (number, rule) in entry.rules.iter().enumerate() {
+            let _ = write!(html, "<p>rule {}: <code>{}</code></p>", number + 1, escape(rule));
         }
+        counterfactuals(html, entry);
         for (world, view) in &entry.views {
             let _ = write!(
                 html,
@@ -194,6 +196,29 @@ fn ledger(html: &mut String, ledger: &[Entry]) {
         );
     }
     html.push_str("</section>\n");
+}
+
+/// What the rules come to where something is switched off.
+fn counterfactuals(html: &mut String, entry: &Entry) {
+    if entry.counterfactuals.is_empty() {
+        return;
+    }
+    let _ = write!(html, "<p>{COUNTERFACTUALS}</p><ul>");
+    for one in &entry.counterfactuals {
+        let cells = cells(one, entry.rules.len());
+        let rules: Vec<String> = cells
+            .iter()
+            .enumerate()
+            .map(|(number, text)| format!("rule {}: {}", number + 1, escape(text)))
+            .collect();
+        let _ = write!(
+            html,
+            "<li>without {}: {}</li>",
+            escape(&one.off),
+            rules.join("; ")
+        );
+    }
+    html.push_str("</ul>");
 }
 
 /// What marks and small print mean, in words that do without color.

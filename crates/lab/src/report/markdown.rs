@@ -3,7 +3,8 @@
 
 use super::table::layout;
 use super::{
-    BASES, Material, RECALLED_MEANS, Raw, SPREADS, assumptions, machine, named_pictures, picture, tally,
+    BASES, COUNTERFACTUALS, Material, RECALLED_MEANS, Raw, SPREADS, assumptions, cells, machine,
+    named_pictures, picture, tally,
 };
 use crate::ledger::{Entry, Study, counts};
 use crate::observation::World;
@@ -112,7 +113,8 @@ fn ledger(text: &mut String, material: &Material<'_>) {
         "\n| claim | says | published | simulated | measured | model | verdict | why |\n\
          |---|---|---|---|---|---|---|---|\n",
     );
-    for entry in material.ledger {
+    let judged = material.ledger.iter().filter(|entry| entry.study.is_some());
+    for entry in judged {
         let value = |world: World| {
             entry
                 .views
@@ -137,6 +139,17 @@ fn ledger(text: &mut String, material: &Material<'_>) {
             plain(&entry.reason)
         );
     }
+    let others = material
+        .ledger
+        .iter()
+        .filter(|entry| entry.study.is_none())
+        .count();
+    if others > 0 {
+        let _ = writeln!(
+            text,
+            "\n{others} more claims are of studies that were not asked for."
+        );
+    }
     text.push_str("\n## The rules\n\nA claim holds in a world where all of its rules hold for that world's numbers.\n\n");
     for entry in material.ledger.iter().filter(|entry| !entry.rules.is_empty()) {
         let rules: Vec<String> = entry.rules.iter().map(|rule| format!("`{rule}`")).collect();
@@ -147,6 +160,35 @@ fn ledger(text: &mut String, material: &Material<'_>) {
             rules.join(", "),
             each(material, entry)
         );
+    }
+    let tested = || {
+        material
+            .ledger
+            .iter()
+            .filter(|entry| !entry.counterfactuals.is_empty())
+    };
+    if tested().next().is_some() {
+        let _ = writeln!(text, "\n## Counterfactuals\n\n{COUNTERFACTUALS}");
+    }
+    for entry in tested() {
+        let rules: Vec<String> = (1..=entry.rules.len())
+            .map(|rule| format!("rule {rule}"))
+            .collect();
+        let _ = writeln!(
+            text,
+            "\n{}\n\n| switched off | {} |\n|---|{}",
+            entry.id,
+            rules.join(" | "),
+            "---|".repeat(rules.len())
+        );
+        for one in &entry.counterfactuals {
+            let _ = writeln!(
+                text,
+                "| {} | {} |",
+                plain(&one.off),
+                cells(one, rules.len()).join(" | ")
+            );
+        }
     }
     let _ = writeln!(
         text,
