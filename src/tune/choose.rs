@@ -63,7 +63,9 @@ pub(super) fn judge(one: &Tried, stands: &Tried, others: usize) -> Verdict {
     let ahead = ratios.iter().filter(|ratio| **ratio > 1.0 + AHEAD).count();
     if at_least(ahead, ratios.len()) <= level {
         Verdict::Better(median(ratios.iter().copied()) - 1.0)
-    } else if at_least(ratios.len() - ahead, ratios.len()) <= level {
+    } else if at_least(ratios.len() - ahead, ratios.len()) <= LUCK {
+        // To miss a setting costs what stood anyway: this level is not divided, so that an interval that is shown reaches beyond
+        // what is looked for.
         Verdict::NotBetter
     } else {
         let (low, high) = interval(&ratios);
@@ -184,6 +186,18 @@ mod tests {
                 high: f64::INFINITY
             }
         );
+    }
+
+    #[test]
+    fn an_interval_that_is_shown_reaches_beyond_what_is_looked_for() {
+        let stands = [100.0; 9];
+        let mostly_slower = [40.0, 50.0, 60.0, 70.0, 80.0, 80.0, 80.0, 80.0, 150.0];
+        assert_eq!(verdict(&mostly_slower, &stands), Verdict::NotBetter);
+        let rarely_slower = [40.0, 50.0, 60.0, 70.0, 80.0, 80.0, 80.0, 130.0, 150.0];
+        let Verdict::Undecided { high, .. } = verdict(&rarely_slower, &stands) else {
+            panic!("seven of nine may be chance");
+        };
+        assert!(high > AHEAD, "{high}");
     }
 
     #[test]

@@ -25,7 +25,7 @@ pub(crate) struct SenderFlags {
     sender: SenderName,
 
     /// Largest segment, as the MSS option says; time stamps take 12 bytes of the modern sender's
-    #[arg(long, value_name = "BYTES", value_parser = bytes, default_value = "1460", help_heading = "TCP")]
+    #[arg(long, value_name = "BYTES", value_parser = mss, default_value = "1460", help_heading = "TCP")]
     pub(crate) mss: Bytes,
 
     /// Initial window in segments [default: the sender's]
@@ -72,6 +72,14 @@ impl SenderFlags {
         }
         sender
     }
+}
+
+/// What an MSS option may say: Linux refuses less than 88 bytes (TCP_MIN_MSS), and an IPv4 packet holds no more than 65,495.
+fn mss(text: &str) -> Result<Bytes, String> {
+    bytes(text)
+        .ok()
+        .filter(|mss| (88..=65_495).contains(&mss.0))
+        .ok_or_else(|| format!("`{text}` is no MSS: write 88 to 65495, in bytes"))
 }
 
 fn setup(text: &str) -> Result<Setup, String> {
