@@ -624,6 +624,10 @@ impl Crew {
             }
             let failed = (fetch.parts.len() - fetch.got) as u64;
             record.fail(failed, now.since(fetch.part_intended), now, from);
+            // Its user would have slept for its OFF time in any case.
+            let off = fetch.parts.last().map_or(Duration::ZERO, |part| part.off);
+            self.ledger
+                .held(fetch.part_intended, now + RETRY_PAUSE.saturating_sub(off));
             self.finish(line, RETRY_PAUSE, port, now);
         } else {
             self.ledger.of(now).resent += (fetch.asked - fetch.got) as u64;

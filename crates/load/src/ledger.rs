@@ -96,6 +96,22 @@ impl Ledger {
         }
     }
 
+    /// A request that failed or was never complete kept its client from asking until `now`, the pause before the next try included.
+    /// Only the part of it in which it would have asked counts: after the warm-up, and before the end.
+    pub(crate) fn held(&mut self, intended: Instant, now: Instant) {
+        if now > self.from {
+            let from = intended.max(self.from);
+            self.measured.held.add(now.min(self.until).since(from));
+        }
+    }
+
+    /// Patience with an object ended; what it waited for was meant to be asked for then.
+    pub(crate) fn abandon(&mut self, intended: Instant, now: Instant) {
+        let from = intended.max(self.from);
+        self.of(now).abandon(now.since(from));
+        self.held(intended, now);
+    }
+
     /// Files complete and content received so far, the warm-up's among them.
     pub(crate) fn seen(&self) -> (u64, u64) {
         let (warm, measured) = (&self.warm, &self.measured);

@@ -21,8 +21,12 @@ const EXPECTED_MIN: f64 = 10.0;
 const LONGER: f64 = 3.0;
 /// The share of the bytes that would have come in the same time that may still come where the server stands still.
 const TRICKLE_MAX: f64 = 0.1;
-/// A stretch in which files failed is an outage from this length on.
-const FAILING_MIN: Duration = Duration::from_secs(1);
+/// A stretch in which files failed is an outage from this length on, in runs of ten seconds and more.
+const FAILING_MAX: Duration = Duration::from_secs(1);
+/// The same in the shortest runs; in between it is a tenth of the run.
+const FAILING_MIN: Duration = Duration::from_millis(100);
+/// Files that should have been complete in the end of a run, at the rate of the rest, if its silence is to be told.
+const EXPECTED_TOLD: f64 = 3.0;
 const SECOND: Duration = Duration::from_secs(1);
 
 /// A stretch in which nothing was complete.
@@ -67,18 +71,19 @@ pub fn longest(record: &Record, measured: Duration, stall_max: Duration) -> Opti
     let files = record.files_in_time as f64;
     let seconds = &record.seconds;
     let mut stretches = stretches(seconds, measured);
-    stretches.retain(|stretch| stretch.length() >= FAILING_MIN.min(stall_max));
+    let failing_min = (measured / 10).clamp(FAILING_MIN, FAILING_MAX);
+    stretches.retain(|stretch| stretch.length() >= failing_min.min(stall_max));
     stretches.sort_by_key(|stretch| core::cmp::Reverse(stretch.length()));
     stretches.iter().find_map(|stretch| {
         let long = stretch.length();
-        let failed = sum(seconds, stretch.touched(), |second| second.failed);
+        let failed = failed_in(seconds, stretch);
         let rest = measured.saturating_sub(long).as_secs_f64();
         let files_per_s = files / rest.max(1e-3);
         if files_per_s * long.as_secs_f64() < EXPECTED_MIN {
             return None;
         }
         let counts = if failed > 0 {
-            long >= FAILING_MIN
+            long >= failing_min
         } else {
             let whole = stretch.whole();
             let bytes_per_s = record.bytes_received as f64 / rest.max(1e-3);
@@ -92,6 +97,45 @@ pub fn longest(record: &Record, measured: Duration, stall_max: Duration) -> Opti
             files_per_s,
         })
     })
+}
+
+/// The end of a run in which nothing was complete and files failed, if a few files should have been complete in it and it is longer than
+/// most responses. Too short or too slow a run to call it an outage.
+pub fn silent_end(record: &Record, measured: Duration) -> Option<Outage> {
+    let seconds = &record.seconds;
+    let stretch = stretches(seconds, measured).pop()?;
+    let long = stretch.length().as_secs_f64();
+    let failed = failed_in(seconds, &stretch);
+    let rest = (measured.as_secs_f64() - long).max(1e-3);
+    let files_per_s = record.files_in_time as f64 / rest;
+    let is_told = failed > 0 && files_per_s * long >= EXPECTED_TOLD && long > usually(seconds, &stretch);
+    is_told.then_some(Outage {
+        from: stretch.from,
+        until: stretch.until,
+        failed,
+        files_per_s,
+    })
+}
+
+/// Files that failed in the seconds of a stretch; none if the last of them failed before it or, where the stretch is too short for that
+/// not to matter, after it.
+fn failed_in(seconds: &[Second], stretch: &Stretch) -> u64 {
+    let touched = stretch.touched();
+    let last = seconds.iter().enumerate().take(touched.end).skip(touched.start);
+    let last = last
+        .filter(|&(number, second)| second.failed > 0 && SECOND * (number as u32) < stretch.until)
+        .map(|(number, second)| {
+            // Results from before that was recorded know only the second.
+            let after = second.last_failed_ns.map_or(SECOND, Duration::from_nanos);
+            SECOND * number as u32 + after
+        })
+        .max();
+    match last {
+        Some(last) if last >= stretch.from && (last <= stretch.until || stretch.length() >= FAILING_MAX) => {
+            sum(seconds, touched, |second| second.failed)
+        }
+        _ => 0,
+    }
 }
 
 /// Between which instants nothing was complete although something was asked.
@@ -241,6 +285,87 @@ mod tests {
             record.bytes_received += 20_000;
         }
         check(&record, 8000, None);
+    }
+
+    /// A run of a client whose server is killed at `killed`: all tries from then on are refused, one each 100 ms.
+    fn killed(every: u64, took: u64, killed: u64, measured: u64) -> Record {
+        let mut record = run((took..killed).step_by(every as usize), took, 4, measured);
+        for at in (killed..measured).step_by(100) {
+            record.fail(4, Duration::ZERO, Instant::ZERO + ms(at), Instant::ZERO);
+        }
+        record
+    }
+
+    #[test]
+    fn a_server_that_dies_near_the_end_of_a_short_run_is_found() {
+        for (at, measured) in [(1200, 2000), (3100, 4000), (2200, 3000), (800, 1000)] {
+            let record = killed(2, 1, at, measured);
+            let found = longest(&record, ms(measured), STALL_MAX).expect("an outage");
+            assert!(found.from.abs_diff(ms(at)) <= ms(2), "{found:?}");
+            assert_eq!(found.until, ms(measured));
+            assert!(found.failed >= 4, "{found:?}");
+        }
+        // Ten seconds and more keep their second.
+        let found = |at| longest(&killed(2, 1, at, 20_000), ms(20_000), STALL_MAX);
+        assert!(found(18_900).is_some() && found(19_100).is_none());
+    }
+
+    #[test]
+    fn what_fails_in_a_short_run_of_a_slow_server_is_no_outage() {
+        let fails = |mut record: Record, at: u64| {
+            record.fail(1, ms(5), Instant::ZERO + ms(at), Instant::ZERO);
+            record
+        };
+        // Answers of 1.5 s, at once for all; one client of downloads of 12 s; two a second.
+        let slow = |every: usize, took: u64, measured: u64| {
+            let clients = if every == 1500 { 10 } else { 1 };
+            let at = (took..measured).step_by(every);
+            run(
+                at.flat_map(|at| (0..clients).map(move |n| at + n / 10)),
+                took,
+                clients,
+                measured,
+            )
+        };
+        for (every, took, measured) in [(1500, 1500, 4000), (12_000, 12_000, 30_000), (500, 1, 1000)] {
+            let record = fails(slow(every, took, measured), measured - 10);
+            check(&record, measured, None);
+        }
+        // A pause that the failure lies before, after and in: of the same seconds.
+        let paused = || {
+            run(
+                (0..3000).step_by(2).filter(|at| !(1700..2300).contains(at)),
+                1,
+                4,
+                3000,
+            )
+        };
+        check(&fails(paused(), 1600), 3000, None);
+        check(&fails(paused(), 2500), 3000, None);
+        check(&fails(paused(), 1800), 3000, Some((1698, 2300)));
+        // A pause until the end.
+        let ended = || run((0..1300).step_by(2), 1, 4, 2000);
+        check(&fails(ended(), 1100), 2000, None);
+        check(&fails(ended(), 1400), 2000, Some((1298, 2000)));
+    }
+
+    #[test]
+    fn a_silent_end_is_told_where_it_is_too_short_for_an_outage() {
+        // Of 20 seconds the last 0.9.
+        let record = killed(2, 1, 19_100, 20_000);
+        let told = silent_end(&record, ms(20_000)).expect("told");
+        assert_eq!((told.from, told.until, told.failed), (ms(19_099), ms(20_000), 36));
+        // Eight files should have been complete, too few for an outage.
+        let few = killed(100, 10, 1200, 2000);
+        assert_eq!(longest(&few, ms(2000), STALL_MAX), None);
+        assert!(silent_end(&few, ms(2000)).is_some());
+        // Nothing failed; the last failure was before the last completion; answers take as long.
+        assert_eq!(silent_end(&run((0..1200).step_by(2), 1, 4, 2000), ms(2000)), None);
+        let mut whole = run((0..2000).step_by(2), 1, 4, 2000);
+        whole.fail(1, ms(1), Instant::ZERO + ms(1500), Instant::ZERO);
+        assert_eq!(silent_end(&whole, ms(2000)), None);
+        let slow = killed(100, 1500, 3000, 4000);
+        assert_eq!(silent_end(&slow, ms(4000)), None);
     }
 
     #[test]

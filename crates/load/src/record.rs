@@ -118,6 +118,9 @@ pub struct Second {
     /// When the last of them was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_ns: Option<u64>,
+    /// When the last of its files was given up, in nanoseconds from its beginning; none if none was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_failed_ns: Option<u64>,
     /// Complete replies with a status of 300 to 399, whether that is good or not.
     #[serde(default, skip_serializing_if = "is_none")]
     pub replies_3xx: u64,
@@ -162,6 +165,7 @@ impl Second {
         self.response.merge(&other.response);
         self.first_ns = self.first_ns.into_iter().chain(other.first_ns).min();
         self.last_ns = self.last_ns.max(other.last_ns);
+        self.last_failed_ns = self.last_failed_ns.max(other.last_failed_ns);
     }
 
     fn replied(&mut self, status: u16) {
@@ -209,6 +213,13 @@ pub struct Record {
     /// From when a file was meant to be asked for to when it was given up, of each of `files_failed`.
     #[serde(default)]
     pub failed: Times,
+    /// How long each object under way when patience ended had been awaited by then; one of each of `unfinished`.
+    #[serde(default)]
+    pub waited: Times,
+    /// How long each request that failed or was never complete kept its client from asking within the run, the pause before the next
+    /// try included. Several files that were given up together count once.
+    #[serde(default)]
+    pub held: Times,
     /// From a file's mark to its end. This and the next one, `first_byte` and `transfer` are each of every file that is complete and as it should
     /// be, and of no other: how long a failure took says nothing of files.
     pub service: Times,
@@ -317,12 +328,7 @@ impl Record {
 
     /// Counts a file that was complete, and as it should be.
     pub fn complete(&mut self, bytes: u64, now: Instant, began: Instant) {
-        let number = number(now, began);
-        let after = now
-            .since(began)
-            .saturating_sub(Duration::from_secs(number as u64));
-        let after = after.as_nanos() as u64;
-        self.second(now, began).complete(bytes, after);
+        self.second(now, began).complete(bytes, into_second(now, began));
     }
 
     /// Counts files that were given up, so long after they were meant to be asked for.
@@ -330,8 +336,16 @@ impl Record {
         if files > 0 {
             self.files_failed += files;
             self.failed.add_n(took, files);
-            self.second(now, began).failed += files;
+            let second = self.second(now, began);
+            second.failed += files;
+            second.last_failed_ns = second.last_failed_ns.max(Some(into_second(now, began)));
         }
+    }
+
+    /// Counts an object that is still under way when patience ends, after it was awaited for so long.
+    pub fn abandon(&mut self, waited: Duration) {
+        self.unfinished += 1;
+        self.waited.add(waited);
     }
 
     /// Remembers a file that was not as it should be, if it is the first with this trouble.
@@ -456,6 +470,8 @@ impl Record {
     pub fn merge(&mut self, other: &Record) {
         for (sum, part) in [
             (&mut self.failed, &other.failed),
+            (&mut self.waited, &other.waited),
+            (&mut self.held, &other.held),
             (&mut self.service, &other.service),
             (&mut self.response, &other.response),
             (&mut self.connect, &other.connect),
@@ -532,6 +548,12 @@ fn number(now: Instant, began: Instant) -> usize {
     (now.since(began).as_secs() as usize).min(SECONDS_MAX - 1)
 }
 
+/// How long after the beginning of its second `now` is, in nanoseconds.
+fn into_second(now: Instant, began: Instant) -> u64 {
+    let whole = Duration::from_secs(number(now, began) as u64);
+    now.since(began).saturating_sub(whole).as_nanos() as u64
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -545,6 +567,8 @@ mod tests {
             record.respond(Duration::from_millis(ms), at, Instant::ZERO);
             record.complete(7, at, Instant::ZERO);
             record.fail(2, Duration::from_millis(ms + 1), at, Instant::ZERO);
+            record.held.add(Duration::from_millis(ms + 2));
+            record.abandon(Duration::from_millis(ms + 3));
             record.decile_failed((ms % 10) as usize);
             let path = if ms % 3 == 0 { "/a" } else { "/b" };
             record.example(Trouble::Length, path, [Some(ms), None], at, Instant::ZERO);
@@ -583,6 +607,11 @@ mod tests {
         let first = (a.seconds[0].first_ns, a.seconds[0].last_ns);
         assert_eq!(first, (Some(1_000_000), Some(20_000_000)));
         assert_eq!((a.files_failed, a.failed.count()), (10, 10));
+        assert_eq!(
+            (a.unfinished, &a.waited, &a.held),
+            (5, &whole.waited, &whole.held)
+        );
+        assert_eq!(a.seconds[4].last_failed_ns, Some(500_000_000));
         assert_eq!(a.deciles_failed, whole.deciles_failed);
         assert_eq!(a.examples[&Trouble::Length].at_ns, 1_000_000);
         assert_eq!((a.files, a.errors(), a.count(Trouble::Lost)), (5, 5, 5));

@@ -160,7 +160,9 @@ impl Run {
                 _ => 0,
             },
             paced: self.model != "clients",
-            closed: self.is_closed(),
+            corrected_p999: self
+                .corrected()
+                .and_then(|(times, lost)| times.quantile_with(0.999, lost.count)),
         }
     }
 
@@ -188,17 +190,24 @@ impl Run {
             .then(|| seconds(self.measured().as_secs_f64() * record.users_begun as f64 / files as f64))
     }
 
-    /// Response times corrected for coordinated omission, and what has none; none in an open run.
+    /// Response times corrected for coordinated omission, and what has none; none in an open run. Requests that failed or were never
+    /// complete add what their clients did not ask meanwhile, and all of that counts as longer than every time there is.
     pub fn corrected(&self) -> Option<(Times, Lost)> {
         let interval = self.expected_interval()?;
         let record = &self.record;
-        let failed = record.failed.corrected(interval);
+        // Results from before it was recorded know only how long requests took to fail.
+        let held = match record.held.count() {
+            0 => &record.failed,
+            _ => &record.held,
+        };
+        let all = held.corrected(interval);
+        let missing = all.count() - held.count();
         let lost = record.lost_files(self.timeout());
         let more = Lost {
-            count: failed.count() + record.unfinished,
-            timed: failed.count(),
-            // What they kept from being asked would have taken what was left of them.
-            least_ns: lost.least_ns + (failed.total_ns() - record.failed.total_ns()).max(0.0),
+            count: lost.count + missing,
+            timed: lost.timed + record.waited.count() + missing,
+            // What was kept from being asked would have taken what was left of the time.
+            least_ns: lost.least_ns + record.waited.total_ns() + (all.total_ns() - held.total_ns()).max(0.0),
         };
         Some((record.response.corrected(interval), more))
     }
@@ -699,6 +708,52 @@ pub(crate) mod tests {
             closed.model = model.to_owned();
             assert!(closed.corrected().is_none(), "{model}");
         }
+    }
+
+    /// Four users of ten seconds, each asking every 10 ms until the server stands still after 8.4 s.
+    #[test]
+    fn what_never_ended_adds_what_was_not_asked_meanwhile() {
+        let mut closed = run(0, 1, 0);
+        closed.asked_s = 10.0;
+        let record = &mut closed.record;
+        (record.users_begun, record.files, record.files_in_time) = (4, 3360, 3360);
+        let answered = Duration::from_millis(5);
+        record.response.add_n(answered, 3360);
+        for _ in 0..4 {
+            record.abandon(Duration::from_millis(2600));
+            record.held.add(Duration::from_millis(1600));
+        }
+        let (times, lost) = closed.corrected().expect("it is closed");
+        // One each 11.9 ms: 133 of each.
+        assert_eq!(
+            (times.count(), lost.count, lost.timed),
+            (3360, 4 + 4 * 133, 4 + 4 * 133)
+        );
+        let shown = times.summary_with(&lost);
+        assert_eq!(
+            (shown.p90, shown.p99, shown.p999, shown.max),
+            (None, None, None, None)
+        );
+        assert!(shown.p50.is_some_and(|p50| p50 < 5.1), "{shown:?}");
+        // 3,360 of 5 ms, four of 2.6 s, and what was not asked of 0.8 s on average.
+        assert!(
+            (shown.mean / ((3360.0 * 5.0 + 4.0 * 2600.0 + 532.0 * 800.0) / 3896.0) - 1.0).abs() < 0.02,
+            "{shown:?}"
+        );
+        // A server that refuses at once: each try costs its user the pause before the next.
+        let mut refused = run(0, 1, 0);
+        refused.asked_s = 2.0;
+        let record = &mut refused.record;
+        (record.users_begun, record.files, record.files_in_time) = (4, 4800, 4800);
+        record.response.add_n(Duration::from_millis(1), 4800);
+        let at = measure::Instant::ZERO + Duration::from_millis(1300);
+        record.fail(32, Duration::from_micros(50), at, measure::Instant::ZERO);
+        record.held.add_n(Duration::from_millis(100), 32);
+        let (times, lost) = refused.corrected().expect("it is closed");
+        // One each 1.67 ms: 59 of each, or 58 as a histogram has it.
+        assert!((32 * 59..=32 * 60).contains(&lost.count), "{}", lost.count);
+        let shown = times.summary_with(&lost);
+        assert_eq!((shown.p90, shown.p99), (None, None));
     }
 
     #[test]

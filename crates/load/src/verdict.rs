@@ -13,6 +13,8 @@ use serde::{Deserialize, Serialize};
 
 /// Kinds of errors that a sentence names.
 const KINDS_MAX: usize = 4;
+/// The share of a quantile that this client's own lateness may be at that quantile.
+const LAG_SHARE_MAX: f64 = 0.1;
 
 /// What a run was asked to be.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -27,8 +29,8 @@ pub struct Asked {
     pub users_missing_max: u64,
     /// Whether users sleep, so that a busy client is a late one.
     pub paced: bool,
-    /// Whether who asks waits for the answer, so that figures are corrected by how often it asks.
-    pub closed: bool,
+    /// The corrected response time at p99.9; none in an open run, or if it is not known.
+    pub corrected_p999: Option<Duration>,
 }
 
 /// Where trust ends.
@@ -171,7 +173,9 @@ pub fn judge(
         "it was too short to tell how late this client was: no tick, one each 10 ms, was due in it; use a longer --duration".to_owned(),
     );
     let measured = early.unwrap_or(asked.duration);
-    if let Some(outage) = outage::longest(record, measured, bounds.stall_max) {
+    let outage = outage::longest(record, measured, bounds.stall_max);
+    let silence = outage::silent_end(record, measured).filter(|_| outage.is_none() && record.files > 0);
+    if let Some(outage) = outage {
         let (from, until) = (outage.from.as_secs_f64(), outage.until.as_secs_f64());
         let (failed, rate) = (outage.failed, outage.files_per_s);
         because(
@@ -248,9 +252,9 @@ pub fn judge(
     because(
         share(failed) > bounds.failures_max && record.files > 0,
         format!(
-            "{failed} of {all} files failed ({:.1} %), {:.1} % are allowed{kinds}{were}",
+            "{failed} of {all} files failed ({:.2} %), more than the {} % that may fail (--failures-max){kinds}{were}",
             share(failed) * 100.0,
-            bounds.failures_max * 100.0
+            (bounds.failures_max * 1e6).round() / 1e4
         ),
     );
     let breaches = record.count(Trouble::Protocol);
@@ -269,7 +273,15 @@ pub fn judge(
         ),
     );
     let mut warnings = Vec::new();
-    warnings.extend(late_quantiles(record, asked.closed, bounds));
+    if let Some(silence) = silence {
+        warnings.push(format!(
+            "nothing was complete from {:.2} s to the end at {:.2} s, and {} files failed meanwhile: the server may have gone down",
+            silence.from.as_secs_f64(),
+            silence.until.as_secs_f64(),
+            silence.failed
+        ));
+    }
+    warnings.extend(late_quantiles(record, asked.corrected_p999, bounds));
     if record.unfinished > 0 && stopped.is_none() {
         let share = unfinished(record);
         warnings.push(format!(
@@ -287,31 +299,36 @@ pub fn judge(
     }
 }
 
-/// That quantiles of times which are shown may be those of this client: its own lateness there is more than it may be. Up to p99
-/// that makes a run invalid.
-fn late_quantiles(record: &Record, closed: bool, bounds: &Bounds) -> Option<String> {
-    let late = |share: f64| record.lag.quantile(share).max(record.tick.quantile(share));
-    let shown = [("p99.9", 0.999), ("max", 1.0)]
-        .into_iter()
-        .filter(|&(_, share)| {
-            // No delay of this client is part of a time that is shorter; but who waits for answers asks for less meanwhile, and the
-            // corrected p99.9 has that.
-            let response = record.response.quantile(share);
-            late(share) > bounds.lag_max && (response >= bounds.lag_max || (closed && share < 1.0))
-        });
-    let shown: Vec<&str> = shown.map(|(name, _)| name).collect();
-    if shown.is_empty() {
-        return None;
+/// That quantiles of times which are shown may be those of this client: it was later there than it may be, and by a share of them that
+/// matters. Up to p99 lateness makes a run invalid.
+fn late_quantiles(record: &Record, corrected_p999: Option<Duration>, bounds: &Bounds) -> Option<String> {
+    let lost = record.files_failed + record.unfinished;
+    let response = |share| record.response.quantile_with(share, lost);
+    let mut names = Vec::new();
+    let mut late_ms = Vec::new();
+    for (name, share, times) in [
+        ("p99.9", 0.999, [response(0.999), corrected_p999]),
+        ("max", 1.0, [response(1.0), None]),
+    ] {
+        let late = record.lag.quantile(share).max(record.tick.quantile(share));
+        // No delay of this client is part of a time that is shorter.
+        let matters = |time: Duration| {
+            time >= bounds.lag_max && late.as_secs_f64() > time.as_secs_f64() * LAG_SHARE_MAX
+        };
+        if late > bounds.lag_max && times.into_iter().flatten().any(matters) {
+            names.push(name);
+            late_ms.push(format!("{:.1} ms", late.as_secs_f64() * 1e3));
+        }
     }
-    let ms = |time: Duration| time.as_secs_f64() * 1e3;
-    Some(format!(
-        "{} may be this client's own delay and not the server's: one in a thousand of its alarms or ticks rang {:.1} ms late or more, the \
-         latest {:.1} ms, {:.1} are allowed (--lag-max)",
-        shown.join(" and "),
-        ms(late(0.999)),
-        ms(late(1.0)),
-        ms(bounds.lag_max)
-    ))
+    (!names.is_empty()).then(|| {
+        format!(
+            "{} may be this client's own delay, not the server's: its timers fired {} late at {}; --lag-max allows {:.1} ms",
+            names.join(" and "),
+            late_ms.join(" and "),
+            if names.len() == 1 { "that quantile" } else { "those quantiles" },
+            bounds.lag_max.as_secs_f64() * 1e3
+        )
+    })
 }
 
 /// What went wrong, most frequent first, in brackets; nothing if only statuses were wrong, which are told by number elsewhere.
@@ -356,7 +373,7 @@ mod tests {
         users: None,
         users_missing_max: 0,
         paced: true,
-        closed: false,
+        corrected_p999: None,
     };
 
     fn good() -> Record {
@@ -500,7 +517,7 @@ mod tests {
         ] {
             (0..count).for_each(|_| failed.trouble(trouble, at, at));
         }
-        let said = "20 of 1020 files failed (2.0 %), 1.0 % are allowed (errors: 12 timeout, 5 status, 4 connect, 3 lost, 2 others)";
+        let said = "20 of 1020 files failed (1.96 %), more than the 1 % that may fail (--failures-max) (errors: 12 timeout, 5 status, 4 connect, 3 lost, 2 others)";
         check(&failed, ASKED, 0.5, None, said);
         let mut nobody = Record {
             files: 0,
@@ -574,7 +591,7 @@ mod tests {
             ASKED,
             0.5,
             None,
-            "300 of 400 files failed (75.0 %), 1.0 % are allowed: all 300 answers were 301",
+            "300 of 400 files failed (75.00 %), more than the 1 % that may fail (--failures-max): all 300 answers were 301",
         );
         let mut broken = good();
         let later = Instant::ZERO + Duration::from_millis(250);
@@ -637,27 +654,52 @@ mod tests {
     fn lateness_is_judged_at_every_quantile_that_is_shown() {
         let mut record = good();
         (0..7).for_each(|tick| record.tick.add(Duration::from_millis(70 - 10 * tick)));
-        let warned = |record: &Record, closed| {
-            let asked = Asked { closed, ..ASKED };
+        let warned = |record: &Record, corrected_ms: Option<u64>| {
+            let corrected_p999 = corrected_ms.map(Duration::from_millis);
+            let asked = Asked {
+                corrected_p999,
+                ..ASKED
+            };
             let verdict = judge(record, &asked, &[0.1], None, &Bounds::DEFAULT);
             assert!(verdict.valid, "{verdict:?}");
             verdict.warnings.concat()
         };
         // No time that is shown is as long.
         (0..2000).for_each(|_| record.response.add(Duration::from_millis(1)));
-        assert_eq!(warned(&record, false), "");
-        // But what was not asked meanwhile is in the corrected figure.
-        let said = warned(&record, true);
+        assert_eq!(warned(&record, None), "");
+        // But what was not asked meanwhile is in the corrected figure, unless that is much longer or not long enough.
+        let said = warned(&record, Some(65));
         assert!(said.starts_with("p99.9 may be this client's own delay"), "{said}");
+        assert_eq!(warned(&record, Some(5)), "");
+        assert_eq!(warned(&record, Some(1500)), "");
         record.response.add(Duration::from_millis(65));
-        let said = warned(&record, false);
+        let said = warned(&record, None);
         assert!(said.starts_with("max may be this client's"), "{said}");
         (0..3).for_each(|_| record.response.add(Duration::from_millis(60)));
-        let said = warned(&record, false);
+        let said = warned(&record, None);
         assert!(
-            said.starts_with("p99.9 and max may be") && said.contains("the latest 70."),
+            said.starts_with("p99.9 and max may be")
+                && said.contains(" and 70.")
+                && said.contains("allows 10.0 ms"),
             "{said}"
         );
+        // A quantile that is not known is no delay of this client's.
+        record.files_failed = 4;
+        assert_eq!(warned(&record, None), "");
+    }
+
+    /// A server that takes 1.5 s is not measured wrongly by a client that is 15 ms late.
+    #[test]
+    fn lateness_that_is_a_small_share_of_a_time_is_no_warning() {
+        let mut record = good();
+        (0..7).for_each(|_| record.tick.add(Duration::from_millis(15)));
+        (0..100).for_each(|_| record.response.add(Duration::from_millis(1504)));
+        let asked = Asked {
+            corrected_p999: Some(Duration::from_millis(1504)),
+            ..ASKED
+        };
+        let verdict = judge(&record, &asked, &[0.1], None, &Bounds::DEFAULT);
+        assert_eq!((verdict.valid, verdict.warnings), (true, Vec::new()));
     }
 
     #[test]

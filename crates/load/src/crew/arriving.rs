@@ -1,6 +1,6 @@
 //! An open run: objects arrive when they do, and the run ends by its bell or with its log.
 
-use super::{BELL, CLOCK, Crew, FIRST, NEVER, User};
+use super::{BELL, CLOCK, Crew, FIRST, NEVER, Phase, User};
 use crate::arrivals::Arrivals;
 use crate::supply::Dealt;
 use measure::Instant;
@@ -83,10 +83,25 @@ impl Crew {
         }
     }
 
+    /// Counts what is still under way when patience ends, each object with how long what it waits for was awaited.
+    fn abandon(&mut self, now: Instant) {
+        for lines in self.users.chunks(self.setup.lanes.max(1) as usize) {
+            let asked = lines.iter().filter_map(|line| match &line.phase {
+                Phase::Fetching(fetch) => Some(fetch.part_intended),
+                // Between two files of it.
+                Phase::Pausing(_) => Some(now),
+                _ => None,
+            });
+            if let Some(first) = asked.min() {
+                self.ledger.abandon(first, now);
+            }
+        }
+    }
+
     /// Begins nothing more; what is under way has until the bell rings again.
     pub(super) fn end(&mut self, port: &mut Port, now: Instant) {
         if self.ending {
-            self.ledger.of(now).unfinished += self.active;
+            self.abandon(now);
             port.end();
             return;
         }

@@ -247,6 +247,7 @@ impl Hearing<'_> {
                 };
                 record.example(trouble, &target.path, lengths, *now, from);
                 record.trouble(trouble, *now, from);
+                ledger.held(fetch.part_intended, *now);
                 self.live.errors.fetch_add(1, Ordering::Relaxed);
             }
             None => {

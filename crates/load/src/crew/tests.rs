@@ -483,6 +483,56 @@ fn a_connection_that_falls_silent_is_given_up_in_time() {
     assert!(record.examples.contains_key(&Trouble::Timeout));
     // When the second began it was under way.
     assert_eq!(record.seconds[1].under_way, 1);
+    // It kept its client from asking for as long, and for the pause after it, but not beyond the end of the run.
+    assert_eq!(
+        (record.held.count(), record.unfinished, record.waited.count()),
+        (3, 0, 0)
+    );
+    assert_eq!(record.held.quantile(0.6).as_millis(), 600);
+    let total = record.held.total_ns() / 1e6;
+    // 600 ms twice, and the last 200 ms of the run.
+    assert!((total - 1400.0).abs() < 3.0, "{total}");
+}
+
+/// What is under way when patience ends is counted with how long it was awaited, and with how much of that is time in which it would
+/// have asked.
+#[test]
+fn what_is_never_complete_was_awaited_until_patience_ended() {
+    let turn = || Supply::Turn {
+        order: [0].into(),
+        next: 0,
+        stride: 1,
+    };
+    let clients = || Model::Closed(vec![(Duration::ZERO, turn()), (Duration::ZERO, turn())]);
+    for (warmup, held_ms) in [(0, 1799), (400, 1600)] {
+        let patient = Setup {
+            timeout: Duration::from_secs(60),
+            warmup: Duration::from_millis(warmup),
+            ..setup(Mode::Serial)
+        };
+        // Nothing is answered from 200 ms on; the run ends after 2 s and patience after 3 s.
+        let server = Server { hangs: 100, ..GOOD };
+        let record = rehearse_as(patient, clients(), server).recorded();
+        assert_eq!(
+            (record.unfinished, record.waited.count(), record.held.count()),
+            (2, 2, 2)
+        );
+        let near =
+            |time: Duration, ms: u64| assert!(time.as_millis().abs_diff(ms.into()) <= 3, "{time:?} {ms}");
+        near(record.held.quantile(1.0), held_ms);
+        near(record.waited.quantile(1.0), held_ms + 1000);
+    }
+    // Several connections of one user have one object under way.
+    let server = Server { hangs: 2, ..GOOD };
+    let patient = Setup {
+        timeout: Duration::from_secs(60),
+        lanes: 2,
+        ..setup(Mode::Serial)
+    };
+    let played = rehearse_as(patient, script(&[9], 1), server);
+    let active = played.crew.active;
+    let record = played.recorded();
+    assert_eq!((active, record.unfinished, record.waited.count()), (1, 1, 1));
 }
 
 #[test]
