@@ -44,8 +44,8 @@ Examples:
 
 Users sleep between objects as in Surge; clients never do, as in WebStone; arrivals do not wait for answers.
 
-Exit codes: 0 valid; 1 no load meets --slo; 2 usage; 3 the run cannot be trusted, with the reason; 4 the
-system refused.";
+Exit codes: 0 valid; 1 no load meets --slo; 2 usage; 3 the run cannot be trusted;
+4 the system refused.";
 
 const MERGE_EXAMPLES: &str = "\
 Examples:
@@ -279,13 +279,14 @@ pub(crate) struct HowFlags {
     #[arg(long, requires = "site", help_heading = "Trust")]
     pub(crate) verify: bool,
 
-    /// How late one alarm in a hundred may be, of users and arrivals, and of each thread's ticks of 10 ms; p99.9 and max are
-    /// warned of if the alarms that decide them are later
+    /// Largest allowed p99 of this client's own lateness: of the timers of its users and arrivals, and of a tick every 10 ms in
+    /// each thread. A run above it is invalid. If only p99.9 or max are above it, a warning says so
     #[arg(long, value_name = "TIME", default_value = "10ms", value_parser = parse_duration, help_heading = "Trust")]
     pub(crate) lag_max: Duration,
 
-    /// How long the server may complete nothing although requests are under way and the rest of the run says that it should
-    /// [default: 2s; with --users and --clients a quarter of a run of less than 8 s, 1 s at the least]
+    /// Longest allowed stall: no response completes although requests are waiting and, at the rate of the rest of the run,
+    /// ten should have. A longer stall makes the run invalid [default: 2s; with --users or --clients a quarter of --duration,
+    /// between 1s and 2s]
     #[arg(long, value_name = "TIME", value_parser = parse_span, help_heading = "Trust")]
     pub(crate) stall_max: Option<Duration>,
 
@@ -294,7 +295,8 @@ pub(crate) struct HowFlags {
     pub(crate) failures_max: f64,
 
     /// Searches the highest rate, or number of users or clients, at which response times keep this:
-    /// `p99<50ms`; also mean, p50, p90, p999, max; in us, ms, s. A request that failed keeps no objective
+    /// `p99<50ms`; also mean, p50, p90, p999, max; in us, ms, s. A failed request meets no objective. Each trial needs enough
+    /// requests: 100 for p99, 1000 for p999
     #[arg(long, value_name = "OBJECTIVE", conflicts_with_all = ["replay", "rank", "size"], help_heading = "Trust")]
     pub(crate) slo: Option<Objective>,
 }

@@ -44,13 +44,13 @@ pub(super) fn page(report: &Report) -> String {
 fn verdict(report: &Report) -> String {
     let warnings = report.verdict.warnings.iter();
     let warnings: String = warnings
-        .map(|warning| format!("<p class=\"verdict bad\">{}</p>\n", escaped(warning)))
+        .map(|warning| format!("<p class=\"verdict bad\">{}</p>\n", prose(warning)))
         .collect();
     if report.verdict.valid {
         return format!("<p class=\"verdict\">This run can be trusted.</p>\n{warnings}");
     }
     let reasons = report.verdict.reasons.iter();
-    let reasons: String = reasons.map(|reason| format!("<li>{}", escaped(reason))).collect();
+    let reasons: String = reasons.map(|reason| format!("<li>{}", prose(reason))).collect();
     format!("<div class=\"verdict bad\">This run cannot be trusted:<ul>{reasons}</ul></div>\n{warnings}")
 }
 
@@ -168,7 +168,15 @@ fn plots(html: &mut String, report: &Report) {
         if svg.is_empty() {
             continue;
         }
-        let words = ["a", "b", "c"].iter().zip(key);
+        // A line without points is in no legend: with a failure in every second none has a longest time that is known.
+        let is_drawn = |class: &str| {
+            let mut lines = plot.lines.iter();
+            lines.any(|(name, points)| name.split(' ').next() == Some(class) && !points.is_empty())
+        };
+        let words = ["a", "b", "c"]
+            .iter()
+            .zip(key)
+            .filter(|(class, _)| is_drawn(class));
         let words: String = words
             .map(|(class, word)| format!("<span><i class=\"{class}\"></i>{word}</span> "))
             .collect();
@@ -214,7 +222,7 @@ fn times(html: &mut String, report: &Report) {
     }
     *html += "</table></div>\n";
     for note in [report.lost_note(), report.loop_note()].into_iter().flatten() {
-        let _ = writeln!(html, "<p class=\"soft\">{}</p>", escaped(&note));
+        let _ = writeln!(html, "<p class=\"soft\">{}</p>", prose(&note));
     }
     if !report.deciles.is_empty() {
         let _ = write!(
@@ -383,9 +391,48 @@ fn number(value: f64) -> String {
     format!("{value:.digits$}")
 }
 
+/// A sentence: what stands between two backticks is code.
+fn prose(text: &str) -> String {
+    let pieces: Vec<&str> = text.split('`').collect();
+    // One that has no partner stays what it is.
+    let pairs = (pieces.len() - 1) / 2;
+    let mut html = String::new();
+    for (number, piece) in pieces.iter().enumerate() {
+        html += match number {
+            0 => "",
+            _ if number > 2 * pairs => "`",
+            _ if number % 2 == 1 => "<code>",
+            _ => "</code>",
+        };
+        html += &escaped(piece);
+    }
+    html
+}
+
 fn escaped(text: &str) -> String {
     text.replace('&', "&amp;")
         .replace('<', "&lt;")
         .replace('>', "&gt;")
         .replace('"', "&quot;")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sentences_have_no_backticks() {
+        for (text, html) in [
+            ("plain & simple", "plain &amp; simple"),
+            ("`-` marks <it>", "<code>-</code> marks &lt;it&gt;"),
+            (
+                "see `ulimit -n` and `<a>`",
+                "see <code>ulimit -n</code> and <code>&lt;a&gt;</code>",
+            ),
+            ("an odd ` one", "an odd ` one"),
+            ("`a` and ` one", "<code>a</code> and ` one"),
+        ] {
+            assert_eq!(prose(text), html);
+        }
+    }
 }

@@ -275,7 +275,8 @@ impl Report {
         match (self.run.model.as_str(), self.expected_interval_ms) {
             ("clients" | "users", Some(interval)) => Some(format!(
                 "closed loop: who waits for an answer does not ask meanwhile, so a pause of the server is in few response times; `corrected` adds \
-                 what each of the {} would have asked, one request every {interval:.3} ms",
+                 what each of the {} would have asked, one request every {interval:.3} ms, also while requests that failed or were never complete \
+                 kept it waiting",
                 self.run.model
             )),
             ("sessions", _) => Some(
@@ -288,14 +289,31 @@ impl Report {
     /// How many requests have no time, and what that does to the figures; nothing if all have one.
     pub(super) fn lost_note(&self) -> Option<String> {
         let (lost, all) = (self.response_ms.failed, self.files + self.response_ms.failed);
-        (lost > 0).then(|| {
-            format!(
-                "{lost} of {all} requests ({:.2} %) failed or were never complete: quantiles count them as longer than all others, so `-` is one of \
-                 theirs; the means of response, service and object count what failed as at least {:.1} s (--timeout)",
-                lost as f64 / all as f64 * 100.0,
+        let (failed, unfinished) = (self.files_failed, self.unfinished);
+        let share = lost as f64 / all.max(1) as f64 * 100.0;
+        let mut text = match (failed, unfinished) {
+            (0, 0) => return None,
+            (_, 0) => format!("{failed} of {all} requests ({share:.2} %) failed"),
+            (0, _) => format!("{unfinished} of {all} requests ({share:.2} %) were never complete"),
+            _ => format!(
+                "{lost} of {all} requests ({share:.2} %) have no response time: {failed} failed, {unfinished} were never complete"
+            ),
+        };
+        text += ". Quantiles count them as longer than all others; `-` marks a quantile that falls on one of them.";
+        if failed > 0 {
+            text += &format!(
+                " The means of response, service and object count each failed request as at least {:.1} s (--timeout).",
                 self.run.timeout_s
-            )
-        })
+            );
+        }
+        if unfinished > 0 {
+            text += " The means of response, service and object leave out requests that were never complete";
+            text += match self.corrected_ms {
+                Some(_) => "; the corrected mean counts how long they were awaited.",
+                None => ".",
+            };
+        }
+        Some(text)
     }
 
     /// The seconds of the run. What ends after it has none there: it is in the counts and the times.

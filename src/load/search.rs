@@ -108,6 +108,31 @@ impl Objective {
         }
     }
 
+    /// How many requests it takes to tell the statistic from their maximum.
+    fn requests_min(&self) -> u64 {
+        match self.statistic.as_str() {
+            "p50" => 2,
+            "p90" => 10,
+            "p99" => 100,
+            "p999" => 1000,
+            _ => 1,
+        }
+    }
+
+    /// Why so many requests, measured for so long, do not tell whether it is met; none if they do.
+    fn undecided(&self, requests: u64, measured: Duration) -> Option<String> {
+        let needed = self.requests_min();
+        (requests < needed).then(|| {
+            // A tenth more than the same rate takes: the next run may have fewer.
+            let seconds = measured.as_secs_f64() * needed as f64 / requests.max(1) as f64 * 1.1;
+            format!(
+                "{} of {requests} requests is their maximum, it takes {needed} requests or more: use --duration {:.0}s or a higher load",
+                self.statistic,
+                seconds.ceil()
+            )
+        })
+    }
+
     fn below_ms(&self) -> f64 {
         self.below.as_secs_f64() * 1e3
     }
@@ -294,7 +319,7 @@ impl Trial {
         match self.response_ms {
             Some(value) => format!("{statistic} is {value:.3} ms"),
             None => format!(
-                "{statistic} is one of a request that failed: {} of {} did",
+                "{statistic} is unknown because {} of {} requests failed",
                 self.failed, self.requests
             ),
         }
@@ -437,10 +462,19 @@ pub(super) fn run(
             cap.why
         )));
     }
+    // Where each arrival is one request, their number is known before the first trial.
+    if let (Who::Rate(..), "each") = (&task.who, task.workload()) {
+        let measured = flags.asked.duration;
+        let expected = first * measured.as_secs_f64();
+        if let Some(why) = objective.undecided(expected.round() as u64, measured) {
+            return Err(Failure::Usage(format!("`--slo` cannot be told: {why}")));
+        }
+    }
     let mut search = Search::Growing { met: None };
     let mut trials: Vec<Trial> = Vec::new();
     let mut best = None;
     let mut interrupted = false;
+    let mut undecided = false;
     for _ in 0..TRIALS_MAX {
         let Some(load) = search.next(first, whole, cap.most) else {
             break;
@@ -482,19 +516,25 @@ pub(super) fn run(
                     return report.judged();
                 }
                 let value = objective.value(&report.response_ms);
+                let requests = report.files + report.response_ms.failed;
+                let kept = value.is_some_and(|value| value < objective.below_ms());
+                // One that is missed by few requests is missed by more.
+                let too_few = objective
+                    .undecided(requests, flags.asked.duration)
+                    .filter(|_| kept && report.verdict.valid);
+                undecided = too_few.is_some();
                 let trial = Trial {
                     load,
                     response_ms: value,
                     failed: report.response_ms.failed,
-                    requests: report.files + report.response_ms.failed,
-                    met: report.verdict.valid
-                        && !cut_off
-                        && value.is_some_and(|value| value < objective.below_ms()),
-                    valid: report.verdict.valid,
+                    requests,
+                    met: report.verdict.valid && !cut_off && !undecided && kept,
+                    valid: report.verdict.valid && !undecided,
                     overloaded,
-                    reasons: match cut_off {
-                        true => report.verdict.warnings.clone(),
-                        false => report.verdict.reasons.clone(),
+                    reasons: match (too_few, cut_off) {
+                        (Some(why), false) => vec![why],
+                        (_, true) => report.verdict.warnings.clone(),
+                        (None, false) => report.verdict.reasons.clone(),
                     },
                     objects_per_s: report.objects_per_s,
                     files_per_s: report.files_per_s,
@@ -510,6 +550,10 @@ pub(super) fn run(
         }
         if met || best.is_none() {
             best = run.or(best);
+        }
+        // Lower loads send fewer requests still.
+        if undecided && !trials.iter().any(|trial| trial.met) {
+            break;
         }
         search = search.step(load, met, whole, cap.most);
     }
@@ -556,8 +600,8 @@ fn tell(trial: &Trial, objective: &Objective, unit: Unit, voice: &Voice) -> Resu
         return Ok(());
     }
     let word = match (trial.valid, trial.met) {
-        (false, _) if trial.overloaded => format!("missed: {}", trial.reasons.join("; ")),
-        (false, _) => format!("does not count: {}", trial.reasons.join("; ")),
+        (false, _) if trial.overloaded => format!("missed ({})", trial.reasons.join("; ")),
+        (false, _) => format!("does not count ({})", trial.reasons.join("; ")),
         (true, true) => "met".to_owned(),
         (true, false) => "missed".to_owned(),
     };
@@ -565,7 +609,7 @@ fn tell(trial: &Trial, objective: &Objective, unit: Unit, voice: &Voice) -> Resu
     match trial.requests {
         0 => output::line(format_args!("{load:>18}: {word}")),
         _ => output::line(format_args!(
-            "{load:>18}: {}, {word}",
+            "{load:>18}: {}; {word}",
             trial.value(&objective.statistic)
         )),
     }
@@ -630,6 +674,28 @@ mod tests {
         assert!(
             why.contains("has no unit; write p99<5ms") && why.contains("p99<5s"),
             "{why}"
+        );
+    }
+
+    /// A quantile of fewer requests than it leaves one of out is their maximum.
+    #[test]
+    fn few_requests_do_not_tell_a_quantile() {
+        for (text, needed) in [("p50<1s", 2), ("p90<1s", 10), ("p99<1s", 100), ("p999<1s", 1000)] {
+            let objective: Objective = text.parse().expect(text);
+            let measured = Duration::from_secs(10);
+            assert_eq!(objective.undecided(needed, measured), None, "{text}");
+            assert!(objective.undecided(needed - 1, measured).is_some(), "{text}");
+        }
+        for text in ["max<1s", "mean<1s"] {
+            let objective: Objective = text.parse().expect(text);
+            assert_eq!(objective.undecided(1, Duration::from_secs(1)), None, "{text}");
+        }
+        let objective: Objective = "p999<50ms".parse().expect("one");
+        assert_eq!(
+            objective.undecided(75, Duration::from_secs(10)).as_deref(),
+            Some(
+                "p999 of 75 requests is their maximum, it takes 1000 requests or more: use --duration 147s or a higher load"
+            )
         );
     }
 
@@ -732,7 +798,7 @@ mod tests {
             &[trial(40.0, 3.0, true), failing],
             true,
             Stop::Within,
-            "40 users meet p99 < 50 ms, to within 5 %: with 41 users p99 is one of a request that failed: 10 of 1200 did",
+            "40 users meet p99 < 50 ms, to within 5 %: with 41 users p99 is unknown because 10 of 1200 requests failed",
         );
         let stopped = Answer::of(&[missed], false, true, &objective, users, &cap);
         assert_eq!((stopped.stop, stopped.load), (Stop::Interrupted, None));

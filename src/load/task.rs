@@ -188,9 +188,11 @@ impl Task {
         let usage = |why: String| Err(Failure::Usage(why));
         match who {
             Who::Users(n) | Who::Clients(n) if n == 0 || n > USERS_MAX => {
-                return usage(format!(
-                    "`--users` or `--clients` is {n}; there may be 1 to {USERS_MAX}"
-                ));
+                let flag = match who {
+                    Who::Users(_) => "--users",
+                    _ => "--clients",
+                };
+                return usage(format!("`{flag}` is {n}; it may be 1 to {USERS_MAX}"));
             }
             Who::Users(_) | Who::Sessions(..) if !matches!(what, What::Surge(_)) => {
                 return usage(

@@ -299,7 +299,7 @@ fn a_search_says_what_stopped_it() {
         "--duration",
         "600ms",
     ];
-    let search = ["--stagger", "20ms", "--slo", "p99<1h", "--out", &out];
+    let search = ["--stagger", "20ms", "--slo", "p50<1h", "--out", &out];
     let run = [&["load", &site.url], &users[..], &search, &PATIENT].concat();
     let said = printed(&[&run[..], &["--json"]].concat());
     let mut said = lines(&said);
@@ -317,7 +317,7 @@ fn a_search_says_what_stopped_it() {
     let why = found["said"].as_str().expect("a sentence");
     assert!(
         why.starts_with(
-            "30 users meet p99 < 3600 s, and the limit was not found: with --stagger 20ms no more begin"
+            "30 users meet p50 < 3600 s, and the limit was not found: with --stagger 20ms no more begin"
         ),
         "{why}"
     );
@@ -333,7 +333,7 @@ fn a_search_says_what_stopped_it() {
     printed(&["load", "merge", "--quiet", &out]);
     let words = printed(&run);
     assert!(
-        words.contains("30 users: p99 ") && words.ends_with(&format!("{why}\n")),
+        words.contains("30 users: p50 ") && words.ends_with(&format!("{why}\n")),
         "{words}"
     );
     // What nothing meets.
