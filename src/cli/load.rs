@@ -40,9 +40,10 @@ Examples:
   weir load http://localhost:8080/ --rate 100 --slo 'p99<50ms' --duration 10s
   weir load http://localhost:8080/ --site ./site --users 2000 --warmup 10s --duration 60s
   weir load http://127.0.0.1:8080/ -H 'Host: www.example.org' -H 'Accept: text/html' --method HEAD
-  weir load http://server/ --site ./site --users 3000 --rank 0 --size 3 --start-at $START --out 0.json
+  weir load http://h/ --site ./site --users 3000 --rank 0 --size 3 --start-at $START --out 0.json
 
-Users sleep between objects as in Surge; clients never do, as in WebStone; arrivals do not wait for answers.
+Users sleep between objects as in Surge; clients never do, as in WebStone.
+Arrivals do not wait for answers.
 
 Exit codes: 0 valid; 1 no load meets --slo; 2 usage; 3 the run cannot be trusted;
 4 the system refused.";
@@ -280,7 +281,8 @@ pub(crate) struct HowFlags {
     pub(crate) verify: bool,
 
     /// Largest allowed p99 of this client's own lateness: of the timers of its users and arrivals, and of a tick every 10 ms in
-    /// each thread. A run above it is invalid. If only p99.9 or max are above it, a warning says so
+    /// each thread. A run above it is invalid. Lateness at p99.9 or max only causes a warning, if it is more than 10% of the response
+    /// time there
     #[arg(long, value_name = "TIME", default_value = "10ms", value_parser = parse_duration, help_heading = "Trust")]
     pub(crate) lag_max: Duration,
 

@@ -168,21 +168,24 @@ fn plots(html: &mut String, report: &Report) {
         if svg.is_empty() {
             continue;
         }
-        // A line without points is in no legend: with a failure in every second none has a longest time that is known.
-        let is_drawn = |class: &str| {
-            let mut lines = plot.lines.iter();
-            lines.any(|(name, points)| name.split(' ').next() == Some(class) && !points.is_empty())
-        };
-        let words = ["a", "b", "c"]
-            .iter()
-            .zip(key)
-            .filter(|(class, _)| is_drawn(class));
-        let words: String = words
-            .map(|(class, word)| format!("<span><i class=\"{class}\"></i>{word}</span> "))
-            .collect();
+        let words = legend(&plot, key);
         let _ = write!(html, "<figure>{svg}<figcaption>{words}</figcaption></figure>");
     }
     *html += "</div>\n";
+}
+
+/// The names of a plot's lines `a`, `b` and `c`. A line without points has none: where each second has a failed request, no second has a
+/// longest time that is known.
+fn legend(plot: &Plot<'_>, key: &[&str]) -> String {
+    let is_drawn = |class: &str| {
+        let mut lines = plot.lines.iter();
+        lines.any(|(name, points)| name.split(' ').next() == Some(class) && !points.is_empty())
+    };
+    let words = ["a", "b", "c"].iter().zip(key);
+    words
+        .filter(|(class, _)| is_drawn(class))
+        .map(|(class, word)| format!("<span><i class=\"{class}\"></i>{word}</span> "))
+        .collect()
 }
 
 /// Quantiles at evenly spaced nines, as far as there are values to tell them apart.
@@ -419,6 +422,30 @@ fn escaped(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_line_without_points_is_in_no_legend() {
+        let legend = |longest: Vec<(f64, f64)>| {
+            let some = vec![(0.0, 1.0)];
+            let plot = Plot {
+                title: "t",
+                x: ("second", Scale::Linear),
+                y: Scale::Logarithmic,
+                lines: vec![("c under", longest), ("b", some.clone()), ("a", some)],
+            };
+            super::legend(&plot, &["median", "p99", "longest"])
+        };
+        let whole = legend(vec![(0.0, 2.0)]);
+        assert!(
+            whole.contains("median") && whole.contains("<i class=\"c\"></i>longest"),
+            "{whole}"
+        );
+        let failing = legend(Vec::new());
+        assert!(
+            failing.contains("p99") && !failing.contains("longest"),
+            "{failing}"
+        );
+    }
 
     #[test]
     fn sentences_have_no_backticks() {

@@ -126,7 +126,7 @@ impl Objective {
             // A tenth more than the same rate takes: the next run may have fewer.
             let seconds = measured.as_secs_f64() * needed as f64 / requests.max(1) as f64 * 1.1;
             format!(
-                "{} of {requests} requests is their maximum, it takes {needed} requests or more: use --duration {:.0}s or a higher load",
+                "{requests} requests do not tell {}, which takes {needed} or more: use --duration {:.0}s or a higher load",
                 self.statistic,
                 seconds.ceil()
             )
@@ -467,7 +467,7 @@ pub(super) fn run(
         let measured = flags.asked.duration;
         let expected = first * measured.as_secs_f64();
         if let Some(why) = objective.undecided(expected.round() as u64, measured) {
-            return Err(Failure::Usage(format!("`--slo` cannot be told: {why}")));
+            return Err(Failure::Usage(format!("`--slo` cannot be decided: {why}")));
         }
     }
     let mut search = Search::Growing { met: None };
@@ -694,7 +694,7 @@ mod tests {
         assert_eq!(
             objective.undecided(75, Duration::from_secs(10)).as_deref(),
             Some(
-                "p999 of 75 requests is their maximum, it takes 1000 requests or more: use --duration 147s or a higher load"
+                "75 requests do not tell p999, which takes 1000 or more: use --duration 147s or a higher load"
             )
         );
     }

@@ -206,6 +206,11 @@ fn no_flag_is_passed_over() {
         (&["--failures-max", "101%"], "between 0 and 1"),
         (&["--slo", "p99<5"], "has no unit; write p99<5ms"),
         (
+            &["--rate", "75", "--slo", "p999<50ms"],
+            "75 requests do not tell p999, which takes 1000 or more: use --duration 15s",
+        ),
+        (&["--clients", "0"], "`--clients` is 0; it may be 1 to"),
+        (
             &["--clients", "4000000", "--slo", "p99<1s"],
             "more than can be tried",
         ),
