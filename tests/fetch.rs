@@ -554,8 +554,13 @@ fn a_server_that_pauses_within_its_answer_is_no_narrow_line() {
         }
     });
     let (lines, _) = fetched(&[&url, "--explain"], 0);
-    let parts = ["bandwidth", "server pause", "slow start", "delayed ACK or Nagle"]
-        .map(|name| cause(&lines[0], name));
+    let parts = [
+        "bandwidth",
+        "server pause",
+        "slow start or pause",
+        "delayed ACK or pause",
+    ]
+    .map(|name| cause(&lines[0], name));
     assert!(parts[1] >= 5.0 * 0.1, "{parts:?}");
     assert_eq!((parts[0], parts[3]), (0.0, 0.0), "{parts:?}");
 }
@@ -579,6 +584,12 @@ fn what_is_left_out_is_no_success() {
     );
     assert_eq!(heard.try_iter().count(), 4);
     fetched(&[&url, "--objects-max", "10"], 0);
+    // Told once, and one is a reference.
+    let run = weir(&["fetch", &url, "--objects-max", "9"]);
+    let all = [run.stdout, run.stderr].concat();
+    let all = String::from_utf8_lossy(&all);
+    assert_eq!(all.matches("reference").count(), 1, "{all}");
+    assert!(all.contains("1 reference was left out"), "{all}");
 }
 
 #[test]

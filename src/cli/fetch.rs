@@ -16,10 +16,11 @@ Examples:
   weir fetch --simulate ppp --from apache --compare http10,serial,pipelined,pipelined+deflate --repeat 5
   weir fetch --simulate wan --from jigsaw --mode pipelined --revalidate --pcapng visit.pcapng
 
-Modes: http10 (a connection a request, 4 at once), serial, pipelined, early-close; with +deflate, +gzip, +br or
-+zstd text is asked for in that coding.
+Modes: http10 (a connection a request, 4 at once), serial, pipelined, early-close.
+With +deflate, +gzip, +br or +zstd the client asks for text in that coding.
 
-Exit codes: 0 everything of the page's own origin is here; 1 an object is missing or left out; 2 usage; 4 the system refused.";
+Exit codes: 0 everything of the page's own origin is here; 1 an object is missing or left out;
+2 usage; 4 the system refused.";
 
 /// A server of a simulation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -116,7 +117,7 @@ pub(crate) struct Flags {
     #[arg(long, value_name = "DIR", help_heading = "Cache")]
     pub(crate) cache: Option<PathBuf>,
 
-    /// Asks about everything in the cache, however fresh; http10: GET for the page, HEAD for the rest
+    /// Asks about everything in the cache, however fresh; http10: GET for the page, HEAD for the rest.
     /// Simulated: after a first visit that filled the cache
     #[arg(long, help_heading = "Cache")]
     pub(crate) revalidate: bool,

@@ -318,8 +318,9 @@ fn judged(runs: &[Run], objects_max: usize) -> Result<(), Failure> {
             told.push((run.manner, why));
         } else if run.timeline.left_out > 0 {
             let why = format!(
-                "{}: {} references were left out, as the page has more than {objects_max} objects; raise --objects-max",
-                run.manner, run.timeline.left_out
+                "{}: {} left out, as the page has more than {objects_max} objects; raise --objects-max",
+                run.manner,
+                report::references(run.timeline.left_out)
             );
             told.push((run.manner, why));
         }

@@ -5,7 +5,7 @@ use super::json::tcp_bytes;
 use super::spread::Spread;
 use client::explain::{Cause, explain, sums};
 use client::plan::Manner;
-use client::timeline::{Fate, Object, Source, Timeline};
+use client::timeline::{Fate, Object, Skipped, Source, Timeline};
 use measure::{Bytes, Duration, Instant};
 use std::fmt::Write;
 use url::Url;
@@ -106,30 +106,53 @@ pub(super) fn waterfall(page: &Url, run: &Run, is_terminal: bool) -> String {
     if totals.repeated > 0 {
         let _ = writeln!(
             text,
-            "{} requests were repeated: their connections ended before the answers were complete",
-            totals.repeated
+            "{} repeated, as connections ended before answers were complete",
+            match totals.repeated {
+                1 => "1 request was".to_owned(),
+                more => format!("{more} requests were"),
+            }
         );
     }
     if totals.from_cache > 0 {
-        let _ = writeln!(text, "{} objects are from the cache", totals.from_cache);
-    }
-    let skipped = timeline.skipped.len() as u64 + timeline.skipped_more;
-    if let Some((url, why)) = timeline.skipped.first() {
         let _ = writeln!(
             text,
-            "{skipped} references were not followed, such as {} ({why})",
+            "{} from the cache",
+            if totals.from_cache == 1 {
+                "1 object is".to_owned()
+            } else {
+                format!("{} objects are", totals.from_cache)
+            }
+        );
+    }
+    // Those beyond `--objects-max` are an error, which names them.
+    let mut elsewhere = timeline
+        .skipped
+        .iter()
+        .filter(|(_, why)| *why == Skipped::Elsewhere);
+    if let Some((url, why)) = elsewhere.next() {
+        let listed = 1 + elsewhere.count() as u64;
+        // What is beyond the list is of either kind.
+        let more = if timeline.skipped_more > 0 {
+            "at least "
+        } else {
+            ""
+        };
+        let _ = writeln!(
+            text,
+            "{more}{} not followed, such as {} ({why})",
+            references(listed),
             url.escape_debug()
         );
     }
-    if timeline.left_out > 0 {
-        let _ = writeln!(
-            text,
-            "{} references were left out, as there are {} objects, the most --objects-max allows",
-            timeline.left_out,
-            timeline.objects.len()
-        );
-    }
     text
+}
+
+/// A number of references, and the verb for it.
+pub(super) fn references(count: u64) -> String {
+    match count {
+        1 => "1 reference was".to_owned(),
+        more => format!("{more} references were"),
+    }
 }
 
 fn shortened(name: &str, most: usize) -> String {

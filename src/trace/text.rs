@@ -457,14 +457,20 @@ fn notes(out: &mut String, summary: &Summary, ending: &Ending) {
     }
     if summary.frames.time_backwards > 0 {
         notes.push(format!(
-            "{} frames are older than the frame before them; times around them mean little",
-            summary.frames.time_backwards
+            "{}; times near there mean little",
+            match summary.frames.time_backwards {
+                1 => "1 frame is older than the frame before it".to_owned(),
+                more => format!("{more} frames are older than the frame before them"),
+            }
         ));
     }
     if summary.frames.time_wrong > 0 {
         notes.push(format!(
-            "{} frames have a time that no neighbor confirms; each was given the time of the frame before it",
-            summary.frames.time_wrong
+            "{} a time that no neighbor confirms, and got the time of the frame before",
+            match summary.frames.time_wrong {
+                1 => "1 frame has".to_owned(),
+                more => format!("{more} frames have"),
+            }
         ));
     }
     if summary.untracked_segments > 0 {

@@ -54,21 +54,31 @@ pub(super) fn measures(finding: &Finding) -> String {
             None => format!("{held_len} B held for a round trip"),
         },
         Kind::ReceiverWindowLimited { waits, window_max } => {
-            format!("{waits} waits for a window of at most {window_max} B")
+            format!(
+                "{} for a window of at most {window_max} B",
+                counted(*waits, "wait")
+            )
         }
-        Kind::ZeroWindow { probes } => format!("probed {probes} times"),
-        Kind::ApplicationLimited { pauses } => format!("{pauses} pauses with nothing under way"),
-        Kind::QueuedInNetwork { pauses } => format!("{pauses} pauses while sent data waited on the way"),
+        Kind::ZeroWindow { probes } => format!("probed {}", counted(*probes, "time")),
+        Kind::ApplicationLimited { pauses } => {
+            format!("{} with nothing under way", counted(*pauses, "pause"))
+        }
+        Kind::QueuedInNetwork { pauses } => {
+            format!("{} while sent data waited on the way", counted(*pauses, "pause"))
+        }
         Kind::FastRecovery { segments, upstream } => {
             let place = if *upstream {
                 " before the capture point"
             } else {
                 ""
             };
-            format!("{segments} segments lost{place} and sent again")
+            format!("{} lost{place} and sent again", counted(*segments, "segment"))
         }
         Kind::Reordering { segments } => {
-            format!("{segments} segments sent again that the receiver had, as it reports")
+            format!(
+                "{} sent again that the receiver had, as it reports",
+                counted(*segments, "segment")
+            )
         }
         Kind::RetransmissionTimeout {
             transmissions,
@@ -90,16 +100,28 @@ pub(super) fn measures(finding: &Finding) -> String {
         } => {
             let closed = if *after_close { ", which had closed" } else { "" };
             format!(
-                "by {}{closed}: {unread} B to it unread, {unacknowledged} B from it unacknowledged, {requests} \
-                 requests unanswered",
-                side(*by)
+                "by {}{closed}: {unread} B to it unread, {unacknowledged} B from it unacknowledged, {} \
+                 unanswered",
+                side(*by),
+                counted(*requests, "request")
             )
         }
         Kind::OneRequestPerSegment { requests, needless } => {
-            format!("{requests} requests, {needless} segments too many")
+            format!(
+                "{}, {} too many",
+                counted(*requests, "request"),
+                counted(*needless, "segment")
+            )
         }
-        Kind::HandshakeRetransmission { transmissions } => format!("{transmissions} attempts"),
+        Kind::HandshakeRetransmission { transmissions } => counted(*transmissions, "attempt"),
     }
+}
+
+/// A count and its noun, with an "s" unless it is one.
+pub(super) fn counted(count: impl Into<u64>, noun: &str) -> String {
+    let count = count.into();
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{count} {noun}{plural}")
 }
 
 /// Frame numbers as people write them.

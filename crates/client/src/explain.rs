@@ -11,6 +11,7 @@
 
 use crate::timeline::{Arrival, Connection, Sight, Timeline, Try};
 use measure::{Duration, Instant};
+use std::collections::VecDeque;
 
 /// What an instant was spent on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -23,9 +24,10 @@ pub enum Cause {
     ServerWait,
     /// The server sent nothing for a while within an answer, or between answers that it owed.
     ServerPause,
-    /// The server had sent what its window allowed, and waited for acknowledgments.
+    /// The server had sent what its window allowed and waited for acknowledgments, or it paused for about a round trip.
+    /// This end cannot tell which.
     SlowStart,
-    /// The server waited for an acknowledgment that this end delays.
+    /// The server waited for an acknowledgment that this end delays, or it paused for as long. This end cannot tell which.
     DelayedAck,
     /// The line was full: what these bytes take at the rate of a stretch in which they came back to back.
     Bandwidth,
@@ -63,8 +65,8 @@ impl Cause {
             Cause::RoundTrip => "round trip",
             Cause::ServerWait => "server wait",
             Cause::ServerPause => "server pause",
-            Cause::SlowStart => "slow start",
-            Cause::DelayedAck => "delayed ACK or Nagle",
+            Cause::SlowStart => "slow start or pause",
+            Cause::DelayedAck => "delayed ACK or pause",
             Cause::Bandwidth => "bandwidth",
             Cause::Transfer => "unexplained transfer",
             Cause::LossRecovery => "loss recovery",
@@ -358,7 +360,7 @@ impl Walk<'_> {
         };
         let earlier = &connection.arrivals[..number];
         let is_clocked = path.is_clocked(earlier, arrival.at);
-        let is_held = path.is_held(earlier, arrival.at);
+        let is_held = path.is_held(gap);
         let silence = self.silence(Cause::ServerPause);
         // Short delays of either host come with a line that is full; where the line was idle most of the time, they are all there is.
         let short = match fair * 2 >= gap && !fair.is_zero() {
@@ -398,7 +400,9 @@ impl Line {
     fn of(timeline: &Timeline) -> Line {
         let mut lumps: Vec<Lump> = timeline.connections.iter().flat_map(lumps_of).collect();
         lumps.sort_unstable_by_key(|lump| lump.at);
-        let rate = line_rate(&lumps, &owing(timeline));
+        let rtts = timeline.connections.iter().filter_map(|one| Path::of(one).rtt);
+        let rtt = rtts.max().unwrap_or(Duration::ZERO);
+        let rate = line_rate(&lumps, &owing(timeline), rtt);
         let mut sums: Vec<(Instant, u64)> = lumps.iter().flat_map(Lump::spread).collect();
         sums.sort_unstable();
         let mut total = 0;
@@ -530,9 +534,50 @@ fn lumps_of(connection: &Connection) -> Vec<Lump> {
     lumps
 }
 
+/// The best of these rates that lasted: samples of nearly the same rate begin a round trip apart or further. A sender that
+/// paces what it sends (BBR) fills a round trip as evenly as a full line does, but sends faster in the next one as long as
+/// the line is not full.
+fn lasting(samples: &[(Instant, f64)], rtt: Duration) -> Option<f64> {
+    let mut by_rate: Vec<(Instant, f64)> = samples.to_vec();
+    by_rate.sort_unstable_by(|one, other| other.1.total_cmp(&one.1));
+    let mut end = 0;
+    // The first and the last beginning within the window from `start`, both only ever looked at in order of rate.
+    let (mut firsts, mut lasts) = (VecDeque::new(), VecDeque::new());
+    for start in 0..by_rate.len() {
+        while end < by_rate.len() && by_rate[end].1 >= by_rate[start].1 * ALIKE {
+            while firsts
+                .back()
+                .is_some_and(|&one: &usize| by_rate[one].0 >= by_rate[end].0)
+            {
+                firsts.pop_back();
+            }
+            while lasts
+                .back()
+                .is_some_and(|&one: &usize| by_rate[one].0 <= by_rate[end].0)
+            {
+                lasts.pop_back();
+            }
+            firsts.push_back(end);
+            lasts.push_back(end);
+            end += 1;
+        }
+        let (first, last) = (*firsts.front()?, *lasts.front()?);
+        if by_rate[last].0 - by_rate[first].0 >= rtt {
+            return Some(by_rate[start].1);
+        }
+        if firsts.front() == Some(&start) {
+            firsts.pop_front();
+        }
+        if lasts.front() == Some(&start) {
+            lasts.pop_front();
+        }
+    }
+    None
+}
+
 /// Bytes a second, the best of the samples of these that show a full line; they are in the order of their ends. A lump belongs
 /// to a sample only if all of it does, or else one would pass for a fast line.
-fn line_rate(lumps: &[Lump], owing: &[(Instant, Instant)]) -> Option<f64> {
+fn line_rate(lumps: &[Lump], owing: &[(Instant, Instant)], rtt: Duration) -> Option<f64> {
     let mut sums = Vec::with_capacity(lumps.len());
     let mut total = 0;
     for lump in lumps {
@@ -545,7 +590,7 @@ fn line_rate(lumps: &[Lump], owing: &[(Instant, Instant)]) -> Option<f64> {
     let mut coming = by_beginning.into_iter().peekable();
     // Lumps that have begun and not ended where a sample begins: one a connection.
     let mut astride: Vec<&Lump> = Vec::new();
-    let mut best: Option<f64> = None;
+    let mut samples: Vec<(Instant, f64)> = Vec::new();
     let mut end = 0;
     for start in 0..lumps.len() {
         let from = lumps[start].at;
@@ -577,13 +622,12 @@ fn line_rate(lumps: &[Lump], owing: &[(Instant, Instant)]) -> Option<f64> {
                 bytes: bytes(end),
             };
             if to - from >= PAUSE_MIN && is_owed && sample.is_full_line(evidence) {
-                let rate = sample.rate();
-                best = Some(best.map_or(rate, |best| best.max(rate)));
+                samples.push((from, sample.rate()));
                 break;
             }
         }
     }
-    best
+    lasting(&samples, rtt)
 }
 
 /// Receipts one after another, while bytes were owed.
@@ -607,6 +651,10 @@ enum Evidence {
     Pace,
 }
 
+/// How near a rate is to another that is nearly the same.
+const ALIKE: f64 = 0.85;
+/// The share of receipts that must be whole segments: a bulk answer has a shorter one only at its end.
+const NEARLY_WHOLE: f64 = 0.75;
 /// The share of bytes that most are.
 const MOST: f64 = 2.0 / 3.0;
 /// The share of bytes whose receipts must have the pace of the line.
@@ -628,6 +676,7 @@ impl Sample<'_> {
         let rate = self.rate();
         let of_noise = rate * READ_LATE.as_secs_f64();
         let (mut came, mut full, mut fitting) = (0.0, 0.0, 0.0);
+        let mut whole = 0;
         let (mut least, mut most) = (u64::MAX, 0);
         let mut before = self.first.at;
         for lump in self.lumps {
@@ -646,18 +695,23 @@ impl Sample<'_> {
                 return false;
             }
             let pieces = (bytes / segment).round().max(1.0);
-            if is_spread || (bytes - pieces * segment).abs() <= 0.03 * bytes {
+            // Options differ between segments by a few bytes; writes that are a little larger than a segment are no segments.
+            if is_spread || (bytes - pieces * segment).abs() <= 0.003 * bytes {
+                whole += 1;
                 full += bytes;
             }
             let gap = rate * (lump.at - before).as_secs_f64();
             if (gap - bytes).abs() <= 0.25 * bytes {
                 fitting += bytes;
+                // Sizes show a pace only if receipts of each size keep it.
+                (least, most) = (least.min(lump.bytes), most.max(lump.bytes));
             }
-            (least, most) = (least.min(lump.bytes), most.max(lump.bytes));
             before = lump.at;
         }
         match evidence {
-            Evidence::WholeSegments => full >= MOST * came,
+            Evidence::WholeSegments => {
+                full >= MOST * came && f64::from(whole) >= NEARLY_WHOLE * self.lumps.len() as f64
+            }
             Evidence::Pace => {
                 let is_varied = most as f64 >= 1.5 * least as f64;
                 self.lumps.len() >= RUN_VARIED && is_varied && fitting >= NEARLY_ALL * came
@@ -718,6 +772,9 @@ const PAUSE_MIN: Duration = Duration::from_millis(1);
 /// A timer of the kernel runs off this much late (`CONFIG_HZ=250`).
 const TICK: Duration = Duration::from_millis(4);
 
+/// The shortest time after which Linux sends a delayed acknowledgment (`TCP_DELACK_MIN`), whatever `tcpi_ato` says.
+const DELAYED_ACK_MIN: Duration = Duration::from_millis(40);
+
 /// Whether one of these came this long before an instant, at least and at most.
 fn is_one_between(before: &[Arrival], at: Instant, least: Duration, most: Duration) -> bool {
     let earlier = |by: Duration| Instant::from_nanos(at.as_nanos().saturating_sub(by.as_nanos() as u64));
@@ -760,13 +817,15 @@ impl Path {
         is_one_between(before, at, rtt.mul_f64(0.75), rtt.mul_f64(1.75))
     }
 
-    /// Whether something came as long before this instant as the timer of delayed acknowledgments and a round trip take: the
-    /// acknowledgment left late, and what it let go came a round trip after it.
-    fn is_held(&self, before: &[Arrival], at: Instant) -> bool {
+    /// Whether the silence between two receipts is as long as the timer of delayed acknowledgments and a round trip: the
+    /// acknowledgment of the first left late, and the second came a round trip after it. Earlier receipts do not count:
+    /// the second of two full segments is acknowledged at once, and a steady writer always has one at any distance.
+    fn is_held(&self, silence: Duration) -> bool {
         let rtt = self.rtt.unwrap_or(Duration::ZERO);
         self.delayed_ack.is_some_and(|wait| {
+            let wait = wait.max(DELAYED_ACK_MIN);
             let latest = rtt.mul_f64(1.25) + wait.mul_f64(1.1) + TICK;
-            is_one_between(before, at, rtt + wait.mul_f64(0.9), latest)
+            (rtt + wait.mul_f64(0.9)..=latest).contains(&silence)
         })
     }
 

@@ -529,6 +529,43 @@ fn reordering_is_no_loss_once_the_receiver_has_said_so() {
     }
 }
 
+/// Captured at the receiver, 40 ms from the sender: a window that is full becomes one that is closed, again and again.
+#[test]
+fn a_closed_window_is_not_counted_as_a_full_one_too() {
+    let mut talk = Talk::default();
+    talk.handshake_with(0, 40_000, 100, 4 * 1460)
+        .data(40_300, true, GET);
+    let mut at = 80_400;
+    for _ in 0..4 {
+        for _ in 0..4 {
+            talk.data(at, false, &[b'.'; MSS]);
+        }
+        let closed = Seg {
+            seq: talk.next[0],
+            ack: talk.next[1],
+            window: 0,
+            ..Seg::default()
+        };
+        talk.push(at + 100, closed);
+        let open = Seg {
+            window: 4 * 1460,
+            ..closed
+        };
+        talk.push(at + 1_000_100, open);
+        at += 1_040_200;
+    }
+    let outcome = talk.analyze();
+    let cost = |title: &str| -> Duration {
+        let of = outcome.findings.iter().filter(|one| one.kind.title() == title);
+        of.map(|one| one.cost).sum()
+    };
+    assert_eq!(cost("zero window"), Duration::from_secs(4));
+    let limited = outcome.connections[0].from_server.window_limited;
+    assert!(limited <= Duration::from_millis(4 * 41), "{limited:?}");
+    let lost: Duration = outcome.findings.iter().map(|one| one.cost).sum();
+    assert!(lost <= Duration::from_micros(at), "{lost:?} of {at} us");
+}
+
 #[test]
 fn what_asks_whether_a_closed_window_has_opened_is_no_timeout() {
     let mut talk = Talk::default();

@@ -139,7 +139,7 @@ fn a_pause_as_long_as_our_delayed_acknowledgment() {
         vec![connection(0, &[40, 41, 42, 43, 102, 103])],
     );
     let spans = partitions(&timeline);
-    assert_eq!(sums(&spans)[5], (Cause::DelayedAck, Duration::from_millis(58)));
+    assert_eq!(sums(&spans)[5], (Cause::DelayedAck, Duration::from_millis(59)));
 }
 
 #[test]
@@ -153,7 +153,7 @@ fn segments_out_of_order_are_recovery_however_long_it_takes() {
         vec![line],
     );
     let spans = partitions(&timeline);
-    assert_eq!(sums(&spans)[8], (Cause::LossRecovery, Duration::from_millis(297)));
+    assert_eq!(sums(&spans)[8], (Cause::LossRecovery, Duration::from_millis(298)));
 }
 
 #[test]
@@ -172,7 +172,8 @@ fn a_request_held_in_the_buffer_is_the_clients_own_fault() {
         &[
             (Cause::Connect, 20),
             (Cause::RoundTrip, 20),
-            (Cause::Bandwidth, 10),
+            // Even receipts within less than a round trip may be those of a sender that paces.
+            (Cause::Transfer, 10),
             (Cause::ClientIdle, 50),
             (Cause::RoundTrip, 20),
         ],
@@ -431,6 +432,96 @@ fn a_window_opens_a_round_trip_after_what_was_acknowledged() {
     let early = pause(200, 240);
     assert_eq!(spent(&early, Cause::SlowStart), 0.0);
     assert!(spent(&early, Cause::ServerPause) > 30.0);
+}
+
+/// A server without Nagle's algorithm that writes often: some receipt is always as old as the timer of delayed
+/// acknowledgments, but no silence is as long.
+#[test]
+fn a_steady_writer_does_not_wait_for_acknowledgments() {
+    for (every, bytes) in [(3, 1_000), (2, 1_460), (10, 1_000), (25, 700)] {
+        for timer in [3, 40, 45] {
+            let writes: Vec<(u64, u64)> = (0..300).map(|n| (40 + every * n, bytes)).collect();
+            let mut timeline = over_a_line(&writes, None, 65_483);
+            let tcp = timeline.connections[0].tcp.as_mut().expect("known");
+            (tcp.rtt_min, tcp.delayed_ack) = (Some(Duration::from_micros(50)), Duration::from_millis(timer));
+            assert_eq!(spent(&timeline, Cause::DelayedAck), 0.0, "{every} {timer}");
+            assert_eq!(spent(&timeline, Cause::Bandwidth), 0.0, "{every} {timer}");
+            let silent = spent(&timeline, Cause::ServerPause);
+            assert!(
+                (silent - (299 * every) as f64).abs() < 1.0,
+                "{every} {timer}: {silent}"
+            );
+        }
+    }
+}
+
+/// Where a stall and a pause look alike, neither is claimed.
+#[test]
+fn what_cannot_be_told_apart_is_named_so() {
+    assert_eq!(Cause::DelayedAck.name(), "delayed ACK or pause");
+    assert_eq!(Cause::SlowStart.name(), "slow start or pause");
+    // Every 45 ms 1,000 bytes: as long as the timer, or a pause.
+    let writes: Vec<(u64, u64)> = (0..20).map(|n| (40 + 45 * n, 1_000)).collect();
+    let mut timeline = over_a_line(&writes, None, 65_483);
+    timeline.connections[0].tcp.as_mut().expect("known").rtt_min = Some(Duration::from_micros(50));
+    assert!((spent(&timeline, Cause::DelayedAck) - 19.0 * 45.0).abs() < 1.0);
+    // The same with a round trip of 40 ms.
+    timeline.connections[0].tcp.as_mut().expect("known").rtt_min = Some(Duration::from_millis(40));
+    timeline.connections[0].connected = Some(at(40));
+    assert!(spent(&timeline, Cause::SlowStart) > 700.0);
+}
+
+/// A round trip of 40 ms; each round's segments come evenly over this many of its milliseconds.
+fn rounds(of: &[(u64, u64)]) -> Timeline {
+    let mut timeline = over_a_line(&[(40, 1)], None, 1_448);
+    let mut arrivals: Vec<Arrival> = Vec::new();
+    for (round, &(segments, over)) in of.iter().enumerate() {
+        for place in 0..segments {
+            let at = at(80 + 40 * round as u64)
+                + Duration::from_millis(over).mul_f64(place as f64 / segments as f64);
+            arrivals.push(Arrival::after(arrivals.last(), at, 1_448));
+        }
+    }
+    let one = &mut timeline.connections[0];
+    one.connected = Some(at(40));
+    one.tcp.as_mut().expect("known").rtt_min = Some(Duration::from_millis(40));
+    let last = arrivals[arrivals.len() - 1].at;
+    let made = &mut timeline.objects[0].tries[0];
+    (made.first, made.last) = (Some(arrivals[0].at), Some(last));
+    one.arrivals = arrivals;
+    timeline.ended = last;
+    timeline
+}
+
+/// BBR's startup without a line: twice as many segments in each round trip, evenly paced. Over a full line the number
+/// of segments per millisecond stays the same.
+#[test]
+fn a_sender_that_paces_and_grows_fills_no_line() {
+    let growing = rounds(&[(10, 38), (20, 38), (40, 38), (80, 38), (160, 38), (104, 16)]);
+    assert_eq!(spent(&growing, Cause::Bandwidth), 0.0);
+    let full = rounds(&[(10, 5), (20, 10), (40, 20), (80, 40), (80, 40), (80, 40)]);
+    let busy = spent(&full, Cause::Bandwidth);
+    assert!((busy - 155.0).abs() < 8.0, "{busy}");
+}
+
+/// Writes that are a little larger than a segment come as a whole segment and a rest, or in one receipt: neither is bulk.
+#[test]
+fn writes_a_little_larger_than_a_segment_fill_no_line() {
+    for pieces in [&[1_448_u64, 12][..], &[1_460]] {
+        let mut timeline = over_a_line(&[(40, 1)], None, 1_448);
+        let mut arrivals: Vec<Arrival> = Vec::new();
+        for write in 0..300 {
+            for &bytes in pieces {
+                arrivals.push(Arrival::after(arrivals.last(), at(40 + 2 * write), bytes));
+            }
+        }
+        let one = &mut timeline.connections[0];
+        one.tcp.as_mut().expect("known").rtt_min = Some(Duration::from_micros(50));
+        one.arrivals = arrivals;
+        timeline.objects[0].tries[0].last = Some(at(638));
+        timeline.ended = at(638);
+        assert_eq!(spent(&timeline, Cause::Bandwidth), 0.0, "{pieces:?}");
+    }
 }
 
 proptest! {

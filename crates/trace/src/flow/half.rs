@@ -189,6 +189,10 @@ pub(super) struct Half {
     /// The way from the capture point to this end and back.
     pub(super) back: Duration,
     window_full: Option<(Instant, u64)>,
+    /// Since when the peer's window has been closed, if it is.
+    shut_since: Option<Instant>,
+    /// How long the peer's window had been closed altogether when `window_full` began.
+    shut_before_full: Duration,
     window_waits: u64,
     window_worst: (Duration, u64, u64),
     pub(super) turn: Turn,
@@ -251,6 +255,8 @@ impl Half {
             peak: 0,
             back: Duration::ZERO,
             window_full: None,
+            shut_since: None,
+            shut_before_full: Duration::ZERO,
             window_waits: 0,
             window_worst: (Duration::ZERO, 0, 0),
             turn: Turn::default(),
@@ -416,18 +422,27 @@ impl Half {
             self.stats.zero_windows += 1;
             if self.zero_since.is_none() {
                 self.zero_since = Some((cx.at, cx.number));
+                back.shut_since = Some(cx.at);
                 self.zero_probes = 0;
             }
         } else if let Some((since, packet)) = self.zero_since.take() {
             back.stats.zero_window += cx.at.since(since);
+            back.shut_since = None;
             cx.zero_window(back.side, (since, packet), self.zero_probes);
         }
+    }
+
+    /// How long the peer's window has been closed so far.
+    fn shut_for(&self, now: Instant) -> Duration {
+        let open = self.shut_since.map_or(Duration::ZERO, |since| now.since(since));
+        self.stats.zero_window + open
     }
 
     /// A zero window that never opened.
     pub(super) fn settle_zero_window(&mut self, back: &mut Half, cx: &mut Context<'_>) {
         if let Some((since, packet)) = self.zero_since.take() {
             back.stats.zero_window += cx.at.since(since);
+            back.shut_since = None;
             cx.zero_window(back.side, (since, packet), self.zero_probes);
         }
     }
@@ -572,7 +587,12 @@ impl Half {
     fn learn(&mut self, ack: u64, cx: &Context<'_>) {
         self.known = self.known.max(ack);
         if let Some((since, packet)) = self.window_full.take() {
-            let wait = cx.at.since(since);
+            // The time of a closed window is the zero window's, and counted there.
+            let closed = self.shut_for(cx.at).saturating_sub(self.shut_before_full);
+            let wait = cx.at.since(since).saturating_sub(closed);
+            if wait.is_zero() {
+                return;
+            }
             self.stats.window_limited += wait;
             self.window_waits += 1;
             if wait >= self.window_worst.0 {
@@ -722,6 +742,7 @@ impl Half {
             && flight + u64::from(self.mss()) > peer_window
             && !self.is_queued(stamp, cx.at)
         {
+            self.shut_before_full = self.shut_for(cx.at);
             self.window_full = Some((cx.at, cx.number));
         }
     }
