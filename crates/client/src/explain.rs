@@ -653,8 +653,11 @@ enum Evidence {
 
 /// How near a rate is to another that is nearly the same.
 const ALIKE: f64 = 0.85;
-/// The share of receipts that must be whole segments: a bulk answer has a shorter one only at its end.
-const NEARLY_WHOLE: f64 = 0.75;
+/// The share of receipts that must be whole segments: a bulk answer has a shorter one only at its end, or at the end of
+/// each piece of 4 KiB that its server writes.
+const NEARLY_WHOLE: f64 = 0.6;
+/// Bytes that options may take of a segment: time stamps (RFC 7323, section 3.2) and what aligns them.
+const OPTIONS: f64 = 12.0;
 /// The share of bytes that most are.
 const MOST: f64 = 2.0 / 3.0;
 /// The share of bytes whose receipts must have the pace of the line.
@@ -695,8 +698,9 @@ impl Sample<'_> {
                 return false;
             }
             let pieces = (bytes / segment).round().max(1.0);
-            // Options differ between segments by a few bytes; writes that are a little larger than a segment are no segments.
-            if is_spread || (bytes - pieces * segment).abs() <= 0.003 * bytes {
+            // Time stamps take their bytes from each segment; writes that are a little larger than a segment are no segments.
+            let short = pieces * segment - bytes;
+            if is_spread || (-0.003 * bytes..=pieces * OPTIONS).contains(&short) {
                 whole += 1;
                 full += bytes;
             }
