@@ -8,8 +8,8 @@ use server::config::Config;
 
 /// Standard streams, listeners, the log, the watcher and what a file being opened needs.
 const OWN: u64 = 12;
-/// Event queue, waker and listener of a worker.
-const PER_WORKER: u64 = 4;
+/// Event queue, waker and listener of a worker with an event loop. Other workers have none of their own.
+const PER_LOOP: u64 = 4;
 /// Files kept open may have one part in this many.
 const FILES_SHARE: u64 = 8;
 
@@ -35,7 +35,11 @@ impl Shares {
         } else {
             1
         };
-        let own = OWN + PER_WORKER * (choice.workers as u64 / processes);
+        let loops = match choice.is_of_loops() {
+            true => choice.workers as u64 / processes,
+            false => 1,
+        };
+        let own = OWN + PER_LOOP * loops;
         Shares {
             total,
             connections: total.saturating_sub(files + own).max(1),
@@ -65,6 +69,8 @@ impl Shares {
 mod tests {
     use super::super::strategy::choose;
     use super::*;
+    use server::config::{Concurrency, Workers};
+    use std::num::NonZeroUsize;
 
     #[test]
     fn connections_get_what_is_left() {
@@ -79,5 +85,16 @@ mod tests {
         assert_eq!(of(1024), (876, 128, true));
         assert_eq!(of(20_000), (17_932, 2048, true));
         assert_eq!(of(1 << 20), (1_046_508, 2048, false));
+    }
+
+    #[test]
+    fn workers_without_an_event_loop_need_no_descriptors() {
+        let config = Config {
+            concurrency: Concurrency::Pool,
+            workers: Workers::Fixed(NonZeroUsize::new(64).expect("not zero")),
+            ..Config::default()
+        };
+        let choice = choose(&config, 2).expect("a valid configuration");
+        assert_eq!(Shares::of(200, &config, &choice).connections, 159);
     }
 }

@@ -121,6 +121,14 @@ impl Choice {
         )
     }
 
+    /// Whether each worker has an event loop.
+    pub(crate) fn is_of_loops(&self) -> bool {
+        matches!(
+            self.concurrency,
+            Concurrency::Loop | Concurrency::Loops | Concurrency::ProcessLoops
+        )
+    }
+
     /// The same for `runtime`, which has types of its own.
     ///
     /// # Errors

@@ -90,19 +90,17 @@ fn a_body_that_is_too_large_is_413(strategy: Strategy) {
 fn connections_beyond_the_bound_are_closed(strategy: Strategy) {
     let tree = tree();
     let server = launch(strategy, &tree, &["--max-connections", "5"]);
-    let mut held: Vec<Connection> = (0..5).map(|_| server.connect()).collect();
-    for connection in &mut held {
-        assert_eq!(connection.get("/a.txt").text(), "a");
-        // Idle ones would give way; these are in the middle of a request.
-        connection.send("GET /a.txt HTTP/1.1\r\nHost: w");
-    }
+    tree.write("page.bin", noise(PAGE));
+    // Idle ones would give way.
+    let mut held: Vec<Connection> = (0..5).map(|_| narrow(server.address)).collect();
+    held.iter_mut().for_each(keep_busy);
     let mut refused = server.connect();
     refused.try_send(head("GET", "/a.txt", &[]));
     assert!(refused.try_receive("GET").is_none());
     for connection in &mut held {
-        connection.send("eir.test\r\n\r\n");
+        let_finish(connection);
         assert_eq!(
-            connection.receive("GET").text(),
+            connection.get("/a.txt").text(),
             "a",
             "those inside do not feel it"
         );
@@ -135,8 +133,8 @@ fn idle_ones_give_way(server: &Server, room: usize) {
     held[0].expect_close();
 }
 
-/// All places are taken by one client that says nothing; neither it nor anybody else is kept out.
-fn a_client_that_holds_every_place_keeps_nobody_out(strategy: Strategy) {
+/// One client takes all places with connections that have said this much; neither it nor anybody else is kept out.
+fn all_places_taken_by(strategy: Strategy, said: &[u8]) {
     let tree = tree();
     // Workers, or descriptors where a worker has many connections.
     let launch = match strategy.workers > 2 && strategy.concurrency != "thread-per-request" {
@@ -148,7 +146,7 @@ fn a_client_that_holds_every_place_keeps_nobody_out(strategy: Strategy) {
     let mut held: Vec<Connection> = Vec::new();
     for _ in 0..120 {
         let mut connection = Connection::open(server.address);
-        connection.try_send(head("GET", "/a.txt", &[]));
+        connection.try_send(said);
         held.push(connection);
     }
     for _ in 0..3 {
@@ -158,6 +156,15 @@ fn a_client_that_holds_every_place_keeps_nobody_out(strategy: Strategy) {
         let took = began.elapsed();
         assert!(took < Duration::from_secs(15), "{took:?}");
     }
+}
+
+fn a_client_that_holds_every_place_keeps_nobody_out(strategy: Strategy) {
+    all_places_taken_by(strategy, head("GET", "/a.txt", &[]).as_bytes());
+}
+
+/// Each would have its place for the 20 s of `--header-timeout`.
+fn requests_that_never_arrive_keep_nobody_out(strategy: Strategy) {
+    all_places_taken_by(strategy, b"GET /a.txt HTTP/1.1\r\nHo");
 }
 
 /// With nothing said, what an address may hold follows from what there can be.
@@ -502,6 +509,7 @@ fn out_of_descriptors_it_keeps_serving_and_recovers(strategy: Strategy) {
 /// The system may refuse a descriptor where the process expected to get one.
 fn a_system_without_descriptors_is_outlived(strategy: Strategy) {
     let tree = tree();
+    tree.write("page.bin", noise(PAGE));
     let mut strategy = strategy;
     if strategy.io == "uring" || strategy.is_of_processes() {
         // Each worker has an accept armed that goes by the limit that held when it was, and each process a limit: one
@@ -512,8 +520,12 @@ fn a_system_without_descriptors_is_outlived(strategy: Strategy) {
     let server = Launch::wrapped(strategy, "ulimit -n 1024")
         .root(tree.path())
         .start();
-    let mut first = server.connect();
-    assert_eq!(first.get("/a.txt").text(), "a");
+    let mut first = narrow(server.address);
+    // What is in memory takes no descriptor.
+    for _ in 0..3 {
+        assert_eq!(first.get("/a.txt").text(), "a");
+        assert_eq!(first.get("/page.bin").body.len(), PAGE);
+    }
     let pid = *server.pids().last().expect("whoever has the connections");
     let limit = |most: usize| {
         let changed = std::process::Command::new("prlimit")
@@ -534,11 +546,10 @@ fn a_system_without_descriptors_is_outlived(strategy: Strategy) {
         let stderr = server.stderr();
         stderr.contains("out of descriptors") && stderr.contains("\"errno\":24")
     };
-    let (begin, end) = ("GET /a.txt HTTP/1.1\r\nHost: w", "eir.test\r\n\r\n");
-    first.send(begin);
+    keep_busy(&mut first);
     let mut inside = vec![first];
     let (mut outside, spent, passed) = loop {
-        let mut next = server.connect();
+        let mut next = narrow(server.address);
         next.send(head("GET", "/a.txt", &[]));
         next.patience(Duration::from_millis(50));
         eventually("an answer, or that it is out of descriptors", || {
@@ -551,19 +562,44 @@ fn a_system_without_descriptors_is_outlived(strategy: Strategy) {
         }
         assert_eq!(next.receive("GET").text(), "a");
         // An idle one would give way.
-        next.send(begin);
+        keep_busy(&mut next);
         inside.push(next);
         assert!(inside.len() < 10, "the limit does not hold");
     };
     assert!(says_so());
     assert!(spent < passed / 2, "{spent:?} of processor time in {passed:?}");
     for connection in &mut inside {
-        connection.send(format!("{end}{begin}"));
-        assert_eq!(connection.receive("GET").text(), "a", "those inside are served");
+        let_finish(connection);
+        keep_busy(connection);
     }
     assert!(limit(1024));
     outside.patience(crate::process::PATIENCE);
     assert_eq!(outside.receive("GET").text(), "a");
+}
+
+/// Bytes of a page, which are kept in memory.
+const PAGE: usize = 16 << 10;
+/// Pages that are more than the kernel buffers of what is sent (4 MiB, `tcp_wmem`) for a client with a narrow window.
+const PAGES: usize = 400;
+
+/// A connection whose client buffers little.
+fn narrow(to: SocketAddr) -> Connection {
+    let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).expect("a socket");
+    socket.set_recv_buffer_size(4096).expect("a size");
+    socket.connect(&to.into()).expect("a connection to the server");
+    Connection::over(socket.into())
+}
+
+/// Asks for more pages than are taken, so that the server owes the rest.
+fn keep_busy(connection: &mut Connection) {
+    connection.send(head("GET", "/page.bin", &[]).repeat(PAGES));
+    assert!(!connection.is_silent(), "the first has begun");
+}
+
+fn let_finish(connection: &mut Connection) {
+    for _ in 0..PAGES {
+        assert_eq!(connection.receive("GET").body.len(), PAGE);
+    }
 }
 
 /// Whether a process has the server's end of this connection.
@@ -627,6 +663,7 @@ fn resident_of(pid: u32) -> usize {
 on_every_strategy!(
     idle_connections_give_way_at_the_bound,
     a_client_that_holds_every_place_keeps_nobody_out,
+    requests_that_never_arrive_keep_nobody_out,
     a_head_that_is_too_large_is_431,
     a_target_that_is_too_long_is_414,
     a_body_that_is_too_large_is_413,

@@ -96,6 +96,13 @@ fn a_lost_root_is_told_once_and_found_again(strategy: Strategy) {
         (other() == (200, "again".to_owned())).then_some(())
     });
     reload_is_done(&server);
+
+    // A second loss is another event.
+    std::fs::remove_dir_all(tree.join("other")).expect("a folder of the tree");
+    becomes_unready(&server);
+    eventually("a second complaint", || {
+        (complaints(&server).len() > 1).then_some(())
+    });
 }
 
 fn a_root_that_is_a_dangling_link_is_told(strategy: Strategy) {

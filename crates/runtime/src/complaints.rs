@@ -11,7 +11,7 @@ use crate::shared::Words;
 use core::fmt;
 use measure::{Duration, Instant};
 use std::sync::OnceLock;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Lines that may be written at once after a while of silence.
 const BURST: u64 = 10;
@@ -58,17 +58,27 @@ impl Complaints {
     /// Whether this may be told of again: not within `pause` of the last time. Two topics with the same hash wait for
     /// each other.
     fn may_tell(&self, topic: &[u8], now: Instant, pause: Duration) -> bool {
-        // FNV-1a: every process must find the same word.
-        let hash = topic.iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, &b| {
-            (hash ^ u64::from(b)).wrapping_mul(0x100_0000_01b3)
-        });
-        let told = &self.0.get()[TOLD + hash as usize % TOPICS];
         let is_time = |told: u64| {
             let is_time = told == 0 || now.since(Instant::from_nanos(told)) >= pause;
             is_time.then_some(now.as_nanos().max(1))
         };
-        told.fetch_update(Ordering::Relaxed, Ordering::Relaxed, is_time)
+        self.told(topic)
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, is_time)
             .is_ok()
+    }
+
+    /// The topic is over: if it begins again, that may be told at once.
+    fn is_over(&self, topic: &[u8]) {
+        self.told(topic).store(0, Ordering::Relaxed);
+    }
+
+    /// When this was told of last.
+    fn told(&self, topic: &[u8]) -> &AtomicU64 {
+        // FNV-1a: every process must find the same word.
+        let hash = topic.iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, &b| {
+            (hash ^ u64::from(b)).wrapping_mul(0x100_0000_01b3)
+        });
+        &self.0.get()[TOLD + hash as usize % TOPICS]
     }
 
     fn pay(&self, now: Instant) -> bool {
@@ -125,6 +135,11 @@ pub(crate) fn may_tell(topic: &[u8], now: Instant, pause: Duration) -> bool {
     common().may_tell(topic, now, pause)
 }
 
+/// Something that lasted is over: if it begins again, that may be told at once.
+pub(crate) fn is_over(topic: &[u8]) {
+    common().is_over(topic);
+}
+
 /// Says how many failures got no line, once there is room for it. To be called once a second or so; costs two loads.
 pub fn settle(now: Instant) {
     if let Some(silent) = COMMON.get().and_then(|common| common.owed(now)) {
@@ -168,6 +183,8 @@ mod tests {
         assert!(may("/srv/one", 5) && may("/srv/two", 5));
         assert!(!may("/srv/one", 5) && !may("/srv/one", 64));
         assert!(may("/srv/one", 65) && !may("/srv/one", 66));
+        complaints.is_over(b"/srv/one");
+        assert!(may("/srv/one", 67) && !may("/srv/one", 68) && !may("/srv/two", 64));
     }
 
     #[test]

@@ -46,8 +46,8 @@ pub trait Session: Sized + Send {
     /// freely; one that moves *earlier* than the last answer is noticed within a second.
     fn deadline(&self) -> Option<Instant>;
 
-    /// Since when nothing of a request is here and nothing is owed to the peer, so that the connection may be closed when
-    /// another needs its place; none while something is under way. Asked only where connections are short.
+    /// Since when the connection may be closed if another needs its place, which may be in the future; none while something is
+    /// owed to the peer. Connections are closed in the order of these instants. Asked only where connections are short.
     fn idle_since(&self, _cx: &Self::Cx) -> Option<Instant> {
         None
     }

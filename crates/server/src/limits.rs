@@ -82,6 +82,13 @@ impl Limits {
     /// comes in one piece from anyone who is not slow on purpose, and a shutdown must not be held up.
     pub const HURRY: Duration = Duration::from_secs(1);
 
+    /// How long the rest of a request may take to arrive once other connections need its place: several round trips of a slow
+    /// path.
+    pub const PATIENCE: Duration = Duration::from_secs(1);
+
+    /// The same for a client that holds more than a quarter of all open connections.
+    pub const CROWD_PATIENCE: Duration = Duration::from_millis(100);
+
     /// What one address may hold of so many connections if nobody has said it: a quarter, so that it takes several to hold all of
     /// them; but 16 at least, so that the browsers behind one address are served by a server with room for few.
     pub fn share_of_address(connections: u32) -> u32 {

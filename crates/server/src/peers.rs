@@ -107,6 +107,15 @@ impl Peers {
         }
     }
 
+    /// Open connections of the client that `ip` belongs to.
+    pub fn held(&self, ip: IpAddr) -> u32 {
+        let key = unit(ip);
+        match &self.among {
+            Some(among) => among.held(key),
+            None => self.shard(key).get(&key).copied().unwrap_or(0),
+        }
+    }
+
     /// Open connections now.
     pub fn total(&self) -> u32 {
         if let Some(among) = &self.among {
@@ -169,6 +178,8 @@ mod tests {
         assert_eq!(peers.enter(ip("::ffff:192.0.2.1"), 100, 3), Err(Refused::Address));
         peers.enter(ip("192.0.2.2"), 100, 3).unwrap();
         assert_eq!(peers.total(), 4);
+        assert_eq!(peers.held(ip("::ffff:192.0.2.1")), 3);
+        assert_eq!(peers.held(ip("192.0.2.3")), 0);
         peers.leave(ip("192.0.2.1"));
         peers.enter(ip("192.0.2.1"), 100, 3).unwrap();
         for _ in 0..3 {

@@ -189,6 +189,8 @@ impl Watcher {
             }),
         });
         shared.watch_above();
+        // It could be opened just now, perhaps by a reload after it was lost.
+        complaints::is_over(shared.topic());
         let thread = std::thread::Builder::new().name("weir-watch".into()).spawn({
             let shared = Arc::clone(&shared);
             move || shared.run(&*on_change)
@@ -450,8 +452,14 @@ impl Shared {
         self.root.set_trouble(None);
         if let Reach::Unreachable { is_told: true } = before {
             tracing::info!("the root `{}` can be reached again", self.root.path().display());
+            complaints::is_over(self.topic());
         }
         Reach::Reachable
+    }
+
+    /// What complaints about the root are filed under.
+    fn topic(&self) -> &[u8] {
+        self.root.path().as_os_str().as_bytes()
     }
 
     fn miss_root(&self, before: Reach, errno: i32, now: Instant) -> Reach {
@@ -461,7 +469,7 @@ impl Shared {
             Reach::Unreachable { is_told } => is_told,
         };
         self.root.set_trouble(Some(errno));
-        if !complaints::may_tell(self.root.path().as_os_str().as_bytes(), now, TELL_INTERVAL) {
+        if !complaints::may_tell(self.topic(), now, TELL_INTERVAL) {
             return Reach::Unreachable { is_told };
         }
         tracing::error!(

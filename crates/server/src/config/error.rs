@@ -178,6 +178,16 @@ fn in_words(message: &str) -> String {
     }
 }
 
+/// What is said of a word that is none of the valid ones, from what serde says of it.
+pub(super) fn unknown_word(refusal: &str) -> String {
+    let words: Vec<&str> = refusal.split('`').skip(1).step_by(2).collect();
+    let Some((word, valid)) = words.split_first().filter(|(_, valid)| !valid.is_empty()) else {
+        return refusal.to_owned();
+    };
+    let nearest = nearest(word, valid).map(|nearest| format!("; did you mean `{nearest}`?"));
+    format!("valid are {}{}", list(valid), nearest.unwrap_or_default())
+}
+
 /// What is said of a value whose type is not the key's, and the nearest that would be valid. The reader's own words are of
 /// types; a key that takes one of a few words names these.
 fn other_type(full: &str, line: &str) -> (String, Option<String>) {

@@ -515,18 +515,17 @@ impl Config {
             1,
             "or nothing is answered",
         )?;
-        for (key, span) in [
-            ("header-timeout", self.header_timeout),
-            ("idle-timeout", self.idle_timeout),
-            ("body-timeout", self.body_timeout),
-            ("write-timeout", self.write_timeout),
-            ("disk-timeout", self.disk_timeout),
+        let cut_off = "shorter than 100ms would cut off honest clients";
+        let refused = "shorter than 100ms would refuse requests whose file is only being opened";
+        for (key, span, why) in [
+            ("header-timeout", self.header_timeout, cut_off),
+            ("idle-timeout", self.idle_timeout, cut_off),
+            ("body-timeout", self.body_timeout, cut_off),
+            ("write-timeout", self.write_timeout, cut_off),
+            ("disk-timeout", self.disk_timeout, refused),
         ] {
             if span < Duration::from_millis(100) {
-                return Err(ConfigError::invalid(
-                    key,
-                    "shorter than 100ms would cut off honest clients",
-                ));
+                return Err(ConfigError::invalid(key, why));
             }
         }
         if self

@@ -256,7 +256,8 @@ macro_rules! text_values {
 
             fn from_str(text: &str) -> Result<$type, String> {
                 use serde::de::value::{Error, StrDeserializer};
-                <$type as serde::Deserialize>::deserialize(StrDeserializer::<Error>::new(text)).map_err(|e| e.to_string())
+                <$type as serde::Deserialize>::deserialize(StrDeserializer::<Error>::new(text))
+                    .map_err(|refusal| crate::config::error::unknown_word(&refusal.to_string()))
             }
         }
 

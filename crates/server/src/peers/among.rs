@@ -39,12 +39,7 @@ impl Among {
         if self.total() >= total_max {
             return Err(Refused::Total);
         }
-        let of_address: u64 = self
-            .tables()
-            .filter_map(|table| find(table, key))
-            .map(|row| row[1].load(Ordering::Relaxed))
-            .sum();
-        if of_address >= u64::from(address_max) {
+        if self.held(key) >= address_max {
             return Err(Refused::Address);
         }
         let table = self.table(self.own);
@@ -64,6 +59,12 @@ impl Among {
         };
         row[1].fetch_sub(1, Ordering::Relaxed);
         table[0].fetch_sub(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn held(&self, key: u64) -> u32 {
+        let rows = self.tables().filter_map(|table| find(table, key));
+        let held: u64 = rows.map(|row| row[1].load(Ordering::Relaxed)).sum();
+        u32::try_from(held).unwrap_or(u32::MAX)
     }
 
     pub(super) fn total(&self) -> u32 {

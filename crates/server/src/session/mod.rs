@@ -389,14 +389,31 @@ impl Session {
         }
     }
 
-    /// Others need its place or its memory.
-    fn give_way(&mut self, cx: &Cx, need: Need) {
-        if let Phase::Idle | Phase::Lingering = self.phase {
-            match need {
-                Need::Place => cx.counters.idle_closed().add(1),
-                Need::Memory => cx.counters.idle_closed_for_memory().add(1),
+    /// Others need its place or its memory. A request that has not arrived is answered with 408, and its client is not waited
+    /// for after that: a connection that lingers has its place still.
+    fn give_way(&mut self, cx: &mut Cx, need: Need, tx: &mut Tx, now: Instant) {
+        match need {
+            Need::Place => cx.counters.idle_closed().add(1),
+            Need::Memory => cx.counters.idle_closed_for_memory().add(1),
+        }
+        match self.phase {
+            Phase::Head(_) | Phase::Body(_) if !self.http.is_idle() => {
+                self.cut_short(cx, Failure::TIMEOUT, tx, now);
+                if let Phase::Sending(Then::Linger) = self.phase {
+                    self.phase = Phase::Sending(Then::Close);
+                }
             }
-            self.phase = Phase::Closed;
+            _ => self.phase = Phase::Closed,
+        }
+    }
+
+    /// How long a request may arrive while other connections need a place.
+    fn patience(&self, cx: &Cx) -> Duration {
+        let peers = &cx.hub.peers;
+        let held = u64::from(peers.held(self.peer));
+        match held * 4 > u64::from(peers.total()) {
+            true => Limits::CROWD_PATIENCE,
+            false => Limits::PATIENCE,
         }
     }
 
@@ -439,7 +456,7 @@ impl runtime::Session for Session {
             Event::Drain => self.drain(now),
             Event::Retire => self.retiring = true,
             Event::Reconsider => self.reconsider(cx, now),
-            Event::GiveWay(need) => self.give_way(cx, need),
+            Event::GiveWay(need) => self.give_way(cx, need, tx, now),
             Event::Lost(Loss::Socket(_)) => self.abort(cx, Cut::Peer, now),
             Event::Lost(Loss::File(_)) => self.abort(cx, Cut::File, now),
         }
@@ -469,7 +486,10 @@ impl runtime::Session for Session {
     /// off by the difference until the next request.
     fn idle_since(&self, cx: &Cx) -> Option<Instant> {
         let limits = &cx.state.limits;
-        let timeout = match self.phase {
+        let timeout = match &self.phase {
+            // Nobody may keep others out with requests that never arrive.
+            Phase::Head(input) => return Some(input.started + self.patience(cx)),
+            Phase::Body(discard) => return Some(discard.since + self.patience(cx)),
             Phase::Idle if self.requests == 0 => limits.header_timeout.saturating_sub(limits.deferred),
             Phase::Idle => cx
                 .keep_alive

@@ -2,11 +2,13 @@
 
 use crate::adapt::{Decision, Knob, Knobs, Settings};
 use crate::config::{Adapt, Concurrency, Config, LiveFor, MaxTurn};
+use crate::limits::Limits;
 use crate::service::{Additions, Herd, Server};
 use crate::session::rig::{End, Lines, Rig, answers, source};
 use measure::{Bytes, Duration, Seed, UnixTime};
 use runtime::memory::{Bound, Step};
 use runtime::{Context as _, Line, Session as _};
+use std::net::IpAddr;
 use std::sync::Arc;
 
 const LARGE: &[u8] = b"GET /big.png HTTP/1.1\r\nHost: a\r\n\r\n";
@@ -251,11 +253,41 @@ fn an_idle_session_says_since_when_and_gives_way() {
     let answered = rig.now;
     rig.wait(Duration::from_secs(2));
     assert_eq!(rig.session.idle_since(&rig.cx), Some(answered));
-    rig.send(&SMALL[..9]);
-    assert_eq!(rig.session.idle_since(&rig.cx), None, "a request has begun");
-    rig.give_way();
-    assert_eq!(rig.end, End::Open, "so it stays");
-    rig.send(&SMALL[9..]);
     rig.give_way();
     assert_eq!((rig.end, rig.server.totals().idle_closed), (End::Closed, 1));
+}
+
+#[test]
+fn a_request_that_does_not_arrive_gives_way_with_408() {
+    let mut rig = Rig::new();
+    let began = rig.now;
+    rig.send(&SMALL[..9]);
+    rig.wait(Duration::from_millis(10));
+    rig.send(&SMALL[9..10]);
+    let crowding = Some(began + Limits::CROWD_PATIENCE);
+    assert_eq!(
+        rig.session.idle_since(&rig.cx),
+        crowding,
+        "all connections are its own"
+    );
+    for other in 1..=9 {
+        let other = IpAddr::from([192, 0, 2, other]);
+        rig.cx.hub.peers.enter(other, 100, 1).expect("a place");
+    }
+    let patient = Some(began + Limits::PATIENCE);
+    assert_eq!(rig.session.idle_since(&rig.cx), patient);
+    rig.give_way();
+    assert_eq!(
+        (statuses(&rig), rig.end),
+        (vec![408], End::Closed),
+        "without lingering"
+    );
+    assert_eq!(rig.server.totals().idle_closed, 1);
+
+    rig.reconnect();
+    rig.send(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\nhalf");
+    let since = rig.session.idle_since(&rig.cx);
+    assert_eq!(since, Some(rig.now + Limits::PATIENCE));
+    rig.give_way();
+    assert_eq!(rig.end, End::Closed);
 }
