@@ -413,7 +413,7 @@ pub(crate) struct Flags {
 fn error_page(text: &str) -> Result<(String, String), String> {
     text.split_once('=')
         .map(|(status, path)| (status.to_owned(), path.to_owned()))
-        .ok_or_else(|| format!("`{text}` is no error page; write STATUS=PATH, as in 404=/404.html"))
+        .ok_or_else(|| format!("`{text}` is not an error page; write STATUS=PATH, as in 404=/404.html"))
 }
 
 impl Flags {
@@ -915,7 +915,7 @@ mod tests {
     #[test]
     fn errors_say_what_would_be_right() {
         for (arguments, fragment) in [
-            (&["--tilde=../all"][..], "no directory in a home"),
+            (&["--tilde=../all"][..], "not a directory in a home"),
             (&["--listen", "nonsense"], "write ADDR:PORT"),
             (&["--workers", "0"], "a number from 1 to 1024"),
             (&["--cache-policy", "fifo"], "s3-fifo"),
@@ -987,7 +987,7 @@ mod tests {
         let file = folder.path().join("p.toml");
         let name = file.display().to_string();
         for (key, value, part) in [
-            ("workers", "'many'", "no worker count"),
+            ("workers", "'many'", "not a worker count"),
             ("workers", "0", "from 1 to 1024"),
             ("send-buffer", "'x'", "as in 4096"),
             ("cache-file-size", "-1", ""),

@@ -29,18 +29,18 @@ impl ErrorPage {
         let detail = match status.as_u16() {
             301 | 302 | 303 | 307 | 308 => "This page is at another address.",
             400 => "The request could not be understood.",
-            403 => "This page may not be read.",
+            403 => "You do not have permission to read this page.",
             404 => "There is no page at this address.",
-            405 => "This server only sends files: it knows GET, HEAD and OPTIONS.",
-            406 => "This page does not exist in a coding your program accepts.",
+            405 => "This server only sends files: it answers GET, HEAD and OPTIONS.",
+            406 => "This page is not available in a content coding that your browser accepts.",
             408 => "The request did not arrive in time.",
-            412 => "The page is not in the state your program expected.",
-            413 => "The request carries more than this server takes.",
-            416 => "The page has no such part.",
-            417 => "The request expects something this server does not do.",
-            429 => "Your address asks for more than this server gives one. Please slow down.",
-            501 => "This server does not know the request's method.",
-            503 => "The server is short of resources at this moment. Please try again.",
+            412 => "The page does not meet the conditions of the request.",
+            413 => "The request is larger than this server accepts.",
+            416 => "The page does not have the requested range.",
+            417 => "This server does not support what the request expects.",
+            429 => "Too many requests came from your address. Please slow down.",
+            501 => "This server does not support the request's method.",
+            503 => "The server cannot answer at the moment. Please try again later.",
             _ => "",
         };
         ErrorPage { status, detail }
@@ -64,7 +64,7 @@ impl ErrorPage {
         // A fault's text is a clause; the page makes it a sentence.
         let (opening, closing) = match detail.ends_with('.') {
             true => ("", ""),
-            false => ("The request was refused: ", "."),
+            false => ("The request was rejected: ", "."),
         };
         [
             BEFORE_TITLE,
@@ -163,7 +163,7 @@ mod tests {
         let text = String::from_utf8(out).unwrap();
         assert!(text.contains("<title>400 Bad Request</title>"), "{text}");
         assert!(
-            text.contains("<p>The request was refused: the Host field is missing.</p>"),
+            text.contains("<p>The request was rejected: the Host field is missing.</p>"),
             "{text}"
         );
     }

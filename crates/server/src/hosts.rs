@@ -93,21 +93,21 @@ impl fmt::Display for MissingPage {
         match &self.named_by {
             NamedBy::Top => write!(
                 f,
-                "`{page}` is not among the files that are served; make it, or name another page"
+                "`{page}` is not among the files served; create it, or configure another page"
             ),
             NamedBy::Host { name, .. } => write!(
                 f,
-                "`{page}` is not among the files of host `{name}`; make it, or name another page"
+                "`{page}` is not among the files of host `{name}`; create it, or configure another page"
             ),
             NamedBy::TopForHost { name, .. } => {
                 let instead = match *key {
-                    "error-pages" => "it sends the built-in page",
+                    "error-pages" => "errors get the built-in page",
                     _ => "unknown paths get 404",
                 };
                 write!(
                     f,
-                    "`{page}`, which the top level names, is not among the files of host `{name}`: {instead}; make the \
-                     page, or give the host its own `{key}`"
+                    "`{page}`, configured at the top level, is not among the files of host `{name}`: {instead}; create the \
+                     page, or set `{key}` for the host"
                 )
             }
         }

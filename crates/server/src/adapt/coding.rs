@@ -72,19 +72,19 @@ impl Coding {
                 }
                 self.state = State::Sparing { calm: 0 };
                 let why = format!(
-                    "{waiting:.1} threads waited for a processor on average, {:.2} processors busy, {:.0} answers a second",
+                    "CPU busy: {waiting:.1} threads waiting on average, {:.2} cores in use, {:.0} responses a second",
                     window.cpu, window.requests
                 );
-                Some(decision("on first use", "what there is", why))
+                Some(decision("on first use", "paused", why))
             }
             State::Sparing { calm } => {
                 *calm = if is_short { 0 } else { *calm + 1 };
                 if *calm < self.patience {
                     return None;
                 }
-                let why = format!("{calm} windows in a row with a processor to spare");
+                let why = format!("{calm} windows in a row with CPU to spare");
                 self.state = State::Making { short: 0, since: 0 };
-                Some(decision("what there is", "on first use", why))
+                Some(decision("paused", "on first use", why))
             }
         }
     }
@@ -118,7 +118,7 @@ mod tests {
         assert_eq!(coding.look(&free), None);
         assert_eq!(coding.look(&busy), None);
         let ended = coding.look(&busy).expect("a decision");
-        assert!(coding.is_spared() && ended.to == "what there is");
+        assert!(coding.is_spared() && ended.to == "paused");
         assert!(ended.why.contains("1.4 threads"), "{}", ended.why);
         assert!((0..50).all(|_| coding.look(&busy).is_none()));
         let unknown = window(None);

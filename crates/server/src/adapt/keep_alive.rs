@@ -195,10 +195,10 @@ impl KeepAlive {
 /// Why more time may do no harm: never that memory is not short where it is.
 fn reason(calm: u32, without: u32) -> String {
     match without {
-        0 => format!("{calm} windows without want of memory"),
+        0 => format!("{calm} windows without memory pressure"),
         _ => format!(
-            "{calm} windows in which connections were not what fills memory; in {without} of them it was short all the same, \
-             with fewer than {OPEN_MIN} connections or less than {:.0} % held by something else than files",
+            "{calm} windows in which connections did not fill memory; in {without} of them memory was short anyway, \
+             with fewer than {OPEN_MIN} connections or less than {:.0} % of the limit used by anything but files",
             HELD_MIN * 100.0
         ),
     }
@@ -224,8 +224,8 @@ fn want(window: &Window) -> Want {
         .flatten()
         .fold(0.0, f64::max);
     let (again, what) = match memory.refaults {
-        Some(refaults) => (refaults, "pages of files a second were evicted and wanted again"),
-        None => (window.major_faults, "faults a second waited for a disk"),
+        Some(refaults) => (refaults, "file pages a second were evicted and read again"),
+        None => (window.major_faults, "page faults a second waited for a disk"),
     };
     let held = memory.used.saturating_sub(memory.files);
     if share(memory.used) < FULL || again < REFAULTS_MIN || stalled < STALLED_MIN {
@@ -235,8 +235,8 @@ fn want(window: &Window) -> Want {
         return Want::Elsewhere;
     }
     Want::Pressed(format!(
-        "{again:.0} {what}, {:.0} % of the time waiting for memory or disk, {:.0} % of {} MiB used, {:.0} % by something \
-         else than files, {} connections",
+        "{again:.0} {what}, {:.0} % of the time stalled on memory or disk, {:.0} % of {} MiB used, {:.0} % by anything \
+         but files, {} connections",
         stalled * 100.0,
         share(memory.used) * 100.0,
         memory.limit >> 20,
@@ -322,7 +322,7 @@ mod tests {
             .find_map(|window| keep_alive.look(&window))
             .expect("a decision");
         assert_eq!(longer.to, "65s");
-        let part = "in 3 of them it was short all the same, with fewer than 16 connections";
+        let part = "in 3 of them memory was short anyway, with fewer than 16 connections";
         assert!(longer.why.contains(part), "{}", longer.why);
         assert!(!longer.why.contains("without want"), "{}", longer.why);
         assert!((0..2).any(|_| keep_alive.look(&short()).is_some()));
@@ -331,7 +331,7 @@ mod tests {
             .expect("a decision");
         assert_eq!(
             longer.why,
-            format!("{} windows without want of memory", 2 * PATIENCE)
+            format!("{} windows without memory pressure", 2 * PATIENCE)
         );
     }
 
@@ -409,7 +409,7 @@ mod tests {
         };
         let counted = why(&short());
         assert!(
-            counted.starts_with("4000 pages of files a second were evicted"),
+            counted.starts_with("4000 file pages a second were evicted"),
             "{counted}"
         );
         let mut window = short();
@@ -417,7 +417,7 @@ mod tests {
         window.major_faults = 250.0;
         let faults = why(&window);
         assert!(
-            faults.starts_with("250 faults a second waited for a disk, 30 %"),
+            faults.starts_with("250 page faults a second waited for a disk, 30 %"),
             "{faults}"
         );
         assert!(!faults.contains("evicted"), "{faults}");

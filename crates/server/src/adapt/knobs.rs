@@ -109,7 +109,7 @@ mod tests {
         let decision = Decision {
             knob: super::super::Knob::Coding,
             from: "on first use".to_owned(),
-            to: "what there is".to_owned(),
+            to: "paused".to_owned(),
             why: "so".to_owned(),
         };
         knobs.note(std::slice::from_ref(&decision), false, UnixTime::from_secs(7));

@@ -117,7 +117,7 @@ impl Line {
         if let Some(version) = value.get("recording") {
             if version.as_u64() != Some(VERSION.into()) {
                 return Err(format!(
-                    "recordings of form {version} are of another version of weir, and form {VERSION} is read here: record anew"
+                    "format {version} is of another version of weir, and this one reads format {VERSION}; record again"
                 ));
             }
             return serde_json::from_value(value).map(Line::Start).map_err(told);
@@ -127,7 +127,7 @@ impl Line {
         }
         let window: Window = serde_json::from_value(value).map_err(told)?;
         if window.memory.as_ref().is_some_and(|memory| memory.limit == 0) {
-            return Err("memory with a bound of 0 bytes holds nothing".to_owned());
+            return Err("the memory limit is 0 bytes; it must be larger".to_owned());
         }
         Ok(Line::Window(Box::new(window)))
     }

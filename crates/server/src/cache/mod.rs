@@ -96,7 +96,7 @@ impl fmt::Display for UnknownPolicy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "`{}` is no cache policy; choose lru, lfu, s3-fifo, hinted or structured",
+            "`{}` is not a cache policy; choose lru, lfu, s3-fifo, hinted or structured",
             self.0
         )
     }

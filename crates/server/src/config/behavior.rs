@@ -122,7 +122,7 @@ impl core::str::FromStr for FileName {
         match fits && !text.bytes().any(|b| b == b'/' || b == 0) {
             true => Ok(FileName(text.to_owned())),
             false => Err(format!(
-                "`{text}` is no file name; write one without `/`, as in .htaccess"
+                "`{text}` is not a file name; write one without `/`, as in .htaccess"
             )),
         }
     }
@@ -146,14 +146,14 @@ impl Behavior {
         if self.ancestor_file.is_some() && self.lookup == LookupTime::Cached {
             return Err(ConfigError::invalid(
                 "ancestor-file",
-                "it is tried when files are looked for, which is once for each file; say also \
-                 `lookup = \"each-request\"` (`--lookup each-request`)",
+                "the file is tried only when files are looked up for each request; set \
+                 `lookup = \"each-request\"` (`--lookup each-request`), too",
             ));
         }
         if self.cache_lock != CacheLock::None && self.lookup == LookupTime::EachRequest {
             return Err(ConfigError::invalid(
                 "cache-lock",
-                "there is no cache to lock with `lookup = \"each-request\"`; leave one of the two out",
+                "there is no cache to lock with `lookup = \"each-request\"`; remove one of the two",
             ));
         }
         Ok(())

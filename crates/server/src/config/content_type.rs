@@ -26,7 +26,7 @@ impl ContentTypes {
         let is_extension = |b: u8| b.is_ascii_graphic() && !b"./\\".contains(&b);
         if extension.is_empty() || !extension.bytes().all(is_extension) {
             return Err(format!(
-                "`{}` is no extension; write what stands behind the last dot of a name, as in html",
+                "`{}` is not an extension; write the part of a name after its last dot, as in html",
                 extension.escape_debug()
             ));
         }
@@ -71,7 +71,7 @@ fn check(value: &str) -> Result<(), String> {
         return Ok(());
     }
     Err(format!(
-        "`{}` is no media type; write TYPE/SUBTYPE and parameters, as in text/html; charset=iso-8859-1",
+        "`{}` is not a media type; write TYPE/SUBTYPE and parameters, as in text/html; charset=iso-8859-1",
         value.escape_debug()
     ))
 }
@@ -102,7 +102,7 @@ impl<'de> Deserialize<'de> for ContentTypes {
                 while let Some((extension, value)) = map.next_entry::<String, Value>()? {
                     if types.get(&extension).is_some() {
                         let why =
-                            format!("`{extension}` stands twice, as case makes no difference; name it once");
+                            format!("`{extension}` is listed twice (letter case does not matter); list it once");
                         return Err(de::Error::custom(why));
                     }
                     types.insert(&extension, &value.0).map_err(de::Error::custom)?;
@@ -136,17 +136,17 @@ mod tests {
             .expect("case makes no difference");
         assert_eq!(types.get("txt"), Some("text/plain; charset=UTF-8"));
         for (extension, value, part) in [
-            ("", "text/html", "no extension"),
-            (".html", "text/html", "behind the last dot"),
-            ("tar.gz", "text/html", "behind the last dot"),
-            ("a/b", "text/html", "no extension"),
-            ("html", "", "no media type"),
-            ("html", "html", "no media type"),
-            ("html", "text/", "no media type"),
-            ("html", "text/html; charset", "no media type"),
-            ("html", "text/html\r\nX: y", "no media type"),
-            ("html", "text/html; charset=\"a\r\n\"", "no media type"),
-            ("html", "text/html, text/plain", "no media type"),
+            ("", "text/html", "not an extension"),
+            (".html", "text/html", "after its last dot"),
+            ("tar.gz", "text/html", "after its last dot"),
+            ("a/b", "text/html", "not an extension"),
+            ("html", "", "not a media type"),
+            ("html", "html", "not a media type"),
+            ("html", "text/", "not a media type"),
+            ("html", "text/html; charset", "not a media type"),
+            ("html", "text/html\r\nX: y", "not a media type"),
+            ("html", "text/html; charset=\"a\r\n\"", "not a media type"),
+            ("html", "text/html, text/plain", "not a media type"),
         ] {
             let why = types.insert(extension, value).expect_err(value);
             assert!(why.contains(part), "{why}");

@@ -167,7 +167,7 @@ impl ConfigError {
 fn in_words(message: &str) -> String {
     let number = match message.rsplit_once(", expected ") {
         Some((before, "u8" | "u16" | "u32" | "u64" | "usize")) => {
-            Some((before, "a whole number that is not negative and not too large"))
+            Some((before, "a non-negative whole number that is not too large"))
         }
         Some((before, "f32" | "f64")) => Some((before, "a number")),
         _ => None,
@@ -231,15 +231,15 @@ fn home(word: &str, valid: &[&str]) -> Option<String> {
         !is_here && keys.iter().any(|key| key == word)
     };
     if stands(keys_of::<Behavior>(), word) {
-        return Some("it stands in the table `[behavior]`".to_owned());
+        return Some("it belongs in the table `[behavior]`".to_owned());
     }
     if stands(keys_of::<Config>(), word) {
-        return Some("it stands at the top level, above all tables".to_owned());
+        return Some("it belongs at the top level, above all tables".to_owned());
     }
     let short = word.strip_prefix("tilde-").unwrap_or(word);
     stands(keys_of::<Tilde>(), short).then(|| match short == word {
-        true => "it stands in the table `[tilde]`".to_owned(),
-        false => format!("it is `{short}` in the table `[tilde]`"),
+        true => "it belongs in the table `[tilde]`".to_owned(),
+        false => format!("write it as `{short}` in the table `[tilde]`"),
     })
 }
 

@@ -53,7 +53,7 @@ impl FromStr for HostName {
         let literal = name.starts_with('[') && name.ends_with(']') && !below;
         if name.is_empty() || name.starts_with('.') || (!literal && !name.bytes().all(label)) {
             return Err(format!(
-                "`{}` is no host name; write it without scheme and port, as in example.org or *.example.org",
+                "`{}` is not a host name; write it without scheme and port, as in example.org or *.example.org",
                 text.escape_debug()
             ));
         }
@@ -121,7 +121,7 @@ impl Config {
         if self.host.len() > HOSTS_MAX {
             return Err(ConfigError::invalid(
                 "host",
-                format!("more than {HOSTS_MAX} hosts"),
+                format!("more than {HOSTS_MAX} hosts; remove some"),
             ));
         }
         let mut names: Vec<&HostName> = self.host.iter().flat_map(|host| &host.names).collect();
@@ -129,13 +129,13 @@ impl Config {
         if let Some(two) = names.windows(2).find(|two| two[0] == two[1]) {
             return Err(ConfigError::again(
                 "names",
-                format!("`{}` is a name of a host already", two[0]),
+                format!("`{}` is listed twice among the names of hosts; list it once", two[0]),
             ));
         }
         if self.host.iter().any(|host| host.names.is_empty()) {
             return Err(ConfigError::invalid(
                 "names",
-                "a host without a name is never asked for",
+                "a host without a name gets no requests; give it one",
             ));
         }
         let own: u64 = self
@@ -150,7 +150,7 @@ impl Config {
             return Err(ConfigError::invalid(
                 "cache-size",
                 format!(
-                    "{} is too little for {} sites: {share} would be left for each that says nothing of its own",
+                    "{} is too little for {} sites: {share} would be left for each that sets no size of its own",
                     self.cache_size,
                     self.host.len() + 1
                 ),

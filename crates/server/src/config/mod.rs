@@ -397,7 +397,7 @@ impl Config {
             }
             Err(ConfigError::invalid(
                 key,
-                format!("{value} is too small: at least {least}, {why}"),
+                format!("{value} is too small; it must be at least {least} ({why})"),
             ))
         };
         let at_most = |key: &'static str, value: u64, most: u64, why: &str| {
@@ -406,7 +406,7 @@ impl Config {
             }
             Err(ConfigError::invalid(
                 key,
-                format!("{value} is too large: at most {most}, {why}"),
+                format!("{value} is too large; it must be at most {most} ({why})"),
             ))
         };
         if self.listen.0.is_empty() {
@@ -425,9 +425,9 @@ impl Config {
                 && let Some(other) = self.listen.0[..at].iter().find(|other| takes(other))
             {
                 let why = match other == one {
-                    true => format!("{one} stands twice; name it once"),
+                    true => format!("{one} is listed twice; list it once"),
                     false => format!(
-                        "{other} and {one} are of the same port and one holds the other; name one of them"
+                        "{other} and {one} have the same port, and one address includes the other; list one of them"
                     ),
                 };
                 return Err(ConfigError::invalid("listen", why));
@@ -444,79 +444,79 @@ impl Config {
         if self.line_rate.is_none() && self.line_order != LineOrder::default() {
             return Err(ConfigError::invalid(
                 "line-order",
-                "bytes are put in order only where the line's rate is known; say also `line-rate` (`--line-rate`)",
+                "the order has an effect only with a line rate; set `line-rate` (`--line-rate`), too",
             ));
         }
         at_least(
             "max-head-size",
             self.max_head_size.0,
             256,
-            "or browsers cannot ask",
+            "requests of browsers need as much",
         )?;
         at_most(
             "max-head-size",
             self.max_head_size.0,
             1 << 20,
-            "each slow client may hold one",
+            "each slow client may hold as much memory",
         )?;
         at_least(
             "max-target-length",
             self.max_target_length.0,
             16,
-            "or no path fits",
+            "no path is shorter",
         )?;
         at_most(
             "max-target-length",
             self.max_target_length.0,
             self.max_head_size.0,
-            "as `max-head-size`",
+            "the value of `max-head-size`",
         )?;
-        at_least("max-fields", self.max_fields as u64, 8, "or browsers cannot ask")?;
+        at_least("max-fields", self.max_fields as u64, 8, "requests of browsers need as many")?;
         at_most(
             "max-fields",
             self.max_fields as u64,
             100,
-            "what the parser has room for",
+            "the parser has room for no more",
         )?;
-        at_most("max-ranges", self.max_ranges as u64, 1_000, "each costs a part")?;
+        at_most("max-ranges", self.max_ranges as u64, 1_000, "each range costs a part of the response")?;
         at_least(
             "max-connections",
             self.max_connections.into(),
             1,
-            "or nobody is served",
+            "otherwise nobody is served",
         )?;
         at_least(
             "max-connections-per-address",
             self.max_connections_per_address.unwrap_or(1).into(),
             1,
-            "or nobody is served",
+            "otherwise nobody is served",
         )?;
         at_least(
             "max-disk-queue",
             self.max_disk_queue.into(),
             1,
-            "or no file is ever read",
+            "otherwise no file is read",
         )?;
         if self.line_rate.is_some() && self.min_send_rate.0 > 0 {
             return Err(ConfigError::invalid(
                 "min-send-rate",
-                "an answer that waits for the line (`line-rate`) is slow through no fault of its client; leave one of the two out",
+                "cannot be combined with `line-rate`, because responses that wait for the line would count as slow clients; remove one of the two",
             ));
         }
         at_least(
             "max-request-burst",
             self.max_request_burst.into(),
             1,
-            "or nothing is answered",
+            "otherwise no request is answered",
         )?;
         at_least(
             "max-pipeline",
             self.max_pipeline.into(),
             1,
-            "or nothing is answered",
+            "otherwise no request is answered",
         )?;
-        let cut_off = "shorter than 100ms would cut off honest clients";
-        let refused = "shorter than 100ms would refuse requests whose file is only being opened";
+        let cut_off = "the minimum is 100ms; a shorter timeout would disconnect well-behaved clients";
+        let refused = "the minimum is 100ms; a shorter timeout would reject requests whose file is still being opened";
         for (key, span, why) in [
             ("header-timeout", self.header_timeout, cut_off),
             ("idle-timeout", self.idle_timeout, cut_off),
@@ -545,7 +545,7 @@ impl Config {
         if self.log_tcp && self.log_format != LogFormat::Json {
             return Err(ConfigError::invalid(
                 "log-tcp",
-                "only the JSON form has a place for it; say also `log-format = \"json\"` (`--log-format json`)",
+                "only the JSON format has fields for it; set `log-format = \"json\"` (`--log-format json`), too",
             ));
         }
         if let Some(page) = &self.spa_fallback {

@@ -88,7 +88,7 @@ impl FromStr for PathPattern {
         let plain = |b: u8| (0x21..0x7f).contains(&b) && !b"?#\\".contains(&b);
         if !text.starts_with(['/', '*']) || !text.bytes().all(plain) || text.matches('*').count() > 1 {
             return Err(format!(
-                "`{text}` is no path pattern; write a path with at most one `*`, as in /old/* or *.css"
+                "`{text}` is not a path pattern; write a path with at most one `*`, as in /old/* or *.css"
             ));
         }
         let (before, after) = match text.split_once('*') {
@@ -101,7 +101,7 @@ impl FromStr for PathPattern {
         };
         raw.spelled().ok_or_else(|| {
             format!(
-                "`{text}` is no path that is ever looked for; write it as it is once `//`, `/./` and `/../` are resolved"
+                "`{text}` matches no path; write it with `//`, `/./` and `/../` resolved"
             )
         })
     }
@@ -180,7 +180,7 @@ mod tests {
         ] {
             let parsed: Result<PathPattern, String> = pattern.parse();
             if let Err(error) = &parsed {
-                assert!(error.contains("ever looked for"), "{error}");
+                assert!(error.contains("matches no path"), "{error}");
             }
             let parsed = parsed.ok().map(|pattern| pattern.to_string());
             assert_eq!(parsed.as_deref(), spelled, "{pattern}");

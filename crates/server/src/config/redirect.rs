@@ -80,8 +80,8 @@ impl Redirect {
             // Escaped as TOML has it, so that a line stays one and is found again in its file.
             let to = to.escape_debug();
             return Err(format!(
-                "`{to}` is no place to redirect to; write a path or an http(s) address, with `*` only for what `*` \
-                 stands for in `from`, as in /new/* or https://example.org/*"
+                "`{to}` is not a redirect target; write a path or an http(s) address, with at most one `*`, and only if `from` \
+                 has one, as in /new/* or https://example.org/*"
             ));
         }
         if let Some(address) = address {
@@ -90,7 +90,7 @@ impl Redirect {
             // What a client sent must not become part of the name of the host.
             if host.is_empty() || (rest.starts_with('*') && !from.begins_with_star()) {
                 return Err(format!(
-                    "`{to}` leads to whatever host a client names; write a `/` behind the host, as in \
+                    "`{to}` would let clients choose the host; write a `/` after the host, as in \
                      https://example.org/*"
                 ));
             }
@@ -103,7 +103,7 @@ impl Redirect {
             308 => Status::PERMANENT_REDIRECT,
             _ => {
                 return Err(format!(
-                    "`{status}` is no redirect; write 301, 302, 303, 307 or 308"
+                    "`{status}` is not a redirect status; write 301, 302, 303, 307 or 308"
                 ));
             }
         };
@@ -183,7 +183,7 @@ pub(super) fn all_end(rules: &[Redirect]) -> Result<(), String> {
                 if path.is_some() && way.len() > HOPS_MAX {
                     let shown: Vec<_> = way.iter().take(4).map(|at| String::from_utf8_lossy(at)).collect();
                     return Err(format!(
-                        "`{}` is redirected without end: {} ...; end that with a path that no rule applies to",
+                        "`{}` is redirected more than {HOPS_MAX} times: {} ...; let the redirects end at a path that no rule matches",
                         rule.from,
                         shown.join(" to ")
                     ));
@@ -325,7 +325,7 @@ mod tests {
             ("/a", "https:///b"),
         ] {
             let error = redirect(from, to, 301).unwrap_err();
-            assert!(error.contains("behind the host"), "{from} {to}: {error}");
+            assert!(error.contains("after the host"), "{from} {to}: {error}");
         }
     }
 
@@ -351,7 +351,7 @@ mod tests {
         ] {
             let error = check(rules).unwrap_err();
             assert!(
-                error.starts_with(first) && error.contains("without end"),
+                error.starts_with(first) && error.contains("more than 20 times"),
                 "{error}"
             );
         }

@@ -53,7 +53,7 @@ impl Tilde {
         let users = self.users.iter().flatten();
         for login in users.map(|(login, _)| login).chain(self.enabled.iter().flatten()) {
             if login.is_empty() || login.contains(['/', '\0']) {
-                return Err(ConfigError::invalid("tilde", format!("`{login}` is no login")));
+                return Err(ConfigError::invalid("tilde", format!("`{login}` is not a valid login")));
             }
         }
         if let (Some(users), Some(enabled)) = (&self.users, &self.enabled)
@@ -61,7 +61,7 @@ impl Tilde {
         {
             return Err(ConfigError::invalid(
                 "enabled",
-                format!("`{unknown}` is not among `users`; give it a home there, or leave it out"),
+                format!("`{unknown}` is not in `users`; add it there with its home, or remove it here"),
             ));
         }
         Ok(())
@@ -90,7 +90,7 @@ impl FromStr for HomeDirectory {
             return Ok(HomeDirectory(path.to_owned()));
         }
         Err(format!(
-            "`{text}` is no directory in a home; write a relative path without dots, as in public_html"
+            "`{text}` is not a directory in a home; write a relative path without dots, as in public_html"
         ))
     }
 }
@@ -141,15 +141,15 @@ mod tests {
     #[test]
     fn what_would_open_a_whole_home_is_refused() {
         for (text, fragment) in [
-            ("[tilde]\ndirectory = '.'", "no directory in a home"),
-            ("[tilde]\ndirectory = ''", "no directory in a home"),
-            ("[tilde]\ndirectory = '../x'", "no directory in a home"),
-            ("[tilde]\ndirectory = '/srv/x'", "no directory in a home"),
+            ("[tilde]\ndirectory = '.'", "not a directory in a home"),
+            ("[tilde]\ndirectory = ''", "not a directory in a home"),
+            ("[tilde]\ndirectory = '../x'", "not a directory in a home"),
+            ("[tilde]\ndirectory = '/srv/x'", "not a directory in a home"),
             ("[tilde]\ndirektory = 'x'", "did you mean `directory`"),
-            ("[tilde]\nenabled = ['a/b']", "no login"),
+            ("[tilde]\nenabled = ['a/b']", "not a valid login"),
             (
                 "[tilde]\nenabled = ['bob']\n[tilde.users]\nalice = '/x'",
-                "not among",
+                "not in `users`",
             ),
         ] {
             let error = tilde(text).unwrap_err();

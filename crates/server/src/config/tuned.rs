@@ -85,13 +85,13 @@ impl Tuned {
             toml::from_str(text).map_err(|error| ConfigError::from_toml(&error, text, name))?;
         if tuned.version != 1 {
             let why = format!(
-                "{} is of another version of weir: run `weir tune` again",
+                "{} is the profile format of another version of weir; run `weir tune` again",
                 tuned.version
             );
             return Err(ConfigError::about("version", why, text, name));
         }
         if let Some(key) = tuned.serve.keys().find(|key| !KEYS.contains(&key.as_str())) {
-            let why = format!("`{key}` is not for a profile; it may have: {}", KEYS.join(", "));
+            let why = format!("`{key}` is not allowed in a profile; valid keys: {}", KEYS.join(", "));
             return Err(ConfigError::about("serve", why, text, name));
         }
         Ok(tuned)
@@ -110,7 +110,7 @@ impl Tuned {
     pub fn text(&self) -> String {
         // Names, numbers and texts only: all of which TOML has.
         let body = toml::to_string(self).unwrap_or_default();
-        format!("# Written by weir tune. Start from it with: weir serve --profile FILE\n{body}")
+        format!("# Written by weir tune. Use it with: weir serve --profile FILE\n{body}")
     }
 }
 
@@ -123,8 +123,8 @@ impl Machine {
                 differences.push(format!("{what} was {then} and is {now}"));
             }
         };
-        compare("the processor", &self.cpu, &now.cpu);
-        compare("the number of processors", &self.cores, &now.cores);
+        compare("the CPU", &self.cpu, &now.cpu);
+        compare("the number of cores", &self.cores, &now.cores);
         compare("the kernel", &self.kernel, &now.kernel);
         differences
     }
@@ -210,7 +210,7 @@ mod tests {
         assert_eq!(
             said,
             [
-                "the number of processors was 8 and is 4",
+                "the number of cores was 8 and is 4",
                 "the kernel was 6.1.0 and is 6.2.0"
             ]
         );

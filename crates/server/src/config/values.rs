@@ -120,7 +120,7 @@ impl FromStr for MaxTurn {
             "off" => Ok(MaxTurn::Off),
             _ => match super::parse_duration(text) {
                 Ok(span) if span >= Duration::from_millis(1) => Ok(MaxTurn::At(span)),
-                Ok(_) => Err("less than 1ms is less than one answer may take".to_owned()),
+                Ok(_) => Err("the minimum is 1ms, which one response may take".to_owned()),
                 Err(why) => Err(format!("{why}; or off")),
             },
         }
@@ -161,7 +161,7 @@ impl FromStr for MemoryBound {
             "off" => Ok(MemoryBound::Off),
             _ => match text.parse::<Bytes>() {
                 Ok(bytes) if bytes >= MemoryBound::LEAST => Ok(MemoryBound::At(bytes)),
-                Ok(bytes) => Err(format!("{bytes} is too small: at least {}", MemoryBound::LEAST)),
+                Ok(bytes) => Err(format!("{bytes} is too small; it must be at least {}", MemoryBound::LEAST)),
                 Err(why) => Err(format!("{why}; or auto, off")),
             },
         }
@@ -219,7 +219,7 @@ impl FromStr for User {
         };
         if name.is_empty() || group.is_some_and(|group| group.is_empty() || group.contains(':')) {
             return Err(format!(
-                "`{text}` is no user; write NAME or NAME:GROUP, as in www-data:www-data"
+                "`{text}` is not a user; write NAME or NAME:GROUP, as in www-data:www-data"
             ));
         }
         Ok(User {
@@ -312,7 +312,7 @@ impl FromStr for Workers {
             n => match n.parse::<NonZeroUsize>() {
                 Ok(n) if n.get() <= 1024 => Ok(Workers::Fixed(n)),
                 _ => Err(format!(
-                    "`{text}` is no worker count; write `auto` or a number from 1 to 1024"
+                    "`{text}` is not a worker count; write `auto` or a number from 1 to 1024"
                 )),
             },
         }
@@ -426,7 +426,7 @@ impl ErrorPages {
                 Ok(n @ 400..=599) => Which::Status(n),
                 _ => {
                     return Err(format!(
-                        "`{status}` is no error status; write 400 to 599, 4xx or 5xx"
+                        "`{status}` is not an error status; write 400 to 599, 4xx or 5xx"
                     ));
                 }
             },
@@ -466,7 +466,7 @@ impl FromStr for ErrorPages {
     fn from_str(text: &str) -> Result<ErrorPages, String> {
         let (status, path) = text
             .split_once('=')
-            .ok_or_else(|| format!("`{text}` is no error page; write STATUS=PATH, as in 404=/404.html"))?;
+            .ok_or_else(|| format!("`{text}` is not an error page; write STATUS=PATH, as in 404=/404.html"))?;
         let mut pages = ErrorPages::default();
         pages.insert(status, path)?;
         Ok(pages)
@@ -537,20 +537,20 @@ impl FromStr for FieldLine {
     fn from_str(text: &str) -> Result<FieldLine, String> {
         let (name, value) = text
             .split_once(':')
-            .ok_or_else(|| format!("`{text}` is no field line; write NAME: VALUE"))?;
+            .ok_or_else(|| format!("`{text}` is not a field line; write NAME: VALUE"))?;
         let token = |b: u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b);
         if name.is_empty() || !name.bytes().all(token) {
-            return Err(format!("`{name}` is no field name: letters, digits and - only"));
+            return Err(format!("`{name}` is not a field name; write letters, digits and - only"));
         }
         if COMPUTED.iter().any(|c| name.eq_ignore_ascii_case(c)) {
             return Err(format!(
-                "`{name}` is computed by the server for each answer and cannot be set"
+                "`{name}` is computed by the server for each response and cannot be set"
             ));
         }
         let value = value.trim_matches([' ', '\t']);
         if !value.bytes().all(|b| b == b'\t' || (0x20..0x7f).contains(&b)) {
             return Err(format!(
-                "the value of `{name}` may hold only visible ASCII and spaces"
+                "the value of `{name}` may contain only visible ASCII and spaces"
             ));
         }
         Ok(FieldLine {
@@ -591,7 +591,7 @@ pub(super) fn site_path(path: &str) -> Result<(), String> {
         return Ok(());
     }
     Err(format!(
-        "`{}` is no path of the site; write it percent-encoded from the root, as in /404.html",
+        "`{}` is not a path of the site; write it percent-encoded from the root, as in /404.html",
         path.escape_debug()
     ))
 }
@@ -614,7 +614,7 @@ pub fn parse_line_rate(text: &str) -> Result<Rate, String> {
 
 pub(super) fn no_line_rate(what: &str) -> String {
     format!(
-        "{what} is no rate to send at; write what the line carries, from {} to {}, as in 100Mbit",
+        "{what} is not a valid line rate; write the rate of the slowest line, from {} to {}, as in 100Mbit",
         Shaping::RATE_MIN,
         Shaping::RATE_MAX
     )

@@ -119,7 +119,7 @@ impl fmt::Display for OpenError {
             OpenError::Hosts(cause) => cause.fmt(f),
             OpenError::Logins(cause) => write!(f, "cannot look up logins for `tilde`: {cause}"),
             OpenError::NoRoot => {
-                f.write_str("`tilde`: logins have pages beside a directory; name a root, too")
+                f.write_str("`tilde` needs a document root: the embedded site cannot have pages of logins; set `root`, too")
             }
             OpenError::Watch(cause) => write!(f, "cannot watch the files for changes: {cause}"),
         }

@@ -153,7 +153,7 @@ impl fmt::Display for Cause {
                 f,
                 "{cause}; the server's user must be able to read the file and search its directories"
             ),
-            Cause::Open(OpenError::Link) => f.write_str("a symbolic link, which --symlinks=false refuses"),
+            Cause::Open(OpenError::Link) => f.write_str("symbolic links are rejected (--symlinks=false)"),
             Cause::Open(OpenError::OutsideRoot) => {
                 f.write_str("a symbolic link leads out of the root; only links that stay inside are followed")
             }
@@ -161,7 +161,7 @@ impl fmt::Display for Cause {
             Cause::Read(cause) => cause.fmt(f),
             Cause::Written => f.write_str("the file is being written; replace files by renaming"),
             Cause::Waited => f.write_str(
-                "the disk did not respond in time (disk-timeout), or too many wait for it (max-disk-queue)",
+                "the disk did not respond in time (disk-timeout), or too many requests were waiting for it (max-disk-queue)",
             ),
             Cause::Renamed => f.write_str("names on the path change faster than they can be resolved"),
         }

@@ -75,7 +75,7 @@ impl Logins {
         homes.retain(|login, _| !tilde.disabled.contains(login));
         if homes.len() >= LOGINS_MAX {
             tracing::warn!(
-                "`tilde`: there are more than {LOGINS_MAX} logins; name those that have pages in `enabled`"
+                "`tilde`: more than {LOGINS_MAX} logins, so some get no pages; list those that should have pages in `enabled`"
             );
             while homes.len() > LOGINS_MAX {
                 homes.pop_last();
