@@ -84,59 +84,59 @@ macro_rules! counters {
 counters! {
     /// Connections accepted.
     accepted,
-    /// Connections refused over the bound on all connections.
+    /// Connections rejected because of the connection limit.
     refused_total,
-    /// Connections refused over the bound of one address.
+    /// Connections rejected because of the per-address limit.
     refused_address,
     /// Idle connections closed for new ones at the connection limit.
     idle_closed,
-    /// Idle connections closed because the memory budget was nearly used up.
+    /// Idle connections closed because the memory limit was nearly reached.
     idle_closed_for_memory,
     /// Connections closed.
     closed,
-    /// Requests answered, with whatever status.
+    /// Requests answered, with any status.
     requests,
-    /// Answers 1xx.
+    /// Responses with status 1xx.
     informational,
-    /// Answers 2xx.
+    /// Responses with status 2xx.
     successful,
-    /// Answers 3xx.
+    /// Responses with status 3xx.
     redirected,
-    /// Answers 4xx.
+    /// Responses with status 4xx.
     client_errors,
-    /// Answers 5xx.
+    /// Responses with status 5xx.
     server_errors,
-    /// Requests refused because their address made too many.
+    /// Requests rejected because their address exceeded the request rate.
     too_many,
-    /// Requests refused because the server was behind.
+    /// Requests rejected because the server was overloaded.
     overloaded,
-    /// Requests refused because the memory budget was used up.
+    /// Requests rejected because the memory limit was reached.
     out_of_memory,
-    /// Times memory use made connections read little at a time.
+    /// Times the memory step `reading` began, in which connections read little at a time.
     memory_reading,
-    /// Times memory use made connections get one answer per turn.
+    /// Times the memory step `output` began, in which connections get one response per turn.
     memory_output,
-    /// Times memory use made idle connections be closed.
+    /// Times the memory step `idle` began, in which idle connections are closed.
     memory_idle,
-    /// Times memory use made requests be refused.
+    /// Times the memory step `refusing` began, in which requests are rejected.
     memory_refusing,
-    /// Bytes of answers handed to the kernel, heads included.
+    /// Bytes of responses handed to the kernel, header blocks included.
     bytes_sent,
-    /// Requests answered from the worker's view of the cache.
+    /// Requests answered from the cache without waiting.
     hits,
-    /// Requests that waited for a job: a cold file, a new coding.
+    /// Requests that waited for a file to be opened, read or compressed.
     loads,
-    /// Requests answered with 503 because the disk took longer than `disk-timeout`.
+    /// Requests rejected with 503 because the disk took longer than `disk-timeout`.
     disk_timeouts,
-    /// Requests answered with 503, or without a new coding, because as many waited for the disk as `max-disk-queue` allows.
+    /// Requests rejected with 503, or answered uncompressed, because `max-disk-queue` requests were waiting for the disk.
     disk_refused,
-    /// Connections ended by a timeout.
+    /// Connections closed by a timeout.
     timeouts,
-    /// Answers that did not reach the peer whole because the connection was lost.
+    /// Responses not sent completely because the connection was lost.
     aborted,
-    /// Answers cut short because their file ended early or could not be read.
+    /// Responses cut short because their file became shorter or could not be read.
     truncated,
-    /// Access log lines that could not be kept.
+    /// Access log lines dropped.
     log_dropped,
 }
 
