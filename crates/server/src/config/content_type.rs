@@ -1,24 +1,24 @@
-//! `Content-Type` by extension, as the table `[types]` has it.
+//! `Content-Type` by extension: the table `[types]`.
 //!
 //! ```toml
 //! [types]
 //! html = "text/html; charset=iso-8859-1"
 //! ts = "text/typescript"
 //! ```
-//! A value is sent as it stands, its type and subtype in lower case: without `charset` in it, no charset is sent. Decides which extensions and values
-//! are valid; the types of extensions that are not in the table are known elsewhere.
+//! A value is sent as written, with type and subtype in lower case. A value without `charset` sends no charset. This
+//! file decides which extensions and values are valid; `crate::media_type` knows the types of all other extensions.
 
 use core::fmt;
 use serde::Deserialize;
 use serde::de::{self, Deserializer, MapAccess, Visitor};
 use std::collections::BTreeMap;
 
-/// Values of `Content-Type` by extension, in lower case and without the dot.
+/// `Content-Type` values by extension (lower case, without the dot).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ContentTypes(BTreeMap<Box<str>, Box<str>>);
 
 impl ContentTypes {
-    /// Sets the type of an extension.
+    /// Sets the type of an extension, in any case.
     ///
     /// # Errors
     /// A sentence that names the extension or the value and shows a valid one.
@@ -38,7 +38,7 @@ impl ContentTypes {
         Ok(())
     }
 
-    /// The configured value for a file of this extension, in any case.
+    /// The configured type for an extension, in any case.
     pub(crate) fn get(&self, extension: &str) -> Option<&str> {
         if self.0.is_empty() {
             return None;
@@ -47,7 +47,7 @@ impl ContentTypes {
     }
 }
 
-/// Whether a text is a media type with parameters, if any (RFC 9110 section 8.3.1).
+/// Whether this is a media type with optional parameters (RFC 9110 section 8.3.1).
 fn check(value: &str) -> Result<(), String> {
     let is_token = |text: &str| {
         let allowed = |b: u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b);
@@ -76,7 +76,7 @@ fn check(value: &str) -> Result<(), String> {
     ))
 }
 
-/// A value proven while it is read, so that an error names its line.
+/// A value validated by the reader, so that an error names its line.
 struct Value(String);
 
 impl<'de> Deserialize<'de> for Value {
