@@ -1,11 +1,11 @@
-//! The page for an error where the site has none of its own: small, readable in light and dark, and
-//! made without allocating, so that answering floods of errors costs no more than answering hits.
+//! The built-in error page: small, readable in light and dark mode, and made without allocation, so that floods of
+//! errors cost no more than cache hits.
 //!
-//! Nothing a client sent appears in it.
+//! The page contains no text from the client.
 
 use http1::status::{Status, reason};
 
-/// A page for a status, with a sentence that says what was wrong where more is known.
+/// A page for a status, with a sentence about the cause.
 #[derive(Clone, Copy, Debug)]
 pub struct ErrorPage {
     status: Status,
@@ -24,7 +24,7 @@ const BEFORE_DETAIL: &str = "</h1>\n<p>";
 const END: &str = "</p>\n</html>\n";
 
 impl ErrorPage {
-    /// The page of a status.
+    /// The page for a status.
     pub fn new(status: Status) -> ErrorPage {
         let detail = match status.as_u16() {
             301 | 302 | 303 | 307 | 308 => "This page is at another address.",
@@ -46,7 +46,7 @@ impl ErrorPage {
         ErrorPage { status, detail }
     }
 
-    /// The page of a fault: the same, with the fault named.
+    /// The page for an invalid request, which names the fault.
     pub fn of_fault(fault: http1::Fault) -> ErrorPage {
         ErrorPage {
             status: fault.status(),
@@ -61,7 +61,7 @@ impl ErrorPage {
             "" => reason,
             detail => detail,
         };
-        // A fault's text is a clause; the page makes it a sentence.
+        // The text of a fault is a clause; the page makes it a sentence.
         let (opening, closing) = match detail.ends_with('.') {
             true => ("", ""),
             false => ("The request was rejected: ", "."),
@@ -82,12 +82,12 @@ impl ErrorPage {
         ]
     }
 
-    /// Length of the page in bytes.
+    /// Length in bytes.
     pub fn len(&self) -> usize {
         self.pieces().iter().map(|p| p.len()).sum::<usize>() + END.len()
     }
 
-    /// Whether the page is empty: never.
+    /// Always false.
     pub fn is_empty(&self) -> bool {
         false
     }
@@ -101,7 +101,7 @@ impl ErrorPage {
     }
 }
 
-/// The code in digits, for the statuses this server sends.
+/// The digits of the statuses that this server sends.
 fn status_text(status: Status) -> &'static str {
     match status.as_u16() {
         301 => "301",
