@@ -1,4 +1,4 @@
-//! Lines as operators and their tools read them.
+//! Log lines as operators and their tools read them.
 
 use super::*;
 use measure::UnixTime;

@@ -1,4 +1,4 @@
-//! Configuration files good and bad, as data.
+//! Valid and invalid configuration files, as data.
 
 use super::*;
 
@@ -207,7 +207,7 @@ fn errors_name_file_line_key_and_the_nearest_valid() {
     }
 }
 
-/// A key that is missing in one table may be there in the next.
+/// A key that is missing in one table may exist in the next.
 #[test]
 fn what_is_missing_is_missing_where_its_table_begins() {
     let text = "listing = true\n[[redirect]]\nto = '/b'\n\n[[redirect]]\nfrom = '/c'\nto = '/d'";
@@ -330,7 +330,7 @@ fn a_host_can_switch_off_what_the_top_level_has() {
     let min_uid = own.1.map(|tilde| tilde.min_uid);
     assert_eq!((own.0, min_uid), (page("/own.html"), Some(7)));
     assert_eq!(of_host("spa-fallback = true").0, page("/index.html"));
-    // A path that cannot be is a fault of the host that says it.
+    // An invalid path is an error of the host that sets it.
     let wrong = "root = '/srv'\n[[host]]\nnames = ['a.test']\nspa-fallback = 'app.html'";
     let error = Config::from_toml(wrong, "w.toml").expect_err("no path");
     assert!(error.to_string().contains("`app.html` is no path"), "{error}");
@@ -349,7 +349,7 @@ fn what_waits_for_the_next_start_is_compared_with_what_is_in_force() {
     assert_eq!(back, next);
 }
 
-/// An error that gives an example gives one that its own key accepts.
+/// If an error gives an example, its own key accepts the example.
 #[test]
 fn examples_in_errors_are_valid() {
     let unknown = |table: &str| {
@@ -360,7 +360,7 @@ fn examples_in_errors_are_valid() {
     let mut examples = 0;
     for (table, keys) in [("", unknown("")), ("[behavior]\n", unknown("[behavior]\n"))] {
         for key in keys {
-            // Neither a size, nor a time, nor a path, nor a name.
+            // Not a size, a time, a path or a name.
             let wrong = Config::from_toml(&format!("{table}{key} = \"?/ ?\""), "w.toml");
             let Err(wrong) = wrong else { continue };
             let Some((_, named)) = wrong.message.split_once("as in ") else {
@@ -371,7 +371,8 @@ fn examples_in_errors_are_valid() {
                 let example = example.trim_matches(['"', '`', ' ']);
                 let quote = if example.starts_with('{') { "" } else { "\"" };
                 let text = format!("{table}{key} = {quote}{example}{quote}");
-                // It may be too large for this key beside the others' defaults; then the error is of that, without an example.
+                // The example may be too large for this key beside the defaults of others; the error is then about
+                // that, without an example.
                 if let Err(error) = Config::from_toml(&text, "w.toml") {
                     assert!(
                         !error.message.contains("as in "),

@@ -1,4 +1,4 @@
-//! What answers hold.
+//! The content of responses.
 
 use super::rig::{DATE, End, MODIFIED, Rig, answers, ask, exchange, file, get, one};
 use crate::config::{Config, FieldLine};
@@ -239,7 +239,7 @@ fn a_single_page_application() {
     assert_eq!(get("/users/8", &format!("If-None-Match: {etag}\r\n")).status, 304);
 }
 
-/// Some readers look at the first line of a name only, so one says all.
+/// Some clients read only the first line of a name, so one line holds all values.
 #[test]
 fn one_line_names_all_that_an_application_varies_by() {
     let configure = |c: &mut Config| c.spa_fallback = Some("/text.txt".to_owned());

@@ -1,4 +1,4 @@
-//! Bodies: read, checked, discarded, never taken for requests.
+//! Bodies are read, checked, discarded, and never taken for requests.
 
 use super::rig::{End, Rig, answers, ask, exchange};
 use crate::config::Config;
@@ -105,7 +105,7 @@ fn a_body_too_large_is_413_and_the_end() {
     assert_eq!(statuses(&exchange(configure, fits.as_bytes()).0), [200]);
 }
 
-/// The size of a chunk says as much as a length does: nothing is waited for that will be refused.
+/// The size of a chunk announces as much as a length: a body that will be rejected is not awaited.
 #[test]
 fn a_chunk_too_large_is_413_before_it_comes() {
     for (chunks, status) in [

@@ -1,4 +1,4 @@
-//! When connections go on, when they end, and how.
+//! When connections continue, when they end, and how.
 
 use super::rig::{End, Rig, answers, ask, exchange, file};
 use crate::config::Config;

@@ -20,7 +20,7 @@ fn a_connection_that_says_nothing_is_closed_silently() {
     assert_eq!((rig.end, rig.out.len()), (End::Closed, 0));
 }
 
-/// What the kernel has kept from the server has passed for the client.
+/// The time for which the kernel kept a connection counts against the client.
 #[test]
 fn the_time_before_accept_counts_for_who_says_nothing() {
     let deferred = |span: Duration| Rig::with(|config| config.deferred = span);
@@ -169,7 +169,7 @@ fn an_answer_carries_the_second_it_was_made_in() {
     assert_eq!(dates, ["01:46:40", "01:46:41", "01:46:42"]);
 }
 
-/// One that is told to keep idle connections for less long.
+/// A rig with a shortened idle timeout.
 fn adapted(config: Config) -> Rig {
     let herd = Herd {
         knobs: Knobs::new().unwrap(),
