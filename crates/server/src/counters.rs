@@ -128,7 +128,7 @@ counters! {
     loads,
     /// Requests rejected with 503 because the disk took longer than `disk-timeout`.
     disk_timeouts,
-    /// Requests rejected with 503, or answered uncompressed, because `max-disk-queue` requests were waiting for the disk.
+    /// Requests rejected with 503, or answered uncompressed, because `max-disk-queue` requests waited for the disk.
     disk_refused,
     /// Connections closed by a timeout.
     timeouts,

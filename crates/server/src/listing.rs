@@ -67,7 +67,7 @@ pub(crate) fn html(path: &[u8], items: &[Item], truncated: bool) -> Vec<u8> {
     if truncated {
         push(
             &mut page,
-            format_args!("<p>Only the first {} entries are shown.</p>\n", items.len()),
+            format_args!("<p>Only {} entries are shown; there are more.</p>\n", items.len()),
         );
     } else if items.is_empty() {
         page.push_str("<p>No entries.</p>\n");

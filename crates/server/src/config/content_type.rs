@@ -101,8 +101,9 @@ impl<'de> Deserialize<'de> for ContentTypes {
                 let mut types = ContentTypes::default();
                 while let Some((extension, value)) = map.next_entry::<String, Value>()? {
                     if types.get(&extension).is_some() {
-                        let why =
-                            format!("`{extension}` is listed twice (letter case does not matter); list it once");
+                        let why = format!(
+                            "`{extension}` is listed twice (letter case does not matter); list it once"
+                        );
                         return Err(de::Error::custom(why));
                     }
                     types.insert(&extension, &value.0).map_err(de::Error::custom)?;

@@ -129,7 +129,10 @@ impl Config {
         if let Some(two) = names.windows(2).find(|two| two[0] == two[1]) {
             return Err(ConfigError::again(
                 "names",
-                format!("`{}` is listed twice among the names of hosts; list it once", two[0]),
+                format!(
+                    "`{}` is listed twice among the names of hosts; list it once",
+                    two[0]
+                ),
             ));
         }
         if self.host.iter().any(|host| host.names.is_empty()) {

@@ -471,14 +471,24 @@ impl Config {
             self.max_head_size.0,
             "the value of `max-head-size`",
         )?;
-        at_least("max-fields", self.max_fields as u64, 8, "requests of browsers need as many")?;
+        at_least(
+            "max-fields",
+            self.max_fields as u64,
+            8,
+            "requests of browsers need as many",
+        )?;
         at_most(
             "max-fields",
             self.max_fields as u64,
             100,
             "the parser has room for no more",
         )?;
-        at_most("max-ranges", self.max_ranges as u64, 1_000, "each range costs a part of the response")?;
+        at_most(
+            "max-ranges",
+            self.max_ranges as u64,
+            1_000,
+            "each range costs a part of the response",
+        )?;
         at_least(
             "max-connections",
             self.max_connections.into(),
@@ -516,7 +526,8 @@ impl Config {
             "otherwise no request is answered",
         )?;
         let cut_off = "the minimum is 100ms; a shorter timeout would disconnect well-behaved clients";
-        let refused = "the minimum is 100ms; a shorter timeout would reject requests whose file is still being opened";
+        let refused =
+            "the minimum is 100ms; a shorter timeout would reject requests whose file is still being opened";
         for (key, span, why) in [
             ("header-timeout", self.header_timeout, cut_off),
             ("idle-timeout", self.idle_timeout, cut_off),

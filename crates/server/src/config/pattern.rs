@@ -102,11 +102,8 @@ impl FromStr for PathPattern {
             before: before.to_owned(),
             after,
         };
-        raw.spelled().ok_or_else(|| {
-            format!(
-                "`{text}` matches no path; write it with `//`, `/./` and `/../` resolved"
-            )
-        })
+        raw.spelled()
+            .ok_or_else(|| format!("`{text}` matches no path; write it with `//`, `/./` and `/../` resolved"))
     }
 }
 

@@ -53,7 +53,10 @@ impl Tilde {
         let users = self.users.iter().flatten();
         for login in users.map(|(login, _)| login).chain(self.enabled.iter().flatten()) {
             if login.is_empty() || login.contains(['/', '\0']) {
-                return Err(ConfigError::invalid("tilde", format!("`{login}` is not a valid login")));
+                return Err(ConfigError::invalid(
+                    "tilde",
+                    format!("`{login}` is not a valid login"),
+                ));
             }
         }
         if let (Some(users), Some(enabled)) = (&self.users, &self.enabled)

@@ -91,7 +91,10 @@ impl Tuned {
             return Err(ConfigError::about("version", why, text, name));
         }
         if let Some(key) = tuned.serve.keys().find(|key| !KEYS.contains(&key.as_str())) {
-            let why = format!("`{key}` is not allowed in a profile; valid keys: {}", KEYS.join(", "));
+            let why = format!(
+                "`{key}` is not allowed in a profile; valid keys: {}",
+                KEYS.join(", ")
+            );
             return Err(ConfigError::about("serve", why, text, name));
         }
         Ok(tuned)

@@ -120,7 +120,7 @@ impl FromStr for MaxTurn {
             "off" => Ok(MaxTurn::Off),
             _ => match super::parse_duration(text) {
                 Ok(span) if span >= Duration::from_millis(1) => Ok(MaxTurn::At(span)),
-                Ok(_) => Err("the minimum is 1ms, which one response may take".to_owned()),
+                Ok(_) => Err("the minimum is 1ms, because one response may take as long".to_owned()),
                 Err(why) => Err(format!("{why}; or off")),
             },
         }
@@ -161,7 +161,10 @@ impl FromStr for MemoryBound {
             "off" => Ok(MemoryBound::Off),
             _ => match text.parse::<Bytes>() {
                 Ok(bytes) if bytes >= MemoryBound::LEAST => Ok(MemoryBound::At(bytes)),
-                Ok(bytes) => Err(format!("{bytes} is too small; it must be at least {}", MemoryBound::LEAST)),
+                Ok(bytes) => Err(format!(
+                    "{bytes} is too small; it must be at least {}",
+                    MemoryBound::LEAST
+                )),
                 Err(why) => Err(format!("{why}; or auto, off")),
             },
         }
@@ -464,9 +467,9 @@ impl FromStr for ErrorPages {
 
     /// Parses one `STATUS=PATH`, as in the flag.
     fn from_str(text: &str) -> Result<ErrorPages, String> {
-        let (status, path) = text
-            .split_once('=')
-            .ok_or_else(|| format!("`{text}` is not an error page; write STATUS=PATH, as in 404=/404.html"))?;
+        let (status, path) = text.split_once('=').ok_or_else(|| {
+            format!("`{text}` is not an error page; write STATUS=PATH, as in 404=/404.html")
+        })?;
         let mut pages = ErrorPages::default();
         pages.insert(status, path)?;
         Ok(pages)
@@ -540,7 +543,9 @@ impl FromStr for FieldLine {
             .ok_or_else(|| format!("`{text}` is not a field line; write NAME: VALUE"))?;
         let token = |b: u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b);
         if name.is_empty() || !name.bytes().all(token) {
-            return Err(format!("`{name}` is not a field name; write letters, digits and - only"));
+            return Err(format!(
+                "`{name}` is not a field name; write letters, digits and - only"
+            ));
         }
         if COMPUTED.iter().any(|c| name.eq_ignore_ascii_case(c)) {
             return Err(format!(

@@ -75,7 +75,7 @@ impl Figures {
         }
     }
 
-    /// The figures as one JSON object. Readers compute rates from two objects: each has the time of its counts (`at-ms`).
+    /// The figures as one JSON object, with the time of its counts (`at-ms`), so that readers can compute rates.
     pub(super) fn json(&self) -> String {
         let mut out = String::from("{");
         let millis = self.wall.secs * 1_000 + i64::from(self.wall.nanos / 1_000_000);

@@ -55,9 +55,8 @@ fn is_local(peer: IpAddr) -> bool {
     peer.to_canonical().is_loopback()
 }
 
-/// Whether this authority can only mean the machine that the browser runs on: an IP address, or a name under `localhost`.
-/// The owner of any other name could let it resolve to this machine, and his pages could then read the figures (DNS
-/// rebinding).
+/// Whether this authority can only mean the machine that it names: an IP address, or a name under `localhost`. The owner of
+/// any other name could let it resolve to this machine, and his pages could then read the figures (DNS rebinding).
 fn names_this_machine(authority: &[u8]) -> bool {
     let Ok(name) = core::str::from_utf8(without_port(authority)) else {
         return false;

@@ -17,17 +17,17 @@ pub(super) fn html(figures: &Figures) -> String {
     section(&mut out, "Requests", |out| {
         row(out, "requests", "answered", totals.requests, "");
         row(out, "successful", "2xx", totals.successful, "");
-        row(
-            out,
-            "redirected",
-            "3xx, including 304",
-            totals.redirected,
-            "",
-        );
+        row(out, "redirected", "3xx, including 304", totals.redirected, "");
         row(out, "client-errors", "4xx", totals.client_errors, "");
         row(out, "server-errors", "5xx", totals.server_errors, "");
         row(out, "bytes-sent", "bytes sent", totals.bytes_sent, "");
-        row(out, "aborted", "connection lost before the end", totals.aborted, "");
+        row(
+            out,
+            "aborted",
+            "connection lost before the end",
+            totals.aborted,
+            "",
+        );
     });
     section(&mut out, "Response times", |out| {
         for (name, share) in QUANTILES {
@@ -76,12 +76,7 @@ pub(super) fn html(figures: &Figures) -> String {
         row(out, "=cache.evictions", "evictions", figures.cache.evictions, "");
     });
     section(&mut out, "Adaptation", |out| {
-        text_row(
-            out,
-            "adaptation.idle",
-            "idle timeout in force",
-            &figures.idle,
-        );
+        text_row(out, "adaptation.idle", "idle timeout in force", &figures.idle);
         row(out, "=adaptation.changes", "changes", figures.changes, "");
         if let Some(count) = figures.dry_run {
             row(

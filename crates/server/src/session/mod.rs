@@ -50,7 +50,8 @@ pub struct Session {
     half_closed: bool,
     /// Whether the server is shutting down: the next response is the last.
     draining: bool,
-    /// Whether the next response is the last (the strategy was switched); an idle connection still waits for its request.
+    /// Whether the next response is the last, because the strategy was switched. An idle connection still waits for its
+    /// request.
     retiring: bool,
     /// Log lines of the responses being sent.
     slot: Slot,
