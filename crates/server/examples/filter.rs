@@ -121,7 +121,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 }
 
 #[cfg(test)]
-#[expect(clippy::disallowed_methods, reason = "a test makes the files it serves")]
+#[expect(clippy::disallowed_methods, reason = "a test creates the files it serves")]
 mod tests {
     use super::*;
     use measure::Duration;

@@ -37,7 +37,7 @@ impl Count<'_> {
 
 macro_rules! counters {
     ($($(#[doc = $doc:literal])+ $name:ident),* $(,)?) => {
-        #[allow(non_camel_case_types, reason = "named like what they count, by the macro")]
+        #[allow(non_camel_case_types, reason = "the macro names them after their counters")]
         enum Place { $($name),* }
 
         /// Number of counters.

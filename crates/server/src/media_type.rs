@@ -278,13 +278,13 @@ mod tests {
         const OTHERS: [(&str, &str); 9] = [
             ("bmp", "image/bmp"),                             // registered since RFC 7903
             ("deb", "application/vnd.debian.binary-package"), // registered
-            ("dll", "application/x-msdownload"),              // says more, and is a download all the same
+            ("dll", "application/x-msdownload"),              // more specific, and still a download
             ("js", "text/javascript"),                        // RFC 9239
             ("m4a", "audio/mp4"),                             // RFC 4337
             ("pdb", "application/vnd.palm"),                  // registered
-            ("prc", "application/x-mobipocket-ebook"),        // what such files are today
-            ("ra", "audio/x-pn-realaudio"),                   // what its maker called it
-            ("sea", UNKNOWN),                                 // as `application/x-sea`, a download
+            ("prc", "application/x-mobipocket-ebook"),        // the format of such files today
+            ("ra", "audio/x-pn-realaudio"),                   // the maker's own name
+            ("sea", UNKNOWN),                                 // a download, like `application/x-sea`
         ];
         let mut seen = 0;
         for line in NGINX.lines() {

@@ -121,13 +121,13 @@ mod tests {
         assert_eq!(
             admitted(50, 10_050, 1),
             100,
-            "ten a second, however often it asks"
+            "ten per second, however often it requests"
         );
         assert_eq!(admitted(60_000, 60_001, 1), 1);
         assert_eq!(
             admitted(70_000, 80_000, 100),
             100,
-            "who keeps the rate is never refused"
+            "a client within the rate is never rejected"
         );
         assert_eq!(Rate::new(0, 5), None);
         let one = Rate::new(1, 1).unwrap();

@@ -103,7 +103,7 @@ impl Peers {
             }
             self.total.fetch_sub(1, Ordering::Relaxed);
         } else {
-            debug_assert!(false, "an address left that never entered");
+            debug_assert!(false, "leave without a matching enter");
         }
     }
 

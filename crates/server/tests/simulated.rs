@@ -1,7 +1,7 @@
 //! The server over the simulated runtime: the worker that drives sockets drives these, in virtual time, with many
 //! clients, slow readers, held jobs and real files.
 
-#![expect(clippy::disallowed_methods, reason = "a test makes the files it serves")]
+#![expect(clippy::disallowed_methods, reason = "a test creates the files it serves")]
 
 use measure::{Bytes, Duration, Instant, Seed, UnixTime};
 use runtime::sim::{Client, Jobs, Sim};
@@ -155,7 +155,7 @@ fn requests_behind_one_that_waits_are_answered_in_order() {
     assert_eq!(
         statuses(sim.received(client)),
         [200],
-        "what is known is sent at once"
+        "cached files are sent at once"
     );
     sim.run_jobs();
     assert_eq!(statuses(sim.received(client)), [200, 200, 200, 404]);
@@ -182,7 +182,7 @@ fn no_answer_is_eaten_by_a_reset() {
         assert_eq!(statuses(sim.received(client)).len(), 1, "{}", &input[..20]);
         assert!(sim.is_finished(client), "the client is told");
         sim.advance(Duration::from_secs(6));
-        assert!(sim.is_closed(client), "and not kept for ever");
+        assert!(sim.is_closed(client), "and not kept forever");
         assert!(!sim.was_reset(client), "{}", &input[..20]);
     }
 }
@@ -283,7 +283,7 @@ fn files_from_disk_are_sent_by_descriptor_and_a_truncated_one_ends_the_connectio
     sim.send(slow, get("/large.bin").as_bytes());
     assert!(
         sim.is_closed(slow),
-        "a short body is shown by the end of the connection"
+        "the end of the connection reveals a short body"
     );
     assert!(sim.received(slow).len() < content.len());
     assert_eq!(server.totals().truncated, 1);

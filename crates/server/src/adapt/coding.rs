@@ -115,7 +115,7 @@ mod tests {
     fn processors_that_are_short_end_it_and_free_ones_bring_it_back() {
         let mut coding = Coding::new();
         let (busy, free) = (window(Some(1.4)), window(Some(0.05)));
-        assert_eq!(coding.look(&busy), None, "one window alone is nothing");
+        assert_eq!(coding.look(&busy), None, "a single window is not enough");
         assert_eq!(coding.look(&free), None);
         assert_eq!(coding.look(&busy), None);
         let ended = coding.look(&busy).expect("a decision");

@@ -128,7 +128,7 @@ fn read(slot: &[AtomicU64]) -> Option<Noted> {
 /// The decision as JSON, with the reason cut if the text is too long.
 fn text(mut decision: Decision) -> Vec<u8> {
     loop {
-        let text = serde_json::to_vec(&decision).expect("names and words only");
+        let text = serde_json::to_vec(&decision).expect("names and words always serialize");
         let Some(excess) = text.len().checked_sub(TEXT * 8 + 1) else {
             return text;
         };

@@ -279,7 +279,7 @@ mod tests {
     #[test]
     fn pressed_it_divides_down_to_the_least_and_stays() {
         let mut keep_alive = KeepAlive::new(LONG);
-        assert_eq!(keep_alive.look(&short()), None, "one window alone is nothing");
+        assert_eq!(keep_alive.look(&short()), None, "a single window is not enough");
         assert_eq!(keep_alive.look(&calm()), None);
         let bounds: Vec<_> = (0..20)
             .filter_map(|_| keep_alive.look(&short()))

@@ -212,12 +212,16 @@ mod tests {
         assert_eq!(
             changed(&mut adaptor),
             [],
-            "one is set, the other is as short as can be"
+            "one is explicit, the other is at its minimum"
         );
         adaptor.go_on(&[Knob::KeepAlive], Duration::from_secs(10));
         assert_eq!(adaptor.settings(), Settings::default());
         let expected = [(Knob::KeepAlive, "10s".to_owned())];
-        assert_eq!(changed(&mut adaptor), expected, "from what is configured now");
+        assert_eq!(
+            changed(&mut adaptor),
+            expected,
+            "starting from the value configured now"
+        );
         adaptor.go_on(&[], LONG);
         assert!(adaptor.is_idle() && adaptor.settings() == Settings::default());
     }

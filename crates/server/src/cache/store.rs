@@ -510,7 +510,7 @@ impl Inner {
             embeds,
         } = std::mem::replace(&mut place.state, next)
         else {
-            debug_assert!(false, "a policy named a slot that holds nothing");
+            debug_assert!(false, "a policy named an empty slot");
             return 0;
         };
         place.generation = place.generation.wrapping_add(1);

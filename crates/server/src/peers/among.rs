@@ -54,7 +54,7 @@ impl Among {
     pub(super) fn leave(&self, key: u64) {
         let table = self.table(self.own);
         let Some(row) = find(table, key) else {
-            debug_assert!(false, "an address left that never entered");
+            debug_assert!(false, "leave without a matching enter");
             return;
         };
         row[1].fetch_sub(1, Ordering::Relaxed);

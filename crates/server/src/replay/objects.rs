@@ -139,7 +139,7 @@ mod tests {
     fn files_say_their_length_and_what_they_embed() {
         let dir = tempfile::tempdir().unwrap();
         let root = Root::open(dir.path()).unwrap();
-        #[allow(clippy::disallowed_methods, reason = "a test makes the files it looks at")]
+        #[allow(clippy::disallowed_methods, reason = "a test creates the files it reads")]
         let write = |name: &str, text: &str| std::fs::write(dir.path().join(name), text).unwrap();
         write("index.html", "<img src=a.png><img src=/b.png>");
         write("a.png", "12345");

@@ -43,7 +43,7 @@ fn min_on_the_sequence_of_the_textbooks() {
     let min = bound::min(&trace, 3);
     assert!(
         min >= 20 - 9,
-        "with the choice not to keep it may be better, never worse: {min}"
+        "the choice not to keep an object may be better, never worse: {min}"
     );
     let lru = simulate(&trace, Policy::Lru, room(3, Cost::One));
     assert_eq!(lru.misses, 12, "the textbook's figure");

@@ -36,7 +36,7 @@ impl Session {
             ..
         } = cx;
         let Some((known, representation)) = recall.get(found) else {
-            debug_assert!(false, "what was just found is gone");
+            debug_assert!(false, "a head just found is gone");
             self.phase = Phase::Closed;
             return None;
         };

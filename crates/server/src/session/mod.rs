@@ -206,7 +206,7 @@ impl Session {
             phase @ (Phase::Waiting(_) | Phase::Sending(_) | Phase::Lingering | Phase::Closed) => {
                 debug_assert!(
                     matches!(phase, Phase::Lingering | Phase::Closed),
-                    "bytes came while none were asked for"
+                    "bytes arrived while the session did not read"
                 );
                 self.phase = phase;
             }
@@ -235,7 +235,7 @@ impl Session {
     /// The output was sent, and a further step follows.
     fn sent_and_more(&mut self, cx: &mut Cx, tx: &mut Tx, now: Instant) {
         let Phase::Sending(then) = std::mem::replace(&mut self.phase, Phase::Idle) else {
-            debug_assert!(false, "something was sent that nobody gave");
+            debug_assert!(false, "sent without output");
             self.phase = Phase::Closed;
             return;
         };
@@ -526,7 +526,7 @@ pub mod exercise;
 #[cfg(any(test, fuzzing))]
 #[cfg_attr(
     all(fuzzing, not(test)),
-    allow(dead_code, reason = "tests need all of it, the fuzz target some")
+    allow(dead_code, reason = "tests need all of it, the fuzz target a part")
 )]
 mod rig;
 #[cfg(test)]

@@ -252,7 +252,7 @@ impl Reply<'_, '_, '_, '_> {
         content: impl FnOnce(&mut Tx),
     ) {
         let persistence = self.http.begin_response(true).unwrap_or_else(|_| {
-            debug_assert!(false, "an answer begins where another has not ended");
+            debug_assert!(false, "a response begins before the last one has ended");
             Persistence::Ends
         });
         let out = &mut self.tx.head;
@@ -356,7 +356,7 @@ fn escape(text: &[u8], out: &mut Vec<u8>) {
 /// The bytes up to the end of the first line, limited in length: they may be anything.
 fn first_line(bytes: &[u8], subject: Subject) -> &[u8] {
     const MOST: usize = 1024;
-    debug_assert!(subject != Subject::Request, "a request has a line of its own");
+    debug_assert!(subject != Subject::Request, "a complete request has its own line");
     let bytes = &bytes[..bytes.len().min(MOST)];
     match bytes.iter().position(|&b| b == b'\n' || b == b'\r') {
         Some(0) | None => bytes,

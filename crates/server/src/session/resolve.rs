@@ -436,7 +436,7 @@ impl Session {
                         Step::Look(next, at) => (path, stage) = (next, at),
                         Step::Stale => view.forget(&entry),
                         Step::Make(_) => {
-                            debug_assert!(false, "nothing is made at this stage");
+                            debug_assert!(false, "nothing is compressed at this stage");
                             return Outcome::Answered;
                         }
                     }

@@ -257,10 +257,7 @@ impl Rig {
                     return;
                 }
                 self.take();
-                assert!(
-                    matches!(action, Action::Write),
-                    "output goes with Write: {action:?}"
-                );
+                assert!(matches!(action, Action::Write), "output needs Write: {action:?}");
                 self.session.handle(&mut self.cx, Event::Sent, &mut tx, self.now);
                 continue;
             }

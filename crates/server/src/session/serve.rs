@@ -86,7 +86,10 @@ impl Session {
                 }
                 Ok(Step::Partial { used }) => return self.park(cx, &rest[used..], started, tx, now),
                 Ok(_) => {
-                    debug_assert!(false, "a step that only follows a body, or the last request");
+                    debug_assert!(
+                        false,
+                        "a step that is possible only after a body or the last request"
+                    );
                     self.phase = Phase::Closed;
                     return;
                 }
@@ -258,14 +261,14 @@ impl Session {
         self.http.drain();
         let outcome = self.pursue(cx, asked, Start::Failure(failure), tx);
         let left = self.conclude(cx, asked, outcome, &[], tx, now);
-        debug_assert!(left.is_none(), "a refusal ends the connection");
+        debug_assert!(left.is_none(), "a rejection ends the connection");
     }
 
     /// A request with a body or an expectation: rejects it at once if it will be rejected anyway, otherwise reads the
     /// body first.
     #[expect(
         clippy::too_many_arguments,
-        reason = "the request in its parts, and what every step takes"
+        reason = "the parts of the request, and the arguments of every step"
     )]
     #[cold]
     fn with_body<'b>(
@@ -410,7 +413,10 @@ impl Session {
         let wait = match std::mem::replace(&mut self.phase, Phase::Closed) {
             Phase::Waiting(wait) => wait,
             phase => {
-                debug_assert!(matches!(phase, Phase::Closed), "a job came back that nobody gave");
+                debug_assert!(
+                    matches!(phase, Phase::Closed),
+                    "a job finished that was not given"
+                );
                 self.phase = phase;
                 return;
             }
@@ -512,7 +518,7 @@ fn with_head<T>(bytes: &[u8], cx: &mut Cx, then: impl FnOnce(&mut Cx, &Request<'
     match Connection::new().receive(bytes, &mut slots, &ANY) {
         Ok(Step::Request { head, .. }) => Some(then(cx, &head)),
         _ => {
-            debug_assert!(false, "a head that was sound is not");
+            debug_assert!(false, "a kept head is invalid");
             None
         }
     }

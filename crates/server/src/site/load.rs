@@ -684,7 +684,7 @@ mod tests {
             (OpenError::Io(5), Missing::Unavailable, Some("Input/output error")),
         ] {
             let Stop::Missing(found, cause) = Stop::from(error) else {
-                panic!("{error:?} is no reason to wait");
+                panic!("{error:?} is not a reason to block");
             };
             assert_eq!(found, missing, "{error:?}");
             let cause = cause.map(|cause| cause.to_string());

@@ -1,7 +1,7 @@
 //! The site over real files: which files are found, and how soon changes are visible.
 #![allow(
     clippy::disallowed_methods,
-    reason = "tests make the files that are served, and bound how long they wait for a change"
+    reason = "tests create the files they serve, and limit their wait for a change"
 )]
 
 use super::*;
@@ -307,7 +307,7 @@ fn a_change_through_another_name_is_seen() {
     f.becomes("/page", "first");
     std::fs::write(&other, "written outside the root").unwrap();
     f.becomes("/page", "written outside the root");
-    assert!(f.is_kept("/page"), "it is looked at, not read anew each time");
+    assert!(f.is_kept("/page"), "it is polled, not read again each time");
 }
 
 #[test]
@@ -487,7 +487,7 @@ fn large_files_are_kept_open_within_the_bound() {
         assert!(f.site.counters().descriptors <= 4);
         flying.push(resource(&entry).identity().content.clone());
     }
-    assert!(f.site.counters().descriptors <= 4, "those being sent are counted");
+    assert!(f.site.counters().descriptors <= 4, "files being sent are counted");
     flying.clear();
     f.turn(Duration::from_millis(200));
     let kept = (0..10).filter(|n| f.is_kept(&format!("/{n}.bin"))).count() as u64;
@@ -524,7 +524,7 @@ fn what_is_sent_from_a_file_is_current_until_that_changes() {
     f.write("small", "y");
     assert!(
         is_current(&small, f.wall),
-        "what is in memory is what its tag was made of"
+        "content in memory is the content that was hashed"
     );
 }
 
@@ -543,14 +543,14 @@ fn a_large_file_changed_just_now_has_a_weak_tag_and_is_not_kept() {
     assert_eq!(
         page,
         represent::weak(&strong),
-        "one byte less is named by its content at once, but sent from the file"
+        "one byte less is tagged by its content at once, but sent from the file"
     );
     assert!(f.is_kept("/page"));
     assert!(is_current(&f.get("/page"), f.wall));
     let later = UnixTime::from_secs(f.wall.secs + 1_000);
     assert!(
         !is_current(&f.get("/page"), later),
-        "there is a better tag by now"
+        "a strong tag is possible now"
     );
     f.wall = UnixTime::from_secs(f.wall.secs + 1_000);
     f.turn(Duration::ZERO);
@@ -668,7 +668,10 @@ fn codings_are_made_once_by_one_request() {
     let plain = f.get("/page.html");
     assert_eq!(resource(&plain).codings().count(), 5);
     let gzip = f.view.encode(&plain, Coding::Gzip).unwrap();
-    assert!(f.view.encode(&plain, Coding::Gzip).is_none(), "it is being made");
+    assert!(
+        f.view.encode(&plain, Coding::Gzip).is_none(),
+        "another request is compressing it"
+    );
     let brotli = f.view.encode(&plain, Coding::Brotli).unwrap();
     assert!(f.view.encode(&plain, Coding::Zstd).is_none(), "too many at once");
     let gzip = gzip.try_now().expect_err("never on the loop").run();
@@ -683,7 +686,7 @@ fn codings_are_made_once_by_one_request() {
     let now = f.get("/page.html");
     assert!(
         resource(&now).get(Coding::Brotli).is_some(),
-        "everyone gets it from now on"
+        "all requests get it from now on"
     );
     let fields = |coding| String::from_utf8_lossy(&both.get(coding).unwrap().fields).into_owned();
     assert!(fields(Coding::Gzip).contains("Content-Encoding: gzip\r\n"));
@@ -705,7 +708,7 @@ fn codings_are_made_once_by_one_request() {
     let noise = f.get("/noise.html");
     let job = f.view.encode(&noise, Coding::Gzip).unwrap();
     let after = f.view.finish(job.run());
-    assert!(Arc::ptr_eq(&noise, &after), "nothing was won");
+    assert!(Arc::ptr_eq(&noise, &after), "it saved too little");
     assert!(
         f.view.encode(&noise, Coding::Gzip).is_none(),
         "and it is not tried again"
@@ -723,7 +726,7 @@ fn a_coding_of_a_file_that_changed_meanwhile_is_not_used() {
     let late = f.view.finish(job.run());
     assert!(
         Arc::ptr_eq(&late, &entry),
-        "it is answered with what it was asked for"
+        "it is answered with the requested content"
     );
     assert!(resource(&f.get("/page.txt")).get(Coding::Gzip).is_none());
     f.becomes("/page.txt", &"after ".repeat(100));
@@ -783,9 +786,9 @@ fn listings_are_compressed_and_the_result_is_kept_with_them() {
     let json = f.view.encode_part(&plain, Part::Json, Coding::Gzip).unwrap();
     assert!(
         f.view.encode_part(&plain, Part::Json, Coding::Gzip).is_none(),
-        "it is being made"
+        "another request is compressing it"
     );
-    assert!(f.view.encode(&plain, Coding::Gzip).is_none(), "it is no file");
+    assert!(f.view.encode(&plain, Coding::Gzip).is_none(), "it is not a file");
     let html = f.view.encode_part(&plain, Part::Html, Coding::Brotli).unwrap();
     let json = json.try_now().expect_err("never on the loop").run();
     f.view.finish(json);
@@ -908,7 +911,7 @@ fn the_executable_serves_like_a_directory() {
     assert_eq!(text(resource(&style), Coding::Gzip), "gz");
     assert!(
         site.counters().bytes < 64 << 10,
-        "content in the executable costs nothing"
+        "embedded content takes no memory"
     );
 }
 

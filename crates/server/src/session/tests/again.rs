@@ -98,7 +98,7 @@ fn a_known_head_does_not_outlive_its_entry() {
     rig.send(HEADS[0].as_bytes());
     assert_eq!(answers(&rig.out, |_| false)[0].body, file("/small.png"));
     rig.turn();
-    assert_eq!(kept(&rig), 0, "let go of in the next turn");
+    assert_eq!(kept(&rig), 0, "dropped in the next turn");
 }
 
 #[test]

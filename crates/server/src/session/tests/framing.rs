@@ -170,7 +170,7 @@ fn a_continue_is_sent_only_where_the_body_is_wanted() {
             format!("{method} / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\nExpect: 100-continue\r\n\r\n");
         rig.send_slowly(head.as_bytes());
         assert_eq!(statuses(&rig.text()), [if method == "BREW" { 501 } else { 405 }]);
-        assert_eq!(rig.end, End::HalfClosed, "whether a body follows cannot be told");
+        assert_eq!(rig.end, End::HalfClosed, "whether a body follows is unknown");
     }
     let (text, end) = ask("GET / HTTP/1.1\r\nHost: a\r\nExpect: tea\r\n\r\n");
     assert_eq!((statuses(&text), end), (vec![417], End::Open));

@@ -268,7 +268,7 @@ fn a_request_that_does_not_arrive_gives_way_with_408() {
     assert_eq!(
         rig.session.idle_since(&rig.cx),
         crowding,
-        "all connections are its own"
+        "it holds all connections"
     );
     for other in 1..=9 {
         let other = IpAddr::from([192, 0, 2, other]);

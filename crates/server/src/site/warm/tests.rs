@@ -1,7 +1,7 @@
 //! The files a page embeds are loaded before their request; no others are, and never too many.
 #![allow(
     clippy::disallowed_methods,
-    reason = "tests bound how long they wait for what another thread does"
+    reason = "tests limit their wait for another thread"
 )]
 
 use super::super::tests::Fixture;
@@ -28,7 +28,10 @@ fn ahead(f: &Fixture) -> u64 {
 fn settle(f: &Fixture) -> u64 {
     let deadline = std::time::Instant::now() + Duration::from_secs(10);
     while f.site.shared.warmer.get().is_some_and(|warmer| !warmer.is_idle()) {
-        assert!(std::time::Instant::now() < deadline, "the thread does not rest");
+        assert!(
+            std::time::Instant::now() < deadline,
+            "the thread does not become idle"
+        );
         std::thread::park_timeout(Duration::from_millis(1));
     }
     ahead(f)
@@ -77,7 +80,7 @@ fn other_policies_load_nothing_ahead() {
         f.write("index.html", "<img src=a.png>");
         f.write("a.png", "a");
         f.see("/");
-        assert!(f.site.shared.warmer.get().is_none(), "no thread that could");
+        assert!(f.site.shared.warmer.get().is_none(), "there is no such thread");
         assert_eq!(ahead(&f), 0);
     }
 }
