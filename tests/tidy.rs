@@ -14,20 +14,36 @@ use std::process::Command;
 const ARROWS: &[(&str, &[&str])] = &[
     ("measure", &[]),
     ("accesslog", &["measure"]),
-    ("http1", &["measure"]),
+    ("http-semantics", &["measure"]),
+    ("http1", &["http-semantics", "measure"]),
     ("link", &["measure"]),
     ("tcp", &["measure"]),
     ("trace", &["measure"]),
     ("model", &["measure"]),
     ("runtime", &["link", "tcp", "measure"]),
     ("markup", &[]),
-    ("server", &["http1", "markup", "runtime", "measure"]),
-    ("client", &["http1", "markup", "runtime", "measure"]),
+    (
+        "server",
+        &["http-semantics", "http1", "markup", "runtime", "measure"],
+    ),
+    (
+        "client",
+        &["http-semantics", "http1", "markup", "runtime", "measure"],
+    ),
     ("load", &["accesslog", "client", "runtime", "measure"]),
     // The client over the simulated network, against servers of 1997 that are its own: never the server of today.
     (
         "period",
-        &["client", "http1", "link", "load", "runtime", "tcp", "measure"],
+        &[
+            "client",
+            "http-semantics",
+            "http1",
+            "link",
+            "load",
+            "runtime",
+            "tcp",
+            "measure",
+        ],
     ),
     ("lab", &["trace", "model", "measure"]),
 ];

@@ -9,7 +9,7 @@
 //! request; only what differs from answer to answer is asked for each time.
 
 use bytes::Bytes;
-use http1::status::Status;
+use http_semantics::status::Status;
 use measure::{Seed, UnixTime};
 use runtime::listen::{Listener, Listening};
 use runtime::strategy::{Concurrency, Io, Limits, Strategy, serve};

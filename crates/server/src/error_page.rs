@@ -3,7 +3,7 @@
 //!
 //! Nothing a client sent appears in it.
 
-use http1::status::{Status, reason};
+use http_semantics::status::{Status, reason};
 
 /// A page for a status, with a sentence that says what was wrong where more is known.
 #[derive(Clone, Copy, Debug)]

@@ -1,7 +1,7 @@
 //! What media types a client takes (RFC 9110 section 12.5.1), as far as a file server asks: does it
 //! want a page, and does it like JSON better.
 
-use http1::field::{Fields, members, trim};
+use http_semantics::field::{Fields, members, trim};
 
 /// What a request's `Accept` says of one media type, in thousandths; 0 is "not acceptable". Without
 /// the field everything is acceptable.
@@ -88,8 +88,8 @@ fn thousandths(text: &[u8]) -> u16 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use http1::field::Slots;
     use http1::server::{Connection, Step};
+    use http1::slots::Slots;
 
     fn with<T>(accept: Option<&str>, ask: impl FnOnce(&Fields<'_, '_>) -> T) -> T {
         let line = accept.map(|a| format!("Accept: {a}\r\n")).unwrap_or_default();
