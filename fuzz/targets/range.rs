@@ -1,5 +1,5 @@
-//! `Range` values of any kind; see `http1::range::fuzz`.
+//! `Range` values of any kind; see `http_semantics::range::fuzz`.
 
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| http1::range::fuzz(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| http_semantics::range::fuzz(data));

@@ -1,5 +1,5 @@
-//! Request targets of any kind; see `http1::target::fuzz`.
+//! Request targets of any kind; see `http_semantics::target::fuzz`.
 
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| http1::target::fuzz(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| http_semantics::target::fuzz(data));

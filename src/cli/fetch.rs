@@ -11,15 +11,20 @@ Examples:
   weir fetch http://localhost:8080/
   weir fetch http://localhost:8080/ --mode pipelined+deflate --explain
   weir fetch http://localhost:8080/ --compare http10,serial,pipelined,pipelined+deflate --repeat 5
-  weir fetch http://localhost:8080/ --cache ./cache && weir fetch http://localhost:8080/ --cache ./cache --revalidate
+  weir fetch http://localhost:8080/ --cache ./cache
+  weir fetch http://localhost:8080/ --cache ./cache --revalidate
   weir fetch http://localhost:8080/ --svg waterfall.svg --har page.har
-  weir fetch --simulate ppp --from apache --compare http10,serial,pipelined,pipelined+deflate --repeat 5
+  weir fetch --simulate ppp --from apache --compare http10,serial,pipelined,pipelined+deflate
   weir fetch --simulate wan --from jigsaw --mode pipelined --revalidate --pcapng visit.pcapng
 
-Modes: http10 (a connection a request, 4 at once), serial, pipelined, early-close.
-With +deflate, +gzip, +br or +zstd the client asks for text in that coding.
+Modes:
+  http10       HTTP/1.0, one connection per request, 4 at once
+  serial       HTTP/1.1, one persistent connection, one request at a time
+  pipelined    HTTP/1.1, one persistent connection, up to 64 requests outstanding
+  early-close  as pipelined; the last request says Connection: close
+Add +deflate, +gzip, +br or +zstd to request text in that content coding.
 
-Exit codes: 0 everything of the page's own origin is here; 1 an object is missing or left out;
+Exit codes: 0 all objects of the page's origin arrived; 1 an object is missing or left out;
 2 usage; 4 the system refused.";
 
 /// A server of a simulation.
@@ -45,11 +50,11 @@ fn origin(text: &str) -> Result<Origin, String> {
 #[derive(Debug, Args)]
 #[command(arg_required_else_help = true, after_help = EXAMPLES)]
 pub(crate) struct Flags {
-    /// The page
+    /// URL of the page; plain HTTP only
     #[arg(value_name = "URL", required_unless_present = "simulate")]
     pub(crate) url: Option<String>,
 
-    /// Instead of a page, Microscape of document 003 in virtual time over lan, wan, ppp or a link as `weir link` takes
+    /// Simulates a fetch of document 003's Microscape page over lan, wan, ppp or any link that `weir link` takes
     #[arg(
         long,
         value_name = "NETWORK",
@@ -58,111 +63,116 @@ pub(crate) struct Flags {
     )]
     pub(crate) simulate: Option<String>,
 
-    /// Who serves there: weir (today's stack on both hosts), apache or jigsaw (1997's) [default: weir]
+    /// Simulated server: weir (today's TCP on both hosts), apache or jigsaw (hosts of 1997) [default: weir]
     #[arg(long, value_name = "SERVER", value_parser = origin, help_heading = "Simulation")]
     pub(crate) from: Option<Origin>,
 
-    /// Where the phases of timers come from; each repetition counts it up [default: 1]
+    /// Random seed for the phases of timers; each repetition adds 1 [default: 1]
     #[arg(long, value_name = "N", help_heading = "Simulation")]
     pub(crate) seed: Option<u64>,
 
-    /// Writes the segments of the last fetch as a packet capture, seen at the client
+    /// Writes a packet capture of the last fetch, as seen at the client
     #[arg(long, value_name = "FILE", help_heading = "Simulation")]
     pub(crate) pcapng: Option<PathBuf>,
 
-    /// How requests are laid onto connections, and the coding asked for
-    #[arg(long, value_name = "MODE", default_value = "serial", help_heading = "How")]
+    /// How requests use connections, and the content coding for text; see Modes below
+    #[arg(
+        long,
+        value_name = "MODE",
+        default_value = "serial",
+        help_heading = "Requests"
+    )]
     pub(crate) mode: Manner,
 
-    /// Fetches in each of these modes, commas between them, and compares
+    /// Fetches in each of these comma-separated modes and compares them
     #[arg(
         long,
         value_name = "MODES",
         value_delimiter = ',',
         conflicts_with = "mode",
-        help_heading = "How"
+        help_heading = "Requests"
     )]
     pub(crate) compare: Vec<Manner>,
 
-    /// Connections at once [default: 4 for http10, otherwise 1]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256), help_heading = "How")]
+    /// Connections open at once [default: 4 for http10, otherwise 1]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256), help_heading = "Requests")]
     pub(crate) connections: Option<u16>,
 
-    /// Pipelined: requests leave when this much of them is held [default: 1024]
-    #[arg(long, value_name = "SIZE", help_heading = "How")]
+    /// Pipelined modes: size at which the output buffer is flushed [default: 1024]
+    #[arg(long, value_name = "SIZE", help_heading = "Requests")]
     pub(crate) buffer: Option<Bytes>,
 
-    /// Pipelined: or when none was added for this long [default: 50ms]
-    #[arg(long, value_name = "TIME", value_parser = parse_duration, help_heading = "How")]
+    /// Pipelined modes: flushes the output buffer when no request was added for this long [default: 50ms]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, help_heading = "Requests")]
     pub(crate) flush_timer: Option<Duration>,
 
-    /// Pipelined: the request for the page waits for the timer, too
-    #[arg(long, help_heading = "How")]
+    /// Pipelined modes: keeps the request for the page in the buffer too, instead of sending it at once
+    #[arg(long, help_heading = "Requests")]
     pub(crate) no_explicit_flush: bool,
 
-    /// Asks for this much of each picture before the rest of any, by ranges with If-Range
-    #[arg(long, value_name = "SIZE", help_heading = "How")]
+    /// Requests this much of every image before the rest of any, as ranges with If-Range
+    #[arg(long, value_name = "SIZE", help_heading = "Requests")]
     pub(crate) first_bytes: Option<Bytes>,
 
-    /// Fetches the page and nothing it embeds
-    #[arg(long, help_heading = "How")]
+    /// Fetches only the page, without the objects it embeds
+    #[arg(long, help_heading = "Requests")]
     pub(crate) no_embedded: bool,
 
-    /// How often, with the spread over all
+    /// Number of fetches; with more than one, reports the spread
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000),
-        help_heading = "How")]
+        help_heading = "Requests")]
     pub(crate) repeat: u32,
 
-    /// Keeps what may be kept in this folder, and uses what is there
+    /// Caches responses in this directory and uses the entries already there
     #[arg(long, value_name = "DIR", help_heading = "Cache")]
     pub(crate) cache: Option<PathBuf>,
 
-    /// Asks about everything in the cache, however fresh; http10: GET for the page, HEAD for the rest.
-    /// Simulated: after a first visit that filled the cache
+    /// Revalidates every cache entry, even fresh ones. In http10: GET for the page, HEAD for the rest. With --simulate:
+    /// a second visit, after one that filled the cache
     #[arg(long, help_heading = "Cache")]
     pub(crate) revalidate: bool,
 
-    /// Objects of the page, itself included [default: 500]
-    #[arg(long, value_name = "N", help_heading = "Bounds")]
+    /// Most objects to fetch, the page included; references beyond are left out [default: 500]
+    #[arg(long, value_name = "N", help_heading = "Limits")]
     pub(crate) objects_max: Option<usize>,
 
-    /// Bytes received, and bytes decoded, of all together [default: 256MiB]
-    #[arg(long, value_name = "SIZE", help_heading = "Bounds")]
+    /// Most bytes to receive, and most to decode, for all objects together [default: 256MiB]
+    #[arg(long, value_name = "SIZE", help_heading = "Limits")]
     pub(crate) bytes_max: Option<Bytes>,
 
-    /// Decoded bytes of one answer for each coded one, beyond the first mebibyte [default: 200]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), help_heading = "Bounds")]
+    /// Highest decompression ratio of a response, beyond its first mebibyte [default: 200]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), help_heading = "Limits")]
     pub(crate) ratio_max: Option<u64>,
 
-    /// Redirections in a row [default: 10]
-    #[arg(long, value_name = "N", help_heading = "Bounds")]
+    /// Most redirects in a row [default: 10]
+    #[arg(long, value_name = "N", help_heading = "Limits")]
     pub(crate) redirects_max: Option<u32>,
 
-    /// How often one request may be repeated after a connection ended before its answer [default: 3]
-    #[arg(long, value_name = "N", help_heading = "Bounds")]
+    /// Most repeats of a request whose connection ended before the response [default: 3]
+    #[arg(long, value_name = "N", help_heading = "Limits")]
     pub(crate) repeats_max: Option<u32>,
 
-    /// For a connection to be made [default: 10s]
-    #[arg(long, value_name = "TIME", value_parser = parse_duration, help_heading = "Bounds")]
+    /// Longest time to establish a connection [default: 10s]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, help_heading = "Limits")]
     pub(crate) connect_timeout: Option<Duration>,
 
-    /// Without a byte while an answer is owed [default: 30s; simulated: 300s]
-    #[arg(long, value_name = "TIME", value_parser = parse_duration, help_heading = "Bounds")]
+    /// Longest time without a byte while a response is outstanding [default: 30s; simulated: 300s]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, help_heading = "Limits")]
     pub(crate) stall_timeout: Option<Duration>,
 
-    /// For everything [default: 120s; simulated: 900s]
-    #[arg(long, value_name = "TIME", value_parser = parse_duration, help_heading = "Bounds")]
+    /// Longest time for the whole fetch [default: 120s; simulated: 900s]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, help_heading = "Limits")]
     pub(crate) timeout: Option<Duration>,
 
-    /// Says where the time went
+    /// Reports where the time went, by cause
     #[arg(long, help_heading = "Output")]
     pub(crate) explain: bool,
 
-    /// Writes an HTTP archive (HAR 1.2) of the last fetch; - is standard output, and the report goes to standard error
+    /// Writes an HTTP archive (HAR 1.2) of the last fetch; with -, to standard output, and the report to standard error
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub(crate) har: Option<PathBuf>,
 
-    /// Draws the last fetch
+    /// Writes a waterfall picture of the last fetch; - works as for --har
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub(crate) svg: Option<PathBuf>,
 }

@@ -8,81 +8,85 @@ use measure::Duration;
 /// What `weir lab` can do.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Says what works on this machine (namespaces, TUN, io_uring, capture, control groups) and how to enable the rest
+    /// Checks what works here (namespaces, TUN, io_uring, capture, control groups), and says how to enable the rest
     #[command(after_help = "\
 Examples:
   weir lab doctor
   weir lab doctor --json
 
-Exit code 0 whatever is found: what is missing limits what can be measured here, not whether Weir serves.")]
+Always exits with 0: a missing feature limits measurements on this machine, not the server.")]
     Doctor,
 
-    /// Simulates document 003 (W3C NOTE, 1997), Tables 3 to 9 and the modem's, beside the published figures
+    /// Simulates document 003 (W3C NOTE, 1997), Tables 3 to 9 and the modem table, beside the published figures
     #[command(after_help = "\
 Examples:
   weir lab w3c
   weir lab w3c --table 5 --runs 1
   weir lab w3c --json > rows.jsonl
 
-The published figures of Tables 3 to 9 are recalled and unverified, and every row says so; what was fitted to them
-is listed at the end. A row beyond 10 % of packets or bytes or 20 % of seconds is `not explained`.
-One visit by itself: weir fetch --simulate ppp --from apache --mode pipelined --explain")]
+The published figures of Tables 3 to 9 are recalled and not verified, and every row says so. The
+report ends with the values that were fitted to them. A row is `not explained` if its packets or
+bytes differ by more than 10 %, or its seconds by more than 20 %.
+
+For a single visit: weir fetch --simulate ppp --from apache --mode pipelined --explain")]
     W3c(W3cFlags),
 
-    /// Simulates document 001 (Heidemann, 1997): Table 1, Figures 2 and 4, restart after idling
+    /// Simulates document 001 (Heidemann, 1997): Table 1, Figures 2 and 4, slow-start restart after idle periods
     #[command(after_help = "\
 Examples:
   weir lab heidemann
   weir lab heidemann --pages 20 --json")]
     Heidemann(HeidemannFlags),
 
-    /// Repeats document 003's study of content on the Microscape site: deflate by the case of tags, PNG, style sheets
+    /// Repeats document 003's content study on the Microscape site: deflate by the case of tags, PNG, style sheets
     #[command(after_help = "\
 Examples:
   weir lab content
   weir lab content --json
 
-The original's pixels are lost: what is said of pictures is about made-up ones of the published lengths.")]
+The original images are lost. The results for images are about generated ones of the published
+lengths.")]
     Content,
 
-    /// Reads the congestion windows of the connections to a port of this machine from the kernel, and says how they spread
+    /// Samples the congestion windows of a server's connections from the kernel, and prints their distribution
     #[command(after_help = "\
 Examples:
   weir lab windows --port 8080 --seconds 60
   weir lab windows --port 80 --seconds 20 --every 50ms --json
 
-Counted is every connection at every look, in the network namespace it runs in: what document 000 sampled for its
-Table 3 and Figure 2. It needs no privilege.
+Each sample counts every connection of the port in the network namespace of this command, as
+document 000 did for its Table 3 and Figure 2. No privilege is needed.
 
-Exit codes: 0 good, 2 usage, 4 the kernel does not tell (it has no inet_diag).")]
+Exit codes: 0 success; 2 usage; 4 the kernel does not report windows (it has no inet_diag).")]
     Windows(WindowsFlags),
 
-    /// Takes a share of a processor away from all else that runs on it, as if it were slower
+    /// Takes a share of a processor's time, so that it is slower for all other processes
     #[command(after_help = "\
 Examples:
   weir lab occupy --processor 0 --share 70%
   weir lab occupy --processor 1 --share 0.5 --seconds 10m
 
-For a load and a server on one machine: what should be the bottleneck gets the slower processor. It runs before whatever is
-not real-time, so it needs root (CAP_SYS_NICE), and takes its share every 2 ms.
+For a load and a server on one machine: slow the processor of the one that should be the
+bottleneck. The command takes its share of every 2 ms. It runs with real-time priority, so it
+needs root (CAP_SYS_NICE).
 
-Exit codes: 0 good, 2 usage, 4 the system refused.")]
+Exit codes: 0 success; 2 usage; 4 the system refused.")]
     Occupy(OccupyFlags),
 }
 
 /// Flags of `weir lab w3c`.
 #[derive(Debug, Args)]
 pub(crate) struct W3cFlags {
-    /// Only these, commas between them: tables 3 to 9, modem, closing (what a close with requests in flight loses), nagle
-    /// [default: all]
+    /// Comma-separated tables: 3 to 9, modem, closing (responses lost by a close with requests in flight), nagle (cost
+    /// of Nagle's algorithm to a buffering server) [default: all]
     #[arg(long, value_name = "TABLES", value_delimiter = ',', value_parser = table)]
     pub(crate) table: Vec<Table>,
 
-    /// Visits of each row, each with timers of its own
+    /// Visits per row, each with its own timer phases
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=100))]
     pub(crate) runs: u64,
 
-    /// Also with this server and this client on today's stack over the same networks
+    /// Adds rows for Weir's server and client on today's TCP over the same networks
     #[arg(long)]
     pub(crate) today: bool,
 }
@@ -115,7 +119,7 @@ fn table(text: &str) -> Result<Table, String> {
 /// Flags of `weir lab heidemann`.
 #[derive(Debug, Args)]
 pub(crate) struct HeidemannFlags {
-    /// Retrievals of the page in each configuration
+    /// Page retrievals per configuration
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u16).range(1..=1000))]
     pub(crate) pages: u16,
 }
@@ -123,15 +127,15 @@ pub(crate) struct HeidemannFlags {
 /// Flags of `weir lab windows`.
 #[derive(Debug, Args)]
 pub(crate) struct WindowsFlags {
-    /// The port, at the end that is looked at: a server's
+    /// Local port of the connections: the server's
     #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) port: u16,
 
-    /// How long
+    /// How long to sample
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = seconds)]
     pub(crate) seconds: Duration,
 
-    /// How often
+    /// Time between samples
     #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = seconds)]
     pub(crate) every: Duration,
 }
@@ -139,15 +143,15 @@ pub(crate) struct WindowsFlags {
 /// Flags of `weir lab occupy`.
 #[derive(Debug, Args)]
 pub(crate) struct OccupyFlags {
-    /// Its number, as the kernel counts them from 0
+    /// Number of the processor, counted from 0 as in the kernel
     #[arg(long, value_name = "N")]
     pub(crate) processor: usize,
 
-    /// What is taken, at most 90 %
+    /// Share of the processor's time to take, as in 0.5 or 50%; at most 90%
     #[arg(long, value_name = "SHARE", value_parser = parse_share)]
     pub(crate) share: f64,
 
-    /// How long
+    /// How long to occupy the processor
     #[arg(long, value_name = "TIME", default_value = "1m", value_parser = seconds)]
     pub(crate) seconds: Duration,
 }

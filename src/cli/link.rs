@@ -11,78 +11,88 @@ Examples:
   weir link 'rate=1.5M rtt=90ms loss=burst:1%,30%' -- sh
   weir link cable --initcwnd 2 --up rate=256k --queue 20p -- COMMAND
   weir link wan -- weir link ppp -- COMMAND            links nest
-  weir link --calibrate                                how exact is it here?
-  weir link wan --proxy 127.0.0.1:8081=127.0.0.1:8080  where there are no namespaces: bytes, not packets
+  weir link --calibrate                                measure how exact links are here
+  weir link wan --proxy 127.0.0.1:8081=127.0.0.1:8080  without namespaces
 
-The command finds this machine at 198.18.0.1 (in its variable WEIR_LINK_GATEWAY): whatever listens on
-0.0.0.0, 127.0.0.1 or ::1 here answers there. TCP over the link ends at a relay; with --far the server runs
-at the far end of the link and its own TCP is what travels.
+The command reaches this machine at 198.18.0.1 (also in WEIR_LINK_GATEWAY): servers that listen
+here on 0.0.0.0, 127.0.0.1 or ::1 answer there. TCP connections over the link end at a relay.
+With --far the server runs at the far end, so its own TCP is on the link.
 
-Exit codes: those of the command; 128 and its number for a signal; 1, 2, 3 and 4 as everywhere if there was
-no command (--calibrate: 3 when the link is not as exact as it should be). docs/link.md says more.";
+Settings from flags override the words of LINK, and those override the preset. Without a preset
+and without settings the link neither limits, delays nor loses packets.
+
+Exit codes: that of the command, or 128 plus the signal that ended it. If no command ran, 1 to 4
+as for every weir command; 3 if --calibrate finds the link too inexact. See also docs/link.md.";
 
 /// Flags of `weir link`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, override_usage = "weir link [OPTIONS] [LINK] -- COMMAND...")]
 pub(crate) struct Flags {
-    /// A preset (--list), key=value words (rate=1.5M rtt=90ms), both, or a .toml file with the same keys
+    /// A preset (see --list), key=value words (rate=1.5M rtt=90ms), both, or a .toml file with the same keys
     #[arg(value_name = "LINK")]
     pub(crate) link: Option<String>,
 
-    /// What to run behind the link
+    /// Command to run behind the link
     #[arg(value_name = "COMMAND", last = true)]
     pub(crate) command: Vec<OsString>,
 
-    /// Prints the presets, their numbers and where those come from
+    /// Prints the presets with their rates, round trips and sources
     #[arg(long)]
     pub(crate) list: bool,
 
-    /// Measures how exact the link is here, instead of running a command; exit code 3 if it is not enough
+    /// Measures how exact the link is on this machine instead of running a command; exits with 3 if it is too inexact
     #[arg(long, conflicts_with_all = ["far", "pcap", "log"])]
     pub(crate) calibrate: bool,
 
-    /// Also runs this (through sh) at the far end, at 198.18.0.1; it ends with the command
-    #[arg(long, value_name = "SHELL COMMAND")]
+    /// Runs this with sh at the far end, at 198.18.0.1, and ends it with COMMAND
+    #[arg(long, value_name = "SHELL COMMAND", help_heading = "Far end")]
     pub(crate) far: Option<String>,
 
-    /// What the command waits for before it starts: any (a socket there listens, 5 s at the most), a PORT (which is
-    /// an error after 30 s), no
-    #[arg(long, value_name = "any|PORT|no", default_value = "any", requires = "far", value_parser = far_ready)]
+    /// When COMMAND starts: once any socket listens at the far end (at most 5 s later), once PORT does (an error after
+    /// 30 s), or at once (no)
+    #[arg(long, value_name = "any|PORT|no", default_value = "any", requires = "far", value_parser = far_ready,
+        help_heading = "Far end")]
     pub(crate) far_ready: FarReady,
 
-    /// The last resort without namespaces: connections to LISTEN are made again to TARGET and their bytes delayed and
-    /// paced. Not packet level: no loss, no queue that drops, nothing of the hosts' TCP. COMMAND may be left out
-    #[arg(long, value_name = "LISTEN=TARGET", conflicts_with_all = ["far", "pcap", "backend", "calibrate"])]
+    /// Forwards connections from LISTEN to TARGET with delay and pacing; for machines without namespaces. Emulates no
+    /// packets: no loss, no reordering, no dropping queue, no TCP settings. COMMAND is optional
+    #[arg(
+        long,
+        value_name = "LISTEN=TARGET",
+        conflicts_with_all = ["far", "pcap", "backend", "calibrate"],
+        help_heading = "Emulation"
+    )]
     pub(crate) proxy: Option<String>,
 
-    /// Saves what passes the command's end of the link, as pcapng
-    #[arg(long, value_name = "FILE")]
+    /// Saves all packets at the command's end of the link as pcapng
+    #[arg(long, value_name = "FILE", help_heading = "Recording")]
     pub(crate) pcap: Option<PathBuf>,
 
-    /// Writes the counters of queues and losses, a line of JSON each time
-    #[arg(long, value_name = "FILE")]
+    /// Writes counters of queues and losses periodically, one JSON object per line
+    #[arg(long, value_name = "FILE", help_heading = "Recording")]
     pub(crate) log: Option<PathBuf>,
 
-    /// How often --log writes, in milliseconds
-    #[arg(long, value_name = "MS", default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..=3_600_000))]
+    /// Interval between the lines of --log, in milliseconds
+    #[arg(long, value_name = "MS", default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..=3_600_000),
+        help_heading = "Recording")]
     pub(crate) log_every: u64,
 
-    /// What carries packets [default: veth, else tun]
-    #[arg(long, value_name = "BACKEND")]
+    /// How packets are carried [default: veth, or tun if veth is refused]
+    #[arg(long, value_name = "BACKEND", help_heading = "Emulation")]
     pub(crate) backend: Option<Backend>,
 
-    /// All chance: loss and jitter
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    /// Random seed for loss and jitter
+    #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Emulation")]
     pub(crate) seed: u64,
 
     #[command(flatten)]
     pub(crate) words: Words,
 
-    /// A key of the upward direction only, from the command, as in --up rate=128k
+    /// Sets a link key for the direction from the command only, as in --up rate=128k; may be repeated
     #[arg(long, value_name = "KEY=VALUE", help_heading = "Link")]
     pub(crate) up: Vec<String>,
 
-    /// A key of the downward direction only
+    /// Sets a link key for the direction to the command only; may be repeated
     #[arg(long, value_name = "KEY=VALUE", help_heading = "Link")]
     pub(crate) down: Vec<String>,
 }
@@ -141,38 +151,38 @@ macro_rules! words {
 }
 
 words! {
-    /// Bits a second, as in 28.8k, 1.5M; none: no line
+    /// Bandwidth of the line in bits per second, as in 28.8k, 1.5M; none: unlimited
     rate = "rate", "RATE", "Link";
-    /// A trace of delivery opportunities in the format of mm-link, instead of a rate
+    /// Trace of delivery opportunities in the format of mm-link, instead of a rate
     trace = "trace", "FILE", "Link";
     /// Propagation delay of each direction, as in 45ms
     delay = "delay", "TIME", "Link";
-    /// Round trip: half of it in each direction
+    /// Round-trip propagation delay; half of it in each direction
     rtt = "rtt", "TIME", "Link";
-    /// Added to the delay: 5ms uniformly, normal:5ms
+    /// Random addition to the delay: 5ms (uniform, up to 5 ms), normal:5ms (standard deviation)
     jitter = "jitter", "TIME", "Link";
-    /// Whether jitter may change the order of packets: yes, no
+    /// Lets jitter reorder packets: yes, no [default: no]
     reorder = "reorder", "YES|NO", "Link";
-    /// Loss: 1%, or in bursts burst:p,r or burst:p,r,bad,good
+    /// Packet loss: 1%, or in bursts (Gilbert-Elliott): burst:p,r or burst:p,r,bad,good
     loss = "loss", "SHARE", "Link";
-    /// The queue before the line: 100p, 64K, 100p/64K, codel, codel:5ms,100ms,1000p
+    /// Queue before the line: 100p, 64K, 100p/64K (drop-tail), codel, codel:5ms,100ms,1000p
     queue = "queue", "QUEUE", "Link";
-    /// What the line carries around packets: ip, ethernet, ppp, +BYTES
+    /// Framing that the line adds to each packet: ip, ethernet, ppp, +BYTES
     framing = "framing", "FRAMING", "Link";
-    /// Largest packet
+    /// Largest packet, also the MTU of both hosts: 68 to 65535
     mtu = "mtu", "BYTES", "Link";
-    /// Holds pure ACKs back as a delayed-ACK timer would: 200ms, beat:200ms, beat:200ms,30ms
+    /// Holds pure ACKs as a delayed-ACK timer would: 200ms (after each), beat:200ms (at beats), beat:200ms,30ms
     hold_acks = "hold-acks", "TIME", "Link";
-    /// The segment size two of which make an ACK pass unheld
+    /// Segment size for --hold-acks: an ACK of two such segments is not held [default: 1460]
     hold_mss = "hold-mss", "BYTES", "Link";
-    /// Whether both directions share one line: yes, no
+    /// Makes both directions share one line: yes, no
     half_duplex = "half-duplex", "YES|NO", "Link";
-    /// Largest segment both hosts announce
+    /// Maximum segment size that both hosts announce
     mss = "mss", "BYTES", "Hosts";
-    /// Segments a sender begins with
+    /// Initial congestion window of both hosts, in segments
     initcwnd = "initcwnd", "N", "Hosts";
-    /// Congestion control of both hosts, as in reno
+    /// Congestion control of both hosts, as in reno [default: the machine's]
     congestion = "congestion", "NAME", "Hosts";
-    /// Whether an idle connection starts slowly again: yes, no
+    /// Restarts slow start after an idle period (tcp_slow_start_after_idle): yes, no
     idle_restart = "idle-restart", "YES|NO", "Hosts";
 }

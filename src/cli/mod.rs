@@ -37,7 +37,8 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::ffi::OsString;
 use std::path::Path;
 
-/// Serves files over HTTP as fast as the machine allows, and says what it decided and why.
+/// Serves files over HTTP as fast as the machine allows, reports its decisions and their reasons, and measures servers
+/// and networks.
 #[derive(Debug, Parser)]
 #[command(
     name = "weir",
@@ -99,13 +100,13 @@ impl Cli {
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Serves a directory, or with none the site embedded in this program
+    /// Serves a directory over HTTP; without one, the site embedded in this program
     Serve(Box<serve::Flags>),
 
-    /// Asks a running server, or changes how it works
+    /// Queries or controls a running server
     Ctl(ctl::Flags),
 
-    /// Says what the server's controllers would decide
+    /// Shows what the server's controllers would decide
     #[command(arg_required_else_help = true)]
     Adapt {
         /// What to do
@@ -113,7 +114,7 @@ pub(crate) enum Command {
         what: adapt::Command,
     },
 
-    /// Says what a cache would have done with the requests of an access log
+    /// Shows what each cache policy would have achieved on an access log
     #[command(arg_required_else_help = true)]
     Cache {
         /// What to do
@@ -121,10 +122,10 @@ pub(crate) enum Command {
         what: cache::Command,
     },
 
-    /// Shows it all on this machine: a site, a server, users, a memory squeeze; ends by itself
+    /// Demonstrates Weir on this machine: a site, a server, users, memory pressure; ends by itself
     Demo(demo::Flags),
 
-    /// Says what this machine allows
+    /// Checks what this machine supports, simulates documents 001 and 003, and helps with measurements
     #[command(arg_required_else_help = true)]
     Lab {
         /// What to do
@@ -132,28 +133,28 @@ pub(crate) enum Command {
         what: lab::Command,
     },
 
-    /// Runs a command behind an emulated link: lan, wan, ppp, other presets, or as you describe it
+    /// Runs a command behind an emulated link: lan, wan, ppp, another preset, or your own settings
     Link(Box<link::Flags>),
 
-    /// Fetches a page with all it embeds, as a browser would, and says where the time went
+    /// Fetches a page and everything it embeds, as a browser would, and reports where the time went
     Fetch(Box<fetch::Flags>),
 
-    /// Prints what a shell needs to complete commands and flags
+    /// Prints a completion script for a shell
     Completions(manual::Completions),
 
-    /// Writes the manual: a page for each command
+    /// Writes the manual pages, one for each command
     Man(manual::Man),
 
-    /// Answers how long, how much bandwidth, how many servers: from formulas, with bounds and derivation
+    /// Computes times, bandwidth and numbers of servers from formulas, with bounds and derivation
     Model(Box<model::Flags>),
 
-    /// Watches a server, any server, and says which tasks its time goes to
+    /// Profiles any running server: which tasks its time goes to
     Profile(Box<profile::Flags>),
 
-    /// Finds out by trying which strategy, workers, threshold and buffers are best on this machine
+    /// Finds the best strategy, workers, threshold and buffers for this machine by trying them
     Tune(tune::Flags),
 
-    /// Writes the files a workload needs, with a manifest
+    /// Generates the files a workload needs, with a manifest
     #[command(arg_required_else_help = true)]
     Site {
         /// Which site
@@ -164,13 +165,13 @@ pub(crate) enum Command {
     /// Reproduces a document: runs its plan, judges its claims, writes a report
     Study(study::Flags),
 
-    /// Asks a server for files as users, clients or a rate of arrivals would, and says how long it took
+    /// Loads a server with users, clients or an arrival rate, and reports the response times
     Load(Box<load::Flags>),
 
-    /// Reads a packet capture, or makes one, and says what happened and what cost time
+    /// Reads or makes a packet capture, and reports what happened and what cost time
     Trace(Box<trace::Flags>),
 
-    /// Says how the results of two loads differ, how sure that is, and whether the second is worse
+    /// Compares the results of two loads: the difference, its confidence, and whether the second is worse
     Compare(compare::Flags),
 }
 

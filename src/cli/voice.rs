@@ -9,15 +9,15 @@ use tracing::level_filters::LevelFilter;
 /// The flags every command has.
 #[derive(Clone, Copy, Debug, Args)]
 pub(crate) struct Voice {
-    /// Say less: errors and warnings only; twice: errors only
+    /// Logs only errors and warnings; given twice, only errors
     #[arg(short, long, global = true, action = clap::ArgAction::Count, conflicts_with = "verbose")]
     quiet: u8,
 
-    /// Say more; twice: everything
+    /// Logs more; given twice, everything
     #[arg(short, long, global = true, action = clap::ArgAction::Count)]
     verbose: u8,
 
-    /// Speak JSON: what a command reports goes to standard output, one object a line
+    /// Prints reports to standard output as JSON, one object per line; logs in JSON, too
     #[arg(long, global = true)]
     pub(crate) json: bool,
 }

@@ -1,6 +1,6 @@
 //! Which file answers which path, and how everything that is not a file is refused.
 
-use crate::on_every_strategy;
+use crate::on_each_back_end;
 use crate::process::{Launch, Server, Strategy};
 use crate::tree::Tree;
 use std::path::Path;
@@ -376,7 +376,7 @@ pub(crate) fn noise(size: usize) -> Vec<u8> {
     bytes
 }
 
-on_every_strategy!(
+on_each_back_end!(
     a_file_comes_with_what_caches_need,
     types_are_told_by_name,
     names_are_percent_decoded_once,

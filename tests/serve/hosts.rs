@@ -1,6 +1,6 @@
 //! Sites told apart by name, paths that have moved, field lines for some paths.
 
-use crate::on_every_strategy;
+use crate::on_each_back_end;
 use crate::process::{Launch, Server, Strategy, eventually};
 use crate::tree::Tree;
 use std::path::Path;
@@ -181,7 +181,7 @@ fn types_are_configured_by_extension_and_host_and_change_at_a_reload(strategy: S
     assert_eq!(of("own.test", "/a.html"), "text/html");
 }
 
-on_every_strategy!(
+on_each_back_end!(
     types_are_configured_by_extension_and_host_and_change_at_a_reload,
     a_host_has_a_site_of_its_own,
     field_lines_follow_the_rules,

@@ -1,6 +1,7 @@
 //! The black box: every test here starts the built binary, speaks to it over a real socket and looks
 //! only at what a client, an operator or the file system can see. Each test runs once per strategy that has what it
-//! looks at: one that has not has no such test, instead of one that passes without looking.
+//! looks at: one that has not has no such test, instead of one that passes without looking. Responses that the session alone
+//! decides (`files`, `representations`, `hosts`, `tilde`, `messages`) run once per back end.
 //!
 //! - `adapt`: what the server notices, and what its controllers would do
 //! - `ahead`: what a page embeds is in memory before it is asked for
@@ -96,6 +97,16 @@ macro_rules! on_every_strategy {
     };
 }
 
+/// Makes one test per back end out of each named function `fn(Strategy)`. For responses that the session alone decides: it is
+/// the same code under every strategy, and what strategies do with bytes is tested where they do.
+macro_rules! on_each_back_end {
+    ($($name:ident),* $(,)?) => {
+        crate::on_strategy!(loops, LOOPS: $($name),*);
+        crate::on_strategy!(loops_uring, LOOPS_URING: $($name),*);
+        crate::on_strategy!(pool, POOL: $($name),*);
+    };
+}
+
 /// The same for what is not there where a process has one connection and others come and go.
 macro_rules! where_connections_share_a_process {
     ($($name:ident),* $(,)?) => {
@@ -134,6 +145,6 @@ macro_rules! where_workers_are_processes {
     };
 }
 use {
-    on_every_strategy, on_strategy, where_connections_share_a_process, where_workers_are_processes,
-    where_workers_are_threads,
+    on_each_back_end, on_every_strategy, on_strategy, where_connections_share_a_process,
+    where_workers_are_processes, where_workers_are_threads,
 };

@@ -1,7 +1,7 @@
 //! Malformed and odd requests over a real socket: refused with a status, answered, never guessed;
 //! and the server is as well afterwards as before.
 
-use crate::on_every_strategy;
+use crate::on_each_back_end;
 use crate::process::{Launch, Server, Strategy, eventually};
 use crate::tree::Tree;
 use crate::wire::{End, head};
@@ -450,7 +450,7 @@ fn garbage_harms_nobody(strategy: Strategy) {
     assert_eq!(server.connect().get("/a.txt").text(), "a");
 }
 
-on_every_strategy!(
+on_each_back_end!(
     what_is_ambiguous_is_refused,
     a_bad_target_is_refused_without_closing,
     what_is_odd_but_clear_is_answered,

@@ -2,7 +2,7 @@
 //! cache or a browser meets them.
 
 use crate::files::noise;
-use crate::on_every_strategy;
+use crate::on_each_back_end;
 use crate::process::{Launch, Server, Strategy, eventually};
 use crate::tree::Tree;
 use crate::wire::{Response, find};
@@ -455,7 +455,7 @@ fn gunzip(bytes: &[u8]) -> String {
     String::from_utf8(output.stdout).expect("text")
 }
 
-on_every_strategy!(
+on_each_back_end!(
     unchanged_is_304,
     a_failed_precondition_is_412,
     a_part_is_206,

@@ -1,7 +1,7 @@
 //! Pages of logins: what is at `/~login/`, that nothing else of a home is reachable, and that no answer tells
 //! which logins there are.
 
-use crate::on_every_strategy;
+use crate::on_each_back_end;
 use crate::process::{Launch, Server, Strategy, eventually, within};
 use crate::tree::Tree;
 use std::os::unix::fs::PermissionsExt;
@@ -216,7 +216,7 @@ fn hosts_have_logins_of_their_own(strategy: Strategy) {
     }
 }
 
-on_every_strategy!(
+on_each_back_end!(
     a_login_has_a_page,
     no_answer_tells_which_logins_there_are,
     changes_in_a_home_are_visible_within_a_second,

@@ -8,7 +8,7 @@
 use brotli::DecompressorWriter;
 use flate2::write::MultiGzDecoder;
 use flate2::{Decompress, FlushDecompress, Status};
-use http1::coding::Coding;
+use http_semantics::coding::Coding;
 use std::io::{self, Write};
 use zstd::stream::raw::{self, DParameter, InBuffer, Operation, OutBuffer};
 

@@ -4,7 +4,7 @@
 //! character at all) and what the connection itself decides: framing, persistence, upgrades and what is waited for.
 //! Refuses to know what a field means otherwise.
 
-use http1::field::is_token_byte;
+use http_semantics::field::is_token_byte;
 
 /// Bytes of a line at the most.
 const LINE_MAX: usize = 8192;

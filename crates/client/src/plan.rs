@@ -6,8 +6,8 @@
 use crate::decode::Growth;
 use core::fmt;
 use core::str::FromStr;
-use http1::coding::Coding;
-use http1::method::Method;
+use http_semantics::coding::Coding;
+use http_semantics::method::Method;
 use measure::Duration;
 use serde::{Deserialize, Serialize};
 

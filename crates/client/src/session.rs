@@ -4,13 +4,14 @@
 //! else, so that an idle one owns no memory beyond itself (56 bytes). Refuses to know what replies mean,
 //! or why something is asked. Framing, persistence and pipelining are `http1`'s (RFC 9112).
 
+use http_semantics::field::Name;
+use http_semantics::method::Method;
 pub use http1::Fault;
 pub use http1::client::Memory;
 use http1::client::{Connection, Ended, Step};
-use http1::field::{Name, Slots};
 use http1::framing::Framing;
 use http1::head::Response;
-use http1::method::Method;
+use http1::slots::Slots;
 use http1::{Limits, Misuse};
 
 /// The most requests that may wait for their replies.

@@ -2,7 +2,7 @@
 //! and pauses are played here, in virtual time; every decision is the cache's own.
 
 use client::cache::{self, Entries, Exchange, Use};
-use http1::date;
+use http_semantics::date;
 use measure::UnixTime;
 use serde_json::Value;
 

@@ -3,8 +3,8 @@
 //! `parse small|browser|response [COUNT]`; run it with two counts under
 //! `valgrind --tool=callgrind` and divide the difference of the instruction totals.
 
-use http1::field::Slots;
-use http1::method::Method;
+use http_semantics::method::Method;
+use http1::slots::Slots;
 use http1::{Limits, client, server};
 use std::hint::black_box;
 

@@ -17,11 +17,12 @@
 //! ```
 
 use crate::error::{Fault, Misuse};
-use crate::field::{Fields, MAX_FIELDS, Slots, is_token_byte};
 use crate::framing::Framing;
 use crate::limits::Limits;
 use crate::response;
 use crate::scan::{Found, Scan, Section};
+use crate::slots::Slots;
+use http_semantics::field::{Fields, MAX_FIELDS, is_token_byte};
 
 /// A body under way. 16 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -11,13 +11,14 @@
 
 use crate::body::{Decoder, Piece};
 use crate::error::{Fault, Misuse};
-use crate::field::{Fields, Slots};
 use crate::framing::Framing;
 use crate::head::{self, Read, Response};
 use crate::limits::Limits;
-use crate::method::Method;
 use crate::scan::Scan;
+use crate::slots::Slots;
 use crate::state::{self, Side};
+use http_semantics::field::Fields;
+use http_semantics::method::Method;
 
 /// The most requests outstanding on one connection, whatever [`Limits`] says: one bit each.
 const OUTSTANDING_MAX: u8 = 64;

@@ -3,17 +3,18 @@
 //! `BLESS=1` writes what is seen into the files instead of comparing, for a person to read before it
 //! is committed. [`crate::vectors`] has the format.
 
-use crate::coding::Coding;
-use crate::conditional::{self, Validators, Verdict};
 use crate::cut;
 use crate::error::Fault;
-use crate::field::Slots;
 use crate::limits::Limits;
-use crate::method::Method;
-use crate::negotiate::Preferences;
-use crate::range::{self, Selection};
+use crate::slots::Slots;
 use crate::transcript::{Client, Manner, Server};
-use crate::{date, server, target, vectors};
+use crate::{server, vectors};
+use http_semantics::coding::Coding;
+use http_semantics::conditional::{self, Validators, Verdict};
+use http_semantics::method::Method;
+use http_semantics::negotiate::Preferences;
+use http_semantics::range::{self, Selection};
+use http_semantics::{date, target};
 use measure::{Seed, UnixTime};
 use std::path::PathBuf;
 
@@ -126,7 +127,7 @@ fn see(kind: &str, message: &[u8], seed: Seed) -> Vec<String> {
         "condition" => vec![see_condition(&words, message)],
         "path" => vec![match target::decode(message) {
             Ok(path) => cut::show(&path),
-            Err(fault) => format!("fault {fault:?}"),
+            Err(bad) => format!("fault {:?}", Fault::from(bad)),
         }],
         _ => panic!("unknown subject in ```{kind}"),
     }
@@ -147,7 +148,6 @@ fn limits(words: &[&str]) -> Limits {
                 "trailer" => limits.trailer_bytes_max = value.into(),
                 "extension" => limits.extension_bytes_max = value.into(),
                 "interim" => limits.interim_max = value as u8,
-                "ranges" => limits.ranges_max = value,
                 _ => panic!("unknown bound {bound}"),
             }
         }
@@ -195,7 +195,9 @@ fn see_client(words: &[&str], message: &[u8], seed: Seed) -> Vec<String> {
 
 fn see_range(words: &[&str], value: &[u8]) -> String {
     let len = words[0].parse().expect("a length");
-    match range::select(value, len, &limits(&words[1..])) {
+    let ranges_max = words.iter().find_map(|word| word.strip_prefix("ranges="));
+    let ranges_max = ranges_max.map_or(32, |most| most.parse().expect("a bound is a number"));
+    match range::select(value, len, ranges_max) {
         Selection::Whole => "whole".to_owned(),
         Selection::One(range) => {
             let mut shown = Vec::new();

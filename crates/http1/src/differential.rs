@@ -8,11 +8,11 @@
 use crate::client;
 use crate::conformance::messages;
 use crate::error::Fault;
-use crate::field::Slots;
 use crate::limits::Limits;
-use crate::method::Method;
 use crate::server::{self, After};
+use crate::slots::Slots;
 use http_body_util::{BodyExt, Empty, Full};
+use http_semantics::method::Method;
 use hyper::body::{Bytes, Incoming};
 use hyper::rt::{Read, ReadBufCursor, Write};
 use hyper::{Request, Response};

@@ -5,8 +5,9 @@
 //! calling order or about what may be written were broken. Nothing here knows how an error page
 //! looks; that is the server's business.
 
-use crate::status::Status;
 use core::fmt;
+use http_semantics::status::Status;
+use http_semantics::target::BadTarget;
 
 /// What a peer did wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -83,6 +84,12 @@ pub enum Fault {
     Upgraded,
     /// More interim (1xx) responses than the limit before a final one.
     TooManyInterim,
+}
+
+impl From<BadTarget> for Fault {
+    fn from(BadTarget: BadTarget) -> Fault {
+        Fault::Target
+    }
 }
 
 /// What a fault means: the status to answer with, whether the connection can carry another

@@ -4,9 +4,9 @@
 //! where a body ends is a fault: that is how one request is smuggled inside another.
 
 use crate::error::Fault;
-use crate::field::{Fields, Name};
-use crate::method::Method;
 use crate::version::Version;
+use http_semantics::field::{Fields, Name};
+use http_semantics::method::Method;
 
 /// How a body is delimited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -111,7 +111,7 @@ pub(crate) fn content_length(fields: &Fields<'_, '_>) -> Result<Option<u64>, Fau
     let mut agreed = None;
     for value in fields.values(Name::ContentLength) {
         let is_number = !value.is_empty() && value.iter().all(u8::is_ascii_digit);
-        let length = decimal(value).ok_or(match is_number {
+        let length = http_semantics::field::decimal(value).ok_or(match is_number {
             true => Fault::ContentLengthTooLarge,
             false => Fault::ContentLength,
         })?;
@@ -121,20 +121,6 @@ pub(crate) fn content_length(fields: &Fields<'_, '_>) -> Result<Option<u64>, Fau
         agreed = Some(length);
     }
     Ok(agreed)
-}
-
-/// Digits only, below 2^63 so that sums with offsets never overflow.
-pub(crate) fn decimal(digits: &[u8]) -> Option<u64> {
-    if digits.is_empty() {
-        return None;
-    }
-    digits
-        .iter()
-        .try_fold(0_u64, |n, &b| {
-            let digit = b.is_ascii_digit().then(|| u64::from(b - b'0'))?;
-            n.checked_mul(10)?.checked_add(digit)
-        })
-        .filter(|&n| n < 1 << 63)
 }
 
 /// What a `Connection` field asks for (RFC 9112 section 9.3, in its order).

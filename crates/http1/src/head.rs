@@ -6,14 +6,15 @@
 //! fault a bad head has is found by `scan`, in byte order, off the fast path.
 
 use crate::error::Fault;
-use crate::field::{Fields, MAX_FIELDS, Name, Slots, Values, is_token_byte};
 use crate::framing::{self, Framing, Message};
 use crate::limits::Limits;
-use crate::method::Method;
 use crate::scan::{Found, METHOD_BYTES_MAX, Scan, Section};
-use crate::target::{self, Target};
+use crate::slots::Slots;
 use crate::version::Version;
 use core::mem::MaybeUninit;
+use http_semantics::field::{Fields, MAX_FIELDS, Name, Values, is_token_byte};
+use http_semantics::method::Method;
+use http_semantics::target::{self, Target};
 
 /// What a request expects before it sends its body (RFC 9110 section 10.1.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,13 +1,15 @@
-//! HTTP/1.x without I/O: bytes in, events out, for both roles (RFC 9110, RFC 9112).
+//! HTTP/1.x without I/O: bytes in, events out, for both roles (RFC 9112). What messages mean (RFC 9110) is in `http-semantics`.
 //!
 //! No function here reads, waits or asks for the time. Messages are views of the caller's bytes;
 //! what a connection remembers between calls fits in 24 bytes. Strict where leniency is a hole, and
 //! the same however the input is cut.
 //!
 //! ```
-//! use http1::field::{Name, Slots};
 //! use http1::server::{After, Connection, Step};
-//! use http1::{Limits, response, status::Status};
+//! use http1::slots::Slots;
+//! use http1::{Limits, response};
+//! use http_semantics::field::Name;
+//! use http_semantics::status::Status;
 //!
 //! let mut connection = Connection::new();
 //! let mut input = &b"GET /index.html HTTP/1.1\r\nHost: example.org\r\n\r\n"[..];
@@ -43,24 +45,16 @@
 
 pub mod body;
 pub mod client;
-pub mod coding;
-pub mod conditional;
-pub mod date;
 pub mod error;
-pub mod field;
 pub mod framing;
 pub mod head;
 pub mod limits;
-pub mod method;
-pub mod negotiate;
-pub mod range;
 pub mod request;
 pub mod response;
 mod scan;
 pub mod server;
+pub mod slots;
 mod state;
-pub mod status;
-pub mod target;
 pub mod version;
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 //! Each bound has a fault of its own; reaching it is a tested path. The defaults suit a small
 //! machine that faces the internet.
 
-use crate::field::MAX_FIELDS;
+use http_semantics::field::MAX_FIELDS;
 
 /// How much of anything a peer may send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,8 +18,6 @@ pub struct Limits {
     pub trailer_bytes_max: u32,
     /// Bytes of chunk extensions in one body, all chunks together.
     pub extension_bytes_max: u32,
-    /// Ranges in one `Range` field; a longer list is ignored, as RFC 9110 section 14.2 allows.
-    pub ranges_max: u16,
     /// Requests a client may have outstanding on one connection; at most 64 count.
     pub outstanding_max: u8,
     /// Interim responses before a final one.
@@ -38,7 +36,6 @@ impl Limits {
         target_bytes_max: 8 << 10,
         trailer_bytes_max: 8 << 10,
         extension_bytes_max: 4 << 10,
-        ranges_max: 32,
         outstanding_max: 64,
         interim_max: 16,
         http09: false,

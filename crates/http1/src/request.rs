@@ -4,9 +4,9 @@
 //! apart is refused. Field lines are [`crate::response::field`]'s: they are the same both ways.
 
 use crate::error::Misuse;
-use crate::field::is_token_byte;
 use crate::scan::METHOD_BYTES_MAX;
-use crate::target;
+use http_semantics::field::is_token_byte;
+use http_semantics::target;
 
 /// Appends `GET /path HTTP/1.1`, its line end and the `Host` line.
 ///

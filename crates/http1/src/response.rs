@@ -4,8 +4,8 @@
 //! server's business; a name or value that would break the message apart is refused.
 
 use crate::error::Misuse;
-use crate::field::is_token_byte;
-use crate::status::{Status, reason};
+use http_semantics::field::is_token_byte;
+use http_semantics::status::{Status, reason};
 
 /// Appends `HTTP/1.1 200 OK` and its line end. The version is the server's own, whatever the
 /// request's was (RFC 9110 section 2.5).

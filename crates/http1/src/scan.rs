@@ -6,8 +6,8 @@
 //! input was cut. It refuses to know what a line means, but for the start line's target length.
 
 use crate::error::Fault;
-use crate::field::{MAX_FIELDS, is_token_byte};
 use crate::limits::Limits;
+use http_semantics::field::{MAX_FIELDS, is_token_byte};
 
 /// The longest method name; the registered ones have at most 17 bytes.
 pub(crate) const METHOD_BYTES_MAX: usize = 32;

@@ -12,13 +12,14 @@
 
 use crate::body::{Decoder, Piece};
 use crate::error::{Fault, Misuse};
-use crate::field::{Fields, Slots};
 use crate::framing::Framing;
 use crate::head::{self, Expect, Read, Request};
 use crate::limits::Limits;
 use crate::scan::Scan;
+use crate::slots::Slots;
 use crate::state::{self, Side};
 use crate::version::Version;
+use http_semantics::field::Fields;
 
 /// The server's end of one connection. 24 bytes.
 #[derive(Clone, Copy, Debug)]

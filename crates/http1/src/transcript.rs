@@ -6,12 +6,13 @@
 use crate::client;
 use crate::cut::show;
 use crate::error::Fault;
-use crate::field::{Fields, Slots};
 use crate::framing::Framing;
 use crate::head::Expect;
 use crate::limits::Limits;
-use crate::method::Method;
 use crate::server::{self, After, Persistence};
+use crate::slots::Slots;
+use http_semantics::field::Fields;
+use http_semantics::method::Method;
 
 /// What the session on top of a server connection does.
 #[derive(Clone, Copy, Debug, Default)]

@@ -6,10 +6,11 @@
 //! (F) marks what was fitted to published figures, (A) what is assumed without evidence.
 
 use crate::page::{Entity, Page};
-use http1::field::{Name, Slots};
+use http_semantics::field::Name;
+use http_semantics::method::Method;
 use http1::limits::Limits;
-use http1::method::Method;
 use http1::server::{Connection, Step};
+use http1::slots::Slots;
 use http1::version::Version;
 use measure::{Duration, Instant};
 use runtime::world::{Application, Conn, Happened, Work};

@@ -7,7 +7,7 @@ use crate::page::Page;
 use crate::server::Kind;
 use crate::visit::{Case, Figures, Network, Ready, Variation};
 use client::plan::{Buffering, Manner, Mode};
-use http1::coding::Coding;
+use http_semantics::coding::Coding;
 use measure::Duration;
 use std::rc::Rc;
 

@@ -9,7 +9,7 @@
 //! that differs between responses is made for each of them.
 
 use bytes::Bytes;
-use http1::status::Status;
+use http_semantics::status::Status;
 use measure::{Seed, UnixTime};
 use runtime::listen::{Listener, Listening};
 use runtime::strategy::{Concurrency, Io, Limits, Strategy, serve};

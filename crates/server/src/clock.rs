@@ -52,7 +52,7 @@ impl Clock {
 
     #[cold]
     fn format(&mut self, now: UnixTime) {
-        let http = http1::date::format(now);
+        let http = http_semantics::date::format(now);
         let (day, month, year, time) = (&http[5..7], &http[8..11], &http[12..16], &http[17..25]);
         self.date_line[6..35].copy_from_slice(&http);
         self.bracketed[1..3].copy_from_slice(day);

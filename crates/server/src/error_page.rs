@@ -3,7 +3,7 @@
 //!
 //! The page contains no text from the client.
 
-use http1::status::{Status, reason};
+use http_semantics::status::{Status, reason};
 
 /// A page for a status, with a sentence about the cause.
 #[derive(Clone, Copy, Debug)]

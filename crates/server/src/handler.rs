@@ -11,7 +11,7 @@
 use crate::service::Server;
 use bytes::Bytes;
 use core::fmt;
-use http1::status::Status;
+use http_semantics::status::Status;
 use measure::UnixTime;
 use std::net::IpAddr;
 use std::sync::Arc;

@@ -169,7 +169,7 @@ fn escaped(text: &[u8]) -> String {
 
 /// RFC 3339, in whole seconds of UTC, taken from the HTTP date of the same second.
 fn timestamp(time: UnixTime) -> String {
-    let date = http1::date::format(time);
+    let date = http_semantics::date::format(time);
     let text = String::from_utf8_lossy(&date);
     const MONTHS: &str = "JanFebMarAprMayJunJulAugSepOctNovDec";
     let month = MONTHS.find(&text[8..11]).map_or(0, |at| at / 3 + 1);

@@ -17,10 +17,10 @@
 use crate::entry::{Answer, Content, Entry, Representation, Token};
 use crate::site::View;
 use foldhash::fast::RandomState;
-use http1::field::Name;
+use http_semantics::field::Name;
+use http_semantics::method::Method;
 use http1::framing::Framing;
 use http1::head::{Expect, Request};
-use http1::method::Method;
 use http1::version::Version;
 use measure::UnixTime;
 use std::hash::BuildHasher;

@@ -63,6 +63,7 @@ pub(crate) struct State {
     pub(crate) config: Config,
     pub(crate) limits: Limits,
     pub(crate) http_limits: http1::Limits,
+    pub(crate) ranges_max: u16,
     pub(crate) hosts: Hosts,
     embedded: Source,
     additions: Additions,
@@ -93,11 +94,11 @@ impl State {
     ) -> State {
         let limits = config.limits();
         let cap = |n: u64| u32::try_from(n).unwrap_or(u32::MAX);
+        let ranges_max = limits.ranges.try_into().unwrap_or(u16::MAX);
         let http_limits = http1::Limits {
             head_bytes_max: cap(limits.head_size.0),
             fields_max: limits.fields.try_into().unwrap_or(u16::MAX),
             target_bytes_max: cap(limits.target_length.0),
-            ranges_max: limits.ranges.try_into().unwrap_or(u16::MAX),
             http09: config.http09,
             ..http1::Limits::DEFAULT
         };
@@ -131,6 +132,7 @@ impl State {
             config,
             limits,
             http_limits,
+            ranges_max,
             hosts,
             embedded,
             log,

@@ -7,7 +7,7 @@
 mod directives;
 
 use directives::{Directives, Seconds, seconds};
-use http1::date;
+use http_semantics::date;
 use measure::UnixTime;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

@@ -20,7 +20,7 @@ use crate::plan::{Mode, Plan, may_repeat};
 use crate::session::{Left, OUTSTANDING_MAX, Session};
 use crate::timeline::{Arrival, Connection, Fate, Object, Part, Role, Skipped, Source, Tcp, Timeline, Try};
 use encoding_rs::{Encoding, WINDOWS_1252};
-use http1::method::Method;
+use http_semantics::method::Method;
 use measure::{Instant, UnixTime};
 use reply::Reply;
 use runtime::dial::{Crew, Failing, Happened, Port};

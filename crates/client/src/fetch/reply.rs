@@ -10,8 +10,8 @@ use crate::decode::{self, Decoder, Growth};
 use crate::session::Said;
 use crate::timeline::{Fate, Part, Source};
 use encoding_rs::{Encoding, WINDOWS_1252};
-use http1::coding::Coding;
-use http1::field::Name;
+use http_semantics::coding::Coding;
+use http_semantics::field::Name;
 use http1::head::Response;
 use measure::Instant;
 

@@ -2,7 +2,7 @@
 //!
 //! Decides whether a result is worth keeping. The compression itself is done by other crates.
 
-use http1::coding::Coding;
+use http_semantics::coding::Coding;
 use measure::Bytes;
 use std::io::{self, Write};
 

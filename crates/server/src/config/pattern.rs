@@ -123,7 +123,7 @@ fn spelled(text: &str) -> Option<String> {
 fn is_resolved(text: &str) -> bool {
     let mut segments = text.split('/').skip(1).peekable();
     while let Some(segment) = segments.next() {
-        match http1::target::decode(segment.as_bytes()).as_deref() {
+        match http_semantics::target::decode(segment.as_bytes()).as_deref() {
             Ok(b"") if segments.peek().is_some() => return false,
             Ok(b"." | b"..") | Err(_) => return false,
             Ok(_) => {}

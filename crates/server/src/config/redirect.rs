@@ -6,7 +6,7 @@
 
 use super::pattern::PathPattern;
 use crate::site::path;
-use http1::status::Status;
+use http_semantics::status::Status;
 use serde::{Deserialize, Deserializer, de};
 
 /// Maximum number of redirects in a row; browsers follow no more (Fetch Standard, section 4.4).

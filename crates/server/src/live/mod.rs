@@ -13,7 +13,7 @@ use crate::hosts::without_port;
 use crate::service::Server;
 use bytes::Bytes;
 use figures::Figures;
-use http1::status::Status;
+use http_semantics::status::Status;
 use std::net::IpAddr;
 
 /// Answers below `/.weir/`: the page, `live.json` and `metrics`.

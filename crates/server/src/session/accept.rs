@@ -1,7 +1,7 @@
 //! Media type negotiation for a file server (RFC 9110 section 12.5.1): does the client accept a page, and does it
 //! prefer JSON?
 
-use http1::field::{Fields, members, trim};
+use http_semantics::field::{Fields, members, trim};
 
 /// Weight of a media type in `Accept`, in thousandths; 0 means "not acceptable". Without the field, every type is
 /// acceptable.
@@ -87,8 +87,8 @@ fn thousandths(text: &[u8]) -> u16 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use http1::field::Slots;
     use http1::server::{Connection, Step};
+    use http1::slots::Slots;
 
     fn with<T>(accept: Option<&str>, ask: impl FnOnce(&Fields<'_, '_>) -> T) -> T {
         let line = accept.map(|a| format!("Accept: {a}\r\n")).unwrap_or_default();

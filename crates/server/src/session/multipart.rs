@@ -4,7 +4,7 @@
 use crate::entry::Content;
 use crate::limits::Limits;
 use crate::session::reply;
-use http1::range::{self, ByteRange};
+use http_semantics::range::{self, ByteRange};
 use runtime::Tx;
 
 /// The parts not sent yet.

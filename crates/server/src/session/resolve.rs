@@ -25,15 +25,15 @@ use crate::handler::{Ask, Handler, Mounts};
 use crate::limits::Limits;
 use crate::service::{Server, State};
 use crate::site::Lookup;
+use http_semantics::coding::Coding;
+use http_semantics::conditional::{self, Validators, Verdict};
+use http_semantics::field::{Name, Values};
+use http_semantics::method::Method;
+use http_semantics::negotiate::Preferences;
+use http_semantics::range::{self, Selection};
+use http_semantics::status::Status;
 use http1::Fault;
-use http1::coding::Coding;
-use http1::conditional::{self, Validators, Verdict};
-use http1::field::{Name, Values};
 use http1::head::Request;
-use http1::method::Method;
-use http1::negotiate::Preferences;
-use http1::range::{self, Selection};
-use http1::status::Status;
 use measure::Instant;
 use runtime::Tx;
 use std::net::IpAddr;
@@ -296,7 +296,7 @@ impl Session {
         let site = state.hosts.index_of(asked.authority());
         let here = Here {
             config: &state.hosts.place(site).config,
-            http_limits: &state.http_limits,
+            ranges_max: state.ranges_max,
             is_new: false,
         };
         let mut reply = Reply {
@@ -484,7 +484,8 @@ fn hold(lock: &Mutex<()>) -> MutexGuard<'_, ()> {
 #[derive(Clone, Copy)]
 struct Here<'p> {
     config: &'p Config,
-    http_limits: &'p http1::Limits,
+    /// Maximum number of ranges in one `Range` field.
+    ranges_max: u16,
     /// Whether the entry was made for this request.
     is_new: bool,
 }
@@ -738,7 +739,7 @@ fn part<'p>(
     here: Here<'p>,
 ) -> Step<'p> {
     let selection = match range {
-        Some(value) => range::select(value, representation.len, here.http_limits),
+        Some(value) => range::select(value, representation.len, here.ranges_max),
         None => Selection::Whole,
     };
     match selection {

@@ -13,7 +13,7 @@ use crate::coding::compress;
 use crate::entry::{Content, Entry, Part, Representation, Resource, Token};
 use crate::media_type::MediaType;
 use bytes::Bytes;
-use http1::coding::Coding;
+use http_semantics::coding::Coding;
 use runtime::fs::Wait;
 use runtime::session::Job;
 use std::sync::Arc;

@@ -24,7 +24,7 @@ use crate::listing;
 use crate::media_type::MediaType;
 use bytes::Bytes;
 use core::fmt;
-use http1::coding::Coding;
+use http_semantics::coding::Coding;
 use measure::UnixTime;
 use runtime::complaints;
 use runtime::fs::{self, Kind, OpenError, ReadError, Wait};

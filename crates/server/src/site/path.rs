@@ -115,7 +115,7 @@ fn decode(segment: &[u8], out: &mut Vec<u8>) -> Result<bool, Unnamed> {
 
 /// Appends a segment, decoded. Returns whether it contained an escaped slash.
 fn decode_whole(segment: &[u8], out: &mut Vec<u8>) -> Result<bool, Unnamed> {
-    let decoded = http1::target::decode(segment).map_err(|_| Unnamed::Malformed)?;
+    let decoded = http_semantics::target::decode(segment).map_err(|_| Unnamed::Malformed)?;
     if memchr::memchr(0, &decoded).is_some() {
         return Err(Unnamed::Malformed);
     }

@@ -13,7 +13,7 @@
 use crate::entry::{Content, Part, Representation};
 use crate::media_type::MediaType;
 use bytes::Bytes;
-use http1::coding::Coding;
+use http_semantics::coding::Coding;
 use measure::UnixTime;
 use runtime::fs::Meta;
 use std::sync::Arc;
@@ -81,7 +81,7 @@ impl Lines<'_> {
     fn write(&self, coding: Coding, etag: &[u8], fields: &mut Vec<u8>) -> usize {
         line(fields, "ETag", etag);
         if let Some(modified) = self.last_modified {
-            line(fields, "Last-Modified", &http1::date::format(modified));
+            line(fields, "Last-Modified", &http_semantics::date::format(modified));
         }
         if let Some(vary) = self.vary {
             line(fields, "Vary", vary.as_bytes());

@@ -7,7 +7,7 @@
 use super::*;
 use crate::cache::{CacheConfig, Policy};
 use crate::entry::{Answer, Content, Entry, Part, Resource};
-use http1::coding::Coding;
+use http_semantics::coding::Coding;
 use measure::{Bytes, Duration};
 use runtime::fs::Wait;
 use runtime::session::Job;

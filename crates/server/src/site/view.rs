@@ -14,7 +14,7 @@ use crate::cache::Touch;
 use crate::entry::{Answer, Entry, Missing, Part, Token};
 use foldhash::fast::SeedableRandomState;
 use hashbrown::HashTable;
-use http1::coding::Coding;
+use http_semantics::coding::Coding;
 use measure::{Duration, Instant, UnixTime};
 use std::sync::Arc;
 

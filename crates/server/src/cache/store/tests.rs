@@ -6,7 +6,7 @@ use crate::cache::testing::zipf;
 use crate::entry::Missing;
 use crate::entry::{Content, Representation, Resource};
 use bytes::Bytes as Body;
-use http1::coding::Coding;
+use http_semantics::coding::Coding;
 use measure::{Bytes, Seed};
 use proptest::prelude::*;
 

@@ -8,7 +8,7 @@ use super::super::tests::Fixture;
 use super::super::{Lookup, SiteConfig};
 use crate::cache::{CacheConfig, Policy};
 use crate::coding::CompressConfig;
-use http1::coding::Coding;
+use http_semantics::coding::Coding;
 use measure::{Bytes, Duration};
 use runtime::session::Job;
 use std::os::unix::fs::symlink;

@@ -45,7 +45,7 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(crate::cut::cases(1_000))]
+        #![proptest_config(crate::seeded::cases(1_000))]
         #[test]
         fn every_second_survives_being_written(secs in 0..=LAST_SECS) {
             let text = format(UnixTime::from_secs(secs));

@@ -145,7 +145,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        #![proptest_config(crate::cut::cases(1_000))]
+        #![proptest_config(crate::seeded::cases(1_000))]
         #[test]
         fn weights_are_read_as_written(thousandths in 0..=1_000_u16) {
             let value = format!("gzip;q={}.{:03}", thousandths / 1_000, thousandths % 1_000);

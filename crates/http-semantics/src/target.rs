@@ -4,9 +4,21 @@
 //! decodes percent-escapes. What a path means (dot segments, a root it must not leave) is the
 //! server's to decide.
 
-use crate::error::Fault;
 use crate::method::Method;
+use core::fmt;
 use std::borrow::Cow;
+
+/// A request target without a valid form for its method, or a bad percent-escape, or a control byte.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BadTarget;
+
+impl fmt::Display for BadTarget {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the request target has no valid form")
+    }
+}
+
+impl core::error::Error for BadTarget {}
 
 /// A request target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,9 +51,9 @@ impl<'b> Target<'b> {
     /// Reads a target that came with this method.
     ///
     /// # Errors
-    /// [`Fault::Target`] if the target has no form that suits the method.
+    /// [`BadTarget`] if the target has no form that suits the method.
     #[inline]
-    pub fn parse(raw: &'b [u8], method: Method) -> Result<Target<'b>, Fault> {
+    pub fn parse(raw: &'b [u8], method: Method) -> Result<Target<'b>, BadTarget> {
         if raw.first() == Some(&b'/') && method != Method::Connect {
             let (path, query) = split(raw)?;
             return Ok(Target::Origin { path, query });
@@ -50,7 +62,7 @@ impl<'b> Target<'b> {
     }
 
     #[cold]
-    fn parse_rare(raw: &'b [u8], method: Method) -> Result<Target<'b>, Fault> {
+    fn parse_rare(raw: &'b [u8], method: Method) -> Result<Target<'b>, BadTarget> {
         if method == Method::Connect {
             let has_port = raw
                 .iter()
@@ -59,23 +71,23 @@ impl<'b> Target<'b> {
             return if is_authority(raw) && has_port {
                 Ok(Target::Authority(raw))
             } else {
-                Err(Fault::Target)
+                Err(BadTarget)
             };
         }
         if raw == b"*" && method == Method::Options {
             return Ok(Target::Asterisk);
         }
-        let colon = memchr::memchr(b':', raw).ok_or(Fault::Target)?;
+        let colon = memchr::memchr(b':', raw).ok_or(BadTarget)?;
         let (scheme, rest) = raw.split_at(colon);
         let known = scheme.eq_ignore_ascii_case(b"http") || scheme.eq_ignore_ascii_case(b"https");
-        let rest = rest.strip_prefix(b"://").filter(|_| known).ok_or(Fault::Target)?;
+        let rest = rest.strip_prefix(b"://").filter(|_| known).ok_or(BadTarget)?;
         let end = rest
             .iter()
             .position(|&b| b == b'/' || b == b'?')
             .unwrap_or(rest.len());
         let (authority, rest) = rest.split_at(end);
         if authority.is_empty() || !is_authority(authority) {
-            return Err(Fault::Target);
+            return Err(BadTarget);
         }
         let (path, query) = split(rest)?;
         Ok(Target::Absolute {
@@ -117,14 +129,14 @@ impl<'b> Target<'b> {
 /// Splits path and query, and refuses a fragment: RFC 9112 section 3.2 sends none, and software
 /// that disagrees about it has been led to different files.
 #[inline]
-fn split(raw: &[u8]) -> Result<(&[u8], Option<&[u8]>), Fault> {
+fn split(raw: &[u8]) -> Result<(&[u8], Option<&[u8]>), BadTarget> {
     match memchr::memchr2(b'?', b'#', raw) {
         None => Ok((raw, None)),
-        Some(at) if raw[at] == b'#' => Err(Fault::Target),
+        Some(at) if raw[at] == b'#' => Err(BadTarget),
         Some(at) => {
             let query = &raw[at + 1..];
             if memchr::memchr(b'#', query).is_some() {
-                return Err(Fault::Target);
+                return Err(BadTarget);
             }
             Ok((&raw[..at], Some(query)))
         }
@@ -230,17 +242,17 @@ fn is_plain_host_byte(b: u8) -> bool {
 /// Decodes the percent-escapes of a path, once. Borrows where there are none.
 ///
 /// # Errors
-/// [`Fault::Target`] for an escape that is not two hexadecimal digits, and for an escaped NUL,
+/// [`BadTarget`] for an escape that is not two hexadecimal digits, and for an escaped NUL,
 /// which no file name holds and which has cut paths short in other programs.
 #[inline]
-pub fn decode(raw: &[u8]) -> Result<Cow<'_, [u8]>, Fault> {
+pub fn decode(raw: &[u8]) -> Result<Cow<'_, [u8]>, BadTarget> {
     match memchr::memchr(b'%', raw) {
         None => Ok(Cow::Borrowed(raw)),
         Some(at) => decode_from(raw, at).map(Cow::Owned),
     }
 }
 
-fn decode_from(raw: &[u8], first: usize) -> Result<Vec<u8>, Fault> {
+fn decode_from(raw: &[u8], first: usize) -> Result<Vec<u8>, BadTarget> {
     let mut out = Vec::with_capacity(raw.len());
     out.extend_from_slice(&raw[..first]);
     let mut rest = &raw[first..];
@@ -255,7 +267,7 @@ fn decode_from(raw: &[u8], first: usize) -> Result<Vec<u8>, Fault> {
             _ => (None, None),
         };
         match high.zip(low) {
-            Some((0, 0)) | None => return Err(Fault::Target),
+            Some((0, 0)) | None => return Err(BadTarget),
             Some((high, low)) => out.push(high << 4 | low),
         }
         rest = &after[2..];
@@ -376,7 +388,7 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(crate::cut::cases(2_000))]
+        #![proptest_config(crate::seeded::cases(2_000))]
         #[test]
         fn any_target_is_read_soundly(
             target in "(http|https|HTTP|x)?(://)?[a-z0-9.:@%\\[\\]]{0,12}[/?#%a-f0-9]{0,12}|[*]|.{0,20}",

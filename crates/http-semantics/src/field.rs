@@ -1,37 +1,13 @@
 //! Field lines as borrowed views, and the few names this project acts on found in one pass.
 //!
-//! The tokeniser has already proven names to be tokens and values to hold no control byte. This
-//! module decides which lines matter; it refuses to know what their values mean.
+//! Whoever read the lines (an HTTP/1 tokenizer, a header decompressor) has already proven names to be tokens and values to
+//! hold no control byte. This module decides which lines matter; it does not know what their values mean.
 
-use core::mem::MaybeUninit;
-use httparse::Header;
+/// A field line: a name, in the case it was received in, and a value without surrounding white space.
+pub use httparse::Header as Line;
 
-/// The most field lines a head can have, whatever [`crate::limits::Limits`] says.
+/// The most field lines a head can have. Later ones would not be found by name.
 pub const MAX_FIELDS: usize = 100;
-
-/// Room on the caller's stack for the field lines of one head. Making it costs nothing: the slots
-/// stay uninitialised until the tokeniser fills them.
-#[derive(Debug)]
-pub struct Slots<'b> {
-    pub(crate) headers: [MaybeUninit<Header<'b>>; MAX_FIELDS],
-    /// For a second reading, where the first was given up.
-    pub(crate) again: [MaybeUninit<Header<'b>>; MAX_FIELDS],
-}
-
-impl Slots<'_> {
-    /// Empty slots.
-    #[inline]
-    #[expect(
-        clippy::new_without_default,
-        reason = "a default would hide that these live on the stack"
-    )]
-    pub const fn new() -> Self {
-        Slots {
-            headers: [const { MaybeUninit::uninit() }; MAX_FIELDS],
-            again: [const { MaybeUninit::uninit() }; MAX_FIELDS],
-        }
-    }
-}
 
 /// The field names the protocol, the server or the client acts on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -185,7 +161,7 @@ const fn last_word(name: &[u8]) -> u64 {
 
 /// Where the first line of each [`Name`] is, and which names are repeated.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Index {
+struct Index {
     at: [u8; NAMES],
     present: u32,
     repeated: u32,
@@ -201,9 +177,9 @@ impl Index {
     };
 
     #[inline]
-    pub(crate) fn of(lines: &[Header<'_>]) -> Index {
+    fn of(lines: &[Line<'_>]) -> Index {
         let mut index = Index::EMPTY;
-        for (position, line) in lines.iter().enumerate() {
+        for (position, line) in lines.iter().take(MAX_FIELDS).enumerate() {
             if let Some(name) = Name::of(line.name.as_bytes()) {
                 let bit = 1 << name as u8;
                 if index.present & bit == 0 {
@@ -222,7 +198,7 @@ impl Index {
 /// The field lines of one head, in the order received.
 #[derive(Clone, Copy, Debug)]
 pub struct Fields<'b, 's> {
-    lines: &'s [Header<'b>],
+    lines: &'s [Line<'b>],
     index: Index,
 }
 
@@ -233,8 +209,9 @@ impl<'b, 's> Fields<'b, 's> {
         index: Index::EMPTY,
     };
 
+    /// A view of these lines, of which the first [`MAX_FIELDS`] are found by name.
     #[inline]
-    pub(crate) fn new(lines: &'s [Header<'b>]) -> Fields<'b, 's> {
+    pub fn new(lines: &'s [Line<'b>]) -> Fields<'b, 's> {
         Fields {
             lines,
             index: Index::of(lines),
@@ -323,7 +300,7 @@ impl<'b, 's> Fields<'b, 's> {
 #[derive(Clone, Debug)]
 pub struct Values<'b, 's> {
     name: Name,
-    lines: &'s [Header<'b>],
+    lines: &'s [Line<'b>],
 }
 
 impl<'b, 's> Values<'b, 's> {
@@ -395,6 +372,21 @@ pub const fn is_token_byte(b: u8) -> bool {
     ) || b.is_ascii_alphanumeric()
 }
 
+/// A decimal number, as in `Content-Length` (RFC 9110 section 8.6): digits only, below 2^63 so that sums with offsets
+/// never overflow. None for anything else.
+pub fn decimal(digits: &[u8]) -> Option<u64> {
+    if digits.is_empty() {
+        return None;
+    }
+    digits
+        .iter()
+        .try_fold(0_u64, |n, &b| {
+            let digit = b.is_ascii_digit().then(|| u64::from(b - b'0'))?;
+            n.checked_mul(10)?.checked_add(digit)
+        })
+        .filter(|&n| n < 1 << 63)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -454,7 +446,7 @@ mod tests {
 
     #[test]
     fn lists_and_repeated_lines() {
-        let line = |name, value: &'static str| Header {
+        let line = |name, value: &'static str| Line {
             name,
             value: value.as_bytes(),
         };

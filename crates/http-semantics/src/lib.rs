@@ -1,0 +1,26 @@
+//! HTTP semantics (RFC 9110): methods, status codes, targets, fields, dates, conditions, ranges, content negotiation and
+//! codings, whatever the version of HTTP that carries them.
+//!
+//! Every function is pure and works on bytes of the caller. Framing, connections and what a malformed message means for
+//! them belong to the crate of a version (`http1`).
+//!
+//! ```
+//! use http_semantics::coding::Coding;
+//! use http_semantics::negotiate::Preferences;
+//!
+//! let preferences = Preferences::parse([&b"br;q=0.5, gzip"[..]]);
+//! assert_eq!(preferences.choose([Coding::Brotli, Coding::Gzip]), Some(Coding::Gzip));
+//! ```
+
+pub mod coding;
+pub mod conditional;
+pub mod date;
+pub mod field;
+pub mod method;
+pub mod negotiate;
+pub mod range;
+pub mod status;
+pub mod target;
+
+#[cfg(test)]
+mod seeded;
