@@ -6,7 +6,7 @@
 //! ts = "text/typescript"
 //! ```
 //! A value is sent as written, with type and subtype in lower case. A value without `charset` sends no charset. This
-//! file decides which extensions and values are valid; `crate::media_type` knows the types of all other extensions.
+//! file decides which extensions and values are valid; the module `media_type` knows the types of all other extensions.
 
 use core::fmt;
 use serde::Deserialize;
