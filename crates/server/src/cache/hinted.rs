@@ -21,8 +21,8 @@ pub(crate) struct Hinted {
     order: Chain,
     /// Slot of each entry, by the hash of its name.
     index: HashMap<u64, Slot, foldhash::fast::FixedState>,
-    /// The page used last, with the newest entry since. While both stay the newest, another use of the page changes
-    /// nothing.
+    /// The page used last, and the newest entry after that use. While no entry becomes newer, another use of the page
+    /// changes nothing.
     settled: Option<(Slot, Option<Slot>)>,
 }
 
