@@ -226,7 +226,7 @@ fn what_cannot_be_is_refused_and_all_stays() {
     let before = status(&socket)["listeners"].clone();
     for (arguments, fragment) in [
         (&["strategy", "pool", "--io", "epoll"][..], "use `--io blocking`"),
-        (&["strategy", "processes"], "only a new start can make"),
+        (&["strategy", "processes"], "only a new start can create"),
         (&["strategy", "loop", "--workers", "3"], "a single event loop"),
     ] {
         let (code, text) = ctl(&socket, arguments);
