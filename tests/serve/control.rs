@@ -390,7 +390,7 @@ fn a_server_of_processes_can_be_asked_too(strategy: Strategy) {
     for part in [
         strategy.concurrency,
         "start it with `--concurrency loops`",
-        "beats the file",
+        "overrides the file",
     ] {
         assert!(text.contains(part), "{part}: {text}");
     }

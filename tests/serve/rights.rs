@@ -296,7 +296,7 @@ fn a_check_has_no_more_rights_than_the_server_would() {
     let (code, err) = check(&log, USER);
     assert_eq!(code, 2, "{err}");
     assert!(
-        err.contains("must be writable, and is not for user 65534:65534"),
+        err.contains("its folder is not writable by user 65534:65534"),
         "{err}"
     );
     std::fs::write(&log, "").expect("our own file");
