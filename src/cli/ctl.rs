@@ -19,7 +19,8 @@ Examples:
   weir ctl --socket /run/weir.sock strategy pool --workers 64
   weir ctl --socket /run/weir.sock strategy loops --io uring --listener 127.0.0.1:8080
 
-Users with write permission on the socket's file may send commands: its owner only, until chmod or chgrp admit others.";
+Users with write permission on the socket's file may send commands: its owner only,
+until chmod or chgrp admit others.";
 
 /// Flags of `weir ctl`.
 #[derive(Debug, Args)]
@@ -103,7 +104,10 @@ pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<(), Failure> {
     let answer: Value = serde_json::from_str(&line)
         .map_err(|error| unanswered(&format!("the answer is not valid JSON: {error}")))?;
     if answer["ok"] != true {
-        let why = answer["error"].as_str().unwrap_or("the server refused the command").to_owned();
+        let why = answer["error"]
+            .as_str()
+            .unwrap_or("the server refused the command")
+            .to_owned();
         return Err(match answer["kind"].as_str() {
             Some("usage") => Failure::Usage(why),
             _ => Failure::System(why),

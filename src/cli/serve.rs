@@ -227,7 +227,7 @@ pub(crate) struct Flags {
     #[arg(long, value_name = "FILE", env = "WEIR_RECORD", help_heading = "Operation")]
     record: Option<PathBuf>,
 
-    /// Access log; - is standard output [default: none]
+    /// File for the access log; - for standard output [default: none]
     #[arg(long, value_name = "FILE", env = "WEIR_ACCESS_LOG", help_heading = "Log")]
     access_log: Option<PathBuf>,
 

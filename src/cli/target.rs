@@ -41,7 +41,9 @@ impl Target {
     /// # Errors
     /// `System`, naming the file.
     pub(crate) fn write(mut self, text: &str) -> Result<(), Failure> {
-        let named = |error: std::io::Error| Failure::System(format!("cannot write `{}`: {error}", self.path.display()));
+        let named = |error: std::io::Error| {
+            Failure::System(format!("cannot write `{}`: {error}", self.path.display()))
+        };
         if self.file.metadata().is_ok_and(|found| found.is_file()) {
             self.file.set_len(0).map_err(named)?;
             self.file.rewind().map_err(named)?;

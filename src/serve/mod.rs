@@ -337,7 +337,7 @@ fn embedded() -> Source {
     }
 }
 
-/// Files and bytes of the embedded site.
+/// Number of files and bytes of the embedded site.
 fn demo_size() -> (usize, usize) {
     (
         demo::FILES.len(),
@@ -798,7 +798,7 @@ fn complain_of_reload(failure: Failure, rights: &Rights) -> String {
     why
 }
 
-/// `waiting` are keys that cannot change while it runs.
+/// Logs a reload. `waiting`: the changed keys that take effect at the next start.
 fn say_reloaded(waiting: &[&str], flags: &Flags) {
     if waiting.is_empty() {
         tracing::info!("reloaded");

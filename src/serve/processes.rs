@@ -185,7 +185,7 @@ struct Founder<'a> {
     /// The configuration of the members, or the one they are about to load.
     config: Config,
     rights: Rights,
-    /// Until all members serve.
+    /// The predecessor in an upgrade in place, until all members serve.
     predecessor: &'a mut Option<Predecessor>,
     listeners: Vec<Listener>,
     herd: Herd,

@@ -79,11 +79,11 @@ fn choose_where(
         (Concurrency::Pool | Concurrency::ThreadPerRequest, Workers::Auto) => per_core(WAITING_PER_CORE),
         (Concurrency::ThreadPerConnection, Workers::Auto) => (
             CONNECTION_THREADS,
-            "at most, one per connection".to_owned(),
+            "upper limit; one per connection".to_owned(),
         ),
         (Concurrency::Processes, Workers::Auto) => (
             (cores * WAITING_PER_CORE).min(PROCESSES_MAX),
-            "at most, one per connection and five idle".to_owned(),
+            "upper limit; one per connection and five idle".to_owned(),
         ),
     };
     Ok(Choice {
