@@ -443,7 +443,7 @@ fn a_reload_sets_knobs_and_frees_them() {
                 "compress = true\nidle-timeout = '65s'\n",
                 "65s",
                 &[],
-                "nothing, as all of it is set",
+                "none, all are set explicitly",
             ),
             (5, "idle-timeout = '30s'\n", "30s", &["coding"], "on: coding"),
         ] {
