@@ -211,9 +211,9 @@ fn arms_and_plans_that_are_not_there_are_refused() {
     for (args, wanted) in [
         (
             &["qos", "--only", "wings"][..],
-            "no arm's name begins with `wings`; there are tables, ",
+            "no arm's name begins with `wings`; write one of tables, ",
         ),
-        (&["all", "--show-plan"], "a plan is of one document"),
+        (&["all", "--show-plan"], "prints one plan"),
     ] {
         let folder = TempDir::new().expect("a folder");
         let out = folder.path().join("out");
