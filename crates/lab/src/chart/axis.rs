@@ -16,6 +16,7 @@ pub enum Scale {
 pub struct Axis {
     /// Quantity with its unit.
     pub label: String,
+    /// Linear or logarithmic.
     pub scale: Scale,
     /// Whether the axis always includes zero.
     pub has_zero: bool,
