@@ -212,7 +212,7 @@ impl Flags {
             name.map(|name| {
                 (
                     name,
-                    "it is about a simulation: add --simulate NETWORK, or leave it out",
+                    "it applies to simulations: add --simulate NETWORK, or leave it out",
                 )
             })
         })
@@ -221,7 +221,7 @@ impl Flags {
             name.map(|name| {
                 (
                     name,
-                    "it is about the output buffer of pipelined and early-close, and neither is the mode",
+                    "it applies to the output buffer of the modes pipelined and early-close, and neither is chosen",
                 )
             })
         })
@@ -230,7 +230,7 @@ impl Flags {
             name.map(|name| {
                 (
                     name,
-                    "the client of 1997 has bounds of its own: it needs --from weir",
+                    "the client of 1997 has its own limits: it needs --from weir",
                 )
             })
         })

@@ -45,7 +45,7 @@ pub(super) struct Squeezed {
 impl Squeezed {
     pub(super) fn words(&self) -> String {
         format!(
-            "memory squeezed: {} MiB in use, {} of them file cache; now limited to {} MiB and {READS} disk reads per second",
+            "memory squeezed: {} MiB are in use, {} of them files; {} MiB are allowed, and {READS} reads of the disk a second",
             self.used, self.files, self.allowed
         )
     }
