@@ -407,7 +407,7 @@ fn what_is_refused_is_named() {
             "waiting --users 0 --packets 1 --packet-time 1ms",
             "users is 0; allowed: 1 or more",
         ),
-        ("waiting --users 5 --packets 1", "how long does a packet take"),
+        ("waiting --users 5 --packets 1", "the time of a packet is missing"),
         (
             "transfer --size 1MB --rtt 90ms --loss 60%",
             "loss is 0.6; allowed",
@@ -455,11 +455,11 @@ fn what_is_refused_is_named() {
         ),
         (
             "distribute --users 5 --page 6000 --rtt 1ms --line T1:3 --line E1",
-            "users are given for some lines",
+            "some lines have :USERS",
         ),
         (
             "distribute --users 5 --page 6000 --rtt 1ms --line T1:3 --line E1:3",
-            "the lines have 6 users",
+            "the users of the lines add up to 6",
         ),
         (
             "distribute --users 5 --page 6000 --rtt 1ms --line T1 --line E1 --turnaround 1s",
@@ -468,7 +468,7 @@ fn what_is_refused_is_named() {
         ("flow --users 5 --page 6000 --rate 10M --lines 0", "0 lines given"),
         (
             "transfer --size 1MB --rtt 90ms --setup udp",
-            "there are open, tcp, t-tcp",
+            "write one of open, tcp, t-tcp",
         ),
         ("tables 6", "6 is not in 1..=5"),
         (
@@ -498,15 +498,15 @@ fn what_is_refused_is_named() {
         ),
         (
             "flow --users 2 --page 6000 --rate 10M --quantum 500",
-            "--quantum is the turn of",
+            "--quantum applies to",
         ),
         (
             "srpt --sizes exponential(10KB)",
-            "--sizes are bytes: --rate says how fast",
+            "--sizes are bytes: give their service rate",
         ),
         (
             "srpt --sizes fixed(10ms) --rate 10M",
-            "--sizes are times and --rate serves bytes",
+            "--sizes are times but --rate serves bytes",
         ),
         (
             "flow --users 5 --sizes fixed(10ms) --rate 10M",
@@ -608,8 +608,8 @@ fn users_who_think_are_split_as_it_is_said() {
     let text = line("--line 2M:3 --line 3M:3").expect("an answer");
     assert!(text.starts_with("2M 3, 3M 3: "), "{text}");
     for (split, why) in [
-        ("--line 2M:3 --line 3M:2", "the lines have 5 users"),
-        ("--line 2M:3 --line 3M", "users are given for some lines"),
+        ("--line 2M:3 --line 3M:2", "the users of the lines add up to 5"),
+        ("--line 2M:3 --line 3M", "some lines have :USERS"),
     ] {
         assert!(line(split).expect_err(split).contains(why), "{split}");
     }
@@ -653,11 +653,11 @@ fn a_fit_finds_what_made_the_samples() {
     put(&bad, "users,throughput,response\n1,2,3\n2,fast,3\n");
     let error = ask(&format!("weir model fit {}", bad.display()), Format::Csv).expect_err("no number");
     assert!(
-        error.contains("bad.csv:3: `fast` is no number for throughput"),
+        error.contains("bad.csv:3: throughput: `fast` is not a number"),
         "{error}"
     );
     for (line, why) in [
-        ("2,3", "bad.csv:3: the line ends before its response"),
+        ("2,3", "bad.csv:3: the line has no response"),
         ("2,3,-4", "bad.csv:3: response is -4; allowed: above 0"),
         ("0,3,4", "bad.csv:3: users is 0; allowed: above 0"),
         ("1.5,3,4", "bad.csv:3: users is 1.5; allowed: a whole number"),
@@ -785,7 +785,10 @@ fn an_experiment_can_be_another() {
     assert_eq!(columns("--rate T1"), ["", ""]);
     assert_eq!(columns("--rtt 1ms"), ["", ""]);
     let error = ask("weir model experiment --client-stack plan9", Format::Csv).expect_err("no stack");
-    assert!(error.contains("`plan9` is no stack; there are"), "{error}");
+    assert!(
+        error.contains("`plan9` is not a TCP stack; write one of"),
+        "{error}"
+    );
 }
 
 #[test]

@@ -252,7 +252,7 @@ fn what_is_no_measurement_is_named_by_file_and_line() {
         ),
         (
             ("no.json".to_owned(), "{\n".to_owned()),
-            ["no.json:1: no JSON", ""],
+            ["no.json:1: not JSON", ""],
         ),
         (
             ("trace.jsonl".to_owned(), format!("{}{}\n", cut.0, cut.1)),
