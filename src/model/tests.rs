@@ -473,7 +473,7 @@ fn what_is_refused_is_named() {
         ("tables 6", "6 is not in 1..=5"),
         (
             "transaction --size 6000.5 --rate 10M --rtt 1ms",
-            "no whole number of bytes",
+            "not a whole number of bytes",
         ),
         (
             "distribute --users 5 --page 6000 --rtt 1ms --line a=T1 --line a=E1",
