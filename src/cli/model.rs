@@ -381,8 +381,7 @@ pub(crate) struct BasisFlags {
     pub(crate) document: bool,
 
     /// All users ask at the same time and the link serves one packet of each in turn, as document 004 assumes;
-    /// without this
-    /// flag, the link serves a window of each, as a first-in first-out queue does
+    /// without this flag, the link serves a window of each, as a first-in first-out queue does
     #[arg(long, conflicts_with_all = ["document", "think"], help_heading = "Users")]
     pub(crate) packets_in_turn: bool,
 

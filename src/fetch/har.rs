@@ -1,8 +1,7 @@
 //! A fetch as an HTTP archive (HAR 1.2, <http://www.softwareishard.com/blog/har-12-spec/>). Bodies are left out.
 //!
 //! One entry per request that got a response. `blocked` is the time from discovery to sending, `wait` the time to the
-//! first
-//! byte; the first request of a connection has `connect`. -1 means not applicable.
+//! first byte; the first request of a connection has `connect`. -1 means not applicable.
 
 use super::Run;
 use client::timeline::{Fate, Object, Role, Source, Timeline, Try};

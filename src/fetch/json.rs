@@ -103,8 +103,7 @@ pub(super) fn of(page: &Url, manner: Manner, timeline: &Timeline, with_causes: b
 }
 
 /// Data bytes, known retransmissions included, plus 40 bytes per packet, as the W3C NOTE's tables count; `None` if
-/// the kernel
-/// does not report packets.
+/// the kernel does not report packets.
 pub(super) fn tcp_bytes(timeline: &Timeline) -> Option<u64> {
     let totals = timeline.sums();
     let packets = totals.packets?;

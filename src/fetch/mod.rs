@@ -1,6 +1,5 @@
 //! `weir fetch`: a page over real connections, once or repeatedly, in one mode or several. Handles flags, host names,
-//! the cache
-//! directory and reports; `client` decides what is requested when.
+//! the cache directory and reports; `client` decides what is requested when.
 
 mod har;
 mod json;

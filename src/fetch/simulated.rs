@@ -177,12 +177,9 @@ fn parsed(link: &str) -> Result<Profile, Failure> {
 }
 
 /// Prepares a visitor with a first visit over a fast network, which fills the server's cache, and the client's cache
-/// if the plan
-/// revalidates. A server with a cold cache loads each object on request and first sends what is pending: over the
-/// WAN, a
-/// pipelined revalidation took 83 packets with a cold server, as each 304 left alone, and 39 with a warm one (27
-/// since
-/// delayed ACKs have their interactive mode, and 27 over a real link).
+/// if the plan revalidates. A server with a cold cache loads each object on request and first sends what is pending:
+/// over the WAN, a pipelined revalidation took 83 packets with a cold server, as each 304 left alone, and 39 with a
+/// warm one (27 since delayed ACKs have their interactive mode, and 27 over a real link).
 fn ready(hosts: Hosts, plan: Plan) -> Result<Visitor, Failure> {
     let server = this_server()?;
     let first = Plan {
@@ -306,8 +303,7 @@ mod tests {
             );
             assert_eq!(pipelined.outcome.timeline.connections.len(), 1);
             // Half the packets or less was the NOTE's first finding on LAN and WAN (HTTP/1.0 over the modem was not
-            // tested). A single
-            // connection is slow only without pipelining.
+            // tested). A single connection is slow only without pipelining.
             if network == Network::Wan {
                 assert!(packets(&pipelined) * 2.0 < packets(&old), "{network:?}");
             }
@@ -319,8 +315,7 @@ mod tests {
     }
 
     /// Measured over a real link: 27 packets with a warm server. A server with a cold cache sends what is pending
-    /// before it loads
-    /// the next object, the counterfactual that explains the difference.
+    /// before it loads the next object, the counterfactual that explains the difference.
     #[test]
     fn a_pipelined_revalidation_takes_as_many_packets_as_for_real() {
         let manner: Manner = "pipelined".parse().expect("a manner");

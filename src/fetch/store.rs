@@ -4,10 +4,8 @@
 //!   weir-cache 2 HEAD-BYTES BODY-BYTES DIGEST\n  head as JSON  body
 //! ```
 //! A new file is written under a temporary name and then renamed, so readers see the old entry or the new one. The
-//! digest
-//! (XXH3, 128 bits) covers head and body: files that a machine crash left incomplete are detected and ignored. Does
-//! not decide
-//! whether an entry is fresh.
+//! digest (XXH3, 128 bits) covers head and body: files that a machine crash left incomplete are detected and ignored.
+//! Does not decide whether an entry is fresh.
 
 use client::cache::{Entries, Entry, Kept};
 use std::collections::BTreeSet;
@@ -74,8 +72,7 @@ impl Store {
     }
 
     /// Writes changed entries. Returns the number of entries that could not be written, and the first error. Every
-    /// entry on disk is
-    /// the old one or the new one, and a failed write does not stop the others.
+    /// entry on disk is the old one or the new one, and a failed write does not stop the others.
     pub(super) fn save(&self, entries: &Entries, changed: &BTreeSet<String>) -> (usize, Option<io::Error>) {
         let (mut failed, mut first) = (0, None);
         for url in changed {

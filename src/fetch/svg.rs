@@ -1,6 +1,5 @@
 //! A fetch as a waterfall picture: one row per object, from its discovery to its last byte; above the rows the
-//! critical
-//! path by cause. Colors are classes with light and dark variants.
+//! critical path by cause. Colors are classes with light and dark variants.
 
 use super::Run;
 use client::explain::{Cause, explain};

@@ -1,6 +1,5 @@
 //! Turns facts about a machine into findings: what works, what is missing, and the remedy. Pure: facts are passed in
-//! as the
-//! system worded them, so that tests cover every refusal on any machine.
+//! as the system worded them, so that tests cover every refusal on any machine.
 
 /// Facts about the machine.
 #[derive(Clone, Debug)]

@@ -1,6 +1,5 @@
 //! `weir lab occupy`: slows a processor for all other processes. Checks the request and prints the result; `runtime`
-//! takes the
-//! time.
+//! takes the time.
 
 use crate::cli::lab::OccupyFlags;
 use crate::cli::output::{line, print};

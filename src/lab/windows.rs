@@ -1,6 +1,5 @@
 //! `weir lab windows`: distribution of the congestion windows of a server's connections (document 000, Table 3,
-//! Figure 2).
-//! Counts and prints; `runtime` queries the kernel.
+//! Figure 2). Counts and prints; `runtime` queries the kernel.
 
 use crate::cli::lab::WindowsFlags;
 use crate::cli::output::{line, print};

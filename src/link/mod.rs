@@ -1,6 +1,5 @@
 //! `weir link`: a command behind an emulated link. Reads the link from words and flags, has `runtime` set it up,
-//! records
-//! packets and counters, and exits with the command's exit code.
+//! records packets and counters, and exits with the command's exit code.
 
 mod calibrate;
 mod list;

@@ -1,6 +1,5 @@
 //! The link and the TCP settings of its hosts: preset, words, TOML file and flags become one profile and the settings
-//! of two
-//! TCPs.
+//! of two TCPs.
 
 use crate::cli::Failure;
 use crate::cli::link::Flags;

@@ -2,8 +2,7 @@
 //! `weir load` at the near end, replaying a log in which all users ask in the same instant, once a second.
 //!
 //! Reduces a burst to the mean turnaround of its users, from the intended start to the last byte. The first burst has
-//! cold
-//! addresses, routes and files and is left out.
+//! cold addresses, routes and files and is left out.
 
 use super::stage::{Stage, Tried};
 use crate::cli::Failure;

@@ -1,6 +1,5 @@
 //! Counts: identical lines for users who ask at the same time, servers for an open stream of requests; with the
-//! counts for
-//! other objectives, and the effect of more users or requests on the number found.
+//! counts for other objectives, and the effect of more users or requests on the number found.
 
 use super::Measured;
 use super::grid::Grid;

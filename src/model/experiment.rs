@@ -1,6 +1,5 @@
 //! Document 004's experiment (section 3): for each file and number of users, published values, its equations, windows
-//! of
-//! today's TCP, simulated TCP, and on request this kernel ([`measured`]).
+//! of today's TCP, simulated TCP, and on request this kernel ([`measured`]).
 
 use super::document;
 use super::grid::{Cell, Grid};

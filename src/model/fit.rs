@@ -1,6 +1,5 @@
 //! Fits parameters to measurements. Decides the kind of measurement in a file and the fit it allows; the crate
-//! `model` does
-//! the fitting.
+//! `model` does the fitting.
 
 mod capture;
 pub(super) mod runs;

@@ -1,6 +1,5 @@
 //! A table of an answer: columns with units; cells of text, numbers or nothing. Decides alignment for terminals and
-//! quoting
-//! for programs (RFC 4180); knows no meaning.
+//! quoting for programs (RFC 4180); knows no meaning.
 
 use ::model::Seconds;
 use ::model::explain::significant;

@@ -2,10 +2,8 @@
 //! measures those.
 //!
 //! `weir serve` and `weir load` run on the loopback with one thread each. Clients have no think time, so any count
-//! above the
-//! fitted ones is an extrapolation as people make it. If the runs disagree too much for a fit, the answer is the
-//! measurements
-//! without a prediction.
+//! above the fitted ones is an extrapolation as people make it. If the runs disagree too much for a fit, the answer
+//! is the measurements without a prediction.
 
 use super::fit::runs::Steady;
 use super::grid::{Cell, Grid};

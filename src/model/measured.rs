@@ -1,6 +1,5 @@
 //! The measured side of document 004's experiment: every cell beside the published, modeled and simulated values,
-//! with the
-//! error of each against the measurement.
+//! with the error of each against the measurement.
 //!
 //! The median of the bursts represents a cell, with a bootstrap interval: a busy machine delays some bursts and
 //! advances none.

@@ -1,6 +1,5 @@
 //! `weir model`: parses a question, calls the crate with the formulas, and prints the answer in the requested form.
-//! Computes
-//! only grids and curves, which combine many answers.
+//! Computes only grids and curves, which combine many answers.
 
 mod bursts;
 mod count;
@@ -37,8 +36,7 @@ pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<(), Failure> {
         Ok(report) => report,
         Err(why) => {
             // With `--format json`, the reason for a missing answer goes where the answer would be. With the global
-            // `--json`, the
-            // caller prints it as an event.
+            // `--json`, the caller prints it as an event.
             if format == Format::Json && !voice.json {
                 say(&report::refusal(name, &why))?;
             }

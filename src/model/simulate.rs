@@ -1,6 +1,5 @@
 //! Users of one line, simulated packet by packet: real TCP endpoints over an emulated link in virtual time. Decides
-//! how users
-//! and server behave; the stack implements TCP, the link its queues.
+//! how users and server behave; the stack implements TCP, the link its queues.
 //!
 //! ```text
 //!             start / think over        connected              last byte

@@ -1,8 +1,7 @@
 //! A place for real measurements: a temporary folder, and this program started in other roles.
 //!
 //! Decides which failures mean that the system refused, which a caller may accept. Measures nothing itself: results
-//! come from
-//! the files of `weir load`.
+//! come from the files of `weir load`.
 
 use crate::cli::{Failure, Voice};
 use ::load::run::Run;

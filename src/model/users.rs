@@ -117,8 +117,7 @@ pub(super) fn waiting(flags: &WaitingFlags, measured: Measured<'_>) -> Result<Re
 }
 
 /// Waiting and turnaround of the first users alone, then of more users in serving order; the counts include every
-/// complete
-/// group.
+/// complete group.
 fn groups_chart(groups: &[Group], packets: u64, sum: InnerSum) -> Result<Chart, DomainError> {
     let all = groups
         .iter()

@@ -1,6 +1,5 @@
 //! Predictions against simulation, cell by cell: thinking users on servers with a line each. The flow-level
-//! simulation
-//! shares lines as the formulas assume; the packet-level simulation does as TCP does.
+//! simulation shares lines as the formulas assume; the packet-level simulation does as TCP does.
 
 use super::flow::predicted;
 use super::grid::{Cell, Grid};

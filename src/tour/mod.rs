@@ -1,6 +1,5 @@
 //! `weir demo`: a site, a server, users and a memory squeeze on this machine, for a limited time, with nothing left
-//! behind.
-//! Starts this binary three times and prints what the server recorded. Leaves all decisions to the server.
+//! behind. Starts this binary three times and prints what the server recorded. Leaves all decisions to the server.
 //!
 //! ```text
 //!   site ─▶ on the disk ─▶ server ─▶ users ─▶ squeeze ─▶ decisions ... ─▶ users end ─▶ summary
@@ -32,8 +31,7 @@ const NOTICE: Duration = Duration::from_secs(10);
 /// Time limit for generating the site and for flushing it to the disk.
 const MAKING: Duration = Duration::from_secs(120);
 /// A site of 6,000 files and 167 MB with little temporal locality, and users with short think times. With more
-/// locality,
-/// a quarter of the memory would be enough.
+/// locality, a quarter of the memory would be enough.
 const SITE: [&str; 8] = [
     "--files",
     "6000",

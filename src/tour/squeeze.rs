@@ -151,8 +151,7 @@ impl Group {
     }
 
     /// The limit files in writing order. Where there is a soft limit it comes first and reclaims what it can, because
-    /// the
-    /// hard limit kills processes for the rest.
+    /// the hard limit kills processes for the rest.
     fn limits(&self) -> &'static [&'static str] {
         match self.kind {
             Version::One => &["memory.limit_in_bytes"],

@@ -1,6 +1,5 @@
 //! What the server observed and decided, read from its recording while it grows. Reports each decision when it is
-//! made,
-//! and at the end the conditions before the squeeze, during it without decisions, and after them.
+//! made, and at the end the conditions before the squeeze, during it without decisions, and after them.
 
 use ::lab::statistics::median;
 use server::adapt::{Decided, Line, Window};

@@ -1,6 +1,5 @@
 //! Every counter of a connection and of its two directions, defined once: column name, label and value. Tables and
-//! CSV use
-//! the same list.
+//! CSV use the same list.
 
 use ::trace::{Connection, Direction, DirectionTotals, End, Side, Vantage};
 use measure::Duration;

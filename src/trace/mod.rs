@@ -1,6 +1,5 @@
 //! `weir trace`: reads packets from a file, a pipe or an interface, has them analyzed, and reports the results. The
-//! crate
-//! `trace` interprets packets; here are files, formats and exit codes.
+//! crate `trace` interprets packets; here are files, formats and exit codes.
 
 mod counters;
 mod lines;
@@ -22,8 +21,7 @@ use std::io;
 ///
 /// # Errors
 /// `Usage` for input that is no capture, `Invalid` for a damaged file or lost packets (after a report on the readable
-/// part),
-/// `System` if the system refuses something.
+/// part), `System` if the system refuses something.
 pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<(), Failure> {
     voice.listen();
     possible(flags)?;

@@ -158,8 +158,7 @@ fn time_sequence(points: &[Point], side: Side, name: &str) -> Chart {
         .map(|(at, edge)| (at, near(edge)))
         .collect();
     // Data is drawn above acknowledgments, so that it stays visible where they arrived at once. All diagrams have the
-    // same
-    // colors, so a series without retransmissions is kept.
+    // same colors, so a series without retransmissions is kept.
     let mut series = vec![
         curve("acknowledged", Stroke::Steps, thin(&acks)),
         curve("sent", Stroke::Spans, thin_spans(&fresh)),

@@ -1,8 +1,6 @@
 //! The sink of all results: lines are written at once, tables keep the rows that they will show. Memory stays
-//! bounded:
-//! lines are forgotten once written, and tables keep only the largest rows. Decides which results concern the reader,
-//! not
-//! what they are.
+//! bounded: lines are forgotten once written, and tables keep only the largest rows. Decides which results concern
+//! the reader, not what they are.
 
 use super::rank::Largest;
 use super::source::Ending;

@@ -248,8 +248,7 @@ impl Work<'_> {
 ///
 /// # Errors
 /// `Usage` if there is no such file, `System` if it cannot be read at all or the saved file cannot be written. A
-/// damaged file
-/// is a normal ending, not an error.
+/// damaged file is a normal ending, not an error.
 pub(super) fn file(
     path: &Path,
     flags: &Flags,

@@ -1,6 +1,5 @@
 //! Decompresses a capture in gzip form while reading it. Recognizes gzip by its first two bytes, not by the file
-//! name, so pipes
-//! may be compressed, too. Memory is one decompression window, whatever the file's size.
+//! name, so pipes may be compressed, too. Memory is one decompression window, whatever the file's size.
 
 use flate2::read::MultiGzDecoder;
 use std::io::{self, Chain, Cursor, Read};

@@ -1,10 +1,8 @@
 //! Studies: a plan says which programs run, how often, and which claims they test. The runner runs them and keeps
-//! their
-//! output, the plan's rules judge the claims from it, and a report shows everything.
+//! their output, the plan's rules judge the claims from it, and a report shows everything.
 //!
 //! Knows no server, client or load: the contract with them is the binary's command line and its JSON lines. Verdicts
-//! come
-//! only from a claim's rules and the numbers in result files.
+//! come only from a claim's rules and the numbers in result files.
 
 pub mod chart;
 pub mod document;

@@ -1,6 +1,6 @@
 //! A plan: document, arms with parameters and repetitions, values to read from their output, claims with rules,
-//! tables and
-//! pictures to show. Read from TOML; an unknown key is an error that names the nearest known key. Runs nothing.
+//! tables and pictures to show. Read from TOML; an unknown key is an error that names the nearest known key. Runs
+//! nothing.
 
 use crate::observation::{Labels, World, with_each};
 use crate::reading::Expression;
@@ -149,8 +149,7 @@ pub struct Arm {
     pub files: Vec<u64>,
     /// A server that runs during the commands: arguments for `weir`, or the name of another server on this machine
     /// (`apache-prefork`, `apache-event`, `nginx`, `lighttpd`; `apache-prefork` takes its initial number of processes
-    /// as second word).
-    /// `{url}` is its address.
+    /// as second word). `{url}` is its address.
     #[serde(default)]
     pub serve: Vec<String>,
     /// Limits of the server. Its site is dropped from the page cache before the run and read again within the limits.
@@ -237,8 +236,7 @@ pub struct Claim {
     #[serde(default)]
     pub shows: String,
     /// A supposed cause of differences between the document and today's measurements, which no arm switches off.
-    /// Reports mark it
-    /// as supposed. Tested causes go into `cause`.
+    /// Reports mark it as supposed. Tested causes go into `cause`.
     #[serde(default)]
     pub supposed: String,
     /// Counterfactuals: a feature switched off, and the rules evaluated without it. At most [`CAUSES_MAX`].
@@ -269,8 +267,7 @@ pub struct Cause {
     /// The feature and how it was switched off: `tail-loss probes (tcp_early_retrans=0)`.
     pub off: String,
     /// The claim's rules with the measures of these arms. The first counterfactual whose rule holds, where the
-    /// claim's fails, is
-    /// the cause.
+    /// claim's fails, is the cause.
     pub rules: Vec<String>,
 }
 

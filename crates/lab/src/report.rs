@@ -1,6 +1,5 @@
 //! The report of all studies: an HTML page, and the same content as Markdown and as JSON. Decides the layout. Takes
-//! every
-//! number from an observation with a source.
+//! every number from an observation with a source.
 
 mod html;
 mod markdown;

@@ -1,6 +1,5 @@
 //! The rule of a claim: an inequality between measurements, parsed from the plan and evaluated in one world at a
-//! time.
-//! Reports the numbers that decided. Knows no claim and no file.
+//! time. Reports the numbers that decided. Knows no claim and no file.
 //!
 //! ```text
 //! rule   := sum ('>=' | '<=' | '>' | '<') sum
@@ -10,8 +9,7 @@
 //! ```
 //!
 //! A measure stands for the median of its repetitions. In a scalar context, the labels must select one measurement.
-//! Inside
-//! a function they may select several, and arithmetic pairs those whose other labels agree:
+//! Inside a function they may select several, and arithmetic pairs those whose other labels agree:
 //! `mean(packets{mode=new} / packets{mode=old})` is the mean of the ratios of all networks. `each` repeats a rule for
 //! every value of a label: `packets{mode=http10,network=$network}`.
 
@@ -373,8 +371,8 @@ impl Term {
     }
 
     /// Rank test of one measurement against another: the probability of such different ranks without a difference,
-    /// and whether
-    /// it is the least possible for so few repetitions. `None` with fewer than [`REPETITIONS_MIN`] on a side.
+    /// and whether it is the least possible for so few repetitions. `None` with fewer than [`REPETITIONS_MIN`] on a
+    /// side.
     fn rank_test(&self, known: &Observations, world: World, chosen: &Labels) -> Option<(f64, bool)> {
         let Term::Pair(left, '/', right) = self else {
             return None;

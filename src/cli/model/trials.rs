@@ -51,8 +51,7 @@ pub(crate) struct ExperimentFlags {
     pub(crate) server_time: Seconds,
 
     /// Also measures this kernel's TCP at both ends of an emulated link, in its own namespaces; takes a second for
-    /// each
-    /// burst of each cell
+    /// each burst of each cell
     #[arg(long)]
     pub(crate) measure: bool,
 

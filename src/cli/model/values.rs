@@ -1,6 +1,5 @@
 //! Syntax of the values of `weir model`: times, shares, lines, groups, stations, distributions. Checks spelling only;
-//! the
-//! formulas refuse impossible values and name them.
+//! the formulas refuse impossible values and name them.
 
 use ::model::closed::{Kind, Station};
 use ::model::paper::LINKS;

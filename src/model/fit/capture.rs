@@ -1,9 +1,8 @@
 //! Transfers and TCP parameters from the lines of `weir trace --json`.
 //!
 //! Decides which transactions are transfers over an otherwise idle path: the first of a connection, complete, from
-//! its SYN to
-//! its last byte. Other lines are ignored; a line that is not JSON, or lacks a field of its kind, is an error that
-//! names it.
+//! its SYN to its last byte. Other lines are ignored; a line that is not JSON, or lacks a field of its kind, is an
+//! error that names it.
 
 use crate::cli::Failure;
 use ::model::Seconds;

@@ -1,8 +1,8 @@
 //! Steady states from results of `weir load`: number of users, throughput, and response time.
 //!
 //! The unit of waiting is a file for users who request one at a time, and an object for users who request all its
-//! files at
-//! once. The seconds of a run are the batches of the bootstrap; the first second, in which users start, is left out.
+//! files at once. The seconds of a run are the batches of the bootstrap; the first second, in which users start, is
+//! left out.
 
 use crate::cli::Failure;
 use ::load::record::Record;
@@ -101,8 +101,7 @@ impl Steady {
     }
 
     /// Median connect time, with the interval between two observed times that holds the true median in 95 of 100
-    /// samples (order
-    /// statistics; normal approximation of the binomial).
+    /// samples (order statistics; normal approximation of the binomial).
     pub(in crate::model) fn round_trip(&self) -> Option<Estimate> {
         let count = self.connects.count() as f64;
         (count >= 10.0).then(|| {

@@ -49,8 +49,7 @@ impl Sheet {
 }
 
 /// Colors for light and dark backgrounds that people with any color vision can tell apart, after Okabe and Ito
-/// (2008). Their
-/// contrast is high enough for text.
+/// (2008). Their contrast is high enough for text.
 pub(super) const COLORS: [(&str, &str); 7] = [
     ("#0072b2", "#56b4e9"),
     ("#d55e00", "#ff8c42"),

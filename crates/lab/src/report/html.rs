@@ -1,8 +1,6 @@
 //! The report as one HTML page without network access or scripts, for light and dark displays, phones and paper.
-//! Pictures
-//! and the ledger come first, then each study with its tables, runs and plan. Every number of ours links to its run,
-//! every run
-//! to its raw result and its plan.
+//! Pictures and the ledger come first, then each study with its tables, runs and plan. Every number of ours links to
+//! its run, every run to its raw result and its plan.
 
 use super::table::{Ours, layout};
 use super::{

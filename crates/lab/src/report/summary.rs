@@ -1,6 +1,5 @@
 //! The parts of a study small enough to commit beside its report: a table of its runs, a table of the numbers read
-//! from
-//! them, and the lines that a README quotes. Decides their columns.
+//! from them, and the lines that a README quotes. Decides their columns.
 
 use super::Material;
 use crate::ledger::{Study, counts};

@@ -1,6 +1,5 @@
 //! A table of a document as printed, with our results in its cells. Decides which result belongs in which cell; knows
-//! no
-//! HTML.
+//! no HTML.
 
 use crate::document::{Cell, cells, table as numbers};
 use crate::ledger::Study;
@@ -31,8 +30,7 @@ impl Ours {
     }
 
     /// The spread in the words that the legend explains: `60 to 65 of 3`, `single run`. `None` if the number cannot
-    /// vary
-    /// between repetitions.
+    /// vary between repetitions.
     pub(super) fn spread_text(&self) -> Option<String> {
         if self.world == World::Measured && self.repetitions == 1 {
             return Some("single run".to_owned());
