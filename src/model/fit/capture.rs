@@ -66,7 +66,7 @@ pub(super) struct Capture {
     pub(super) segment: u64,
     /// Largest amount a server sent before the first acknowledgment; short replies are smaller.
     pub(super) first_flight: u64,
-    /// Number of data segments from servers; with [`Capture::again`], the retransmitted ones.
+    /// Number of data segments from servers; `retransmitted` of them were retransmissions.
     pub(super) data: u64,
     pub(super) retransmitted: u64,
 }
