@@ -141,7 +141,7 @@ fn connections_in_numbers(out: &mut String, summary: &Summary) {
         ("reset", c.reset),
         ("open at the end", c.open),
         ("silent for too long", c.idle),
-        ("reported early for want of room", c.evicted),
+        ("reported early because of --connections-max", c.evicted),
     ];
     let ended: Vec<String> = ended
         .iter()

@@ -367,7 +367,7 @@ fn the_formulas_of_document_004_are_all_judged() {
     }
     // Its second half is contradicted by the document's own Table 4.
     assert_eq!(verdict(&report, "mo-05").0, "not-reproduced");
-    assert_eq!(verdict(&report, "bc-01").1, "its study was not asked for");
+    assert_eq!(verdict(&report, "bc-01").1, "its study was not selected");
 }
 
 /// What `weir lab` prints and what the plans read of it have the same names: every measure of every simulated arm

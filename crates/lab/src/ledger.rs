@@ -492,7 +492,7 @@ pub fn ledger(studies: &[Study]) -> Vec<Entry> {
                 views: BTreeMap::new(),
                 counterfactuals: Vec::new(),
                 verdict: Verdict::NotJudged,
-                reason: "its study was not asked for".to_owned(),
+                reason: "its study was not selected".to_owned(),
             })
         })
         .collect()
@@ -755,7 +755,7 @@ rules = ["seconds > 1"]
         assert!(reason.contains("no arm of the plan"), "{reason}");
         assert_eq!(
             verdict("bc-01", &runs).1,
-            "its study was not asked for",
+            "its study was not selected",
             "a claim of another study"
         );
     }

@@ -1,4 +1,4 @@
-//! The report of a small study: what must stand where.
+//! The report of a small study: required content and its place.
 
 use super::*;
 use crate::ledger::ledger;
@@ -211,6 +211,6 @@ fn worlds_and_verdicts_have_one_color_each() {
         };
         assert_eq!(colors(style, world), colors(ledger, class), "{world}");
     }
-    // What is reproduced is green, as on the page.
+    // "Reproduced" is green, as on the page.
     assert!(ledger.contains("<rect class=\"s2\""), "{ledger}");
 }
