@@ -74,14 +74,14 @@ pub(super) fn lines(
     report.charts = vec![
         Chart {
             title: format!(
-                "Lines like {} against the mean turnaround wanted, {users} users",
+                "Number of lines like {} against mean turnaround time, {users} users",
                 offer.name
             ),
             x: Axis::logarithmic("mean turnaround, seconds"),
             y: Axis::logarithmic("lines"),
             series: vec![
-                series("least lines", Stroke::Solid, needs),
-                series("as asked", Stroke::Dots, vec![(asked.0, needed as f64)]),
+                series("lines needed", Stroke::Solid, needs),
+                series("requested", Stroke::Dots, vec![(asked.0, needed as f64)]),
             ],
         },
         users_chart(users, packets, offer, asked, needed)?,
@@ -110,7 +110,7 @@ fn users_chart(
     ];
     if lines > 1 {
         let fewer = curve(lines - 1, turnaround)?;
-        all.push(series("turnaround, one line less", Stroke::Dashed, fewer));
+        all.push(series("turnaround, one line fewer", Stroke::Dashed, fewer));
     }
     all.push(series("wanted", Stroke::Dashed, ends.to_vec()));
     Ok(Chart {
@@ -119,7 +119,7 @@ fn users_chart(
             counted(lines, "line"),
             offer.name
         ),
-        x: Axis::linear("users who ask at once"),
+        x: Axis::linear("users who ask at the same time"),
         y: Axis::linear("seconds"),
         series: all,
     })
@@ -165,13 +165,15 @@ pub(super) fn servers(flags: &ServersFlags, measured: Measured<'_>) -> Result<Re
     let asked_for = [pool.pooled, pool.separate].map(|servers| (asked.0, f64::from(servers)));
     report.charts = vec![
         Chart {
-            title: format!("Servers against the mean response wanted, {arrivals} requests/s of {service}"),
+            title: format!(
+                "Number of servers against mean response time, {arrivals} requests/s of {service}"
+            ),
             x: Axis::logarithmic("mean response, seconds"),
             y: Axis::logarithmic("servers"),
             series: vec![
                 series("one queue", Stroke::Solid, pooled),
-                series("a queue each", Stroke::Solid, separate),
-                series("as asked", Stroke::Dots, asked_for.to_vec()),
+                series("separate queues", Stroke::Solid, separate),
+                series("requested", Stroke::Dots, asked_for.to_vec()),
             ],
         },
         arrivals_chart(flags, pool.pooled, pool.separate)?,
@@ -201,7 +203,7 @@ fn arrivals_chart(flags: &ServersFlags, pooled: u32, separate: u32) -> Result<Ch
                 one,
             ),
             series(
-                format!("{}, a queue each", counted(separate.into(), "server")),
+                format!("{}, separate queues", counted(separate.into(), "server")),
                 Stroke::Solid,
                 each,
             ),

@@ -77,7 +77,10 @@ pub(super) fn experiment(flags: &ExperimentFlags, voice: &Voice) -> Result<Repor
             points,
         };
         charts.push(Chart {
-            title: format!("Mean turnaround of users who ask at once, files of {} B", size.0),
+            title: format!(
+                "Mean turnaround of users who ask at the same time, files of {} B",
+                size.0
+            ),
             x: Axis::linear("users"),
             y: Axis::linear("milliseconds"),
             series: vec![

@@ -214,9 +214,15 @@ fn closed_charts(points: &[Point]) -> Vec<Chart> {
             y: Axis::linear("requests/s"),
             series: vec![
                 series("mean value analysis", solid, |p| Some(p.1)),
-                series("asymptotic, most", dashed, |p| Some(p.3.throughput_asymptotic.1)),
-                series("balanced, most", dashed, |p| Some(p.3.throughput_balanced?.1)),
-                series("balanced, least", dashed, |p| Some(p.3.throughput_balanced?.0)),
+                series("asymptotic upper bound", dashed, |p| {
+                    Some(p.3.throughput_asymptotic.1)
+                }),
+                series("balanced upper bound", dashed, |p| {
+                    Some(p.3.throughput_balanced?.1)
+                }),
+                series("balanced lower bound", dashed, |p| {
+                    Some(p.3.throughput_balanced?.0)
+                }),
             ],
         },
         Chart {
@@ -225,9 +231,15 @@ fn closed_charts(points: &[Point]) -> Vec<Chart> {
             y: Axis::linear("seconds"),
             series: vec![
                 series("mean value analysis", solid, |p| Some(p.2.0)),
-                series("asymptotic, least", dashed, |p| Some(p.3.response_asymptotic.0.0)),
-                series("balanced, least", dashed, |p| Some(p.3.response_balanced?.0.0)),
-                series("balanced, most", dashed, |p| Some(p.3.response_balanced?.1.0)),
+                series("asymptotic lower bound", dashed, |p| {
+                    Some(p.3.response_asymptotic.0.0)
+                }),
+                series("balanced lower bound", dashed, |p| {
+                    Some(p.3.response_balanced?.0.0)
+                }),
+                series("balanced upper bound", dashed, |p| {
+                    Some(p.3.response_balanced?.1.0)
+                }),
             ],
         },
     ]

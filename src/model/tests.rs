@@ -162,11 +162,11 @@ fn pictures_of_splits_and_groups_hold_what_was_asked_for() {
             "distribute {line} --line T1:15 --line E1:15 --line T3:20"
         )),
         [
-            "split for the least",
+            "optimal split",
             "all on T1",
             "all on E1",
             "all on T3",
-            "as given"
+            "given split"
         ]
     );
     // Identical lines are one curve, and a split is at least as good as any single line.
@@ -174,7 +174,7 @@ fn pictures_of_splits_and_groups_hold_what_was_asked_for() {
         series(&format!(
             "distribute {line} --line T1 --line T1 --line E1 --document"
         )),
-        ["split for the least", "all on T1", "all on E1"]
+        ["optimal split", "all on T1", "all on E1"]
     );
     for basis in ["", "--packets-in-turn", "--document", "--think 5s"] {
         let question = format!("weir model distribute {line} --line T1 --line E1 {basis}");
@@ -209,8 +209,8 @@ fn pictures_of_splits_and_groups_hold_what_was_asked_for() {
         [
             "turnaround",
             "waiting",
-            "everyone finishes last",
-            "one after the other"
+            "bound: all finish last",
+            "bound: one after the other"
         ]
     );
 }
@@ -246,7 +246,7 @@ fn pictures_of_how_many_hold_the_answer_and_what_one_less_would_do() {
             series.expect(name).points.last().expect(name).1
         };
         assert!(
-            last("turnaround") <= 1.0 && 1.0 < last("turnaround, one line less"),
+            last("turnaround") <= 1.0 && 1.0 < last("turnaround, one line fewer"),
             "{question}: {users:?}"
         );
         assert!(

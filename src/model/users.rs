@@ -104,13 +104,13 @@ pub(super) fn waiting(flags: &WaitingFlags, measured: Measured<'_>) -> Result<Re
     };
     report.charts.push(Chart {
         title: format!("Waiting and turnaround against users, {packets} packets of {time}"),
-        x: Axis::linear("users who ask at once"),
+        x: Axis::linear("users who ask at the same time"),
         y: Axis::linear("seconds"),
         series: vec![
             series("turnaround", Stroke::Solid, turnaround),
             series("waiting", Stroke::Solid, waiting),
-            series("everyone finishes last", Stroke::Dashed, high),
-            series("one after the other", Stroke::Dashed, low),
+            series("bound: all finish last", Stroke::Dashed, high),
+            series("bound: one after the other", Stroke::Dashed, low),
         ],
     });
     Ok(report)
@@ -132,8 +132,8 @@ fn groups_chart(groups: &[Group], packets: u64, sum: InnerSum) -> Result<Chart, 
     let mut series = [
         ("turnaround", Stroke::Solid),
         ("waiting", Stroke::Solid),
-        ("everyone finishes last", Stroke::Dashed),
-        ("one after the other", Stroke::Dashed),
+        ("bound: all finish last", Stroke::Dashed),
+        ("bound: one after the other", Stroke::Dashed),
     ]
     .map(|(name, stroke)| Series {
         name: name.to_owned(),
@@ -150,7 +150,7 @@ fn groups_chart(groups: &[Group], packets: u64, sum: InnerSum) -> Result<Chart, 
     }
     Ok(Chart {
         title: format!("Waiting and turnaround as users join in turn, {packets} packets each"),
-        x: Axis::linear("users who ask at once, in the order they are served"),
+        x: Axis::linear("users who ask at the same time, in serving order"),
         y: Axis::linear("seconds"),
         series: series.into(),
     })
@@ -279,10 +279,7 @@ pub(super) fn dimension(flags: &DimensionFlags, measured: Measured<'_>) -> Resul
     }
     report.grids.push(grid);
     report.charts.push(Chart {
-        title: format!(
-            "Bandwidth against the mean turnaround wanted, pages of {}",
-            flags.page
-        ),
+        title: format!("Bandwidth against mean turnaround time, pages of {}", flags.page),
         x: Axis::logarithmic("mean turnaround, seconds"),
         y: Axis::logarithmic("Mbit/s"),
         series,
@@ -390,7 +387,7 @@ fn split_chart(
             points: points.collect::<Result<_, DomainError>>()?,
         })
     };
-    let mut series = vec![curve("split for the least".to_owned(), Stroke::Solid, &found)?];
+    let mut series = vec![curve("optimal split".to_owned(), Stroke::Solid, &found)?];
     for (place, line) in flags.line.iter().enumerate() {
         let twin = flags.line[..place].iter().any(|other| other.name == line.name);
         // Identical lines share one curve.
@@ -400,7 +397,7 @@ fn split_chart(
         }
     }
     series.extend(given.map(|turnaround| Series {
-        name: "as given".to_owned(),
+        name: "given split".to_owned(),
         stroke: Stroke::Dots,
         points: vec![(flags.users as f64, turnaround.0)],
     }));
