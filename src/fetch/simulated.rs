@@ -177,9 +177,9 @@ fn parsed(link: &str) -> Result<Profile, Failure> {
 }
 
 /// Prepares a visitor with a first visit over a fast network, which fills the server's cache, and the client's cache
-/// if the plan revalidates. A server with a cold cache loads each object on request and first sends what is pending:
-/// over the WAN, a pipelined revalidation took 83 packets with a cold server, as each 304 left alone, and 39 with a
-/// warm one (27 since delayed ACKs have their interactive mode, and 27 over a real link).
+/// if the plan revalidates. A server with a cold cache loads each object on request and first sends what is pending,
+/// so each 304 leaves alone. Over the WAN, a pipelined revalidation took 83 packets with a cold server and 39 with a
+/// warm one. Since delayed ACKs have their interactive mode it takes 27, as over a real link.
 fn ready(hosts: Hosts, plan: Plan) -> Result<Visitor, Failure> {
     let server = this_server()?;
     let first = Plan {

@@ -1,5 +1,5 @@
-//! Bursts of users on a real kernel: both ends of an emulated link on this machine, `weir serve` at the far end and
-//! `weir load` at the near end, replaying a log in which all users ask in the same instant, once a second.
+//! Bursts of users on a real kernel, with both ends of an emulated link on this machine. `weir serve` runs at the far
+//! end. `weir load` at the near end replays a log in which all users ask in the same instant, once a second.
 //!
 //! Reduces a burst to the mean turnaround of its users, from the intended start to the last byte. The first burst has
 //! cold addresses, routes and files and is left out.

@@ -435,7 +435,7 @@ fn a_report_can_be_made_again_from_results_alone() {
     fs::write(&one, "{").expect("damage");
     let output = weir(&["study", "--plan", &file, "--out", &out, "--report-only"]);
     assert_eq!(output.status.code(), Some(4));
-    assert!(text(&output.stderr).contains("wait-packets=3-users=5.0.jsonl is no result"));
+    assert!(text(&output.stderr).contains("wait-packets=3-users=5.0.jsonl is not a result"));
 }
 
 #[test]

@@ -469,7 +469,7 @@ impl Plan {
             }
             if claim.rules.is_empty() && claim.wanted.is_empty() {
                 return Err(fault(format!(
-                    "claim {}: neither `rules` nor what is `wanted` for them",
+                    "claim {}: give `rules`, or `wanted` if there are none",
                     claim.id
                 )));
             }
@@ -489,7 +489,7 @@ impl Plan {
             }
             if arm.serve.is_empty() && (arm.confine.is_some() || arm.apart || arm.watch) {
                 return Err(fault(format!(
-                    "arm {}: `confine`, `apart` and `watch` are about a server, and it has no `serve`",
+                    "arm {}: `confine`, `apart` and `watch` need a server; add `serve`",
                     arm.name
                 )));
             }
@@ -512,7 +512,7 @@ impl Plan {
         for size in Size::ALL {
             let count = plan.runs(size).len();
             if count > ARMS_MAX {
-                return Err(fault(format!("{count} arms; {ARMS_MAX} are the most")));
+                return Err(fault(format!("{count} arms, more than the limit of {ARMS_MAX}")));
             }
         }
         Ok(plan)
@@ -690,7 +690,7 @@ read = [{ values = { v = "/v" } }]
         assert!(error(&twice).contains("two arms are called `a`"));
         let claim = SMALL.to_owned() + "[[claim]]\nid = 'x'\nrules = ['a >']\n";
         assert!(error(&claim).contains("claim x: `a >`"));
-        assert!(error(&(SMALL.to_owned() + "[[claim]]\nid = 'x'\n")).contains("neither `rules`"));
+        assert!(error(&(SMALL.to_owned() + "[[claim]]\nid = 'x'\n")).contains("give `rules`"));
     }
 
     #[test]

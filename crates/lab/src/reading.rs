@@ -39,7 +39,7 @@ impl Expression {
             None => Ok(whole),
             Some(word) => Err((*word).to_owned()),
         });
-        whole.map_err(|word| format!("`{text}`: `{word}` does not belong there"))
+        whole.map_err(|word| format!("`{text}`: unexpected `{word}`"))
     }
 
     /// The value in a line; `None` if a pointer leads to no number.
@@ -149,7 +149,7 @@ mod tests {
             ("/a ) + 1", ")"),
         ] {
             let said = Expression::parse(text).expect_err(text);
-            assert!(said.contains(&format!("`{word}` does not belong")), "{said}");
+            assert!(said.contains(&format!("unexpected `{word}`")), "{said}");
         }
     }
 }

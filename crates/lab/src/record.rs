@@ -139,11 +139,11 @@ impl Record {
     /// # Errors
     /// The file has another version or is truncated.
     pub fn parse(text: &str) -> Result<Record, String> {
-        let (first, rest) = text.split_once('\n').ok_or("it was cut short")?;
+        let (first, rest) = text.split_once('\n').ok_or("the file is truncated")?;
         let head: Head = serde_json::from_str(first).map_err(|error| format!("line 1: {error}"))?;
         if head.format != "weir-study" || head.version != VERSION {
             return Err(format!(
-                "it is {} {}, not weir-study {VERSION}",
+                "the file is {} {}, not weir-study {VERSION}",
                 head.format, head.version
             ));
         }

@@ -306,7 +306,7 @@ impl Term {
         match values.as_slice() {
             [(_, one)] => Ok(*one),
             many => Err(format!(
-                "{} stands for {} measurements: more labels are needed",
+                "{} matches {} measurements: add labels",
                 self.shown(chosen),
                 many.len()
             )),
@@ -428,7 +428,7 @@ fn pairs(left: Vec<(Labels, f64)>, right: Vec<(Labels, f64)>) -> Result<Vec<(Lab
                 .collect();
             paired
                 .filter(|paired| paired.len() == right.len())
-                .ok_or_else(|| "the measurements of the two sides are not of the same things".to_owned())
+                .ok_or_else(|| "the labels of the two sides do not match".to_owned())
         }
     }
 }
@@ -471,7 +471,7 @@ struct Reader<'t> {
 impl Reader<'_> {
     fn fault(&self, wanted: &str) -> String {
         let at = self.text.len() - self.rest.trim_start().len();
-        format!("`{}`: {wanted} was expected at character {}", self.text, at + 1)
+        format!("`{}`: expected {wanted} at character {}", self.text, at + 1)
     }
 
     fn eat(&mut self, token: char) -> bool {
@@ -677,7 +677,7 @@ mod tests {
         check(
             &format!("mean({lan_wan} / packets{{mode=pipelined}}) >= 2"),
             &[],
-            Err("the two sides are not of the same things"),
+            Err("the two sides do not match"),
         );
         check(&format!("{lan_wan} / 2 >= 1"), &[], Err("2 measurements"));
     }
@@ -721,7 +721,7 @@ mod tests {
 
     #[test]
     fn what_is_not_one_number_is_missing_and_says_so() {
-        check("packets{network=lan} > 1", &[], Err("stands for 2 measurements"));
+        check("packets{network=lan} > 1", &[], Err("matches 2 measurements"));
         check("bytes > 1", &[], Err("no bytes{}"));
         check("packets{network=ppp} / 0 > 1", &[], Err("division by zero"));
     }
@@ -731,7 +731,7 @@ mod tests {
         for (text, wanted) in [
             (
                 "packets",
-                "`packets`: one of >=, <=, >, < was expected at character 8",
+                "`packets`: expected one of >=, <=, >, < at character 8",
             ),
             ("a > ", "a number or a measure"),
             ("a{b > 2", "`}`"),

@@ -95,11 +95,11 @@ pub fn run(
     tell: &mut dyn FnMut(Progress<'_>),
 ) -> Result<Tally, String> {
     let folder = settings.out.join("results").join(name);
-    fs::create_dir_all(&folder).map_err(|error| format!("cannot make {}: {error}", folder.display()))?;
+    fs::create_dir_all(&folder).map_err(|error| format!("cannot create {}: {error}", folder.display()))?;
     process::Scratch::sweep(&settings.out);
     group::sweep();
     let plans = settings.out.join("plans");
-    fs::create_dir_all(&plans).map_err(|error| format!("cannot make {}: {error}", plans.display()))?;
+    fs::create_dir_all(&plans).map_err(|error| format!("cannot create {}: {error}", plans.display()))?;
     let copy = plans.join(format!("{name}.toml"));
     fs::write(&copy, text).map_err(|error| format!("cannot write {}: {error}", copy.display()))?;
     let runs = wanted(plan, settings);
@@ -286,7 +286,7 @@ pub fn results(
         let text =
             fs::read_to_string(&path).map_err(|error| format!("cannot read {}: {error}", path.display()))?;
         let record =
-            Record::parse(&text).map_err(|error| format!("{} is no result: {error}", path.display()))?;
+            Record::parse(&text).map_err(|error| format!("{} is not a result: {error}", path.display()))?;
         let file = entry.file_name().to_string_lossy().into_owned();
         found.insert(format!("results/{name}/{file}"), record);
     }

@@ -1,9 +1,9 @@
 //! Closed networks: a fixed number of users who think, ask, wait and think again.
 //!
-//! Exact mean value analysis (Reiser and Lavenberg 1980) for single servers and delays, convolution (Buzen 1973) for
-//! stations with several servers, Schweitzer's approximation (1979) for any size, and the asymptotic and balanced job
-//! bounds on all of them (Lazowska, Zahorjan, Graham and Sevcik, Quantitative System Performance, 1984, chapter 5).
-//! One class of users.
+//! Exact mean value analysis (Reiser and Lavenberg 1980) for single servers and delays; convolution (Buzen 1973) for
+//! stations with several servers; Schweitzer's approximation (1979) for any size. Asymptotic and balanced job bounds
+//! bracket all of them (Lazowska, Zahorjan, Graham and Sevcik, Quantitative System Performance, 1984, chapter 5). One
+//! class of users.
 
 use crate::Seconds;
 use crate::domain::{DomainError, non_negative, positive, within};

@@ -40,7 +40,7 @@ const SETTINGS: [&str; 7] = [
     "tcp_window_scaling",
 ];
 
-/// Sampling time for other programs' load, also the time between attempts.
+/// Sampling time for the load of other programs, and the longest wait for it to fall.
 const LOOK: Duration = Duration::from_millis(150);
 const PATIENCE: Duration = Duration::from_secs(3);
 

@@ -33,7 +33,7 @@ impl Said {
         format!("`{}`: {code}: {}", self.command, self.last_words())
     }
 
-    /// The last line of its errors.
+    /// The last two lines of its errors.
     pub(super) fn last_words(&self) -> String {
         let mut last: Vec<&str> = self
             .errors
