@@ -25,7 +25,7 @@ pub fn user_and_network_namespace() -> io::Result<()> {
                 return match status.exit_status() {
                     Some(0) => Ok(()),
                     Some(errno) => Err(io::Error::from_raw_os_error(errno)),
-                    None => Err(io::Error::other("the trial was killed")),
+                    None => Err(io::Error::other("the trial process was killed")),
                 };
             }
         }

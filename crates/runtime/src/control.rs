@@ -62,21 +62,21 @@ impl Control {
     /// [`Control::appear`] that one goes on answering, as this process may yet fail.
     ///
     /// # Errors
-    /// `AddrInUse` if another process answers there, `AlreadyExists` if there is a file that is no socket, and what
+    /// `AddrInUse` if another process answers at this socket, `AlreadyExists` if there is a file that is no socket, and what
     /// the system says.
     pub fn open(path: &Path, follows: bool) -> io::Result<Control> {
         match std::fs::symlink_metadata(path) {
             Ok(found) if !found.file_type().is_socket() => {
                 return Err(io::Error::new(
                     ErrorKind::AlreadyExists,
-                    "there is a file of this name that is no socket",
+                    "a file of this name exists and is no socket",
                 ));
             }
             Ok(_) if follows => {}
             Ok(_) if UnixStream::connect(path).is_ok() => {
                 return Err(io::Error::new(
                     ErrorKind::AddrInUse,
-                    "another process answers there",
+                    "another process answers at this socket",
                 ));
             }
             Ok(_) => std::fs::remove_file(path)?,

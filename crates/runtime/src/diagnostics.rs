@@ -63,7 +63,7 @@ impl Way {
 fn deliver(way: &Way, stderr: BorrowedFd<'_>, lost: &AtomicU64, line: &[u8]) {
     let before = lost.swap(0, Ordering::Relaxed);
     let is_told = before == 0 || {
-        let word = format!("lines lost here: {before}, as nobody took what was written to standard error\n");
+        let word = format!("lines lost here: {before}, because nothing read standard error\n");
         put(way, stderr, word.as_bytes())
     };
     if !is_told {

@@ -116,7 +116,7 @@ pub enum ReadError {
 impl fmt::Display for ReadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            ReadError::WouldBlock => f.write_str("the bytes are not in memory"),
+            ReadError::WouldBlock => f.write_str("the bytes are not in the page cache"),
             ReadError::Io(errno) => write!(f, "read: {}", Errno::from_raw_os_error(*errno)),
         }
     }

@@ -258,7 +258,7 @@ impl Herd {
                 if self.members().next().is_none() {
                     return Err(error);
                 }
-                tracing::error!("the system makes no further worker process: {error}");
+                tracing::error!("cannot fork another worker process: {error}");
             }
         }
         self.retire(now);
@@ -488,7 +488,7 @@ impl Herd {
         tracing::error!(
             pid = pid.as_raw_nonzero().get(),
             connections = open,
-            "worker process {} {how}: its {open} connections are lost, another takes its place{}",
+            "worker process {} {how}: its {open} connections are lost; starting another{}",
             pid.as_raw_nonzero(),
             if pause.is_zero() {
                 String::new()
@@ -514,7 +514,7 @@ impl Herd {
         tracing::error!(
             count,
             connections = open,
-            "more worker processes died meanwhile, {count} in all: {open} connections are lost"
+            "more worker processes died since the last report, {count} in all: {open} connections are lost"
         );
     }
 

@@ -117,7 +117,7 @@ impl std::fmt::Display for UpgradeError {
                     path.display()
                 )
             }
-            UpgradeError::HandOver(error) => write!(f, "the new program does not take the sockets: {error}"),
+            UpgradeError::HandOver(error) => write!(f, "cannot hand the sockets to the new program: {error}"),
         }
     }
 }
@@ -219,12 +219,12 @@ impl Successor {
                     Progress::Ready
                 }
                 Some(("failed", why)) => Progress::Failed(why.to_owned()),
-                _ => Progress::Failed(format!("it is another program: it said `{line}`")),
+                _ => Progress::Failed(format!("it is not Weir: it wrote `{line}`")),
             },
             Ok(None) => self.look_at_the_silent(),
             Err(error) if is_end(&error) => self.look_at_the_silent(),
             Err(error) if error.kind() == ErrorKind::WouldBlock => Progress::Starting,
-            Err(error) => Progress::Failed(format!("it cannot be heard: {error}")),
+            Err(error) => Progress::Failed(format!("cannot read its answer: {error}")),
         }
     }
 }
@@ -235,10 +235,10 @@ impl Successor {
         self.silent_looks += 1;
         match self.child.try_wait() {
             Ok(Some(status)) => Progress::Failed(format!(
-                "it ended ({status}) before it served; see what it printed"
+                "it ended ({status}) before it served; see its output"
             )),
             Ok(None) if self.silent_looks < SILENT_LOOKS_MAX => Progress::Starting,
-            _ => Progress::Failed("it closed its standard input: it is another program".to_owned()),
+            _ => Progress::Failed("it is not Weir: it closed its standard input".to_owned()),
         }
     }
 }
@@ -407,7 +407,7 @@ fn receive(channel: &OwnedFd, flags: RecvFlags) -> io::Result<Option<(String, Ve
     if message.flags.contains(ReturnFlags::CTRUNC) {
         return Err(io::Error::new(
             ErrorKind::InvalidData,
-            "descriptors were lost on the way; is their limit (ulimit -n) reached?",
+            "descriptors were lost during the handover; is the limit (ulimit -n) reached?",
         ));
     }
     if message.bytes == 0 {

@@ -293,7 +293,7 @@ fn adopt_one(fd: &OwnedFd, how: Listening) -> std::io::Result<()> {
     if !is_ours {
         return Err(std::io::Error::new(
             ErrorKind::InvalidInput,
-            "it is no listening TCP socket",
+            "it is not a listening TCP socket",
         ));
     }
     rustix::io::ioctl_fionbio(fd, true)?;

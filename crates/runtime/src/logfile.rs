@@ -168,7 +168,7 @@ impl LogFile {
         self.shared.abandoned.store(true, Ordering::Relaxed);
         if queue.bytes > 0 && !self.is_finished() {
             tracing::error!(
-                "{} takes no more: {} of log lines are lost",
+                "{} accepts no more data: {} of log lines are lost",
                 self.shared.name(),
                 Bytes(queue.bytes as u64)
             );
@@ -223,7 +223,7 @@ impl Shared {
                 queue = self.queue();
             } else if queue.closed {
                 if damage.lost > 0 {
-                    tracing::error!("{} took no more log lines; lost: {}", self.name(), damage.lost);
+                    tracing::error!("{} accepted no more log lines; lost: {}", self.name(), damage.lost);
                 }
                 return;
             } else {
@@ -250,7 +250,7 @@ impl Shared {
         match outcome {
             Ok(()) if damage.lost > 0 && written == buffer.len() => {
                 let lost = std::mem::take(&mut damage.lost);
-                tracing::warn!("{} takes log lines again; lost: {lost}", self.name());
+                tracing::warn!("{} accepts log lines again; lost: {lost}", self.name());
             }
             Ok(()) => {}
             Err(error) => {

@@ -43,7 +43,7 @@ pub fn tell(news: &[News<'_>]) {
         });
     }
     if let Err(error) = sd_notify::notify(&state) {
-        tracing::warn!("the service manager cannot be told ({error}); what NOTIFY_SOCKET names is gone");
+        tracing::warn!("cannot notify the service manager: {error}; the socket in NOTIFY_SOCKET is gone");
     }
 }
 

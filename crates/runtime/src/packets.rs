@@ -74,7 +74,7 @@ impl fmt::Display for OpenError {
             OpenError::NoInterface(names) => {
                 write!(
                     f,
-                    "there is no such interface; there are any, {}",
+                    "there is no such interface; choose one of: any, {}",
                     names.join(", ")
                 )
             }

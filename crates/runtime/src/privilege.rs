@@ -57,7 +57,7 @@ impl fmt::Display for AccountError {
             AccountError::Database(error) => write!(f, "users and groups cannot be looked up: {error}"),
             AccountError::NotRoot(name) => write!(
                 f,
-                "only root can become `{name}`, and this is user {}; start it as root or leave the user out",
+                "only root can become `{name}`, and this process runs as user {}; start it as root or omit the user",
                 rustix::process::geteuid().as_raw()
             ),
             AccountError::Refused(error) => write!(
@@ -67,7 +67,7 @@ impl fmt::Display for AccountError {
             AccountError::Regained(what) => {
                 write!(
                     f,
-                    "rights given up can be had again ({what}), so nothing is served"
+                    "dropped privileges could be regained ({what}), so the server does not start"
                 )
             }
         }
@@ -153,7 +153,7 @@ pub fn become_account(account: &Account) -> Result<(), AccountError> {
         return Ok(());
     }
     if !account.is_current() {
-        return Err(AccountError::Regained("the numbers did not change"));
+        return Err(AccountError::Regained("the user and group IDs did not change"));
     }
     let is_root_again = [
         sys::become_user(0, 0, &[0]).is_ok(),
@@ -218,7 +218,7 @@ impl fmt::Display for Confinement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Confinement::Full(version) => write!(f, "Landlock {version}"),
-            Confinement::Partial(version) => write!(f, "Landlock {version}, as far as this kernel knows it"),
+            Confinement::Partial(version) => write!(f, "Landlock {version}, as far as this kernel supports it"),
             Confinement::None(why) => write!(f, "no Landlock: {why}"),
         }
     }
@@ -251,11 +251,11 @@ pub fn confine(reach: &Reach) -> io::Result<Confinement> {
     )
     .map_err(io::Error::other)?;
     let version = match status.landlock {
-        LandlockStatus::NotEnabled => return Ok(Confinement::None("this kernel has it switched off")),
+        LandlockStatus::NotEnabled => return Ok(Confinement::None("it is disabled in this kernel")),
         LandlockStatus::NotImplemented => {
             return Ok(Confinement::None(match sys::landlock_version() {
                 Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-                    "it is forbidden here (EPERM or EACCES), as by a seccomp filter"
+                    "it is forbidden here (EPERM or EACCES), for example by a seccomp filter"
                 }
                 _ => "this kernel does not know it",
             }));
@@ -265,7 +265,7 @@ pub fn confine(reach: &Reach) -> io::Result<Confinement> {
     Ok(match status.ruleset {
         RulesetStatus::FullyEnforced => Confinement::Full(version),
         RulesetStatus::PartiallyEnforced => Confinement::Partial(version),
-        RulesetStatus::NotEnforced => Confinement::None("this kernel refuses it"),
+        RulesetStatus::NotEnforced => Confinement::None("this kernel rejects it"),
     })
 }
 

@@ -43,7 +43,7 @@ pub fn restrict(needs: Needs) -> io::Result<()> {
     let Some(arch) = ARCH else {
         return Err(io::Error::new(
             io::ErrorKind::Unsupported,
-            "the system calls of this architecture are not known here",
+            "Weir has no list of system calls for this architecture",
         ));
     };
     sys::filter_calls(&program(arch, needs))

@@ -217,10 +217,10 @@ impl FileRange {
             let path = [b"/", self.file.name()].concat();
             complaints::warn(&path, || {
                 match loss {
-                Loss::CHANGED => "cut off while it was being sent: the file was written to meanwhile; replace files by renaming"
+                Loss::CHANGED => "response cut off: the file was modified while it was sent; replace files by renaming"
                     .to_owned(),
-                Loss::File(0) => "cut off while it was being sent: the file became shorter; replace files by renaming".to_owned(),
-                _ => format!("cut off while it was being sent: {}", std::io::Error::from_raw_os_error(errno)),
+                Loss::File(0) => "response cut off: the file became shorter while it was sent; replace files by renaming".to_owned(),
+                _ => format!("response cut off: {}", std::io::Error::from_raw_os_error(errno)),
             }
             });
         }

@@ -109,7 +109,7 @@ impl FromStr for Precedence {
     type Err = String;
     fn from_str(text: &str) -> Result<Precedence, String> {
         let found = Precedence::ALL.into_iter().find(|known| known.name() == text);
-        found.ok_or_else(|| format!("`{text}` is no order of the line; there are: smallest, shared"))
+        found.ok_or_else(|| format!("`{text}` is not a valid line order; choose one of: smallest, shared"))
     }
 }
 

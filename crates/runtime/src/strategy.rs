@@ -177,14 +177,14 @@ impl Strategy {
     pub fn new(concurrency: Concurrency, io: Io, workers: NonZeroUsize) -> Result<Strategy, StrategyError> {
         if !COMBINATIONS.contains(&(concurrency, io)) {
             let text = format!(
-                "`{concurrency}` cannot use `{io}`; what goes together: {}",
+                "`{concurrency}` cannot use `{io}`; valid combinations: {}",
                 combinations()
             );
             return Err(StrategyError { text });
         }
         if concurrency == Concurrency::Loop && workers.get() > 1 {
             let text =
-                format!("`loop` is a single event loop and cannot have {workers} workers; `loops` can");
+                format!("`loop` is a single event loop and cannot have {workers} workers; use `loops`");
             return Err(StrategyError { text });
         }
         Ok(Strategy {
@@ -245,7 +245,7 @@ pub struct StrategyError {
 impl StrategyError {
     fn unknown<const N: usize>(what: &str, text: &str, known: [&str; N]) -> StrategyError {
         StrategyError {
-            text: format!("`{text}` is no {what}; there are: {}", known.join(", ")),
+            text: format!("`{text}` is not a valid {what}; choose one of: {}", known.join(", ")),
         }
     }
 }
@@ -273,7 +273,7 @@ mod tests {
         let error = "lops".parse::<Concurrency>().unwrap_err().to_string();
         assert_eq!(
             error,
-            "`lops` is no concurrency strategy; there are: loops, loop, process-loops, pool, \
+            "`lops` is not a valid concurrency strategy; choose one of: loops, loop, process-loops, pool, \
              thread-per-connection, thread-per-request, processes"
         );
     }

@@ -88,7 +88,7 @@ fn request(family: AddressFamily, port: u16) -> Vec<u8> {
 
 /// Reads the messages of one answer; whether it was the last.
 fn read(mut answer: &[u8], port: u16, each: &mut dyn FnMut(u32)) -> io::Result<bool> {
-    let damaged = || io::Error::new(io::ErrorKind::InvalidData, "the kernel's answer was cut short");
+    let damaged = || io::Error::new(io::ErrorKind::InvalidData, "the kernel's answer was truncated");
     while answer.len() >= HEADER {
         let length = word(answer, 0).ok_or_else(damaged)? as usize;
         let kind = half(answer, 4).ok_or_else(damaged)?;

@@ -82,7 +82,7 @@ pub(crate) fn supervise(
         together.replaced.fetch_add(1, Ordering::Relaxed);
         if together.may_complain(now) {
             tracing::error!(
-                "thread {name} died ({why}): its connections are lost, another takes its place{}",
+                "thread {name} died ({why}): its connections are lost; starting another{}",
                 if pause.is_zero() {
                     String::new()
                 } else {

@@ -424,7 +424,7 @@ impl<V: Service, B: Backend> Worker<V, B> {
     /// Removes a connection whose session panicked and can be asked nothing any more.
     #[cold]
     fn bury(&mut self, id: Option<Id>) {
-        tracing::error!("a session panicked: its connection is closed, the others go on");
+        tracing::error!("a session panicked: its connection is closed; other connections are not affected");
         self.out.reset();
         let Some(id) = id else { return };
         let _ = self.backend.submit(Op::Close { id });

@@ -389,7 +389,7 @@ fn rate(plan: &Plan, direction: Direction, effort: Effort) -> Result<Option<Rate
 fn throughput(plan: &Plan, effort: Effort) -> Result<Throughput, Fault> {
     let mut ground = Ground::make(plan)?;
     let running = ground.start(plan, None, false)?;
-    let fault = || Fault::at("a connection over the link");
+    let fault = || Fault::at("opening a connection over the link");
     let listener = ground
         .far
         .call(|| TcpListener::bind(SocketAddrV4::new(GATEWAY, PORT)))

@@ -69,15 +69,15 @@ impl Signals {
                 let why = format!("the command at the far end has ended with code {}", code(status));
                 return Err(Fault::Far { why });
             }
-            if ready::is_ready(&ground.far, wanted).map_err(Fault::at("looking at the far end"))? {
+            if ready::is_ready(&ground.far, wanted).map_err(Fault::at("checking for listeners at the far end"))? {
                 return Ok(Far::Running(far));
             }
             if ended.is_some() {
-                break format!("nobody listens {who}: its command has ended");
+                break format!("nobody listens {who}: the command there has ended");
             }
             if clock::now().since(start) >= patience {
                 break format!(
-                    "nobody listens {who} after {} s (nobody on a loopback address can be reached)",
+                    "nobody listens {who} after {} s (a listener on a loopback address cannot be reached)",
                     patience.as_secs()
                 );
             }
@@ -91,7 +91,7 @@ impl Signals {
             self.end(&mut far);
             return Err(Fault::Far { why });
         }
-        tracing::warn!("{why}; the command starts all the same");
+        tracing::warn!("{why}; starting the command anyway");
         Ok(Far::Running(far))
     }
 

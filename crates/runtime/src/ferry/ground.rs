@@ -68,11 +68,11 @@ impl Ground {
         let try_tun = || tun(&near, &far, mtu, &plan.hosts);
         let (ports, backend) = match plan.backend {
             Some(Backend::Tun) => {
-                reasons.push("TUN was asked for".to_owned());
+                reasons.push("TUN was requested".to_owned());
                 (try_tun()?, Backend::Tun)
             }
             Some(Backend::Veth) => {
-                reasons.push("veth was asked for".to_owned());
+                reasons.push("veth was requested".to_owned());
                 (try_veth()?, Backend::Veth)
             }
             None => match try_veth() {
@@ -93,7 +93,7 @@ impl Ground {
         let offload = offload && backend == Backend::Veth;
         if offload {
             reasons.push(
-                "nothing of the profile counts packets, so segments of up to 64 KiB pass whole".to_owned(),
+                "the profile shapes nothing per packet, so segments of up to 64 KiB pass whole".to_owned(),
             );
         }
         Ok(Ground {
@@ -218,7 +218,7 @@ fn enter_user_namespace() -> Result<String, Fault> {
         rustix::process::getegid().as_raw(),
     );
     sys::unshare(true, false).map_err(Fault::at(
-        "entering a user namespace (`weir lab doctor` says what to do)",
+        "entering a user namespace (for a remedy, see `weir lab doctor`)",
     ))?;
     let write =
         |file: &str, text: String| std::fs::write(file, text).map_err(Fault::at(format!("writing {file}")));
@@ -226,12 +226,12 @@ fn enter_user_namespace() -> Result<String, Fault> {
     let _ = write("/proc/self/setgroups", "deny".to_owned());
     write("/proc/self/uid_map", format!("{uid} {uid} 1"))?;
     write("/proc/self/gid_map", format!("{gid} {gid} 1"))?;
-    Ok("a user namespace, because this process may not make network namespaces otherwise".to_owned())
+    Ok("a user namespace, because this process may not create network namespaces without one".to_owned())
 }
 
 fn no_namespace(error: io::Error) -> Fault {
     Fault::Refused {
-        step: "making a network namespace (`weir lab doctor` says what to do)".to_owned(),
+        step: "creating a network namespace (for a remedy, see `weir lab doctor`)".to_owned(),
         error,
     }
 }
@@ -331,11 +331,11 @@ fn veth(near: &Room, far: &Room, mtu: u32, offload: bool, hosts: &HostSettings) 
             let kernel = Netlink::open().map_err(Fault::at("opening rtnetlink"))?;
             kernel
                 .add_pair((end.name, end.mac), (end.cable, namespace.fd()), mtu)
-                .map_err(Fault::at("making a veth pair"))?;
+                .map_err(Fault::at("creating a veth pair"))?;
             if !offload {
                 let socket = any_socket()?;
                 sys::offloads_off(std::os::fd::AsFd::as_fd(&socket), end.name)
-                    .map_err(Fault::at("switching offloads off"))?;
+                    .map_err(Fault::at("disabling offloads"))?;
             }
             settle(&kernel, &end, true, &hosts)
         })
@@ -357,7 +357,7 @@ fn veth(near: &Room, far: &Room, mtu: u32, offload: bool, hosts: &HostSettings) 
         }
         ports.push(Port::packets(socket, offload, mtu));
     }
-    <[Port; 2]>::try_from(ports).map_err(|_| no_namespace(io::Error::other("two ports were made")))
+    <[Port; 2]>::try_from(ports).map_err(|_| no_namespace(io::Error::other("exactly two ports were expected")))
 }
 
 /// How long an interface may take to transmit once both ends of its cable are on. The kernel's link watch runs at once,
@@ -425,7 +425,7 @@ fn tun(near: &Room, far: &Room, mtu: u32, hosts: &HostSettings) -> Result<[Port;
             .map_err(Fault::at("a thread"))??;
         ports.push(Port::tun(device, mtu));
     }
-    <[Port; 2]>::try_from(ports).map_err(|_| no_namespace(io::Error::other("two ports were made")))
+    <[Port; 2]>::try_from(ports).map_err(|_| no_namespace(io::Error::other("exactly two ports were expected")))
 }
 
 /// One end of the link.
@@ -453,7 +453,7 @@ fn settle(kernel: &Netlink, end: &End, ethernet: bool, hosts: &HostSettings) -> 
     if ethernet {
         kernel
             .neighbor(index, end.peer, end.peer_mac)
-            .map_err(step("naming the neighbor"))?;
+            .map_err(step("setting the neighbor entry"))?;
     }
     let metrics = Metrics {
         mss: hosts.mss,
@@ -466,7 +466,7 @@ fn settle(kernel: &Netlink, end: &End, ethernet: bool, hosts: &HostSettings) -> 
     if end.own == GATEWAY {
         return kernel
             .everybody_is_here(loopback)
-            .map_err(step("setting the route that takes everything in"));
+            .map_err(step("setting the catch-all route"));
     }
     kernel
         .route(index, None, Some(end.peer), &metrics)
@@ -494,7 +494,7 @@ fn prepare(hosts: &HostSettings, is_far: bool) -> Result<(), Fault> {
                 let known = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control");
                 return Err(Fault::Host {
                     why: format!(
-                        "`congestion`: this kernel has no `{}` loaded; there are {}",
+                        "`congestion`: this kernel has no `{}` loaded; available: {}",
                         name.escape_debug(),
                         known.unwrap_or_default().trim()
                     ),

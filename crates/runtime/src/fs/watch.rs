@@ -169,7 +169,7 @@ impl Watcher {
         let inotify = match events {
             Ok(fd) => fd,
             Err(errno) => {
-                tracing::warn!("inotify is refused ({errno}): changes on disk are found by polling");
+                tracing::warn!("inotify is not available ({errno}): changes on disk are found by polling");
                 None
             }
         };
@@ -335,7 +335,7 @@ impl Shared {
         match inotify::add_watch(inotify, path, flags) {
             Ok(wd) => Some(wd),
             Err(Errno::NOSPC) => {
-                tracing::debug!("fs.inotify.max_user_watches is used up: further paths are polled");
+                tracing::debug!("fs.inotify.max_user_watches is exhausted: further paths are polled");
                 None
             }
             Err(_) => None,
@@ -451,7 +451,7 @@ impl Shared {
         }
         self.root.set_trouble(None);
         if let Reach::Unreachable { is_told: true } = before {
-            tracing::info!("the root `{}` can be reached again", self.root.path().display());
+            tracing::info!("the root `{}` is reachable again", self.root.path().display());
             complaints::is_over(self.topic());
         }
         Reach::Reachable

@@ -40,7 +40,7 @@ impl fmt::Display for Refusal {
                 "a seccomp filter or kernel.io_uring_disabled forbids io_uring (EPERM or EACCES)"
             }
             Refusal::TooOld => "the io_uring of this kernel is too old: Linux 6.1 is needed (EINVAL)",
-            Refusal::Memory => "io_uring gets no memory here (ENOMEM; ulimit -l)",
+            Refusal::Memory => "no memory for io_uring (ENOMEM); raise `ulimit -l`",
         })
     }
 }

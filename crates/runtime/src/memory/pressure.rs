@@ -59,7 +59,7 @@ impl Step {
     /// What it does, for the log.
     pub(super) const fn effect(self) -> &'static str {
         match self {
-            Step::Calm => "nothing is done about it",
+            Step::Calm => "no memory-saving step is in effect",
             Step::Reading => "connections read 1 KiB at a time",
             Step::Output => "connections get one answer per turn",
             Step::Idle => "idle connections are closed",

@@ -138,7 +138,7 @@ fn ring(event: OwnedFd) -> io::Result<sys::perf::PerfRing> {
 /// Those that are in use: `0-3,6`.
 fn processors() -> io::Result<Vec<usize>> {
     let list = std::fs::read_to_string("/sys/devices/system/cpu/online")?;
-    parse_list(&list).ok_or_else(|| io::Error::other("the list of processors makes no sense"))
+    parse_list(&list).ok_or_else(|| io::Error::other("cannot parse the kernel's list of processors"))
 }
 
 fn parse_list(list: &str) -> Option<Vec<usize>> {

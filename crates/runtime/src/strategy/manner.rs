@@ -56,7 +56,7 @@ impl Manner {
     pub(super) fn check(self, concurrency: Concurrency, io: Io) -> Result<(), StrategyError> {
         if self.shaping.is_some() && !concurrency.can_shape() {
             let text =
-                format!("`{concurrency}` cannot keep to the rate of a line; it goes with loops and loop");
+                format!("`{concurrency}` cannot limit the line's rate; use loops or loop");
             return Err(StrategyError { text });
         }
         let shared = matches!(

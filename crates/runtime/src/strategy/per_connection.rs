@@ -192,7 +192,7 @@ fn accept_all<V: Service>(
         let now = clock::now();
         if crowd.max == common.bounds.connections_max && *crowd.lock() >= crowd.max {
             common.complain(
-                "as many are open as the descriptors of this process allow; raise `ulimit -n`",
+                "no more are possible with this process's descriptors; raise `ulimit -n`",
                 None,
             );
         }
@@ -275,7 +275,7 @@ fn serve_apart<V: Service>(
                 if catch_unwind(AssertUnwindSafe(|| common.serve(&place, sockets, arrival))).is_err()
                     && common.together.may_complain(clock::now())
                 {
-                    tracing::error!("a connection's thread panicked: the connection is lost, no other is");
+                    tracing::error!("a connection's thread panicked: the connection is lost; other connections are not affected");
                 }
             });
         match started {
@@ -283,7 +283,7 @@ fn serve_apart<V: Service>(
             Err(_) if control.is_draining() => return,
             Err(error) => {
                 complainer.complain(
-                    &format!("the system starts no thread: {error}"),
+                    &format!("cannot start a thread: {error}"),
                     error.raw_os_error(),
                 );
                 // Nothing tells when the system has room for a thread again: it may be others that end.
@@ -323,7 +323,7 @@ impl<V: Service> Common<V> {
         if let Err(error) = lived
             && self.together.may_complain(clock::now())
         {
-            tracing::error!("a connection's thread could not go on: {error}");
+            tracing::error!("a connection's thread ended early: {error}");
         }
     }
 }

@@ -127,7 +127,7 @@ fn start_thread<V: Service>(
         let Some(parcel) = taken else { return };
         let returned = catch_unwind(AssertUnwindSafe(|| common.serve(parcel)));
         if returned.is_err() && common.together.may_complain(clock::now()) {
-            tracing::error!("a request's thread panicked: its connection is lost, no other is");
+            tracing::error!("a request's thread panicked: its connection is lost; other connections are not affected");
         }
         returns.put(returned.ok().flatten());
     });
@@ -156,7 +156,7 @@ impl<V: Service> Common<V> {
         own.add_to(&self.counters);
         lived.unwrap_or_else(|error| {
             if self.together.may_complain(clock::now()) {
-                tracing::error!("a request's thread could not go on: {error}");
+                tracing::error!("a request's thread ended early: {error}");
             }
             None
         })

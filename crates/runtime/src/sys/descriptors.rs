@@ -16,7 +16,7 @@ pub(crate) fn take_descriptor(number: RawFd) -> io::Result<OwnedFd> {
     if !taken.insert(number) {
         return Err(io::Error::new(
             io::ErrorKind::AlreadyExists,
-            "this descriptor was taken before",
+            "this descriptor was already taken",
         ));
     }
     // SAFETY: it is open, and by the protocol of sd_listen_fds(3) nobody in this process owns it; TAKEN

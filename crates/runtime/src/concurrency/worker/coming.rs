@@ -159,7 +159,7 @@ impl<V: Service, B: Backend> Worker<V, B> {
         if let Some(Err(error)) = given
             && self.together.may_complain(self.now)
         {
-            tracing::warn!("requests wait: the system starts no thread for them: {error}");
+            tracing::warn!("requests wait: cannot start a thread for them: {error}");
         }
     }
 
@@ -186,7 +186,7 @@ impl<V: Service, B: Backend> Worker<V, B> {
                 if self.is_stuck() && self.together.may_complain(self.now) {
                     tracing::warn!(
                         open = self.together.open.load(Ordering::Relaxed),
-                        "not accepting connections for now, as none is idle: {}",
+                        "not accepting connections for now: none is idle, and {}",
                         full.words()
                     );
                 }

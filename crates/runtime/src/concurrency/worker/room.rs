@@ -35,8 +35,8 @@ impl Full {
     /// What is said of it.
     pub(super) const fn words(self) -> &'static str {
         match self {
-            Full::Driver => "as many are open as the descriptors of this process allow; raise `ulimit -n`",
-            Full::Service => "as many are open as allowed; raise --max-connections",
+            Full::Driver => "no more are possible with this process's descriptors; raise `ulimit -n`",
+            Full::Service => "the connection limit is reached; raise --max-connections",
         }
     }
 }
