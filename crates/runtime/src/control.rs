@@ -62,7 +62,7 @@ impl Control {
     /// [`Control::appear`] that one goes on answering, as this process may yet fail.
     ///
     /// # Errors
-    /// `AddrInUse` if another process answers at this socket, `AlreadyExists` if there is a file that is no socket, and what
+    /// `AddrInUse` if another process answers there, `AlreadyExists` if there is a file that is no socket, and what
     /// the system says.
     pub fn open(path: &Path, follows: bool) -> io::Result<Control> {
         match std::fs::symlink_metadata(path) {
