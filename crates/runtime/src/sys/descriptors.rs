@@ -5,7 +5,7 @@ use std::io;
 use std::os::fd::{FromRawFd, OwnedFd, RawFd};
 use std::sync::{Mutex, PoisonError};
 
-/// Takes a descriptor that the process before exec left open for this one. Each can be taken once.
+/// Takes a descriptor left open across exec for this program. Each can be taken once.
 pub(crate) fn take_descriptor(number: RawFd) -> io::Result<OwnedFd> {
     static TAKEN: Mutex<BTreeSet<RawFd>> = Mutex::new(BTreeSet::new());
     let mut taken = TAKEN.lock().unwrap_or_else(PoisonError::into_inner);
