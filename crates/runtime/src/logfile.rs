@@ -219,7 +219,7 @@ impl Shared {
                 queue = self.queue();
             } else if queue.closed {
                 if damage.lost > 0 {
-                    tracing::error!("{} accepted no more log lines; lost: {}", self.name(), damage.lost);
+                    tracing::error!("{} rejected log lines; lost: {}", self.name(), damage.lost);
                 }
                 return;
             } else {

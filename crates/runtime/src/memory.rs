@@ -203,7 +203,7 @@ impl Budget {
         if now < before {
             match now {
                 Step::Calm => {
-                    tracing::info!("memory: {bytes} of {of} used ({share} %): all memory-saving steps are lifted")
+                    tracing::info!("memory: {bytes} of {of} used ({share} %): memory-saving steps lifted")
                 }
                 step => tracing::info!(
                     "memory: {bytes} of {of} used ({share} %): back to: {}",

@@ -57,7 +57,7 @@ impl fmt::Display for AccountError {
             AccountError::Database(error) => write!(f, "users and groups cannot be looked up: {error}"),
             AccountError::NotRoot(name) => write!(
                 f,
-                "only root can become `{name}`, and this process runs as user {}; start it as root or omit the user",
+                "only root can become `{name}`, and this is user {}; start it as root or omit the user",
                 rustix::process::geteuid().as_raw()
             ),
             AccountError::Refused(error) => write!(
@@ -220,7 +220,7 @@ impl fmt::Display for Confinement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Confinement::Full(version) => write!(f, "Landlock {version}"),
-            Confinement::Partial(version) => write!(f, "Landlock {version}, as far as this kernel supports it"),
+            Confinement::Partial(version) => write!(f, "Landlock {version}, as far as supported here"),
             Confinement::None(why) => write!(f, "no Landlock: {why}"),
         }
     }

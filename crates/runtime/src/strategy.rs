@@ -245,7 +245,10 @@ pub struct StrategyError {
 impl StrategyError {
     fn unknown<const N: usize>(what: &str, text: &str, known: [&str; N]) -> StrategyError {
         StrategyError {
-            text: format!("`{text}` is not a valid {what}; choose one of: {}", known.join(", ")),
+            text: format!(
+                "`{text}` is not a valid {what}; choose one of: {}",
+                known.join(", ")
+            ),
         }
     }
 }

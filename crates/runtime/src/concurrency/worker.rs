@@ -420,7 +420,7 @@ impl<V: Service, B: Backend> Worker<V, B> {
     /// Removes a connection whose session panicked and can no longer be called.
     #[cold]
     fn bury(&mut self, id: Option<Id>) {
-        tracing::error!("a session panicked: its connection is closed; other connections are not affected");
+        tracing::error!("a session panicked: its connection is closed; others stay open");
         self.out.reset();
         let Some(id) = id else { return };
         let _ = self.backend.submit(Op::Close { id });

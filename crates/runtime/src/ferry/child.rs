@@ -69,7 +69,7 @@ impl Signals {
                 let why = format!("the command at the far end has ended with code {}", code(status));
                 return Err(Fault::Far { why });
             }
-            if ready::is_ready(&ground.far, wanted).map_err(Fault::at("checking for listeners at the far end"))? {
+            if ready::is_ready(&ground.far, wanted).map_err(Fault::at("checking the far end"))? {
                 return Ok(Far::Running(far));
             }
             if ended.is_some() {

@@ -357,7 +357,7 @@ fn veth(near: &Room, far: &Room, mtu: u32, offload: bool, hosts: &HostSettings) 
         }
         ports.push(Port::packets(socket, offload, mtu));
     }
-    <[Port; 2]>::try_from(ports).map_err(|_| no_namespace(io::Error::other("exactly two ports were expected")))
+    <[Port; 2]>::try_from(ports).map_err(|_| no_namespace(io::Error::other("expected two ports")))
 }
 
 /// How long an interface may take to transmit once both ends of its cable are on. The kernel's link watch runs at once,
@@ -425,7 +425,7 @@ fn tun(near: &Room, far: &Room, mtu: u32, hosts: &HostSettings) -> Result<[Port;
             .map_err(Fault::at("a thread"))??;
         ports.push(Port::tun(device, mtu));
     }
-    <[Port; 2]>::try_from(ports).map_err(|_| no_namespace(io::Error::other("exactly two ports were expected")))
+    <[Port; 2]>::try_from(ports).map_err(|_| no_namespace(io::Error::other("expected two ports")))
 }
 
 /// One end of the link.

@@ -78,7 +78,7 @@ impl fmt::Display for OpenError {
             OpenError::Link => f.write_str("a symbolic link where none is allowed"),
             OpenError::Loop => f.write_str("too many levels of symbolic links (ELOOP)"),
             OpenError::Special => f.write_str("a FIFO, socket or device, not a file"),
-            OpenError::WouldBlock => f.write_str("the path's directories are not in the kernel's directory cache"),
+            OpenError::WouldBlock => f.write_str("the path's directories are not in the kernel's cache"),
             OpenError::OutsideRoot => f.write_str("the path leads out of the root"),
             OpenError::TooManyOpen => f.write_str("too many open files; raise the limit (ulimit -n)"),
             OpenError::Io(errno) => write!(f, "open: {}", Errno::from_raw_os_error(*errno)),

@@ -55,8 +55,7 @@ impl Manner {
     /// that can.
     pub(super) fn check(self, concurrency: Concurrency, io: Io) -> Result<(), StrategyError> {
         if self.shaping.is_some() && !concurrency.can_shape() {
-            let text =
-                format!("`{concurrency}` cannot limit the line's rate; use loops or loop");
+            let text = format!("`{concurrency}` cannot limit the line's rate; use loops or loop");
             return Err(StrategyError { text });
         }
         let shared = matches!(
@@ -73,8 +72,8 @@ impl Manner {
         };
         Err(StrategyError {
             text: format!(
-                "a lock around accept means nothing to `{concurrency}` with `{io}`, where {why}; it goes \
-                 with loops, process-loops (epoll), pool and processes"
+                "a lock around accept has no effect on `{concurrency}` with `{io}`, because {why}; use it \
+                 with loops, process-loops (epoll), pool or processes"
             ),
         })
     }

@@ -276,17 +276,14 @@ fn serve_apart<V: Service>(
                 if catch_unwind(AssertUnwindSafe(|| common.serve(&place, sockets, arrival))).is_err()
                     && common.together.may_complain(clock::now())
                 {
-                    tracing::error!("a connection's thread panicked: the connection is lost; other connections are not affected");
+                    tracing::error!("a connection's thread panicked: its connection is lost; others stay");
                 }
             });
         match started {
             Ok(_) => return,
             Err(_) if control.is_draining() => return,
             Err(error) => {
-                complainer.complain(
-                    &format!("cannot start a thread: {error}"),
-                    error.raw_os_error(),
-                );
+                complainer.complain(&format!("cannot start a thread: {error}"), error.raw_os_error());
                 // No event tells when the system can start a thread again: other programs' threads may have to end
                 // first.
                 std::thread::sleep(PAUSE);

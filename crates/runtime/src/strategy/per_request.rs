@@ -126,7 +126,7 @@ fn start_thread<V: Service>(
         let Some(parcel) = taken else { return };
         let returned = catch_unwind(AssertUnwindSafe(|| common.serve(parcel)));
         if returned.is_err() && common.together.may_complain(clock::now()) {
-            tracing::error!("a request's thread panicked: its connection is lost; other connections are not affected");
+            tracing::error!("a request's thread panicked: its connection is lost; others stay");
         }
         returns.put(returned.ok().flatten());
     });
