@@ -15,7 +15,8 @@
 //! decides. A terminal sends SIGINT to all processes, and a service manager SIGTERM (`KillMode=control-group`). Acting
 //! on these would count each stop twice and cut connections off. So members ignore SIGINT, and act on other signals
 //! only as often as the board shows that the founder sent them. The number of idle members follows Apache 1.3
-//! (`MinSpareServers`, `MaxSpareServers`). What a member serves is not known here; see `strategy`.
+//! (`MinSpareServers`, `MaxSpareServers`), and so does the number of connections each serves; see `strategy`. What a
+//! member does is not known here.
 
 use crate::clock;
 use crate::concurrency::roll::Roll;
@@ -142,7 +143,7 @@ pub struct Herd {
     /// A further descriptor that ends a wait.
     also: Option<OwnedFd>,
     reported_at: Option<Instant>,
-    /// Unreported deaths since then, and the connections lost with them.
+    /// Unreported deaths since `reported_at`, and the connections lost with them.
     unreported: (u64, u64),
     stopping: bool,
 }

@@ -44,8 +44,8 @@ pub trait Session: Sized + Send {
     fn deadline(&self) -> Option<Instant>;
 
     /// The instant from which the connection may be closed to make room for another; it may lie in the future. `None`
-    /// while the peer is owed a response. Connections are closed in the order of these instants. Called only when
-    /// connections or memory run short.
+    /// while the peer is owed a response. Connections are closed in the order of these instants. Called when
+    /// connections or memory run short, and before each wait of a worker whose single connection may have to go.
     fn idle_since(&self, _cx: &Self::Cx) -> Option<Instant> {
         None
     }
