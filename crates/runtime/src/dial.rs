@@ -77,7 +77,7 @@ pub struct Tcp {
     pub rtt_min: Option<Duration>,
     /// How long this end delays an ACK without data.
     pub delayed_ack: Duration,
-    /// Data bytes of the segments received.
+    /// Payload of received segments in bytes, as the kernel estimates it.
     pub mss: u32,
     /// Data bytes of the largest segment the path carries, as both ends announced it; zero if unknown.
     pub path_mss: u32,
