@@ -261,13 +261,12 @@ pub(crate) struct HowFlags {
     pub(crate) method: Verb,
 
     /// Statuses that count as success, as 200-399, 200,404 or 2xx; redirects are not followed [default: 200, also 206
-    /// if
-    /// --header has a Range, 304 if it has If-None-Match or If-Modified-Since]
+    /// if --header has a Range, 304 if it has If-None-Match or If-Modified-Since]
     #[arg(long, value_name = "STATUSES", help_heading = "Requests")]
     pub(crate) accept_status: Option<Accept>,
 
-    /// A response without progress for this long has failed. In means, every failed request counts as at least this
-    /// long
+    /// A response without progress for this long has failed. In means, every failed request counts as at least
+    /// this long
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_span, help_heading = "Limits")]
     pub(crate) timeout: Duration,
 

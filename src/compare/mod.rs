@@ -95,7 +95,7 @@ pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<(), Failure> {
     match common.count() {
         0 => {}
         count => warnings.push(format!(
-            "{count} of the {} runs of B ({}) {} a run of A, too ({}): what was measured once is held against itself",
+            "{count} of the {} runs of B ({}) {} a run of A, too ({}): these runs are compared with themselves",
             b.runs.len(),
             b.name,
             if count == 1 { "is" } else { "are each" },
@@ -163,7 +163,7 @@ fn side(path: &Path) -> Result<Side, Failure> {
     }
     if !again.is_empty() {
         side.warnings.push(format!(
-            "`{}` has the same result more than once, which counts once: {}",
+            "`{}` contains a result more than once, and it counts once: {}",
             side.name,
             again.join(", ")
         ));
@@ -219,7 +219,7 @@ fn cut(side: &Side, unit: Unit) -> Result<Vec<Batch>, Failure> {
     let batches = batches(&side.runs, unit);
     if batches.len() < BATCHES_MIN {
         return Err(Failure::Usage(format!(
-            "`{}` has {} whole seconds; with fewer than {BATCHES_MIN} nothing can be said",
+            "`{}` has {} whole seconds; a comparison needs at least {BATCHES_MIN}",
             side.name,
             batches.len()
         )));
@@ -234,7 +234,7 @@ impl Comparison {
             self.a, self.runs_a, self.b, self.runs_b
         );
         if !self.same_plan {
-            text += "they did not ask for the same: what differs may be the load and not the server\n";
+            text += "their plans differ: a difference may come from the load and not from the server\n";
         }
         text += &format!(
             "  measure                   A            B    change   {:>3.0} % interval     B above A        p  p worse\n",
@@ -260,18 +260,18 @@ impl Comparison {
             );
         }
         text += &match self.unit {
-            Unit::Run => "  batches are runs: intervals say how runs differ".to_owned(),
+            Unit::Run => "  batches are runs: intervals show how runs differ".to_owned(),
             Unit::Piece => format!(
-                "  batches are pieces of a run ({} and {}): intervals do not say how runs differ; for that, give {RUNS_MIN} runs or more on each side",
+                "  batches are pieces of a run ({} and {}): intervals do not show how runs differ; for that, give {RUNS_MIN} runs or more on each side",
                 self.batches_a, self.batches_b
             ),
         };
-        text += "\n  times are of every file, those complete after the time that rates are over among them; one that failed counts as at least its timeout";
+        text += "\n  times include every file, also those completed after the measured time; a failed file counts as at least its timeout";
         if self.powerless {
             text += &format!("\n  {}", self.why_powerless());
         }
         text += &format!(
-            "\n  p worse: of B being worse, one-sided, corrected for the {} measures that decide (Holm)",
+            "\n  p worse: one-sided p-value for B being worse, corrected for the {} deciding measures (Holm)",
             self.measures.iter().filter(|row| row.p_worse.is_some()).count()
         );
         text
@@ -285,8 +285,8 @@ impl Comparison {
             Unit::Piece => "pieces",
         };
         format!(
-            "nothing could be called worse here, whatever was measured: with {} and {} {unit} and {} measures that decide, p worse is \
-             {:.4} at the least, and {:.4} is too much; give more {unit}, or say which measures decide (--measure)",
+            "nothing could be called worse here, whatever was measured: with {} and {} {unit} and {} deciding measures, p worse is \
+             at least {:.4}, which is above {:.4}; give more {unit}, or fewer measures (--measure)",
             self.batches_a,
             self.batches_b,
             asked().count(),
@@ -298,7 +298,7 @@ impl Comparison {
     fn judged(&self, trusting: bool) -> Result<(), Failure> {
         if !self.doubts.is_empty() && !trusting {
             return Err(Failure::Invalid(format!(
-                "a run cannot be trusted (compare it all the same with --invalid): {}",
+                "a run is invalid; to compare it anyway, add --invalid: {}",
                 self.doubts.join("; ")
             )));
         }
@@ -315,7 +315,7 @@ impl Comparison {
         let names: Vec<&str> = self.worse.iter().map(|measure| measure.name()).collect();
         if !self.decisive {
             tracing::warn!(
-                "B seems worse than A by more than {:.1} % ({}), but pieces of one run do not say how runs differ: at least {RUNS_MIN} runs \
+                "B seems worse than A by more than {:.1} % ({}), but pieces of one run do not show how runs differ: at least {RUNS_MIN} runs \
                  each are needed to decide, or --pieces",
                 self.worse_max * 100.0,
                 names.join(", ")

@@ -41,11 +41,11 @@ impl PassedOver {
     pub(super) fn nothing(&self, log: &Path, wanted: &str) -> Failure {
         let name = log.display();
         Failure::Usage(match (self.is_log, self.lines()) {
-            (true, lines) => format!("`{name}` has {wanted}; {lines} lines were passed over"),
+            (true, lines) => format!("`{name}` has {wanted}; {lines} lines were skipped"),
             (false, 0) => format!("`{name}` is empty"),
             (false, lines) => format!(
-                "no line of `{name}` is one of an access log (Common, Combined, JSON of weir serve; not compressed); {lines} \
-                 lines were passed over"
+                "no line of `{name}` is an access-log line (Common, Combined or JSON of weir serve; uncompressed); {lines} \
+                 lines were skipped"
             ),
         })
     }

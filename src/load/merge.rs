@@ -50,11 +50,11 @@ pub(crate) fn numbered(path: &Path) -> Result<Vec<(usize, Run)>, Failure> {
             continue;
         }
         let fault = |why: String| Failure::Usage(format!("`{name}` line {}: {why}", number + 1));
-        let value: Value = serde_json::from_str(line).map_err(|error| fault(format!("no JSON: {error}")))?;
+        let value: Value = serde_json::from_str(line).map_err(|error| fault(format!("not JSON: {error}")))?;
         match value["event"].as_str() {
             Some("result") => {}
             Some("merged" | "failed" | "probe" | "search") => continue,
-            _ => return Err(fault("no result of `weir load`".to_owned())),
+            _ => return Err(fault("not a result of `weir load`".to_owned())),
         }
         if value["format"] != FORMAT || value["version"] != VERSION {
             return Err(fault(format!(
@@ -66,7 +66,7 @@ pub(crate) fn numbered(path: &Path) -> Result<Vec<(usize, Run)>, Failure> {
         runs.push((number + 1, run));
     }
     if runs.is_empty() {
-        return Err(Failure::Usage(format!("`{name}` has no result")));
+        return Err(Failure::Usage(format!("`{name}` contains no result")));
     }
     Ok(runs)
 }

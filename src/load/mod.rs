@@ -53,7 +53,7 @@ pub(crate) fn run(flags: &RunFlags, voice: &Voice) -> Result<(), Failure> {
     let place = Place::of(&flags.place, |name| std::env::var(name).ok())?;
     if flags.how.connections_per_user > 1 && !task.has_pages() {
         tracing::warn!(
-            "--connections-per-user {} does nothing here: it deals out what a page embeds, and every object is one file",
+            "--connections-per-user {} has no effect: it deals out the files that a page embeds, and every object here is one file",
             flags.how.connections_per_user
         );
     }
@@ -193,13 +193,13 @@ fn await_start(place: &Place, signals: &mut Signals) -> Result<(), Failure> {
         let left = start - civil(clock::wall());
         if left > AHEAD_MAX {
             return Err(Failure::Usage(format!(
-                "the agreed start lies {:.0} days ahead; `--start-at` takes seconds since 1970, as `date +%s` prints them",
+                "the agreed start is {:.0} days ahead; `--start-at` takes seconds since 1970, as `date +%s` prints them",
                 left / AHEAD_MAX
             )));
         }
         if left <= -LATE_MAX {
             return Err(Failure::Invalid(format!(
-                "rank {} is {:.1} s late for the agreed start; agree on a later one",
+                "rank {} is {:.1} s late for the agreed start; set a later --start-at",
                 place.rank, -left
             )));
         }
@@ -298,13 +298,13 @@ impl Seen {
         } else {
             let mean = self.response_ns.wrapping_sub(before.response_ns) as f64 / files as f64;
             format!(
-                "response {:.2} ms on average, {:.2} at most",
+                "response {:.2} ms on average, {:.2} ms at most",
                 mean / 1e6,
                 self.longest_ns as f64 / 1e6
             )
         };
         let end = if left.is_zero() {
-            "waiting for what is under way".to_owned()
+            "waiting for pending requests".to_owned()
         } else {
             format!("{:.0} s left", left.as_secs_f64().ceil())
         };
@@ -349,7 +349,7 @@ mod tests {
         let seen = Seen::of(&all);
         assert_eq!(
             told(seen, 0),
-            "waiting for what is under way: 5 files/s, response 2.50 ms on average, 9.00 at most, 3 active, 0 B in all, 0 errors"
+            "waiting for pending requests: 5 files/s, response 2.50 ms on average, 9.00 ms at most, 3 active, 0 B in all, 0 errors"
         );
         // The longest is of the time since somebody looked.
         assert_eq!(Seen::of(&all).longest_ns, 0);

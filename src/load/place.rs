@@ -37,7 +37,7 @@ impl Place {
             let read = text.trim().parse();
             read.map(Some).map_err(|_| {
                 usage(format!(
-                    "the variable {name} is `{}`, which is no number",
+                    "the variable {name} is `{}`, which is not a number",
                     text.escape_debug()
                 ))
             })
@@ -59,7 +59,7 @@ impl Place {
             (rank, size, told_by) = (Some(told), size.or(told_size), who);
             if size.is_none() {
                 return Err(usage(format!(
-                    "{who} says that this is rank {told} ({rank_name}), but not of how many: say --size"
+                    "{who} gives rank {told} ({rank_name}) but no number of ranks: say --size"
                 )));
             }
         }
@@ -67,17 +67,17 @@ impl Place {
             (None, None) => (0, 1),
             (Some(rank), Some(size)) => (rank, size),
             (Some(_), None) => {
-                return Err(usage("`--rank` needs `--size`: of how many machines?".to_owned()));
+                return Err(usage("`--rank` needs `--size`, the number of machines".to_owned()));
             }
             (None, Some(1)) => (0, 1),
             (None, Some(_)) => {
                 return Err(usage(
-                    "`--size` needs `--rank`: which of them is this?".to_owned(),
+                    "`--size` needs `--rank`, the number of this machine".to_owned(),
                 ));
             }
         };
         if size == 0 || size > RANKS_MAX {
-            return Err(usage(format!("{size} ranks; there may be 1 to {RANKS_MAX}")));
+            return Err(usage(format!("`--size` is {size}; it must be 1 to {RANKS_MAX}")));
         }
         if rank >= size {
             return Err(usage(format!(

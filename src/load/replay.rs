@@ -55,7 +55,7 @@ pub(super) fn read(path: &Path, speed: f64) -> Result<(Work, Replay), Failure> {
     }
     let passed_over = passed_over.lines();
     if passed_over > 0 {
-        tracing::warn!("{passed_over} lines of {name} are no GET of a path and are not replayed");
+        tracing::warn!("{passed_over} lines of {name} were skipped: each is no GET of a path");
     }
     let mut paths = vec![String::new(); numbers.len()];
     for (path, number) in numbers {

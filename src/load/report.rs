@@ -274,13 +274,14 @@ impl Report {
     pub(super) fn loop_note(&self) -> Option<String> {
         match (self.run.model.as_str(), self.expected_interval_ms) {
             ("clients" | "users", Some(interval)) => Some(format!(
-                "closed loop: who waits for an answer does not ask meanwhile, so a pause of the server is in few response times; `corrected` adds \
-                 what each of the {} would have asked, one request every {interval:.3} ms, also while requests that failed or were never complete \
-                 kept it waiting",
+                "closed loop: each user waits for a response before the next request, so a server pause shows in few response times; \
+                 `corrected` adds the requests that each of the {} would have sent, one every {interval:.3} ms, also while it waited for \
+                 requests that failed or never completed",
                 self.run.model
             )),
             ("sessions", _) => Some(
-                "partly open: within a session nobody asks while an answer is awaited, so response times leave that waiting out".to_owned(),
+                "partly open: within a session, a user sends nothing while waiting for a response, so a server pause shows in few response times"
+                    .to_owned(),
             ),
             _ => None,
         }
@@ -294,9 +295,9 @@ impl Report {
         let mut text = match (failed, unfinished) {
             (0, 0) => return None,
             (_, 0) => format!("{failed} of {all} requests ({share:.2} %) failed"),
-            (0, _) => format!("{unfinished} of {all} requests ({share:.2} %) were never complete"),
+            (0, _) => format!("{unfinished} of {all} requests ({share:.2} %) never completed"),
             _ => format!(
-                "{lost} of {all} requests ({share:.2} %) have no response time: {failed} failed, {unfinished} were never complete"
+                "{lost} of {all} requests ({share:.2} %) have no response time: {failed} failed, {unfinished} never completed"
             ),
         };
         text += ". Quantiles count them as longer than all others; `-` marks a quantile that falls on one of them.";
@@ -307,9 +308,9 @@ impl Report {
             );
         }
         if unfinished > 0 {
-            text += " The means of response, service and object leave out requests that were never complete";
+            text += " The means of response, service and object exclude requests that never completed";
             text += match self.corrected_ms {
-                Some(_) => "; the corrected mean counts how long they were awaited.",
+                Some(_) => "; the corrected mean counts them with the time they were pending.",
                 None => ".",
             };
         }
@@ -330,9 +331,9 @@ impl Report {
                 _ if decile.object_ms.count > 0 => return (decile, Ok(&decile.object_ms)),
                 // An object asked for more often than one time in ten reaches over more than one decile.
                 Some(before) if before.bytes_max == decile.bytes_max => {
-                    "of one size with those above, counted there"
+                    "same size as the decile above, counted there"
                 }
-                _ => "none was complete",
+                _ => "none completed",
             };
             (decile, Err(why))
         })
@@ -341,7 +342,7 @@ impl Report {
     /// What was done in which time: in the time that counts, after it, before it.
     fn amounts(&self) -> String {
         let mut text = format!(
-            "{:.1} s, {}, {}: {} files complete in that time ({:.1}/s), {} ({}/s)\n",
+            "{:.1} s, {}, {}: {} files completed in that time ({:.1}/s), {} ({}/s)\n",
             self.duration_s,
             self.run.model,
             self.run.mode,
@@ -351,13 +352,13 @@ impl Report {
             Bytes(self.content_bytes_per_s as u64),
         );
         text += &format!(
-            "  {} objects begun ({:.1}/s), {} of them complete",
+            "  {} objects begun ({:.1}/s), {} of them completed",
             self.objects_begun, self.objects_per_s, self.objects,
         );
         let late = self.files - self.files_in_time.min(self.files);
         if late > 0 {
             text += &format!(
-                ", with {late} files that were under way when the time was over: {} in all, which the times below are of",
+                "; {late} files completed after that time; the times below are of all {} files",
                 self.files
             );
         }
@@ -366,7 +367,7 @@ impl Report {
             (self.run.rate_asked, self.rate_drawn, self.run.arrivals_drawn)
         {
             text += &format!(
-                "  asked for {asked:.1} objects/s, which came to {arrivals} arrivals ({drawn:.1}/s)\n"
+                "  rate set: {asked:.1} objects/s; drawn: {arrivals} arrivals ({drawn:.1}/s)\n"
             );
         }
         if let (Some(begun), Some(last), Some(stagger)) =
@@ -380,7 +381,7 @@ impl Report {
         if self.run.warmup_s > 0.0 {
             let left_out = &self.left_out;
             text += &format!(
-                "  left out: the warm-up of {:.1} s before, with {} objects begun, {} files ({}), {} errors\n",
+                "  excluded: the warm-up of {:.1} s, with {} objects begun, {} files ({}), {} errors\n",
                 self.run.warmup_s,
                 left_out.objects_begun,
                 left_out.files,
@@ -428,7 +429,7 @@ impl Report {
             text += &format!("  {note}\n");
         }
         text += &format!(
-            "  {} connections, {:.2} on average for {:.3} ms each, {} closed by the server, {} requests sent again",
+            "  {} connections, {:.2} open on average, {:.3} ms each; {} closed by the server, {} requests repeated",
             self.table6.total_connects,
             self.table6.average_established,
             self.table6.average_duration_s * 1e3,
@@ -439,7 +440,7 @@ impl Report {
             text += &format!(", {count} {}", trouble.name());
         }
         if self.has_other_answers() {
-            text += &format!("\n  answers: {}", self.answers());
+            text += &format!("\n  responses: {}", self.answers());
         }
         if let Some(metrics) = &self.webstone {
             text += &format!(
@@ -453,16 +454,16 @@ impl Report {
         }
         let cpu = self.run.cpu.iter().map(|share| format!("{:.0} %", share * 100.0));
         text += &format!(
-            "\n  this client used {} of a processor for each thread; ",
+            "\n  processor use of this client's threads: {}; ",
             cpu.collect::<Vec<_>>().join(", ")
         );
         text += if self.verdict.valid {
             "the run is valid"
         } else {
-            "THE RUN IS NOT VALID"
+            "THE RUN IS INVALID"
         };
         for warning in &self.verdict.warnings {
-            text += &format!("\n  but: {warning}");
+            text += &format!("\n  warning: {warning}");
         }
         text
     }
@@ -473,7 +474,7 @@ impl Report {
             return Ok(());
         }
         Err(Failure::Invalid(format!(
-            "the run cannot be trusted: {}",
+            "the run is invalid: {}",
             self.verdict.reasons.join("; ")
         )))
     }

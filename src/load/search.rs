@@ -51,16 +51,16 @@ impl FromStr for Objective {
     fn from_str(text: &str) -> Result<Objective, String> {
         let (statistic, below) = text
             .split_once('<')
-            .ok_or_else(|| format!("`{text}` is no objective; one looks like p99<50ms"))?;
+            .ok_or_else(|| format!("`{text}` is not an objective: write one as in p99<50ms"))?;
         let statistic = statistic.trim().to_lowercase().replace("p99.9", "p999");
         if !["mean", "p50", "p90", "p99", "p999", "max"].contains(&statistic.as_str()) {
             return Err(format!(
-                "`{statistic}` is nothing that is measured; there are mean, p50, p90, p99, p999, max"
+                "`{statistic}` is not a statistic: choose mean, p50, p90, p99, p999 or max"
             ));
         }
         let below = bound(&statistic, below.trim())?;
         if below.is_zero() {
-            return Err("nothing takes less than no time".to_owned());
+            return Err("the time must be more than 0".to_owned());
         }
         Ok(Objective { statistic, below })
     }
@@ -79,8 +79,8 @@ fn bound(statistic: &str, text: &str) -> Result<Duration, String> {
     let number: f64 = number
         .trim()
         .parse()
-        .map_err(|_| format!("`{text}` is no number of microseconds"))?;
-    Duration::try_from_secs_f64(number / 1e6).map_err(|_| format!("`{text}` is no time span"))
+        .map_err(|_| format!("`{text}` is not a number of microseconds"))?;
+    Duration::try_from_secs_f64(number / 1e6).map_err(|_| format!("`{text}` is not a time span"))
 }
 
 impl fmt::Display for Objective {
@@ -126,7 +126,7 @@ impl Objective {
             // A tenth more than the same rate takes: the next run may have fewer.
             let seconds = measured.as_secs_f64() * needed as f64 / requests.max(1) as f64 * 1.1;
             format!(
-                "{requests} requests do not tell {}, which takes {needed} or more: use --duration {:.0}s or a higher load",
+                "{requests} requests are too few for {}, which needs {needed} or more: use --duration {:.0}s or a higher load",
                 self.statistic,
                 seconds.ceil()
             )
@@ -236,11 +236,11 @@ impl Cap {
         match task.who {
             Who::Users(_) | Who::Clients(_) => caps.push((
                 u64::from(USERS_MAX),
-                format!("a run has {USERS_MAX} users or clients at the most"),
+                format!("a run has at most {USERS_MAX} users or clients"),
             )),
             Who::Sessions(..) | Who::Rate(..) | Who::Replay => caps.push((
                 RATE_MAX as u64,
-                format!("a search tries {RATE_MAX} a second at the most"),
+                format!("a search tests at most {RATE_MAX} per second"),
             )),
         }
         if task.keeps() {
@@ -253,14 +253,14 @@ impl Cap {
             caps.push((
                 task::room(descriptors, threads) / lanes,
                 format!(
-                    "each keeps a connection and this process may have {descriptors} descriptors (`ulimit -n`)"
+                    "each keeps a connection, and this process may open {descriptors} descriptors (`ulimit -n`)"
                 ),
             ));
             if let Some(ports) = ports() {
                 caps.push((
                     ports / lanes,
                     format!(
-                        "each keeps a connection and this machine has {ports} ports for those to one address (net.ipv4.ip_local_port_range)"
+                        "each keeps a connection, and this machine has {ports} ports for connections to one address (net.ipv4.ip_local_port_range)"
                     ),
                 ));
             }
@@ -270,7 +270,7 @@ impl Cap {
             caps.push((
                 task::begun(stagger, &flags.asked),
                 format!(
-                    "with --stagger {stagger:?} no more begin within the {:?} of a trial",
+                    "with --stagger {stagger:?}, no more begin within the {:?} of a trial",
                     flags.asked.span()
                 ),
             ));
@@ -370,7 +370,7 @@ impl Answer {
             .min_by(|a, b| a.load.total_cmp(&b.load));
         let untrusted = |trial: &Trial| {
             format!(
-                "with {} the run cannot be trusted: {}",
+                "with {}, the run is invalid: {}",
                 unit.of(trial.load),
                 trial.reasons.join("; ")
             )
@@ -378,13 +378,13 @@ impl Answer {
         let missed = |trial: &Trial| {
             if trial.overloaded {
                 return format!(
-                    "with {} not all is answered: {}",
+                    "with {}, not every request is answered: {}",
                     unit.of(trial.load),
                     trial.reasons.join("; ")
                 );
             }
             format!(
-                "with {} {}",
+                "with {}, {}",
                 unit.of(trial.load),
                 trial.value(&objective.statistic)
             )
@@ -396,7 +396,7 @@ impl Answer {
                 match (valid.min_by(|a, b| a.load.total_cmp(&b.load)), above) {
                     (Some(trial), _) => (Stop::Missed, missed(trial)),
                     (None, Some(trial)) => (Stop::Untrusted, untrusted(trial)),
-                    (None, None) => (Stop::Missed, "nothing was tried".to_owned()),
+                    (None, None) => (Stop::Missed, "no load was tested".to_owned()),
                 }
             }
             (Some(_), None) if over => (Stop::Cap, cap.why.clone()),
@@ -414,7 +414,7 @@ impl Answer {
         let why = &self.why;
         let Some(load) = self.load else {
             return format!(
-                "no number of {} that was tried meets {objective}: {why}",
+                "no tested number of {} meets {objective}: {why}",
                 unit.name
             );
         };
@@ -424,7 +424,7 @@ impl Answer {
                 "{load} meet {objective}, to within {:.0} %: {why}",
                 WITHIN * 100.0
             ),
-            _ => format!("{load} meet {objective}, and the limit was not found: {why}"),
+            _ => format!("{load} meet {objective}; the limit was not found: {why}"),
         }
     }
 }
@@ -457,7 +457,7 @@ pub(super) fn run(
     let cap = Cap::of(&task, flags);
     if first > cap.most {
         return Err(Failure::Usage(format!(
-            "{} are more than can be tried: {}",
+            "{} are more than a search can test: {}",
             unit.of(first),
             cap.why
         )));
@@ -601,7 +601,7 @@ fn tell(trial: &Trial, objective: &Objective, unit: Unit, voice: &Voice) -> Resu
     }
     let word = match (trial.valid, trial.met) {
         (false, _) if trial.overloaded => format!("missed ({})", trial.reasons.join("; ")),
-        (false, _) => format!("does not count ({})", trial.reasons.join("; ")),
+        (false, _) => format!("invalid ({})", trial.reasons.join("; ")),
         (true, true) => "met".to_owned(),
         (true, false) => "missed".to_owned(),
     };
@@ -694,7 +694,7 @@ mod tests {
         assert_eq!(
             objective.undecided(75, Duration::from_secs(10)).as_deref(),
             Some(
-                "75 requests do not tell p999, which takes 1000 or more: use --duration 147s or a higher load"
+                "75 requests are too few for p999, which needs 1000 or more: use --duration 147s or a higher load"
             )
         );
     }
@@ -742,20 +742,20 @@ mod tests {
             &[met.clone(), missed.clone()],
             true,
             Stop::Within,
-            "40 users meet p99 < 50 ms, to within 5 %: with 41 users p99 is 70.000 ms",
+            "40 users meet p99 < 50 ms, to within 5 %: with 41 users, p99 is 70.000 ms",
         );
         check(
             &[met.clone(), trial(28_000.0, 4.0, true)],
             true,
             Stop::Cap,
-            "28000 users meet p99 < 50 ms, and the limit was not found: there are 28000 ports",
+            "28000 users meet p99 < 50 ms; the limit was not found: there are 28000 ports",
         );
         // A run that cannot be trusted meets nothing, however quick its answers were.
         check(
             &[met.clone(), trial(80.0, 1.0, false)],
             true,
             Stop::Untrusted,
-            "40 users meet p99 < 50 ms, and the limit was not found: with 80 users the run cannot be trusted: too late",
+            "40 users meet p99 < 50 ms; the limit was not found: with 80 users, the run is invalid: too late",
         );
         let overloaded = Trial {
             overloaded: true,
@@ -766,25 +766,25 @@ mod tests {
             &[met.clone(), overloaded],
             true,
             Stop::Within,
-            "40 users meet p99 < 50 ms, to within 5 %: with 42 users not all is answered: 9 of 10 files failed",
+            "40 users meet p99 < 50 ms, to within 5 %: with 42 users, not every request is answered: 9 of 10 files failed",
         );
         check(
             &[met, trial(400.0, 70.0, true)],
             false,
             Stop::Trials,
-            "40 users meet p99 < 50 ms, and the limit was not found: there were 40 trials",
+            "40 users meet p99 < 50 ms; the limit was not found: there were 40 trials",
         );
         check(
             &[trial(2.0, 1.0, false), trial(1.0, 60.0, true)],
             true,
             Stop::Missed,
-            "no number of users that was tried meets p99 < 50 ms: with 1 user p99 is 60.000 ms",
+            "no tested number of users meets p99 < 50 ms: with 1 user, p99 is 60.000 ms",
         );
         check(
             &[trial(2.0, 1.0, false), trial(1.0, 1.0, false)],
             true,
             Stop::Untrusted,
-            "no number of users that was tried meets p99 < 50 ms: with 1 user the run cannot be trusted: too late",
+            "no tested number of users meets p99 < 50 ms: with 1 user, the run is invalid: too late",
         );
         // Quick answers to most requests do not make up for those that failed.
         let failing = Trial {
@@ -798,7 +798,7 @@ mod tests {
             &[trial(40.0, 3.0, true), failing],
             true,
             Stop::Within,
-            "40 users meet p99 < 50 ms, to within 5 %: with 41 users p99 is unknown because 10 of 1200 requests failed",
+            "40 users meet p99 < 50 ms, to within 5 %: with 41 users, p99 is unknown because 10 of 1200 requests failed",
         );
         let stopped = Answer::of(&[missed], false, true, &objective, users, &cap);
         assert_eq!((stopped.stop, stopped.load), (Stop::Interrupted, None));

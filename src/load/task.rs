@@ -106,7 +106,7 @@ impl Task {
         let (asked, workload) = (&flags.asked, &flags.workload);
         if flags.how.slo.is_some() {
             tracing::warn!(
-                "--slo tries many loads, and which depends on what is measured: this is the plan of the first of them"
+                "--slo tests several loads, chosen by measurement: this is the plan of the first trial"
             );
         }
         let named = flags.url.is_some() || asked.urls.is_some() || asked.replay.is_some();
@@ -115,7 +115,7 @@ impl Task {
             Some(surge.map_err(|error| Failure::Usage(error.to_string()))?)
         } else if workload.describes() {
             return Err(Failure::Usage(
-                "`--site`, `--urls`, `--replay` or a URL says what the workload is; leave out the flags that describe one"
+                "`--site`, `--urls`, `--replay` or a URL defines the workload; omit the flags that describe one"
                     .to_owned(),
             ));
         } else {
@@ -139,7 +139,7 @@ impl Task {
             .or(flags.replay.as_ref().map(|_| "--replay"));
         if let Some(flag) = whole.filter(|_| flags.site.is_none() && url.path != "/") {
             return Err(Failure::Usage(format!(
-                "`{flag}` says whole paths, and `{}` of the URL would not be asked for; leave it out, and put it before those paths if \
+                "`{flag}` gives full paths, so `{}` of the URL would not be requested; omit it, and put it in front of those paths if \
                  they are below it",
                 url.path.escape_debug()
             )));
@@ -156,7 +156,7 @@ impl Task {
                 let beyond = replay.times.len() - replay.times.partition_point(|&at| at < flags.duration);
                 if beyond > 0 {
                     tracing::warn!(
-                        "{beyond} of the {} requests of {} come after --duration {:?} and are not replayed",
+                        "{beyond} of the {} requests in {} are later than --duration {:?} and are not replayed",
                         replay.times.len(),
                         log.display(),
                         flags.duration
@@ -172,7 +172,7 @@ impl Task {
         let arrives = flags.rate.is_some() || flags.sessions.is_some();
         if flags.arrivals.is_some() && !arrives {
             return Err(Failure::Usage(
-                "`--arrivals` says how those of --rate and --sessions come; name one of them".to_owned(),
+                "`--arrivals` needs --rate or --sessions".to_owned(),
             ));
         }
         let process = flags.arrivals.unwrap_or(Process::Poisson);
@@ -192,11 +192,11 @@ impl Task {
                     Who::Users(_) => "--users",
                     _ => "--clients",
                 };
-                return usage(format!("`{flag}` is {n}; it may be 1 to {USERS_MAX}"));
+                return usage(format!("`{flag}` is {n}; it must be 1 to {USERS_MAX}"));
             }
             Who::Users(_) | Who::Sessions(..) if !matches!(what, What::Surge(_)) => {
                 return usage(
-                    "`--users` and those of `--sessions` sleep as the models of a Surge say; name the --site of one"
+                    "`--users` and `--sessions` need the OFF times of a Surge site; give its --site"
                         .to_owned(),
                 );
             }
@@ -204,22 +204,21 @@ impl Task {
         }
         if flags.speed.is_some() && flags.replay.is_none() {
             return usage(
-                "`--speed` is how many times faster than its log a --replay is; there is none here"
+                "`--speed` needs --replay"
                     .to_owned(),
             );
         }
         begin(&who, flags)?;
         if how.connections.is_some() && !matches!(who, Who::Rate(..) | Who::Replay) {
             return usage(
-                "`--connections` is for --rate and --replay; --clients says how many ask without pause, --users how many \
-                 sleep, each over a connection of its own"
+                "`--connections` needs --rate or --replay; users and clients have connections of their own (--connections-per-user)"
                     .to_owned(),
             );
         }
         if how.verify && (how.method == Verb::Head || how.asks_for_coded()) {
             return usage(
-                "`--verify` holds content against the manifest: HEAD is answered with none, and Accept-Encoding may be answered with \
-                 another form of it"
+                "`--verify` compares content with the manifest: a response to HEAD has none, and with Accept-Encoding it may be in \
+                 another coding"
                     .to_owned(),
             );
         }
@@ -299,7 +298,7 @@ impl Task {
         let lines = self.lines(size).saturating_mul(lanes);
         match self.who {
             Who::Users(n) | Who::Clients(n) if n < size => Err(Failure::Usage(format!(
-                "{n} users or clients cannot be spread over {size} machines"
+                "{n} users or clients are too few for {size} machines"
             ))),
             Who::Sessions(..) | Who::Rate(..) | Who::Replay if lanes > 1 && !matches!(self.who, Who::Sessions(..)) => {
                 Err(Failure::Usage(
@@ -308,8 +307,8 @@ impl Task {
             }
             Who::Users(_) | Who::Clients(_) if keeps && u64::from(lines) > room => {
                 Err(Failure::Usage(format!(
-                    "they keep {lines} connections in mode {}, and this process may have {descriptors} descriptors: \
-                     raise `ulimit -n`, use fewer, more machines (--size), or early-close or http10 for users who sleep",
+                    "they keep {lines} connections in mode {}, and this process may open {descriptors} descriptors: \
+                     raise `ulimit -n`, use fewer users or more machines (--size), or early-close or http10 for users who sleep",
                     self.mode.name()
                 )))
             }
@@ -630,7 +629,7 @@ impl Task {
             steps += 1;
             if steps > STEPS_MAX {
                 return Err(Failure::Usage(format!(
-                    "the users of one machine ask for more than {STEPS_MAX} files in {} s; use fewer, a shorter run, or more machines",
+                    "the users of one machine request more than {STEPS_MAX} files in {} s; use fewer users, a shorter run or more machines",
                     flags.span().as_secs()
                 )));
             }
@@ -685,7 +684,7 @@ fn begin(who: &Who, flags: &AskedFlags) -> Result<(), Failure> {
     };
     let Who::Users(users) = *who else {
         return Err(Failure::Usage(
-            "`--stagger` is the time between the starts of two of --users; clients all start at once, sessions and arrivals come when their process says"
+            "`--stagger` needs --users: clients all start at once, and sessions and objects arrive by their own process"
                 .to_owned(),
         ));
     };
@@ -694,7 +693,7 @@ fn begin(who: &Who, flags: &AskedFlags) -> Result<(), Failure> {
         return Ok(());
     }
     Err(Failure::Usage(format!(
-        "with --stagger {stagger:?} only {begun} of {users} users begin before the end, after {:?}; leave --stagger out, make it shorter than {:?}, or --duration longer",
+        "with --stagger {stagger:?}, only {begun} of {users} users begin before the end, after {:?}; omit --stagger, make it shorter than {:?}, or use a longer --duration",
         flags.span(),
         flags.span() / (users - 1).max(1)
     )))
