@@ -76,7 +76,7 @@ impl Server {
 fn reason(text: &str) -> &str {
     let is_error = |line: &&str| line.starts_with("error");
     let line = text.lines().find(is_error).or_else(|| text.lines().last());
-    line.map_or("it said nothing", |line| line.trim_start_matches("error: "))
+    line.map_or("no message", |line| line.trim_start_matches("error: "))
 }
 
 impl Drop for Server {
@@ -168,7 +168,7 @@ mod tests {
                 "unexpected argument '--bogus' found",
             ),
             ("refused\nnothing is served\n", "nothing is served"),
-            ("", "it said nothing"),
+            ("", "no message"),
         ] {
             assert_eq!(reason(text), expected);
         }

@@ -111,7 +111,7 @@ impl Tally<'_> {
         }
         let names: Vec<&str> = free.iter().map(|knob| knob.name()).collect();
         let names = match names.is_empty() {
-            true => "nothing, as all of it was set".to_owned(),
+            true => "none, all are explicit".to_owned(),
             false => names.join(", "),
         };
         let who = match start.at_ms {
@@ -121,14 +121,14 @@ impl Tally<'_> {
                 start.weir, start.concurrency, start.adapt
             ),
         };
-        print(&format!("{who}, idle {idle}: free to decide {names}\n")).map_err(Fault::Output)
+        print(&format!("{who}, idle timeout {idle}: automatic settings: {names}\n")).map_err(Fault::Output)
     }
 
     fn look(&mut self, window: &Window) -> Result<(), Fault> {
         self.settle()?;
         if window.at_ms < self.at_ms {
             return Err(Fault::Line(format!(
-                "{} ms comes after {} ms: lines must stand as they were written",
+                "{} ms comes after {} ms: keep the lines in the order in which they were written",
                 window.at_ms, self.at_ms
             )));
         }
@@ -206,12 +206,12 @@ impl Tally<'_> {
             print(&format!("{end}\n"))?;
         } else {
             let then = match (recorded, differences) {
-                (None, _) => "; who recorded is not said, so nothing is taken to have been set".to_owned(),
-                (Some(_), Some(0)) => ", the same as then".to_owned(),
+                (None, _) => "; the recording contains no settings, so all are assumed to be automatic".to_owned(),
+                (Some(_), Some(0)) => ", identical to the recorded ones".to_owned(),
                 (Some(count), Some(differences)) => {
-                    format!("; {count} were made then, and {differences} of now or then differ")
+                    format!("; {count} were recorded, {differences} differ")
                 }
-                (Some(count), None) => format!("; {count} were made then, with other settings"),
+                (Some(count), None) => format!("; {count} were recorded, with other settings"),
             };
             print(&format!(
                 "{} decisions in {} windows{then}\n",
@@ -221,8 +221,8 @@ impl Tally<'_> {
         match differences {
             None | Some(0) => Ok(()),
             Some(count) => Err(Failure::Failed(format!(
-                "`{}`: {count} decisions of now or then differ, which are listed above: either the rules of this version are \
-                 others, or the recording was changed",
+                "`{}`: {count} decisions differ, as listed above: this version has other rules, or the recording was \
+                 changed",
                 self.flags.recording.display()
             ))),
         }
@@ -246,14 +246,14 @@ impl Damage {
     fn say(&self, name: &str, number: u64) {
         let Damage { line, why } = self;
         tracing::warn!(
-            "`{name}` line {line}: {why}; all up to the start of a server in line {number} is left out"
+            "`{name}` line {line}: {why}; everything up to the server start in line {number} is skipped"
         );
     }
 }
 
 /// A line, and whether it begins with what is none: a server that was started again wrote behind half a line once.
 fn parse(bytes: &[u8]) -> Result<(Line, bool), String> {
-    let text = std::str::from_utf8(bytes).map_err(|_| "that is no text".to_owned())?;
+    let text = std::str::from_utf8(bytes).map_err(|_| "not UTF-8 text".to_owned())?;
     let whole = Line::parse(text);
     match (whole, text.rfind(START)) {
         (Ok(line), _) => Ok((line, false)),
@@ -290,7 +290,7 @@ fn read_all(flags: &Replay, tally: &mut Tally<'_>) -> Result<(), Failure> {
         let is_half = !line.ends_with(b"\n") && (read as u64) < LINE_MAX;
         if is_half && (number > 1 || line.starts_with(b"{")) {
             tally.forget();
-            tracing::warn!("`{name}` line {number} has no end, and is left out");
+            tracing::warn!("`{name}` line {number} is incomplete and skipped");
             break;
         }
         if line.trim_ascii().is_empty() {
@@ -301,7 +301,7 @@ fn read_all(flags: &Replay, tally: &mut Tally<'_>) -> Result<(), Failure> {
             if is_behind && damage.is_none() {
                 damage = Some(Damage {
                     line: number,
-                    why: "it begins with half a line".to_owned(),
+                    why: "it begins with an incomplete line".to_owned(),
                 });
             }
             if damage.is_some() && !is_start {
@@ -324,8 +324,8 @@ fn read_all(flags: &Replay, tally: &mut Tally<'_>) -> Result<(), Failure> {
     match damage {
         None => Ok(()),
         Some(Damage { line, why }) => Err(Failure::Usage(format!(
-            "`{name}` line {line}: {why}; no server starts below it, so there is nothing to go on with: give what \
-             `weir serve --record` wrote, lines of JSON"
+            "`{name}` line {line}: {why}; no server start follows, so nothing can be replayed: give a recording of \
+             `weir serve --record`, lines of JSON"
         ))),
     }
 }

@@ -103,7 +103,7 @@ pub(super) fn read(flags: &Replay) -> Result<Log, Failure> {
 
 fn open_root(path: &Path) -> Result<Root, Failure> {
     Root::open(path)
-        .map_err(|error| Failure::Usage(format!("cannot look into `{}`: {error}", path.display())))
+        .map_err(|error| Failure::Usage(format!("cannot read the folder `{}`: {error}", path.display())))
 }
 
 #[allow(clippy::disallowed_methods, reason = "a command reads the file it is given")]
@@ -120,9 +120,9 @@ fn nothing(log: &Log, flags: &Replay) -> String {
         .collect();
     let names = names.join(", ");
     match &log.skipped.first_fault {
-        _ if log.lines == 0 => format!("there is no line in {names}"),
+        _ if log.lines == 0 => format!("{names}: no lines"),
         Some((name, line, fault)) if log.skipped.faults == log.lines => format!(
-            "no line of {names} is of a format known here (Common, Combined, JSON of weir serve); {name}, line \
+            "no line of {names} is in a known format (Common, Combined, JSON of weir serve); {name}, line \
              {line}, {fault}"
         ),
         _ => format!(

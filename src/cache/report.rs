@@ -74,7 +74,7 @@ impl Report<'_> {
         let mut out = String::new();
         let _ = writeln!(
             out,
-            "{} of {} lines replayed: requests for {} files of {} in all",
+            "{} of {} lines replayed: requests for {} files of {} in total",
             log.trace.requests.len(),
             log.lines,
             log.requested_files,
@@ -102,28 +102,28 @@ impl Report<'_> {
         if log.is_cut {
             let _ = writeln!(
                 out,
-                "the log is longer than can be replayed; the rest was left out"
+                "the log is too long to replay; the rest was skipped"
             );
         }
         let (pages, parts) = self.references();
         let _ = match log.source {
             Source::Nowhere => writeln!(
                 out,
-                "references: none known, so hinted and structured are as lru (--root DIR, or a log with referrers)"
+                "references: none known, so hinted and structured act as lru; give --root DIR or a log with referrers"
             ),
             Source::Referer => writeln!(
                 out,
-                "references: {parts} of {pages} pages, by the log's referrers"
+                "references: {parts} from {pages} pages, by the log's referrers"
             ),
             Source::Files => writeln!(
                 out,
-                "references: {parts} of {pages} pages, by the files below the root"
+                "references: {parts} from {pages} pages, by the files below the root"
             ),
         };
         if log.missing > 0 {
             let _ = writeln!(
                 out,
-                "files no longer there: {} (the log decides their length)",
+                "missing files: {} (lengths taken from the log)",
                 log.missing
             );
         }
@@ -167,9 +167,9 @@ impl Report<'_> {
             };
         }
         out.push_str(
-            "\nhits and bytes: share of the requests, and of their bytes, that were held. loads: files read, \
-             ahead of\nthem those read before they were asked for. A bound knows the future and holds for loading on \
-             demand;\nwho loads ahead may hit more, but never load less.\n",
+            "\nhits and bytes: share of the requests, and of their bytes, served from the cache. loads: files read;\n\
+             ahead: those of them read before a request. A bound knows the future and applies to policies that load on\n\
+             demand. Policies that load ahead may have more hits, but never fewer loads.\n",
         );
         out
     }

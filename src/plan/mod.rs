@@ -51,13 +51,13 @@ fn check_place(flags: &PlanFlags, task: &Task) -> Result<(), Failure> {
     };
     if flags.size == 0 || flags.size > most {
         return usage(format!(
-            "`--size` is {}; there may be 1 to {most} machines, and each needs a user",
+            "`--size` is {}; it must be 1 to {most}, and each machine needs a user",
             flags.size
         ));
     }
     if let Some(rank) = flags.rank.filter(|&rank| rank >= flags.size) {
         return usage(format!(
-            "`--rank` is {rank}; with --size {} ranks are 0 to {}",
+            "`--rank` is {rank}; with --size {}, ranks are 0 to {}",
             flags.size,
             flags.size - 1
         ));
@@ -79,7 +79,7 @@ pub(crate) fn manifest(path: &Path) -> Result<(String, Manifest), Failure> {
         ))
     })?;
     let manifest: Manifest = serde_json::from_str(&text)
-        .map_err(|error| Failure::Usage(format!("`{name}` is no manifest of a site: {error}")))?;
+        .map_err(|error| Failure::Usage(format!("`{name}` is not a site manifest: {error}")))?;
     if manifest.format != FORMAT || manifest.version != VERSION {
         return Err(Failure::Usage(format!(
             "`{name}` is a {} manifest of version {}; this program reads {FORMAT} {VERSION}",
@@ -124,7 +124,7 @@ pub(crate) fn surge(name: &str, manifest: &Manifest) -> Result<Surge, Failure> {
         Ok(surge)
     } else {
         Err(usage(format!(
-            "its seed and parameters make another workload in this program than it lists ({} made it); write the site again",
+            "in this version, its seed and parameters give another workload than it lists ({} made it); write the site again",
             manifest.generator
         )))
     }
@@ -294,7 +294,7 @@ impl Sums {
             self.objects as f64 / seconds,
             self.requests,
             self.bytes
-                .map_or("bytes not known".to_owned(), |bytes| measure::Bytes(bytes)
+                .map_or("bytes unknown".to_owned(), |bytes| measure::Bytes(bytes)
                     .to_string())
         )?;
         writeln!(out, "{}", taken.words())?;

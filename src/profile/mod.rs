@@ -64,16 +64,16 @@ fn target(flags: &Flags) -> Result<Target, Failure> {
             "a process or a command, not both: weir profile PID, or weir profile -- COMMAND".to_owned(),
         )),
         (None, []) => Err(Failure::Usage(
-            "which process? Give its number, or --self, or a command after two dashes".to_owned(),
+            "no process given; give a process id, --self, or a command after two dashes".to_owned(),
         )),
         (None, words) => Ok(Target::Command(words.to_vec())),
         (Some(pid), []) => match pid.parse() {
             Ok(pid @ 1..) if pid != std::process::id() => Ok(Target::Process(pid)),
             Ok(_) => Err(Failure::Usage(
-                "this process cannot watch itself: see --self".to_owned(),
+                "this process cannot profile itself; use --self".to_owned(),
             )),
             Err(_) => Err(Failure::Usage(format!(
-                "`{pid}` is not the number of a process; a command goes after two dashes: weir profile -- {pid}"
+                "`{pid}` is not a process id; put a command after two dashes: weir profile -- {pid}"
             ))),
         },
     }

@@ -27,7 +27,7 @@ pub(super) fn run(flags: &Flags, voice: &Voice) -> Result<Profile, Failure> {
     let server = Server::start(&serve)?;
     if voice.reports() {
         tracing::info!(
-            "a server at {} and {} connections for {:.1} s",
+            "profiling a server at {} under {} connections for {:.1} s",
             server.url(),
             flags.connections,
             span.as_secs_f64()
@@ -56,7 +56,7 @@ pub(super) fn run(flags: &Flags, voice: &Voice) -> Result<Profile, Failure> {
     let (account, seen) = super::watch(&target, flags, Some(span + AROUND), begin, &mut is_over)?;
     let load = running
         .into_inner()
-        .ok_or_else(|| Failure::System("the watching did not begin".to_owned()))??;
+        .ok_or_else(|| Failure::System("profiling did not begin".to_owned()))??;
     let told = flags.requests.map(Requests::Told);
     if seen.is_interrupted {
         // Whoever wants the end wants it now: the load ends with this, and nobody has counted its answers.
@@ -73,7 +73,7 @@ pub(super) fn run(flags: &Flags, voice: &Voice) -> Result<Profile, Failure> {
     let (files, failed) = (number("files"), number("files_failed"));
     if failed > files / 100 {
         return Err(Failure::Invalid(format!(
-            "{failed} of {} answers were errors, so this would be a profile of those: {}",
+            "{failed} of {} responses were errors, so this would be a profile of errors: {}",
             files + failed,
             result["errors"]
         )));

@@ -67,13 +67,13 @@ impl Profile {
     pub(crate) fn judged(&self) -> Result<(), Failure> {
         if self.seen.lost > 0 {
             return Err(Failure::Invalid(format!(
-                "{} records were lost, because this machine is too busy: counts are too low; profile a smaller load",
+                "{} records were lost: this machine is too busy, so counts are too low; profile under less load",
                 self.seen.lost
             )));
         }
         if self.sum.threads == 0 || self.calls() == 0 && self.sum.user.is_zero() {
             return Err(Failure::Invalid(
-                "nothing happened in that time; put a load on it meanwhile".to_owned(),
+                "no call was seen in that time; profile under load".to_owned(),
             ));
         }
         Ok(())
@@ -136,14 +136,14 @@ impl Profile {
         // Writing to a String cannot fail, here and below.
         let _ = writeln!(
             text,
-            "{}: {}, {} ({} did something), {seconds:.2} s{}\n",
+            "{}: {}, {} ({} active), {seconds:.2} s{}\n",
             self.who,
             counted(self.seen.watched.0, "process", "processes"),
             counted(self.seen.watched.1, "thread", "threads"),
             self.sum.threads,
             self.loaded.map_or_else(String::new, |span| {
                 format!(
-                    ", the load and its start and end ({:.2} s of load)",
+                    ", including the start and end of the load ({:.2} s of load)",
                     span.as_secs_f64()
                 )
             })
@@ -152,7 +152,7 @@ impl Profile {
             let processes: Vec<String> = unwatched.processes.iter().map(u32::to_string).collect();
             let _ = writeln!(
                 text,
-                "not watched: {} of process {}: {}; nothing of them is in the table (as root all can be watched)\n",
+                "not profiled: {} of process {}: {}; the table excludes them (root can profile all)\n",
                 counted(unwatched.threads, "thread", "threads"),
                 processes.join(", "),
                 unwatched.why
@@ -232,7 +232,7 @@ impl Profile {
         }
         let _ = writeln!(
             text,
-            "processor: {:.1} ms in calls, {:.1} ms in none",
+            "processor: {:.1} ms in calls, {:.1} ms outside calls",
             ms(self.system()),
             ms(self.sum.user)
         );
@@ -240,15 +240,15 @@ impl Profile {
             Means::Tracepoints => {
                 let _ = writeln!(
                     text,
-                    "switches: {} because a thread waited, {} because another was to run",
+                    "switches: {} voluntary (a thread waited), {} involuntary (another thread ran)",
                     self.sum.voluntary, self.sum.involuntary
                 );
             }
-            Means::Ptrace => text.push_str("switches: not counted, as every stop is one\n"),
+            Means::Ptrace => text.push_str("switches: not counted, because ptrace causes one at every stop\n"),
         }
         let _ = writeln!(
             text,
-            "locks: {} futex operations, {:.1} ms waited in them; a lock that is free takes no call and is not seen",
+            "locks: {} futex operations, {:.1} ms waited in them; taking a free lock makes no call and is not counted",
             self.locks().count,
             ms(self.locks().waited)
         );
@@ -292,21 +292,21 @@ impl Profile {
                         all * 1e3,
                         100.0 * all / busy.max(1e-9)
                     ),
-                    false => write!(text, ", which is more than these calls took: it was less here"),
+                    false => write!(text, ", which is more than these calls took, so the real cost was lower"),
                 };
             }
             Some(price) => {
                 let _ = write!(
                     text,
-                    "; what that adds to a call cannot be told here: {:.2} to {:.2} us in {} trials",
+                    "; the time this adds to a call is uncertain: {:.2} to {:.2} us in {} trials",
                     us(price.lowest),
                     us(price.highest),
                     price.trials
                 );
             }
-            None => text.push_str("; what that cost could not be measured"),
+            None => text.push_str("; the time this adds to a call could not be measured"),
         }
-        let _ = write!(text, "; {:.1} ms of this program's own", ms(self.seen.own));
+        let _ = write!(text, "; the profiler itself used {:.1} ms", ms(self.seen.own));
         text
     }
 
@@ -541,18 +541,18 @@ mod tests {
         }
         seen.seen.cost = Some(price([130, 1160, 8780]));
         let table = seen.table();
-        assert!(table.contains("cannot be told here: 0.13 to 8.78 us"), "{table}");
+        assert!(table.contains("is uncertain: 0.13 to 8.78 us"), "{table}");
         assert!(!table.contains(" % of the processor"), "{table}");
         assert!(seen.json()["overhead"]["us_per_call"].is_null() && seen.json()["overhead"]["ms"].is_null());
         // 1170 calls in 100 ms.
         seen.seen.cost = Some(price([99_000, 100_000, 101_000]));
-        assert!(seen.table().contains("it was less here"), "{}", seen.table());
+        assert!(seen.table().contains("so the real cost was lower"), "{}", seen.table());
     }
 
     #[test]
     fn who_could_not_be_watched_is_named() {
         let mut seen = profile(None, 0);
-        assert!(!seen.table().contains("not watched") && seen.json()["unwatched"].is_null());
+        assert!(!seen.table().contains("not profiled") && seen.json()["unwatched"].is_null());
         seen.seen.unwatched = Some(runtime::profiler::Unwatched {
             processes: vec![71, 72],
             threads: 3,
@@ -560,7 +560,7 @@ mod tests {
         });
         let table = seen.table();
         assert!(
-            table.contains("not watched: 3 threads of process 71, 72: Operation not permitted"),
+            table.contains("not profiled: 3 threads of process 71, 72: Operation not permitted"),
             "{table}"
         );
         assert_eq!(seen.json()["unwatched"]["threads"], 3);
@@ -571,11 +571,11 @@ mod tests {
         let mut seen = profile(None, 0);
         assert!(
             seen.table()
-                .contains("2 processes, 4 threads (3 did something), 2.00 s\n")
+                .contains("2 processes, 4 threads (3 active), 2.00 s\n")
         );
         seen.seen.watched = (1, 1);
         let table = seen.under_load_for(Duration::from_millis(1500)).table();
-        let begins = "server: 1 process, 1 thread (3 did something), 2.00 s, the load and its start and end (1.50 s of load)";
+        let begins = "server: 1 process, 1 thread (3 active), 2.00 s, including the start and end of the load (1.50 s of load)";
         assert!(table.starts_with(begins), "{table}");
     }
 
@@ -588,7 +588,7 @@ mod tests {
             "10.0%",
             "50.0%",
             "30.0%",
-            "5 because",
+            "5 voluntary",
             "0.30 us",
             "6.70 opens",
         ] {

@@ -208,7 +208,7 @@ fn tell(
     let is_apart = |stream: &Stream| Outcome::of(stream, published) == Outcome::Apart;
     if !voice.json && voice.reports() && streams.iter().any(is_apart) {
         output::line(
-            "  apart: beyond what the published parameters may be; these are others, so it does not decide",
+            "  apart: beyond the tolerance for the published parameters; with other parameters, this does not decide",
         )?;
     }
     if !voice.json && voice.reports() {
@@ -246,7 +246,7 @@ fn sentence(verdict: &Verdict) -> String {
 fn judged(figures: &[Figure], streams: &[Stream], published: bool) -> Result<(), Failure> {
     if let Some(figure) = figures.iter().find(|figure| !figure.holds) {
         return Err(Failure::Failed(format!(
-            "{} is {}, published as {}; the site is written, and is not the document's",
+            "{} is {}, published as {}; the site is written, but differs from the document's",
             figure.name, figure.made, figure.published
         )));
     }
@@ -259,8 +259,8 @@ fn judged(figures: &[Figure], streams: &[Stream], published: bool) -> Result<(),
         return Ok(());
     }
     Err(Failure::Failed(format!(
-        "does not fit its model at p > {LEVEL}, or not within its tolerance: {}; the site is written, its generator is not \
-         to be trusted",
+        "does not fit its model at p > {LEVEL}, or not within its tolerance: {}; the site is written, but do not use it: its \
+         generator is faulty",
         failed.join("; ")
     )))
 }

@@ -83,8 +83,8 @@ fn page(manifest: &Manifest, figures: &[Figure], streams: &[Stream], published: 
     };
     let verdict = match failing {
         0 if apart > 0 => format!(
-            "<span class=\"holds\">Every {what} that decides holds.</span> {apart} of {} are apart: farther from their models than \
-             with the published parameters, which these are not.",
+            "<span class=\"holds\">Every {what} that decides holds.</span> {apart} of {} are apart: they are farther from their models \
+             than the published parameters allow, but the parameters differ from these.",
             streams.len()
         ),
         0 => format!("<span class=\"holds\">Every {what} holds.</span>"),
@@ -176,7 +176,7 @@ fn compared(figures: &[Figure]) -> String {
 
 /// All files of a site that has few.
 fn listed(manifest: &Manifest) -> String {
-    let mut html = "<h2>Files</h2>\n<div class=\"wide\"><table class=\"stack\"><tr><th>file<th>type<th>bytes<th>asked for, relative to others<th>length</tr>\n"
+    let mut html = "<h2>Files</h2>\n<div class=\"wide\"><table class=\"stack\"><tr><th>file<th>type<th>bytes<th>request weight<th>length</tr>\n"
         .to_owned();
     for file in &manifest.files {
         html += &format!(
@@ -186,7 +186,7 @@ fn listed(manifest: &Manifest) -> String {
             escaped(&file.media_type),
             grouped(file.bytes),
             grouped(file.references),
-            escaped(file.provenance.as_deref().unwrap_or("as the list has it"))
+            escaped(file.provenance.as_deref().unwrap_or("as in the list"))
         );
     }
     html + "</table></div>\n"
@@ -195,7 +195,7 @@ fn listed(manifest: &Manifest) -> String {
 fn table(streams: &[Stream], published: bool) -> String {
     let mut html = format!(
         "<h2>Streams</h2>\n<p class=\"soft\">A stream drawn from its model must fit at p &gt; {LEVEL}; if it does not, it \
-         is drawn once more. A stream that an algorithm makes states its distance and what it may be.</p>\n\
+         is drawn once more. For a stream made by an algorithm, the table gives its distance and the tolerance.</p>\n\
          <div class=\"wide\"><table class=\"stack\"><tr><th>stream<th>values<th>mean<th>median<th>largest<th>fit<th></tr>\n"
     );
     for stream in streams {

@@ -24,7 +24,7 @@ pub(super) fn usable(target: &Target) -> Result<(), Failure> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         Err(error) if error.kind() == io::ErrorKind::NotADirectory => {
             return Err(Failure::Usage(format!(
-                "`{}` is no folder; name one for the site",
+                "`{}` is no folder; give a folder for the site",
                 dir.display()
             )));
         }
@@ -32,7 +32,7 @@ pub(super) fn usable(target: &Target) -> Result<(), Failure> {
     };
     if !target.force && entries.count() > 0 {
         return Err(Failure::Usage(format!(
-            "`{}` is not empty; name another folder, or replace files in it with --force",
+            "`{}` is not empty; give another folder, or replace files in it with --force",
             dir.display()
         )));
     }

@@ -41,7 +41,7 @@ impl Workload {
     /// `Usage` for a root without files, or a log without requests.
     pub(crate) fn of(root: &Path, log: Option<&Path>) -> Result<Workload, Failure> {
         if !root.is_dir() {
-            return Err(Failure::Usage(format!("`{}` is no directory", root.display())));
+            return Err(Failure::Usage(format!("`{}` is not a directory", root.display())));
         }
         let listed = || {
             let mut paths = Vec::new();
@@ -63,7 +63,7 @@ impl Workload {
         };
         if paths.is_empty() {
             return Err(Failure::Usage(format!(
-                "there is nothing to ask for in `{}`",
+                "no files to request in `{}`",
                 log.unwrap_or(root).display()
             )));
         }
@@ -72,7 +72,7 @@ impl Workload {
             sizes: sizes(root, &paths),
             source: Source::Paths {
                 file: saved(&paths).map_err(|error| {
-                    Failure::System(format!("a file for paths that are asked for: {error}"))
+                    Failure::System(format!("cannot write the file of paths to request: {error}"))
                 })?,
                 count,
                 source,

@@ -101,7 +101,7 @@ pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<(), Failure> {
     }
     if found.probes.is_empty() {
         return Err(Failure::Invalid(format!(
-            "not one stage was complete after {:.0} s, so nothing is written: this machine is busy{}; try again, or give more with \
+            "no stage completed in {:.0} s, so no profile is written: this machine is busy{}; try again, or raise \
              --budget",
             flags.budget.as_secs_f64(),
             too_large(&workload)
@@ -115,7 +115,7 @@ fn too_large(workload: &Workload) -> String {
     match workload.largest() {
         0..LARGE => String::new(),
         size => format!(
-            ", or what is asked for is too large for the time (the largest file has {})",
+            ", or the files are too large for the time (the largest has {})",
             Bytes(size)
         ),
     }
@@ -237,31 +237,31 @@ impl Found {
             print(&format!("{line}\n"))?;
         } else {
             let mut text = match lines.is_empty() {
-                true => "\nnothing was surely better than the defaults\n".to_owned(),
+                true => "\nno setting was measurably better than the defaults\n".to_owned(),
                 false => format!("\n{}\n", lines.join(", ")),
             };
             // Writing to a String cannot fail, here and below.
             for one in &self.undecided {
                 let _ = writeln!(
                     text,
-                    "cannot be told apart from what stood, {}: {} ({:+.0} to {:+.0} % after {} rounds)",
+                    "undecided against the current setting, {}: {} ({:+.0} to {:+.0} % after {} rounds)",
                     one.stage, one.setting, one.low_pct, one.high_pct, one.rounds
                 );
             }
             if !self.undecided.is_empty() {
-                let _ = writeln!(text, "more time narrows these intervals: --budget");
+                let _ = writeln!(text, "a larger --budget narrows these intervals");
             }
             if !self.futile.is_empty() {
                 let _ = writeln!(
                     text,
-                    "makes no difference for these files: {}",
+                    "no effect on these files: {}",
                     self.futile.join(", ")
                 );
             }
             if !self.untried.is_empty() {
                 let why = match self.trouble {
-                    None => "as time ended; give more with --budget",
-                    Some(_) => "as a measurement failed",
+                    None => "because the time ended (raise --budget)",
+                    Some(_) => "because a measurement failed",
                 };
                 let _ = writeln!(text, "not tried, {why}: {}", self.untried.join(", "));
             }
@@ -275,8 +275,8 @@ impl Found {
             return Ok(());
         }
         Err(Failure::Invalid(format!(
-            "this machine is too noisy for {:.0} s: not one setting can be told apart from the defaults, which the profile keeps; stop \
-             what else runs, or give more time with --budget",
+            "this machine is too noisy for {:.0} s: no setting could be distinguished from the defaults, which the profile keeps; stop \
+             other programs, or raise --budget",
             took.as_secs_f64()
         )))
     }
@@ -474,7 +474,7 @@ fn once(flags: &Flags, workload: &Workload, setting: &Setting, span: Duration) -
     let (files, failed) = (number(&result["files"]), number(&result["files_failed"]));
     if files + failed <= 0.0 {
         return Err(Failure::Invalid(format!(
-            "with `{}` not one file was answered in {:.1} s: this machine is busy{}",
+            "with `{}`, no file was answered in {:.1} s: this machine is busy{}",
             shown(setting),
             span.as_secs_f64(),
             too_large(workload)
@@ -489,10 +489,10 @@ fn once(flags: &Flags, workload: &Workload, setting: &Setting, span: Duration) -
             false => reasons.join("; "),
         };
         let which = workload.unreadable().map_or_else(String::new, |(file, error)| {
-            format!("; `{}` for one cannot be read: {error}", file.display())
+            format!("; for example, `{}` cannot be read: {error}", file.display())
         });
         return Err(Failure::Invalid(format!(
-            "with `{}` too many answers were errors: {reasons}{which}",
+            "with `{}`, too many responses were errors: {reasons}{which}",
             shown(setting)
         )));
     }

@@ -446,7 +446,7 @@ fn a_slower_server_is_worse_and_an_equal_one_is_not() {
     let error = refused(&["compare", &a, "/nonexistent"], 2);
     assert!(error.contains("/nonexistent"), "{error}");
     let error = refused(&["compare", &a, &b, "--measure", "p98_ms"], 2);
-    assert!(error.contains("no measure"), "{error}");
+    assert!(error.contains("is not a measure"), "{error}");
 }
 
 /// A server that answers at once for the time said after its first request, and then holds every answer until a second time.

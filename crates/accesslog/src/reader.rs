@@ -69,12 +69,12 @@ impl<R: BufRead> Reader<R> {
         if !self.is_log && self.number > in_vain {
             return Some(Err(io::Error::new(
                 io::ErrorKind::InvalidData,
-                format!("none of its first {in_vain} lines is one of an access log"),
+                format!("none of its first {in_vain} lines is an access-log line"),
             )));
         }
         if !is_whole {
             return Some(Ok(Err(Fault {
-                expected: "the end of a line that is not longer than any of a server",
+                expected: "an end of line within the longest line a server writes",
                 at: self.limits.line_bytes_max,
             })));
         }

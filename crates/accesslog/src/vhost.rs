@@ -23,8 +23,8 @@ impl fmt::Display for SeveralHosts {
         let [first, other] = &self.hosts;
         write!(
             f,
-            "lines are of several virtual hosts, as {first} and {other}, where the same path is not the same file; keep those \
-             of one, as `grep '^{first} '` does"
+            "lines belong to several virtual hosts, as {first} and {other}, where one path names different files; keep those \
+             of one, as with `grep '^{first} '`"
         )
     }
 }

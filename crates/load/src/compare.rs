@@ -142,7 +142,7 @@ impl core::str::FromStr for Measure {
         let found = Measure::ALL.into_iter().find(|measure| measure.name() == text);
         found.ok_or_else(|| {
             let names: Vec<&str> = Measure::ALL.iter().map(|measure| measure.name()).collect();
-            format!("`{text}` is no measure; there are {}", names.join(", "))
+            format!("`{text}` is not a measure: choose {}", names.join(", "))
         })
     }
 }

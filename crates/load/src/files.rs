@@ -109,7 +109,7 @@ impl FromStr for Shares {
         match numbers.as_deref() {
             Some(&[base, embedded, single]) => Shares::new(base, embedded, single),
             _ => Err(format!(
-                "`{text}` are no shares; write base/embedded/single, as in 30/38/32"
+                "`{text}` is not a list of shares: write base/embedded/single, as in 30/38/32"
             )),
         }
     }

@@ -267,7 +267,7 @@ impl Parts {
             };
             if run.rank >= run.size || run.shares.len() != run.size as usize {
                 return Err(format!(
-                    "{name}, of {} with {} shares, is no part of a run",
+                    "{name} gives {} ranks but {} shares: it is not part of a run",
                     run.size,
                     run.shares.len()
                 ));
@@ -278,13 +278,13 @@ impl Parts {
             }
             if let Some((before, _)) = parts.values().find(|(_, before)| is_copied(before, &run)) {
                 return Err(format!(
-                    "{before} and {name} are of two ranks and one measurement: the rank of one of them is wrong"
+                    "{before} and {name} have two ranks but one measurement: one of the ranks is wrong"
                 ));
             }
             match parts.get(&run.rank) {
                 Some((before_name, before)) if *before != run => {
                     return Err(format!(
-                        "{before_name} and {name} are two different results of rank {}; take those of one run",
+                        "{before_name} and {name} are two different results of rank {}; give results of one run",
                         run.rank
                     ));
                 }
@@ -365,7 +365,7 @@ impl Parts {
         let spread = starts().fold(f64::MIN, f64::max) - starts().fold(f64::MAX, f64::min);
         if spread > SPREAD_MAX {
             reasons.push(format!(
-                "the ranks began {spread:.1} s apart, {SPREAD_MAX:.1} s are allowed (--start-at)"
+                "the ranks began {spread:.1} s apart; the limit is {SPREAD_MAX:.1} s (--start-at)"
             ));
         }
         for run in self.runs() {
@@ -397,7 +397,7 @@ fn fits(name: &str, run: &Run) -> Result<(), String> {
     ] {
         if let Some(share) = share.filter(|&share| did > share) {
             return Err(format!(
-                "{name} has {did} {what} that began, and the share of that rank is {share}: it is not what that rank did"
+                "{name} has {did} {what} that began, but the share of that rank is {share}: it is not a result of that rank"
             ));
         }
     }
@@ -409,7 +409,7 @@ fn fits(name: &str, run: &Run) -> Result<(), String> {
     let said = said.and_then(|value| value.or_else(|| words.next().map(String::as_str)));
     match said.and_then(|said| said.parse::<u32>().ok()) {
         Some(said) if said != run.rank => Err(format!(
-            "{name} was started as rank {said} (`{}`): it is not what that rank did",
+            "{name} was started as rank {said} (`{}`): it is not a result of that rank",
             run.command.join(" ")
         )),
         _ => Ok(()),
@@ -436,7 +436,7 @@ fn belongs(first: (&str, &Run), run: (&str, &Run)) -> Result<(), String> {
     }
     if first.shares != run.shares {
         return not(format!(
-            "what each of the {} machines was to do differs between them",
+            "the shares of the {} machines differ between them",
             run.size
         ));
     }
@@ -571,7 +571,7 @@ pub(crate) mod tests {
         check(run(1, 4, 1), "their numbers of machines are 3 and 4");
         let mut other = run(1, 3, 1);
         other.shares[2].users = 9;
-        check(other, "what each of the 3 machines was to do differs");
+        check(other, "the shares of the 3 machines differ");
         check(
             Run {
                 start_at: Some(7.0),
@@ -592,7 +592,7 @@ pub(crate) mod tests {
                 rank: 3,
                 ..run(1, 3, 1)
             },
-            "no part",
+            "not part of a run",
         );
         assert!(Parts::of([]).is_err());
     }
@@ -627,7 +627,7 @@ pub(crate) mod tests {
         };
         let mut many = run(1, 3, 5);
         many.record.users_begun = 3;
-        refused(many, "3 users that began, and the share of that rank is 2");
+        refused(many, "3 users that began, but the share of that rank is 2");
         let mut arrived = run(1, 3, 51);
         arrived.model = "poisson".to_owned();
         refused(arrived.clone(), "51 objects that began");
@@ -645,7 +645,7 @@ pub(crate) mod tests {
             ..run(0, 3, 5)
         };
         let error = Parts::of([run(0, 3, 5), copied]).expect_err("a copy");
-        assert!(error.contains("two ranks and one measurement"), "{error}");
+        assert!(error.contains("two ranks but one measurement"), "{error}");
     }
 
     #[test]
