@@ -1,5 +1,5 @@
-//! This program's own server and load as processes, for the commands that measure: one that serves, one that asks, and
-//! what the second says. Decides how they are started and that none is left behind; refuses to know why it is measured.
+//! Weir's own server and load as child processes, for the commands that measure. Decides how they are started, reads
+//! the load's result, and makes sure that none outlives its owner. Does not know the purpose of the measurement.
 
 pub(crate) mod workload;
 

@@ -1,6 +1,5 @@
-//! `weir adapt replay`: the controllers of a server over a recording, which decide now as they would have then.
-//! Decides what a recording may look like, and whether what was decided then is decided again; what is decided says
-//! `server::adapt`.
+//! `weir adapt replay`: runs the server's controllers over a recording and compares their decisions with the recorded
+//! ones. Decides what a valid recording is; the decisions are made by `server::adapt`.
 
 use crate::cli::adapt::{Command, Replay};
 use crate::cli::output::print;

@@ -1,5 +1,5 @@
-//! From lines of a log to a trace: which requests count, which objects they are for, how long those are,
-//! and what they embed. Bounded: a log may be longer than what fits.
+//! From lines of a log to a trace: the requests that count, their objects, lengths and embedded files. Bounded,
+//! because a log may be longer than memory.
 
 use crate::cli::Failure;
 use crate::cli::cache::Replay;

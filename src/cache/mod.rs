@@ -1,5 +1,5 @@
-//! `weir cache`: what a cache would have done with requests that were made. Reads a log, lets the
-//! server's own policies run over it, and says what came of it; decides nothing about policies.
+//! `weir cache`: what a cache would have done with logged requests. Reads a log, runs the server's own policies over
+//! it and reports; decides nothing about policies.
 
 mod log;
 mod report;

@@ -1,4 +1,4 @@
-//! What a replay says: a table for people, lines of JSON and CSV for programs. Every figure is given.
+//! The report of a replay: a table for people, JSON lines and CSV for programs. Every figure is given.
 
 use super::log::{Log, Source};
 use measure::Bytes;

@@ -1,5 +1,5 @@
-//! `weir compare`: results of two loads from files, as a table or as JSON, and an exit code. How they are compared
-//! `load` decides.
+//! `weir compare`: compares the results of two loads from files and prints a table or JSON; the exit code says
+//! whether the second is worse. The crate `load` does the statistics.
 
 use crate::cli::compare::Flags;
 use crate::cli::{Failure, Voice, output};

@@ -1,5 +1,5 @@
-//! Where a server is, and paths on it: URLs and lists of paths as they are typed. Asks the resolver of this
-//! machine and nobody else.
+//! The server's address and paths on it: URLs and lists of paths as users type them. Uses only the resolver of this
+//! machine.
 
 use crate::cli::Failure;
 use ::load::work::Work;

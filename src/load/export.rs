@@ -1,4 +1,4 @@
-//! Results as files: JSON lines, a page, a table by second, a log of histograms. Replaces what was there.
+//! Results as files: JSON lines, HTML page, CSV by second, histogram log. Replaces existing files.
 
 use super::page::page;
 use super::refused;

@@ -1,5 +1,5 @@
-//! `weir load fit`: what an access log says about the parameters of Surge, as a table or as JSON. How they are
-//! estimated `load` decides.
+//! `weir load fit`: Surge's parameters as estimated from an access log, as a table or as JSON. The crate `load` does
+//! the estimating.
 
 use super::log;
 use crate::cli::load::FitFlags;

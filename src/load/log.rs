@@ -1,5 +1,5 @@
-//! The requests of an access log that a static server can be asked again: GET of a path. Everything else is counted
-//! and passed over.
+//! The requests of an access log that can be repeated on a static server: GET of a path. All other lines are counted
+//! and skipped.
 
 use crate::cli::Failure;
 use accesslog::{Limits, OneHost, Reader};

@@ -1,4 +1,4 @@
-//! `weir load merge`: parts of one run, from files, put together. What belongs together `load` decides.
+//! `weir load merge`: merges parts of one run, read from files. The crate `load` decides which parts belong together.
 
 use super::export;
 use super::report::Report;

@@ -1,6 +1,6 @@
-//! `weir load URL`: puts a workload, users and threads together, shows how it goes, and says what came of it.
+//! `weir load URL`: builds task, users and threads from flags, runs them, shows progress and reports the result.
 //!
-//! What users do `load` decides; here are flags, files, names of hosts, a terminal and words.
+//! The crate `load` decides what users do. This module handles flags, files, host names, the terminal and wording.
 
 mod address;
 mod export;

@@ -1,5 +1,5 @@
-//! A result as one HTML page: what was asked and achieved, whether to trust it, times with plots. No network and
-//! no script, light and dark, readable on a phone.
+//! A result as one HTML page: load, verdict, times and plots. No network, no script, light and dark, readable on a
+//! phone.
 
 use super::plot::{Plot, Scale};
 use super::report::Report;

@@ -1,5 +1,5 @@
-//! Which machine of how many this is, and when all begin: from flags, or from what Slurm, Open MPI or
-//! Kubernetes tell the processes they start. Knows no load.
+//! Rank of this machine, number of machines and common start time, from flags or from the variables of Slurm, Open
+//! MPI or Kubernetes. Knows nothing of the load.
 
 use crate::cli::Failure;
 use crate::cli::load::PlaceFlags;

@@ -1,5 +1,5 @@
-//! Lines over time or over shares as SVG, small enough to be read on a phone. Colors are classes, so that a
-//! page decides about light and dark. Knows points and axes, nothing of what they mean.
+//! Lines over time or over shares as SVG, small enough for a phone. Colors are classes, so the page decides about
+//! light and dark. Knows points and axes, not their meaning.
 
 use std::fmt::Write;
 

@@ -1,7 +1,7 @@
-//! An access log as a list of arrivals: what was asked for and when, in the log's own timing.
+//! An access log as a list of arrivals, with the log's own targets and times.
 //!
-//! Clocks of logs tick in seconds, so the requests of one second are spread over it evenly, in their order; a log
-//! with finer times keeps them. Lines out of order are put in order, as logs are written when an answer ends.
+//! Most logs have whole seconds, so the requests of one second are spread evenly over it, in their order. Finer times
+//! are kept. Lines are sorted by time, because servers write a line when a response ends.
 
 use super::log;
 use crate::cli::Failure;

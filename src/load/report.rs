@@ -1,7 +1,7 @@
-//! What came of a run, or of several parts of one, as JSON and in words.
+//! The result of a run, or of several parts of one, as JSON and as text.
 //!
-//! The JSON line is a contract: `schemas/load-result.schema.json`. Everything in it but the parts themselves is
-//! worked out from them.
+//! The JSON line is a contract: `schemas/load-result.schema.json`. Everything in it except the parts themselves is
+//! computed from them.
 
 use crate::cli::{Failure, Voice, output};
 use ::load::record::{LeftOut, Record, Second, Trouble};

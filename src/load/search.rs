@@ -1,7 +1,7 @@
-//! `weir load --slo`: the highest load that meets an objective. Doubles until it is missed, then halves the
-//! gap until it is within a twentieth. Decides what to try next, and what of it can be said: every trial is a run like any
-//! other, one that cannot be trusted meets nothing, and a search that ends at a bound of this machine or of this
-//! program has found a load that is good enough and not the highest one.
+//! `weir load --slo`: the highest load that meets an objective. Doubles the load until a trial misses the objective,
+//! then halves the gap until it is within a twentieth. Decides the next load and what the trials prove. Every trial
+//! is an ordinary run, and an invalid run meets no objective. A search that ends at a limit of this machine or
+//! program has found a load that is good enough, not the highest one.
 //!
 //! ```text
 //!   GROWING ── missed ──▶ NARROWING ── gap small ──▶ found

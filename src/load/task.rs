@@ -1,5 +1,5 @@
-//! What a run is to do: who asks for what, which part of that is this machine's, and what each thread gets.
-//! Decides nothing about how requests are made, and sends none.
+//! The task of a run: its users or arrivals, this machine's share, and what each thread gets. Does not decide how
+//! requests are made, and sends none.
 
 use super::address::{Url, paths};
 use super::place::Place;

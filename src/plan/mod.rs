@@ -1,4 +1,4 @@
-//! `weir load plan`: prints the request stream of a run, or its sums, and sends nothing.
+//! `weir load plan`: prints the request stream of a run, or its totals, and sends nothing.
 
 use crate::cli::load::PlanFlags;
 use crate::cli::{Failure, Voice};

@@ -1,5 +1,5 @@
-//! From events to time: for each call how often, how long on a processor, how long waiting; for each thread what was
-//! left over. Pure: a list of events gives the same account always.
+//! Accounts for time from events: for each call the count, time on a processor and time waiting; for each thread the
+//! rest. Pure: a list of events always gives the same account.
 //!
 //! ```text
 //!            ┌─────────── enter ──────────┐

@@ -1,8 +1,9 @@
-//! Which task a system call serves: the categories of document 002's Table 2, filled for Linux, and two it had no need
-//! of. Knows names of calls only.
+//! Maps system calls to tasks: the categories of document 002's Table 2 for Linux, plus two that the document did not
+//! need. Knows names of calls only.
 //!
-//! On Solaris 2.5 sockets were streams: what are `accept`, `setsockopt` and `shutdown` here were `getmsg` and `ioctl`
-//! there, and counted as reading requests and writing files. Here they are `Connections`. `AsynchronousIo` did not exist.
+//! On Solaris 2.5, sockets were streams: today's `accept`, `setsockopt` and `shutdown` were `getmsg` and `ioctl`
+//! there, and counted as reading requests and writing files. Here they are `Connections`. `AsynchronousIo` did not
+//! exist.
 
 use serde::Serialize;
 

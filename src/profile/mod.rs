@@ -1,5 +1,5 @@
-//! `weir profile`: where the time of a server goes, by the tasks of document 002's Table 2. Has `runtime` watch, counts,
-//! prints. Decides what is asked for and what makes a profile untrue; what a call is for says [`category`].
+//! `weir profile`: where a server's time goes, by the tasks of document 002's Table 2. `runtime` observes; this
+//! module counts, prints, and decides what makes a profile invalid. [`category`] maps calls to tasks.
 
 mod account;
 mod category;

@@ -1,5 +1,5 @@
-//! `weir profile --self`: the server of this program under a load of its own, so that one command shows where its time
-//! goes. Document 002 had 15 connections that asked without pause.
+//! `weir profile --self`: profiles Weir's own server under its own load, so that one command shows where the time
+//! goes. Document 002 used 15 connections that sent requests without pause.
 
 use super::report::{Profile, Requests};
 use crate::cli::profile::Flags;

@@ -1,4 +1,4 @@
-//! A profile in words, as JSON and drawn. Decides layout, units and what makes it untrue; every number is given.
+//! A profile as text, as JSON and as a picture. Decides layout, units and validity; every number is given.
 
 use super::account::{Cost, Sum};
 use super::category::{self, Category};

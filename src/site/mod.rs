@@ -1,6 +1,7 @@
-//! `weir site`: writes a site and its manifest into a folder, and says how well its streams fit.
+//! `weir site`: writes a site and its manifest into a folder, and reports how well its streams fit.
 //!
-//! What is in a file and how long it is, `load` decides; here are folders, files, progress and words.
+//! The crate `load` decides content and length of the files. This module handles folders, files, progress and
+//! wording.
 
 mod plot;
 mod report;

@@ -1,7 +1,6 @@
-//! Distribution functions as SVG: cumulative on a logarithmic x axis, and complementary on two of them.
+//! Distribution functions as SVG: cumulative on a logarithmic x axis, and complementary on two logarithmic axes.
 //!
-//! Knows points and axes, nothing of what they mean. Colors are classes, so that a page decides about
-//! light and dark.
+//! Knows points and axes, not their meaning. Colors are classes, so the page decides about light and dark.
 
 use ::load::streams::Point;
 use std::fmt::Write;

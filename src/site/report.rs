@@ -1,5 +1,5 @@
-//! The report of a site as one HTML file: what it was made from, how well each stream fits, with plots.
-//! No network, light and dark, readable on a phone.
+//! The report of a site as one HTML file: its parameters and how well each stream fits, with plots. No network, light
+//! and dark, readable on a phone.
 
 use super::plot::{Curve, draw};
 use super::write::{create, refused};

@@ -1,5 +1,5 @@
-//! Files of a site on disk: streamed one after another, the manifest last, so that a folder without one
-//! is known to be unfinished. Decides what may be overwritten.
+//! Files of a site on disk, streamed one after another. The manifest comes last, so a folder without one is known to
+//! be incomplete. Decides which existing files may be overwritten.
 
 use crate::cli::site::Target;
 use crate::cli::{Failure, Voice};

@@ -1,5 +1,5 @@
-//! What is asked for while something is measured: as a site's manifest says, as a log's clients did, or every file of the
-//! directory in turn. Bounded: some thousand paths tell as much as all.
+//! The requests of a trial: by a site's manifest, from an access log, or every file of the document root in turn.
+//! Limited to some thousand paths, which are representative enough.
 
 use crate::cli::Failure;
 use accesslog::{Limits, OneHost, Reader};

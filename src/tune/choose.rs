@@ -1,10 +1,10 @@
-//! Which of several settings wins, in pairs: in each round every setting is measured beside what stands, and the ratio of the
-//! two rates is one observation. What slows the machine for a while slows both, so a busy machine widens the interval and does
-//! not shift it. Pure.
+//! Chooses among settings by paired comparison: each round measures every setting beside the current one, and the
+//! ratio of the two rates is one observation. A disturbance slows both, so a busy machine widens the interval but
+//! does not shift it. Pure.
 //!
-//! At each of [`LOOKS`] the sign test decides: ahead of what stands by more than [`AHEAD`] in so many rounds that chance does
-//! not explain it, or not ahead by so much in so many rounds. Its level is divided among the settings and the looks (Bonferroni).
-//! What is not decided goes on to the next look, and is called undecided when time ends.
+//! At each of [`LOOKS`], a sign test decides whether a setting is ahead of the current one by more than [`AHEAD`], or
+//! is not. The level of the test is divided among the settings and the looks (Bonferroni). An undecided setting goes
+//! on to the next look; if time ends first, it is reported as undecided.
 
 /// By this share a setting must be ahead of what stands: less is not worth another setting, and what stands is known.
 pub(super) const AHEAD: f64 = 0.03;

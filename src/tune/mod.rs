@@ -1,6 +1,6 @@
-//! `weir tune`: which strategy, how many workers, from which size sendfile, how large buffers are best here, found out by
-//! trying (document 002's static adaptivity). Decides what is tried, in which order and for how long; which numbers win
-//! says [`choose`], what is asked for [`crate::trial::workload`].
+//! `weir tune`: finds the best strategy, workers, sendfile threshold and buffers for this machine by trying them
+//! (document 002's static adaptivity). Decides the settings to try, their order and their time. [`choose`] decides
+//! which numbers win, and [`crate::trial::workload`] what is requested.
 
 mod choose;
 

@@ -1,6 +1,6 @@
-//! Lines of a stream, one at a time in memory that is used again. A line beyond the bound is read past
-//! and is a fault; so no log, whatever is in it, takes more memory than one line. A stream that never ends and is
-//! no log (a device) does not take forever either: there is a bound on what is read of it in vain.
+//! Reads a stream line by line into reused memory. A line longer than the limit is skipped and reported as a fault,
+//! so a log never takes more memory than one line. The input without an access-log line is limited too, so that an
+//! endless stream that is no log (a device) ends with an error.
 
 use crate::{Fault, Record, parse};
 use std::io::{self, BufRead};

@@ -1,9 +1,9 @@
-//! When objects are asked for if nobody waits for answers: an open process, split exactly over shards.
+//! Arrivals of an open process, independent of responses, split exactly over shards.
 //!
-//! Every shard draws the whole process and keeps each `shards`-th arrival, so that the union of all shards
-//! is the process of a single one, to the nanosecond. A rate that changes is a process of rate one whose
-//! clock runs faster and slower: the k-th arrival comes when the integral of the rate reaches the k-th
-//! arrival of that process. Refuses to know what is asked for.
+//! Every shard draws the whole process and keeps each `shards`-th arrival, so that the union of all shards equals the
+//! process of a single one, to the nanosecond. A changing rate is a process of rate one with a variable clock: the
+//! k-th arrival comes when the integral of the rate reaches the k-th arrival of that process. Does not know what is
+//! requested.
 
 use crate::chance::{Purpose, stream, uniform};
 use core::fmt;

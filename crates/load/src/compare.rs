@@ -1,26 +1,24 @@
-//! Two loads compared: how much each measure changed, how sure that is, and whether it is worse.
+//! Compares two loads: the change of each measure, its confidence, and whether it is worse.
 //!
-//! What is drawn again and ranked are *batches*: whole runs if there are enough on both sides, else pieces of a
-//! run so long that each is one of at most sixty. Batches, because times within a second depend on each other
-//! (a pause delays all of them), and pretending they do not makes every difference look certain. An interval over
-//! pieces of one run says nothing of how runs differ among themselves; [`Unit`] says which it is, and two runs of one and
-//! the same server differ by more than their pieces do.
+//! The bootstrap resamples and the tests rank *batches*: whole runs if both sides have enough, otherwise pieces of a
+//! run, at most sixty. Times within a second depend on each other (a pause delays all of them), so treating them as
+//! independent would make every difference look certain. An interval over pieces of one run does not show how runs
+//! differ, and two runs of one server differ by more than their pieces do; [`Unit`] tells which batches were used.
 //!
-//! Who asks seven questions is told one thing in twenty by accident each time, so the rank tests of all measures that
-//! decide are corrected together, by the step-down method of Holm (1979): the chance that any of them is called worse where
-//! nothing differs is what one was meant to have. A measure that is the same in every batch asks nothing.
+//! Seven tests at 5% each give seven chances of an accidental "worse". The rank tests of all deciding measures are
+//! therefore corrected together by the step-down method of Holm (1979). A measure that is equal in every batch is not
+//! tested.
 //!
-//! Times are of every file there is, those complete after the time that rates are counted over among them: a server that
-//! stalls would else be compared by the files that it did not stall. A whole run's are the histogram its result is of; of pieces,
-//! the last has what came later, so that all of them together have the same. A file that failed counts as at least the longest
-//! timeout of all runs, and as at least the longest time there is: a server that fails its slow requests is not a quick one. What
-//! was never complete is in neither.
+//! Times include every file, also those completed after the measured time; otherwise a server that stalls would be
+//! judged by the files it did not stall. For whole runs they are the histogram of the result; of pieces, the last
+//! contains the later files. A failed file counts as at least the longest timeout and the longest time of all runs,
+//! because a server that fails its slow requests is not fast. Requests that never completed are excluded.
 //!
-//! The interval is a percentile bootstrap (Efron 1979) of the relative change, whose tails are those that Student's t has for the
-//! smaller side (the expanded percentile interval of Hesterberg 2014, arXiv 1411.5279): plain percentiles of five runs hold the
-//! truth far more seldom than they say. The rank test is that of Mann and
-//! Whitney (1947), exact for few batches; the chance that a batch of B is above one of A is the effect size of
-//! Vargha and Delaney (2000). Refuses to know where results come from.
+//! The interval is a percentile bootstrap (Efron 1979) of the relative change with the tails of Student's t for the
+//! smaller side (the expanded percentile interval of Hesterberg 2014, arXiv 1411.5279), because plain percentiles of
+//! five runs contain the true value far less often than they claim. The rank test is that of Mann and Whitney (1947),
+//! exact for few batches. The probability that a batch of B is above one of A is the effect size of Vargha and
+//! Delaney (2000). Does not know where results come from.
 
 use crate::chance::{Purpose, below, stream};
 use crate::run::Run;

@@ -1,7 +1,7 @@
-//! The files of a site: how many of each class, and how large each is.
+//! The files of a site: number and sizes by class.
 //!
-//! A size is a draw of its class's model, rounded to a whole byte. Files are numbered base first, then
-//! embedded, then single. Refuses to know what is in a file.
+//! A size is a draw from the model of its class, rounded to a whole byte. Files are numbered base first, then
+//! embedded, then single. Knows nothing of content.
 
 use crate::chance::{Purpose, stream};
 use crate::model::Model;

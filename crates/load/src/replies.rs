@@ -1,9 +1,8 @@
-//! What replies were: how many had which status, which of these count as good files, where redirects lead, and what
-//! came that was no reply at all.
+//! Responses by kind: counts by status, which statuses count as success, redirect targets, and data that is not HTTP.
 //!
-//! A status costs one increment. All else is looked at only where a reply is not as it should be. Bounded: there are 900
-//! statuses (RFC 9112 section 4: three digits, the first not 0), and of what was seen the least by text or time is
-//! kept, so that sums depend on no order. Follows no redirect, and refuses to know who asked.
+//! A status costs one increment; details are examined only for unexpected responses. Bounded: there are 900 statuses
+//! (RFC 9112 section 4: three digits, the first not 0), and of examples the least by text or time is kept, so that
+//! sums do not depend on order. Follows no redirect, and does not know the user.
 
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};

@@ -1,9 +1,9 @@
-//! A run as it is written down, and runs of several machines put together.
+//! A run in serialized form, and runs of several machines merged.
 //!
-//! What one process did is a [`Run`]: what it was asked, where, and its whole record. Several are parts of one
-//! if they have the same plan, number of machines and agreed start; [`Parts`] is a set of them by rank. To
-//! add is to unite sets, so it is exact, and neither order nor repetition nor grouping matters. A rank that is
-//! missing is named with what it would have carried: every part knows the shares of all.
+//! A [`Run`] is what one process did: its load, environment and whole record. Several are parts of one run if they
+//! have the same plan, number of machines and agreed start; [`Parts`] is a set of them by rank. Merging is the union
+//! of sets, so it is exact, and order, repetition and grouping do not matter. A missing rank is named with the load
+//! it would have carried, because every part knows the shares of all.
 
 use crate::record::Record;
 use crate::times::{Lost, Times};

@@ -1,9 +1,9 @@
-//! Whether a run can be trusted: did this program offer what it was asked to, and did it measure rightly?
+//! Whether a run is valid: did this program offer the requested load, and did it measure correctly?
 //!
-//! A slow server makes no run invalid, but what it left unanswered is a warning: no time that was measured is that of
-//! an object that was never complete, and [`is_cut_off`] says when too many were not. Invalid is the run of a
-//! client that was late, short of something, or that got other bytes than it should, and of a server that for a while
-//! completed nothing ([`outage`]). Each reason is a sentence.
+//! A slow server makes no run invalid, but requests it left unanswered cause a warning, because their times are
+//! missing from the result; [`is_cut_off`] tells when there are too many. A run is invalid if the client was late,
+//! lacked resources or received wrong bytes, or if the server completed nothing for a while ([`outage`]). Each reason
+//! is a sentence.
 
 use crate::outage;
 use crate::record::{Record, Trouble};
