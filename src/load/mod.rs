@@ -35,18 +35,18 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use task::{Task, Who};
 
-/// How often the terminal is told how it goes.
+/// Interval between updates of the progress line.
 const SHOWN_EVERY: Duration = Duration::from_millis(200);
-/// How late a machine may come to an agreed start.
+/// Largest lateness for an agreed start, in seconds.
 const LATE_MAX: f64 = 0.1;
-/// How far ahead an agreed start may lie: beyond a day it is a slip, as milliseconds would be.
+/// Largest distance of an agreed start, in seconds: more than a day is a mistake, such as milliseconds.
 const AHEAD_MAX: f64 = 86_400.0;
 
 /// Runs the command to its end.
 ///
 /// # Errors
-/// `Usage` for what cannot be, `Failed` if no load meets the objective searched for, `Invalid` for a run
-/// that cannot be trusted, `System` for what the system refuses.
+/// `Usage` for impossible flags, `Failed` if no load meets the objective, `Invalid` for an invalid run,
+/// `System` if the system refuses something.
 pub(crate) fn run(flags: &RunFlags, voice: &Voice) -> Result<(), Failure> {
     voice.listen();
     let task = Task::of(flags)?;
@@ -66,13 +66,13 @@ pub(crate) fn run(flags: &RunFlags, voice: &Voice) -> Result<(), Failure> {
     let parts = Parts::of([run]).map_err(Failure::System)?;
     let report = Report::of_rank(&parts);
     let written = export::write(&parts, &report, &flags.output);
-    // A disk that is full now takes nobody's result away.
+    // Report first, so that a full disk does not cost the result.
     report.tell(voice)?;
     written?;
     report.judged()
 }
 
-/// One run of a task: from its plan to what was measured.
+/// One run of a task, from plan to result.
 fn perform(
     task: &Task,
     flags: &RunFlags,
@@ -108,7 +108,7 @@ fn perform(
     let now = clock::now();
     let mut record = Record::default();
     let mut usage: Vec<Usage> = Vec::new();
-    // A thread hears a little later than this one that it is to stop, and counts until then.
+    // Threads learn of the stop a little later than this one and count until then.
     let mut longest = Duration::ZERO;
     for (crew, used) in ended {
         longest = longest.max(crew.counted());
@@ -149,7 +149,7 @@ fn perform(
         timeout_s: flags.how.timeout.as_secs_f64(),
         stagger_s: task.stagger(&flags.asked).map(|stagger| stagger.as_secs_f64()),
         rate_asked: match task.who {
-            // A log asks for what it has.
+            // A log has no rate of its own to report.
             Who::Replay => split
                 .drawn
                 .map(|drawn| drawn as f64 / counted.as_secs_f64().max(1e-9)),
@@ -184,7 +184,7 @@ fn civil(time: UnixTime) -> f64 {
     time.secs as f64 + f64::from(time.nanos) / 1e9
 }
 
-/// Waits for the instant that all machines agreed on.
+/// Waits for the agreed start.
 fn await_start(place: &Place, signals: &mut Signals) -> Result<(), Failure> {
     let Some(start) = place.start_at else {
         return Ok(());
@@ -215,7 +215,7 @@ fn await_start(place: &Place, signals: &mut Signals) -> Result<(), Failure> {
     }
 }
 
-/// Waits for the end, shows how it goes, and passes on a wish to stop; when that came, if it did.
+/// Waits for the end, shows progress and forwards signals to stop. Returns the time of the stop, if any.
 fn watch(
     running: &dial::Running<Crew>,
     live: &[Arc<Live>],
@@ -261,7 +261,7 @@ fn watch(
     Ok(stopped)
 }
 
-/// What all threads together had done when somebody looked.
+/// Totals of all threads at one moment.
 #[derive(Clone, Copy, Debug, Default)]
 struct Seen {
     files: u64,
@@ -269,7 +269,7 @@ struct Seen {
     errors: u64,
     active: u64,
     response_ns: u64,
-    /// The longest response since somebody looked before.
+    /// The longest response since the previous look.
     longest_ns: u64,
 }
 
@@ -289,7 +289,7 @@ impl Seen {
         }
     }
 
-    /// How it goes: rate and response times over the `span` since `before`, and how long the run still takes.
+    /// The progress line: rate and response times over the `span` since `before`, and the time left.
     fn told(&self, before: &Seen, span: Duration, left: Duration) -> String {
         let files = self.files.saturating_sub(before.files);
         let rate = files as f64 / span.as_secs_f64().max(1e-9);
@@ -351,7 +351,7 @@ mod tests {
             told(seen, 0),
             "waiting for pending requests: 5 files/s, response 2.50 ms on average, 9.00 ms at most, 3 active, 0 B in all, 0 errors"
         );
-        // The longest is of the time since somebody looked.
+        // The longest response is that since the previous look.
         assert_eq!(Seen::of(&all).longest_ns, 0);
     }
 }
