@@ -18,15 +18,15 @@ use std::path::Path;
 #[derive(Debug)]
 struct Side {
     name: String,
-    /// Whole runs: those of several machines are put together.
+    /// Whole runs; parts of several machines are merged.
     runs: Vec<Run>,
-    /// Why not to trust them.
+    /// Reasons why runs are invalid.
     doubts: Vec<String>,
-    /// What else there is to know of them.
+    /// Warnings about the runs.
     warnings: Vec<String>,
 }
 
-/// What is printed as JSON: `schemas/compare-result.schema.json`.
+/// The JSON output: `schemas/compare-result.schema.json`.
 #[derive(Debug, Serialize)]
 struct Comparison {
     event: &'static str,
@@ -36,7 +36,7 @@ struct Comparison {
     b: String,
     runs_a: usize,
     runs_b: usize,
-    /// Whether both sides asked for the same.
+    /// Whether all runs have the same plan.
     same_plan: bool,
     unit: Unit,
     batches_a: usize,
@@ -45,26 +45,26 @@ struct Comparison {
     worse_max: f64,
     draws: u32,
     seed: u64,
-    /// How p-values are corrected for the number of measures that decide.
+    /// Method that corrects p-values for the number of deciding measures.
     correction: &'static str,
     measures: Vec<Row>,
-    /// Measures that decide and are worse.
+    /// Deciding measures that are worse.
     worse: Vec<Measure>,
-    /// Whether they decide the exit code: runs do, pieces of runs only if that was said.
+    /// Whether the comparison decides the exit code: with runs always, with pieces only if `--pieces` is given.
     decisive: bool,
-    /// Whether any of them could be called worse, whatever was measured.
+    /// Whether the test could not call any measure worse, whatever was measured.
     powerless: bool,
-    /// Why not to trust the runs.
+    /// Reasons why runs are invalid.
     doubts: Vec<String>,
-    /// What else to know before the figures are read.
+    /// Warnings to read before the figures.
     warnings: Vec<String>,
 }
 
 /// Runs the command to its end.
 ///
 /// # Errors
-/// `Failed` if B is worse, `Usage` for files without results or from which nothing could ever be decided, `Invalid` if a run cannot be
-/// trusted.
+/// `Failed` if B is worse, `Usage` for files without results or with too few batches to decide, `Invalid` if a run is
+/// invalid.
 pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<(), Failure> {
     voice.listen();
     let (a, b) = (side(&flags.a)?, side(&flags.b)?);
@@ -139,12 +139,12 @@ pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<(), Failure> {
     comparison.judged(flags.invalid)
 }
 
-/// Whether both are one measurement: no two begin at one nanosecond and measure the same.
+/// Whether both are one measurement: two different runs never have equal start times (in nanoseconds) and records.
 fn is_same(a: &Run, b: &Run) -> bool {
     a.started_at == b.started_at && a.rank == b.rank && a.plan == b.plan && a.record == b.record
 }
 
-/// Reads a file's runs and puts those of several machines together. What is in it more than once counts once.
+/// Reads a file's runs and merges those of several machines. A repeated result counts once.
 fn side(path: &Path) -> Result<Side, Failure> {
     let mut side = Side {
         name: path.display().to_string(),
@@ -187,7 +187,7 @@ fn side(path: &Path) -> Result<Side, Failure> {
 }
 
 impl Side {
-    /// Adds the parts of a run; a `whole` one is held against what all its ranks were to do.
+    /// Adds the parts of a run; a `whole` one is judged by the plan of all its ranks.
     fn add(&mut self, parts: Vec<(String, Run)>, whole: bool) -> Result<(), Failure> {
         let name = &self.name;
         let parts = Parts::named(parts).map_err(|why| Failure::Usage(format!("`{name}`: {why}")))?;
@@ -202,7 +202,7 @@ impl Side {
                 .collect::<Vec<_>>()
         };
         let run = parts.whole();
-        // Whoever compares the quick ones alone compares what was not asked: the slower server has fewer of them.
+        // Comparing only completed requests would favor the slower server, which completed fewer of its slow ones.
         let told = if is_cut_off(&run.record, &run.bounds) {
             &mut self.doubts
         } else {
@@ -277,7 +277,7 @@ impl Comparison {
         text
     }
 
-    /// That the test cannot say "worse", and what would let it.
+    /// Why the test cannot report "worse", and what would change that.
     fn why_powerless(&self) -> String {
         let asked = || self.measures.iter().filter_map(|row| row.p_least);
         let unit = match self.unit {

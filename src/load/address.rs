@@ -5,7 +5,7 @@ use crate::cli::Failure;
 use ::load::work::Work;
 use std::net::{SocketAddr, ToSocketAddrs};
 
-/// The paths of a file, one a line; empty lines and those that begin with `#` are passed over.
+/// The paths in a file, one per line; empty lines and those that begin with `#` are skipped.
 pub(super) fn paths(file: &std::path::Path) -> Result<Work, Failure> {
     let name = file.display();
     let text = std::fs::read_to_string(file)
@@ -31,10 +31,10 @@ pub(super) fn paths(file: &std::path::Path) -> Result<Work, Failure> {
     Ok(Work::of_paths(paths))
 }
 
-/// Where the server is.
+/// The URL of the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Url {
-    /// As `Host` says it.
+    /// Value of the `Host` field.
     pub(super) authority: String,
     pub(super) path: String,
 }
@@ -61,7 +61,7 @@ impl Url {
             return Err(fault("not an http URL; write one as in http://localhost:8080/"));
         }
         let path = path.split('#').next().unwrap_or(path);
-        // An empty path is asked for as the root's (RFC 9112 section 3.2.1), whatever query follows it.
+        // An empty path is requested as `/` (RFC 9112 section 3.2.1), also before a query.
         let root = if path.starts_with('/') { "" } else { "/" };
         Ok(Url {
             authority: authority.to_owned(),
@@ -76,7 +76,7 @@ impl Url {
         path[..end].to_owned()
     }
 
-    /// The address of the host; of several, the first that takes a connection.
+    /// The address of the host; of several, the first that accepts a connection.
     pub(super) fn resolve(&self) -> Result<SocketAddr, Failure> {
         let host = &self.authority;
         let has_port = host

@@ -9,13 +9,13 @@ use measure::Duration;
 use serde_json::json;
 use std::collections::HashMap;
 
-/// Requests of a log at the most: 32 bytes each, and as many again while they are sorted out.
+/// Largest number of requests: 32 bytes each, and as many again while sorting.
 const REQUESTS_MAX: usize = 20_000_000;
 
 /// Runs the command to its end.
 ///
 /// # Errors
-/// `Usage` for a log that is not there or has nothing to look at, `System` if it cannot be read.
+/// `Usage` for a missing log or one without requests, `System` if it cannot be read.
 pub(crate) fn run(flags: &FitFlags, voice: &Voice) -> Result<(), Failure> {
     voice.listen();
     let name = flags.log.display();
@@ -24,7 +24,7 @@ pub(crate) fn run(flags: &FitFlags, voice: &Voice) -> Result<(), Failure> {
     let mut visits = Vec::new();
     let mut others = 0u64;
     let mut passed_over = log::each(&flags.log, |get| {
-        // Only what was sent whole says how long a file is and that somebody wanted it.
+        // Only a complete response gives the length of a file.
         if get.status != 200 && get.status != 304 {
             others += 1;
             return Ok(());
@@ -64,13 +64,13 @@ pub(crate) fn run(flags: &FitFlags, voice: &Voice) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Kinds of files that pages embed.
+/// File extensions of embedded files.
 const EMBEDDED: [&str; 17] = [
     "gif", "png", "jpg", "jpeg", "webp", "avif", "svg", "ico", "bmp", "css", "js", "mjs", "woff", "woff2",
     "ttf", "otf", "eot",
 ];
 
-/// Whether it is embedded in something, as far as a path can say.
+/// Whether the path names a file of an embedded kind.
 fn is_embedded(path: &str) -> bool {
     let name = path.rsplit('/').next().unwrap_or(path);
     name.rsplit_once('.')

@@ -9,26 +9,26 @@ use std::path::Path;
 
 const SECOND: i128 = 1_000_000_000;
 
-/// A request of a log.
+/// A GET request of a log.
 #[derive(Debug)]
 pub(super) struct Get<'a> {
     pub(super) client: &'a [u8],
-    /// Nanoseconds since 1970; many logs know whole seconds only.
+    /// Nanoseconds since 1970; many logs have whole seconds only.
     pub(super) at_ns: i128,
     pub(super) target: &'a str,
     pub(super) status: u16,
-    /// Content sent, if the log says.
+    /// Content bytes sent, if the log has them.
     pub(super) bytes: Option<u64>,
 }
 
-/// Lines that are not handed over.
+/// Counts of skipped lines.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct PassedOver {
-    /// Of an access log, but no GET of a path.
+    /// Access-log lines that are no GET of a path.
     pub(super) others: u64,
-    /// Not of an access log.
+    /// Lines in no access-log format.
     pub(super) strange: u64,
-    /// Whether any line was one of an access log.
+    /// Whether any line was an access-log line.
     pub(super) is_log: bool,
 }
 
@@ -37,7 +37,7 @@ impl PassedOver {
         self.others + self.strange
     }
 
-    /// Why nothing could be taken from a log that has no line `wanted`.
+    /// The error for a log in which no line has `wanted`.
     pub(super) fn nothing(&self, log: &Path, wanted: &str) -> Failure {
         let name = log.display();
         Failure::Usage(match (self.is_log, self.lines()) {
@@ -51,11 +51,11 @@ impl PassedOver {
     }
 }
 
-/// Hands over each request, in the order of the log; what was passed over.
+/// Calls `take` for each request in the order of the log, and returns the counts of skipped lines.
 ///
 /// # Errors
-/// `Usage` if there is no such log, it is none, or it is of several virtual hosts; `System` if it cannot be read; and
-/// what `take` says.
+/// `Usage` if the log is missing, not an access log or of several virtual hosts; `System` if it cannot be read;
+/// and the errors of `take`.
 pub(super) fn each(
     path: &Path,
     mut take: impl FnMut(Get<'_>) -> Result<(), Failure>,

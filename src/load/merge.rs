@@ -11,7 +11,7 @@ use std::path::Path;
 /// Runs the command to its end.
 ///
 /// # Errors
-/// `Usage` for files that are no results of one run, `Invalid` if the whole cannot be trusted, `System` for what
+/// `Usage` for files that are not results of one run, `Invalid` if the merged run is invalid, `System` if a file
 /// cannot be written.
 pub(crate) fn run(flags: &MergeFlags, voice: &Voice) -> Result<(), Failure> {
     voice.listen();
@@ -28,7 +28,7 @@ pub(crate) fn run(flags: &MergeFlags, voice: &Voice) -> Result<(), Failure> {
     report.judged()
 }
 
-/// The results in a file: a line each. Merges are passed over: the parts they were made from stand beside them.
+/// The results in a file, one per line. Merged results are skipped, because the file also contains their parts.
 ///
 /// # Errors
 /// `Usage`, naming file and line.
@@ -36,7 +36,7 @@ pub(crate) fn read(path: &Path) -> Result<Vec<Run>, Failure> {
     Ok(numbered(path)?.into_iter().map(|(_, run)| run).collect())
 }
 
-/// The same with the number of each line.
+/// The results in a file, each with its line number.
 ///
 /// # Errors
 /// `Usage`, naming file and line.

@@ -120,7 +120,7 @@ fn plots(html: &mut String, report: &Report) {
                 title: "Response time by second, ms",
                 x: ("second", Scale::Linear),
                 y: Scale::Logarithmic,
-                // The first is drawn first: with few files a second their p99 is the longest, and has to be seen on it.
+                // Draw the longest first: with few files per second it equals the p99, which must stay visible on top.
                 lines: vec![
                     ("c under", quantile(1.0)),
                     ("b", quantile(0.99)),
@@ -188,7 +188,7 @@ fn legend(plot: &Plot<'_>, key: &[&str]) -> String {
         .collect()
 }
 
-/// Quantiles at evenly spaced nines, as far as there are values to tell them apart.
+/// Quantiles at evenly spaced nines, as far as the number of values distinguishes them.
 fn nines(times: &Times, lost: u64) -> Vec<(f64, f64)> {
     if times.count() == 0 {
         return Vec::new();
@@ -248,14 +248,14 @@ fn times(html: &mut String, report: &Report) {
     }
 }
 
-/// What the tables of times show after the count.
+/// Columns of the tables of times, after the count.
 const COLUMNS: [&str; 6] = ["mean", "p50", "p90", "p99", "p99.9", "max"];
 
 fn row(html: &mut String, name: &str, times: &Summary) {
     let _ = write!(html, "<tr><td>{name}<td data-of=\"count\">{}", times.count);
     let quantiles = [times.p50, times.p90, times.p99, times.p999, times.max];
     let values = core::iter::once(Some(times.mean)).chain(quantiles);
-    // On a narrow screen each value stands below its name, so that none is out of sight.
+    // On a narrow screen each value is below its name, so that all stay visible.
     for (column, value) in COLUMNS.iter().zip(values) {
         let value = value.map_or_else(|| "-".to_owned(), number);
         let _ = write!(html, "<td data-of=\"{column}\">{value}");
@@ -378,7 +378,7 @@ fn facts(html: &mut String, report: &Report) {
     *html += "</table></div>\n";
 }
 
-/// A time, if it is known.
+/// A time, or `unknown`.
 fn in_ms(time: Option<f64>) -> String {
     time.map_or_else(|| "unknown".to_owned(), |time| format!("{} ms", number(time)))
 }
@@ -394,10 +394,10 @@ fn number(value: f64) -> String {
     format!("{value:.digits$}")
 }
 
-/// A sentence: what stands between two backticks is code.
+/// A sentence as HTML; text between two backticks becomes code.
 fn prose(text: &str) -> String {
     let pieces: Vec<&str> = text.split('`').collect();
-    // One that has no partner stays what it is.
+    // An unpaired backtick stays as it is.
     let pairs = (pieces.len() - 1) / 2;
     let mut html = String::new();
     for (number, piece) in pieces.iter().enumerate() {

@@ -5,26 +5,26 @@ use crate::cli::Failure;
 use crate::cli::load::PlaceFlags;
 use ::load::limits::RANKS_MAX;
 
-/// Variables for rank and number of ranks, and what sets them. Kubernetes says only which.
+/// Variables for rank and number of ranks, with the launcher that sets them. Kubernetes sets only the rank.
 const TOLD: [(&str, &str, Option<&str>); 3] = [
     ("Slurm", "SLURM_PROCID", Some("SLURM_STEP_NUM_TASKS")),
     ("Open MPI", "OMPI_COMM_WORLD_RANK", Some("OMPI_COMM_WORLD_SIZE")),
     ("Kubernetes", "JOB_COMPLETION_INDEX", None),
 ];
 
-/// A place among machines.
+/// Rank, number of ranks and common start.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Place {
     pub(super) rank: u32,
     pub(super) size: u32,
-    /// Who said so.
+    /// Source of rank and size, for the log.
     pub(super) told_by: &'static str,
-    /// When all begin, in seconds since 1970.
+    /// Common start in seconds since 1970.
     pub(super) start_at: Option<f64>,
 }
 
 impl Place {
-    /// What flags and variables say.
+    /// From flags and variables; flags take precedence.
     pub(super) fn of(
         flags: &PlaceFlags,
         variable: impl Fn(&str) -> Option<String>,
@@ -52,7 +52,7 @@ impl Place {
                 Some(name) => number(name)?,
                 None => None,
             };
-            // Slurm numbers the batch script too, where nobody else runs: only a step has a number of tasks.
+            // Slurm gives the batch script a rank too, although it runs alone; only a step has a number of tasks.
             if size_name.is_some() && told_size.is_none() {
                 continue;
             }

@@ -11,26 +11,26 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Requests of a log at the most: 20 bytes each.
+/// Largest number of requests: 20 bytes each.
 const REQUESTS_MAX: usize = 50_000_000;
 const SECOND: i128 = 1_000_000_000;
 
-/// What a log says.
+/// The requests of a log.
 #[derive(Clone, Debug)]
 pub(super) struct Replay {
-    /// When each request came, from the first one, at the speed asked for.
+    /// Time of each request from the first one, divided by `--speed`.
     pub(super) times: Arc<[Duration]>,
-    /// Which object each of them was for.
+    /// Object of each request.
     pub(super) order: Arc<[u32]>,
-    /// How long it asks, from the first request: through the second of the last one if its clock ticks in seconds, else for
-    /// one average gap after it.
+    /// Duration from the first request: through the second of the last one if the log has whole seconds, otherwise plus
+    /// one average gap.
     pub(super) span: Duration,
 }
 
 /// Reads a log.
 ///
 /// # Errors
-/// `Usage` if it is not there or has nothing to replay, `System` if it cannot be read.
+/// `Usage` for a missing log or one without requests to replay, `System` if it cannot be read.
 pub(super) fn read(path: &Path, speed: f64) -> Result<(Work, Replay), Failure> {
     let name = path.display();
     if !(speed > 0.0 && speed.is_finite()) {
@@ -70,7 +70,7 @@ pub(super) fn read(path: &Path, speed: f64) -> Result<(Work, Replay), Failure> {
     Ok((Work::of_paths(paths), replay))
 }
 
-/// Puts requests in order and spreads those of whole seconds evenly; times from the first one, and how long it takes.
+/// Sorts requests and spreads those of whole seconds evenly. Returns times from the first one, and the duration.
 fn spread(requests: &mut [(i128, u32)], speed: f64) -> (Arc<[Duration]>, Duration) {
     requests.sort_by_key(|&(at, _)| at);
     let whole = requests.iter().all(|&(at, _)| at % SECOND == 0);
@@ -88,7 +88,7 @@ fn spread(requests: &mut [(i128, u32)], speed: f64) -> (Arc<[Duration]>, Duratio
     let gaps = requests.len() as i128 - 1;
     let end = match gaps {
         _ if whole => last + SECOND,
-        // One request says nothing of how far requests lie apart.
+        // One request has no average gap.
         0 => last + SECOND,
         _ => last + ((last - first) / gaps).max(1),
     };
@@ -118,7 +118,7 @@ mod tests {
         let times: Vec<u128> = times.iter().map(Duration::as_millis).collect();
         assert_eq!(times, [0, 0, 1]);
         assert_eq!(spread(&mut [(7, 0)], 4.0).1, Duration::from_millis(250));
-        // Far from one another, and slow: no time beyond what a clock holds.
+        // Far apart and slow: times saturate.
         assert_eq!(
             spread(&mut [(0, 0), (i128::from(i64::MAX), 1)], 1e-300).1,
             Duration::MAX
