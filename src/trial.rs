@@ -137,7 +137,7 @@ impl Drop for Load {
     }
 }
 
-/// A command that runs this program with `first`, then the options.
+/// A command that runs this program with the arguments `first`, then `then`.
 fn again<const N: usize, S: AsRef<OsStr>>(first: [&str; N], then: impl IntoIterator<Item = S>) -> Command {
     let first = first.into_iter().map(OsString::from);
     Again::with(first.chain(then.into_iter().map(|option| option.as_ref().to_owned()))).command()

@@ -11,7 +11,7 @@ use std::fmt::Write;
 /// Version of the JSON lines.
 const FORMAT: u32 = 1;
 
-/// Everything a replay found.
+/// Results of a replay.
 #[derive(Debug)]
 pub(super) struct Report<'l> {
     pub(super) log: &'l Log,
@@ -22,7 +22,7 @@ pub(super) struct Report<'l> {
 /// One policy, or one bound, at one size.
 #[derive(Debug)]
 pub(super) struct Row {
-    /// None: as much as there is.
+    /// Cache size; none for unlimited.
     pub(super) capacity: Option<u64>,
     pub(super) subject: Subject,
 }
@@ -68,7 +68,7 @@ impl Report<'_> {
         }
     }
 
-    /// For people.
+    /// The table.
     pub(super) fn table(&self) -> String {
         let log = self.log;
         let mut out = String::new();
@@ -156,7 +156,7 @@ impl Report<'_> {
                     outcome.ahead,
                     Bytes(outcome.loaded_bytes()).to_string()
                 ),
-                // Rounded down, so that it stays what cannot be undercut.
+                // Rounded down, so that it stays a lower bound.
                 Subject::Bound(_, bound) => writeln!(
                     out,
                     " {:>10} {:>10} {:>10}",
@@ -175,13 +175,13 @@ impl Report<'_> {
     }
 
     fn least_loads(&self, bound: &Bound) -> u64 {
-        // What is a hair above a whole number is that number, computed.
+        // A value just above a whole number is that number with a rounding error.
         (self.log.trace.requests.len() as f64 - bound.hits - 1e-6)
             .ceil()
             .max(0.0) as u64
     }
 
-    /// Pages that embed something, and how much they do.
+    /// Number of pages that embed files, and of their references.
     fn references(&self) -> (usize, usize) {
         let counts = self
             .log
@@ -194,7 +194,7 @@ impl Report<'_> {
             .fold((0, 0), |(pages, parts), count| (pages + 1, parts + count))
     }
 
-    /// One object a line: first what was replayed, then each row.
+    /// JSON lines: a summary of the replay, then one line per row.
     pub(super) fn json(&self) -> String {
         let log = self.log;
         let (pages, parts) = self.references();
@@ -263,7 +263,7 @@ impl Report<'_> {
         out
     }
 
-    /// A line of names, then one for each row.
+    /// CSV: a header line, then one line per row.
     pub(super) fn csv(&self) -> String {
         let mut out = String::from(
             "capacity,kind,name,requests,hits,hit_ratio,byte_hit_ratio,loads,ahead,loaded_bytes,evictions\n",

@@ -15,14 +15,14 @@ use measure::Duration;
 use report::{Profile, Requests};
 use runtime::profiler::{self, Fault, Seen, Target};
 
-/// How long a process is watched that does not end of its own.
+/// Default time for a running process.
 const SPAN: Duration = Duration::from_secs(10);
 
 /// Runs the command to its end.
 ///
 /// # Errors
-/// `Usage` for what is no process or command, `Invalid` if records were lost or nothing happened, `System` for what the
-/// kernel or a file refuses.
+/// `Usage` if the target is no process or command, `Invalid` if records were lost or nothing was seen, `System` if the
+/// kernel or a file refuses something.
 pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<(), Failure> {
     voice.listen();
     let drawing = flags.svg.as_deref().map(Drawing::open).transpose()?;
@@ -79,7 +79,7 @@ fn target(flags: &Flags) -> Result<Target, Failure> {
     }
 }
 
-/// Watches and counts; `began` is called once the watching has begun, and `is_over` may end it.
+/// Observes and counts; calls `began` once observation has begun, and ends when `is_over` says so.
 fn watch(
     target: &Target,
     flags: &Flags,
@@ -102,7 +102,7 @@ fn watch(
     Ok((account, seen))
 }
 
-/// What a process calls itself.
+/// Name of a process.
 fn program(pid: u32) -> String {
     std::fs::read_to_string(format!("/proc/{pid}/comm"))
         .map_or_else(|_| "process".to_owned(), |name| name.trim().to_owned())

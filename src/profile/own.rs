@@ -12,15 +12,15 @@ use std::cell::RefCell;
 use std::ffi::OsString;
 use std::path::Path;
 
-/// What a run takes that is told nothing.
+/// Default duration.
 const SPAN: Duration = Duration::from_secs(5);
-/// The load's own start and end lie within what is watched, which ends when the load has; it may take so long at the most.
+/// Largest time beyond the load's duration: observation includes the start and end of the load.
 const AROUND: Duration = Duration::from_secs(10);
 
 pub(super) fn run(flags: &Flags, voice: &Voice) -> Result<Profile, Failure> {
     let span = flags.seconds.unwrap_or(SPAN);
     let root = flags.target.as_deref();
-    // Before the server, whose words about a root that is not there would be of something else.
+    // Check the root before the server starts, because the server's message would be misleading.
     let workload = root.map(|root| Workload::of(Path::new(root), None)).transpose()?;
     let mut serve: Vec<OsString> = root.map(OsString::from).into_iter().collect();
     serve.extend(flags.command.iter().cloned());
@@ -43,7 +43,7 @@ pub(super) fn run(flags: &Flags, voice: &Voice) -> Result<Profile, Failure> {
         "--seed".to_owned(),
         "1".to_owned(),
     ];
-    // Its files, not its front page, which it may not have.
+    // Request files, because the root may have no index page.
     load.extend(workload.iter().flat_map(Workload::options));
     let running = RefCell::new(None);
     let target = Target::Process(server.pid());
@@ -59,7 +59,7 @@ pub(super) fn run(flags: &Flags, voice: &Voice) -> Result<Profile, Failure> {
         .ok_or_else(|| Failure::System("profiling did not begin".to_owned()))??;
     let told = flags.requests.map(Requests::Told);
     if seen.is_interrupted {
-        // Whoever wants the end wants it now: the load ends with this, and nobody has counted its answers.
+        // A signal ends the load at once, so its responses are not counted.
         drop(load);
         return Ok(Profile::new(
             "weir serve".to_owned(),

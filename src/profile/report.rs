@@ -10,15 +10,15 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// Calls named one by one; the others are in their category.
+/// Number of calls listed by name; the others appear in their category only.
 const CALLS_SHOWN: usize = 16;
 
-/// What counts are divided by.
+/// Number of requests that counts are divided by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Requests {
-    /// The caller's word.
+    /// Given by `--requests`.
     Told(u64),
-    /// The load of this program counted the answers.
+    /// Counted by this program's load.
     Loaded(u64),
 }
 
@@ -29,7 +29,7 @@ pub(crate) struct Profile {
     sum: Sum,
     seen: Seen,
     requests: Option<Requests>,
-    /// How long it was under a load of this program's own, where it was.
+    /// Time under this program's own load, if any.
     loaded: Option<Duration>,
     by_category: BTreeMap<Category, Cost>,
 }
@@ -52,7 +52,7 @@ impl Profile {
         }
     }
 
-    /// The same, of a server that was under load for so long of the time that it was watched.
+    /// The profile of a server that was under load for this part of the observed time.
     pub(crate) fn under_load_for(self, span: Duration) -> Profile {
         Profile {
             loaded: Some(span),
@@ -60,7 +60,7 @@ impl Profile {
         }
     }
 
-    /// Whether it can be trusted.
+    /// Whether the profile is valid.
     ///
     /// # Errors
     /// `Invalid` if records were lost, or nothing was seen.
@@ -83,7 +83,7 @@ impl Profile {
         self.seen.end.since(self.seen.start)
     }
 
-    /// In calls, on a processor.
+    /// Processor time in calls.
     fn system(&self) -> Duration {
         self.by_category.values().map(|cost| cost.ran).sum()
     }
@@ -98,7 +98,7 @@ impl Profile {
         calls.map(|(_, _, cost)| cost.count).sum()
     }
 
-    /// What counts are divided by, and what that is.
+    /// The divisor of the counts, with its name.
     fn divisor(&self) -> Option<(f64, &'static str)> {
         match self.requests {
             Some(Requests::Told(count)) => Some((count as f64, "request, as told")),
@@ -110,7 +110,7 @@ impl Profile {
         }
     }
 
-    /// Time that was spent, by task: what document 002's pies show.
+    /// Processor time by task, as in document 002's pie charts.
     fn shares(&self) -> Vec<(String, Duration)> {
         let mut shares: Vec<(String, Duration)> = Category::ALL
             .iter()
@@ -129,7 +129,7 @@ impl Profile {
         shares
     }
 
-    /// For a person.
+    /// The profile as text.
     pub(crate) fn table(&self) -> String {
         let mut text = String::new();
         let seconds = self.span().as_secs_f64();
@@ -265,7 +265,7 @@ impl Profile {
         locks
     }
 
-    /// What looking cost, in one sentence.
+    /// The cost of observation, as a sentence.
     fn price(&self) -> String {
         let mut text = format!("seen by {}", self.seen.means.name());
         if let Some(why) = &self.seen.refused {
@@ -284,7 +284,7 @@ impl Profile {
                 );
                 let all = self.added().unwrap_or_default().as_secs_f64();
                 let busy = (self.system() + self.sum.user).as_secs_f64();
-                // A call of a trial is not each call of a server.
+                // A trial's call may cost more than a server's calls.
                 let _ = match all <= busy {
                     true => write!(
                         text,
@@ -310,7 +310,7 @@ impl Profile {
         text
     }
 
-    /// Processor time that looking added, if that can be told.
+    /// Processor time added by observation, if known.
     fn added(&self) -> Option<Duration> {
         let price = self.seen.cost.filter(Price::is_known)?;
         Some(Duration::from_secs_f64(
@@ -318,7 +318,7 @@ impl Profile {
         ))
     }
 
-    /// For a program.
+    /// The profile as JSON.
     pub(crate) fn json(&self) -> Value {
         let divisor = self.divisor();
         let cost = |cost: &Cost| {
@@ -452,7 +452,7 @@ impl Profile {
 const USER: &str = "HTTP processing (no call)";
 const QUEUED: &str = "waiting for a processor";
 
-/// The number of a task's color: what servers do most has the strongest ones.
+/// Color number of a task; the most frequent tasks have the strongest colors.
 fn color(words: &str) -> usize {
     let place = Category::ALL
         .iter()
@@ -464,7 +464,7 @@ fn color(words: &str) -> usize {
     }
 }
 
-/// A number of things, in words.
+/// A number with its singular or plural noun.
 fn counted(number: usize, one: &str, more: &str) -> String {
     format!("{number} {}", if number == 1 { one } else { more })
 }

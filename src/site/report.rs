@@ -29,7 +29,7 @@ svg{width:100%;height:auto;display:block}.grid{stroke:var(--rule)}.mark{fill:var
 .sample{fill:var(--sample);fill-opacity:.7}.model{fill:none;stroke:var(--model);stroke-width:1.8}.holds{color:var(--good);font-weight:600}.fails{color:var(--bad);font-weight:600}\
 .key i{display:inline-block;width:.7rem;height:.7rem;border-radius:50%;margin:0 .3rem 0 .8rem;background:var(--sample)}.key i.line{height:.2rem;width:1.2rem;border-radius:0;vertical-align:middle;background:var(--model)}";
 
-/// Whether a report can be written, if one is wanted. What stands there stays as it is.
+/// Checks that a requested report can be written. An existing file stays unchanged.
 ///
 /// # Errors
 /// `System`, naming the file.
@@ -46,7 +46,7 @@ pub(super) fn possible(path: Option<&Path>) -> Result<(), Failure> {
     tried.map_err(|error| refused("write the report", path, &error))
 }
 
-/// Writes the report; an older one is replaced.
+/// Writes the report and replaces an older one.
 ///
 /// # Errors
 /// `System`, naming the file.
@@ -120,7 +120,7 @@ fn page(manifest: &Manifest, figures: &[Figure], streams: &[Stream], published: 
             "per GET",
         ),
     ];
-    // What is said of objects would say nothing of a list of files or of a single page.
+    // Figures about objects apply to Surge only, not to a list of files or a single page.
     let shown = if manifest.kind == Kind::Surge {
         facts.len()
     } else {
@@ -156,7 +156,7 @@ fn page(manifest: &Manifest, figures: &[Figure], streams: &[Stream], published: 
     html
 }
 
-/// Figures beside those of the document.
+/// The table of published and made figures.
 fn compared(figures: &[Figure]) -> String {
     let mut html = "<h2>Published and made</h2>\n<div class=\"wide\"><table class=\"stack\"><tr><th>figure<th>published<th>made<th>where<th></tr>\n"
         .to_owned();
@@ -174,7 +174,7 @@ fn compared(figures: &[Figure]) -> String {
     html + "</table></div>\n"
 }
 
-/// All files of a site that has few.
+/// The table of all files, for sites with few.
 fn listed(manifest: &Manifest) -> String {
     let mut html = "<h2>Files</h2>\n<div class=\"wide\"><table class=\"stack\"><tr><th>file<th>type<th>bytes<th>request weight<th>length</tr>\n"
         .to_owned();
@@ -251,7 +251,7 @@ fn provenance(provenance: Provenance) -> &'static str {
     }
 }
 
-/// Thousands apart.
+/// A number with thousands separators.
 fn grouped(n: u64) -> String {
     let digits = n.to_string();
     let mut shown = String::new();
