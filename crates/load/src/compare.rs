@@ -28,27 +28,27 @@ use serde::Serialize;
 use statrs::distribution::{ContinuousCDF, Normal, StudentsT};
 use std::collections::BTreeMap;
 
-/// Runs on each side from which on they are the batches.
+/// Fewest runs on each side for whole runs to be the batches.
 pub const RUNS_MIN: usize = 5;
-/// Pieces of one run at the most.
+/// Largest number of pieces of one run.
 const PIECES_MAX: usize = 60;
-/// Batches on each side below which nothing can be said.
+/// Fewest batches on each side for a comparison.
 pub const BATCHES_MIN: usize = 4;
 
-/// What a batch is.
+/// Kind of batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Unit {
-    /// A run: intervals say how runs differ.
+    /// A run: intervals show how runs differ.
     Run,
-    /// A piece of a run: intervals say nothing of how runs differ.
+    /// A piece of a run: intervals do not show how runs differ.
     Piece,
 }
 
 /// What was measured in one run or piece of one.
 #[derive(Clone, Debug, Default)]
 pub struct Batch {
-    /// Over which files and bytes were counted.
+    /// Time over which files and bytes were counted.
     seconds: f64,
     files: u64,
     bytes: u64,
@@ -61,15 +61,15 @@ pub struct Batch {
     timeout: Duration,
 }
 
-/// What is compared.
+/// A compared measure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Measure {
-    /// Files a second.
+    /// Files per second.
     FilesPerS,
-    /// Content bytes a second.
+    /// Content bytes per second.
     BytesPerS,
-    /// Troubles for each file.
+    /// Errors per file.
     ErrorsPerFile,
     /// Mean response time, milliseconds.
     MeanMs,
@@ -93,7 +93,7 @@ impl Measure {
         Measure::P99Ms,
     ];
 
-    /// How it is called.
+    /// Name in flags and results.
     pub fn name(self) -> &'static str {
         match self {
             Measure::FilesPerS => "files_per_s",
@@ -106,7 +106,7 @@ impl Measure {
         }
     }
 
-    /// Whether more of it is worse.
+    /// Whether a higher value is worse.
     pub fn more_is_worse(self) -> bool {
         !matches!(self, Measure::FilesPerS | Measure::BytesPerS)
     }
@@ -145,16 +145,16 @@ impl core::str::FromStr for Measure {
     }
 }
 
-/// How a comparison is made.
+/// Settings of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Settings {
-    /// All chance of the bootstrap.
+    /// Random seed of the bootstrap.
     pub seed: Seed,
-    /// How often it draws.
+    /// Number of bootstrap resamples.
     pub draws: u32,
-    /// How sure an interval is to be, and a rank test with it: 0.95.
+    /// Confidence of intervals and rank tests, such as 0.95.
     pub confidence: f64,
-    /// The share by which B may be worse.
+    /// Largest acceptable worsening of B, a share.
     pub worse_max: f64,
 }
 
@@ -179,11 +179,11 @@ pub struct Row {
     pub b: f64,
     /// (B - A) / A; none if A is 0 and B is not.
     pub change: Option<f64>,
-    /// Between which values the change lies, at the confidence asked for.
+    /// Confidence interval of the change.
     pub interval: Option<(f64, f64)>,
-    /// The chance that a batch of B is above one of A, ties counted half.
+    /// Probability that a batch of B is above one of A; ties count half.
     pub superiority: f64,
-    /// How likely ranks as different as these are if there is no difference.
+    /// Two-sided p-value of the rank test.
     pub p_value: f64,
     /// How likely it is, if there is no difference, that ranks say as loudly that B is worse, corrected for the measures that
     /// decide; none of one that does not decide.
@@ -325,7 +325,7 @@ impl Sum<'_> {
     }
 }
 
-/// Compares; every measure has a row, in the order of [`Measure::ALL`]. Those of `deciding` are corrected together.
+/// Compares A and B; one row per measure, in the order of [`Measure::ALL`]. Those of `deciding` are corrected together.
 pub fn compare(a: &[Batch], b: &[Batch], deciding: &[Measure], settings: &Settings) -> Vec<Row> {
     let mut places: BTreeMap<u64, u32> = BTreeMap::new();
     for batch in a.iter().chain(b) {
@@ -429,8 +429,8 @@ pub fn is_powerless(rows: &[Row], settings: &Settings) -> bool {
     asked.peek().is_some() && asked.all(|p_least| p_least >= 1.0 - settings.confidence)
 }
 
-/// Corrects the p-values of several tests for their number (Holm 1979): the smallest is multiplied by how many there
-/// are, the next by one less, and none becomes smaller than one before it.
+/// Corrects the p-values of several tests for their number (Holm 1979): the smallest is multiplied by the number of tests,
+/// the next by one less, and none becomes smaller than the one before it.
 fn correct(p_values: &mut [&mut f64]) {
     p_values.sort_unstable_by(|a, b| a.total_cmp(b));
     let (count, mut least) = (p_values.len(), 0.0);

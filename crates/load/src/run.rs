@@ -12,23 +12,23 @@ use measure::Duration;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// The name of the form.
+/// Format name in result lines.
 pub const FORMAT: &str = "weir-load";
-/// Its version: raised when a reader of the old form could misunderstand the new one.
+/// Format version: raised when a reader of the old format could misunderstand the new one.
 pub const VERSION: u32 = 5;
-/// How far apart the ranks of one run may begin, in seconds.
+/// Largest distance between the starts of the ranks, in seconds.
 const SPREAD_MAX: f64 = 1.0;
 
-/// What one rank is to do.
+/// The share of one rank.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Share {
-    /// Users, clients or sessions; 0 if objects arrive.
+    /// Users, clients or sessions; 0 for arrivals.
     pub users: u64,
-    /// Objects that are to begin if answers need no time; none if there is no end to them.
+    /// Objects that begin if responses take no time; none if unlimited.
     pub objects: Option<u64>,
     /// Their files.
     pub files: Option<u64>,
-    /// Content of them, as far as lengths are known.
+    /// Content bytes, as far as lengths are known.
     pub bytes: Option<u64>,
 }
 
@@ -53,7 +53,7 @@ impl Share {
     }
 }
 
-/// What one process did.
+/// The result of one process.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Run {
     /// [`FORMAT`].
@@ -68,11 +68,11 @@ pub struct Run {
     pub kernel: Option<String>,
     /// The processor's name.
     pub processor: Option<String>,
-    /// Which clock times were taken from.
+    /// Clock of the times.
     pub clock: String,
-    /// All chance.
+    /// Random seed.
     pub seed: u64,
-    /// Digest of everything that decides what is asked for and when, the number of machines aside.
+    /// Digest of everything that determines the requests and their times, except the number of machines.
     pub plan: String,
     /// Address of the server.
     pub peer: String,
@@ -82,49 +82,49 @@ pub struct Run {
     pub model: String,
     /// The protocol mode.
     pub mode: String,
-    /// Whether contents were held against digests.
+    /// Whether contents were compared with digests.
     pub verified: bool,
     /// `GET` or `HEAD`.
     #[serde(default = "get")]
     pub method: String,
-    /// Field lines that were sent with every request besides what this program sends of its own.
+    /// Header fields added to every request.
     #[serde(default)]
     pub headers: Vec<String>,
-    /// Statuses of a good file.
+    /// Statuses that count as success.
     #[serde(default = "once_accepted")]
     pub accept_status: String,
     /// Users or clients over all machines.
     pub users: Option<u32>,
-    /// Arrivals a second over all machines, from when on.
+    /// Arrivals per second over all machines, with the start of each rate.
     pub schedule: Option<String>,
-    /// Over how many seconds it was to be measured: all rates are over these. The end of a log may come before that of the
-    /// duration asked for.
+    /// Measured time in seconds; all rates refer to it. A log may end before the
+    /// requested duration.
     pub asked_s: f64,
-    /// How many seconds before them were left out.
+    /// Warm-up in seconds.
     pub warmup_s: f64,
-    /// How long a reply may make no progress, in seconds: a request that failed counts in means as at least this.
+    /// Longest time without progress, in seconds; failed requests count in means as at least this.
     pub timeout_s: f64,
-    /// Between the starts of two users, in seconds, if users start one after another.
+    /// Time between the starts of two users in seconds; none if they do not start one after another.
     pub stagger_s: Option<f64>,
-    /// Objects a second that were asked for on average, by rate or by a log.
+    /// Mean rate set by flag or log, in objects per second.
     pub rate_asked: Option<f64>,
-    /// Objects that arrivals came to over all machines, the warm-up's not among them.
+    /// Arrivals drawn over all machines, without the warm-up.
     pub arrivals_drawn: Option<u64>,
-    /// After how many seconds of measuring it was stopped, if it was; 0 if in the warm-up.
+    /// Measured seconds at an early stop; 0 in the warm-up; none without a stop.
     pub stopped_after_s: Option<f64>,
-    /// Which machine, from 0.
+    /// Rank, from 0.
     pub rank: u32,
-    /// Of how many.
+    /// Number of ranks.
     pub size: u32,
-    /// The instant all were to begin at, in seconds since 1970, if they had agreed on one.
+    /// Agreed start in seconds since 1970, if any.
     pub start_at: Option<f64>,
-    /// When this one began.
+    /// Start of this process.
     pub started_at: f64,
-    /// What each rank was to do.
+    /// Shares of all ranks.
     pub shares: Vec<Share>,
     /// The largest object of each decile of sizes.
     pub decile_bytes: Vec<u64>,
-    /// What the run was allowed to fall short of.
+    /// Limits of a valid run.
     pub bounds: Bounds,
     /// Share of a processor that each thread used.
     pub cpu: Vec<f64>,
@@ -142,7 +142,7 @@ fn once_accepted() -> String {
 }
 
 impl Run {
-    /// What this process was asked to do.
+    /// The requested run of this process.
     fn asked(&self) -> Asked {
         let share = self.shares.get(self.rank as usize);
         let users = share
@@ -166,17 +166,17 @@ impl Run {
         }
     }
 
-    /// Whether who asks waits for the answer before it asks again, so that a slow server is asked less.
+    /// Whether this is a closed loop, which sends less to a slow server.
     pub fn is_closed(&self) -> bool {
         matches!(self.model.as_str(), "users" | "clients")
     }
 
-    /// How long a request may make no progress.
+    /// Longest time of a request without progress.
     pub fn timeout(&self) -> Duration {
         seconds(self.timeout_s)
     }
 
-    /// Over which time what was complete in time is counted.
+    /// Time over which completed files are counted for rates.
     pub fn measured(&self) -> Duration {
         seconds(self.stopped_after_s.unwrap_or(self.asked_s).min(self.asked_s))
     }
@@ -212,7 +212,7 @@ impl Run {
         Some((record.response.corrected(interval), more))
     }
 
-    /// Whether it can be trusted, for what this process was to do.
+    /// The verdict on this process by its own share.
     pub fn verdict(&self) -> Verdict {
         let asked = self.asked();
         let stopped = self.stopped_after_s.map(seconds);
@@ -246,18 +246,18 @@ fn seconds(seconds: f64) -> Duration {
 pub struct Parts(BTreeMap<u32, Run>);
 
 impl Parts {
-    /// The parts of one run; the same part may come more than once.
+    /// The parts of one run; repeated parts count once.
     ///
     /// # Errors
-    /// A sentence that names what does not belong together, by rank.
+    /// A sentence that names the conflicting parts by rank.
     pub fn of(runs: impl IntoIterator<Item = Run>) -> Result<Parts, String> {
         Parts::named(runs.into_iter().map(|run| (String::new(), run)))
     }
 
-    /// The same of parts that each have a name, as of a file, by which errors call them.
+    /// The parts of one run, each with a name for error messages, such as its file.
     ///
     /// # Errors
-    /// A sentence that names what does not belong together, by name and rank.
+    /// A sentence that names the conflicting parts by name and rank.
     pub fn named(runs: impl IntoIterator<Item = (String, Run)>) -> Result<Parts, String> {
         let mut parts: BTreeMap<u32, (String, Run)> = BTreeMap::new();
         for (name, run) in runs {
@@ -305,19 +305,19 @@ impl Parts {
         self.0.values()
     }
 
-    /// The first part: what all have in common can be read from it.
+    /// The first part, for the fields that all parts share.
     pub fn first(&self) -> &Run {
         self.0.values().next().expect("there is at least one part")
     }
 
-    /// What all measured together.
+    /// The merged record of all parts.
     pub fn record(&self) -> Record {
         let mut sum = Record::default();
         self.runs().for_each(|run| sum.merge(&run.record));
         sum
     }
 
-    /// All of it as one run: the first with the record of all.
+    /// The merged run: the first part with the merged record.
     pub fn whole(&self) -> Run {
         Run {
             record: self.record(),
@@ -327,7 +327,7 @@ impl Parts {
         }
     }
 
-    /// The ranks that are missing, with what they would have done.
+    /// The missing ranks with their shares.
     pub fn missing(&self) -> Vec<(u32, Share)> {
         let shares = (0..).zip(&self.first().shares);
         shares
@@ -336,14 +336,14 @@ impl Parts {
             .collect()
     }
 
-    /// What all ranks together were to do.
+    /// The requested run of all ranks together.
     pub fn planned(&self) -> Share {
         let mut sum = Share::NONE;
         self.first().shares.iter().for_each(|share| sum.add(share));
         sum
     }
 
-    /// Whether the whole can be trusted: each part, and that none is missing.
+    /// The verdict on the whole: on each part, and whether any rank is missing.
     pub fn verdict(&self) -> Verdict {
         let (mut reasons, mut warnings) = (Vec::new(), Vec::new());
         let missing = self.missing();
@@ -416,7 +416,7 @@ fn fits(name: &str, run: &Run) -> Result<(), String> {
     }
 }
 
-/// Whether two ranks have one and the same measurement, which two machines never have.
+/// Whether two ranks have one measurement, which is impossible on two machines.
 fn is_copied(before: &Run, run: &Run) -> bool {
     before.rank != run.rank && before.started_at == run.started_at && before.record == run.record
 }
@@ -447,7 +447,7 @@ fn belongs(first: (&str, &Run), run: (&str, &Run)) -> Result<(), String> {
     }
 }
 
-/// What is lost with ranks that are missing.
+/// Text for the load lost with missing ranks.
 fn carried(lost: &Share, all: &Share) -> String {
     let mut parts = Vec::new();
     if lost.users > 0 {

@@ -11,21 +11,21 @@ use crate::replies::told;
 use measure::Duration;
 use serde::{Deserialize, Serialize};
 
-/// Kinds of errors that a sentence names.
+/// Largest number of error kinds in a sentence.
 const KINDS_MAX: usize = 4;
-/// The share of a quantile that this client's own lateness may be at that quantile.
+/// Largest acceptable ratio of this client's lateness to the response time at one quantile.
 const LAG_SHARE_MAX: f64 = 0.1;
 
-/// What a run was asked to be.
+/// The requested run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Asked {
-    /// How long.
+    /// Measured time.
     pub duration: Duration,
-    /// Objects that were to begin, in an open run, its warm-up among it.
+    /// Planned arrivals of an open run, warm-up included.
     pub arrivals: Option<u64>,
-    /// Users who were to begin, if they do not come with arrivals.
+    /// Planned users; none for arrivals.
     pub users: Option<u64>,
-    /// How many of them need not.
+    /// Number of users that may fail to begin.
     pub users_missing_max: u64,
     /// Whether users sleep, so that a busy client is a late one.
     pub paced: bool,
@@ -33,20 +33,20 @@ pub struct Asked {
     pub corrected_p999: Option<Duration>,
 }
 
-/// Where trust ends.
+/// Limits of a valid run.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Bounds {
     /// The 99th percentile of lag, in seconds.
     #[serde(rename = "lag_max_s", with = "seconds")]
     pub lag_max: Duration,
-    /// How long the server may complete nothing although it is asked and nothing fails, in seconds.
+    /// Longest time, in seconds, without a completion while requests are pending and nothing fails.
     #[serde(rename = "stall_max_s", with = "seconds")]
     pub stall_max: Duration,
-    /// The share of files that may fail.
+    /// Largest share of failed files.
     pub failures_max: f64,
-    /// The share of a processor that a thread of a paced run may use.
+    /// Largest processor share of a thread in a paced run.
     pub cpu_max: f64,
-    /// The share of the arrivals asked for that may not begin.
+    /// Largest share of planned arrivals that do not begin.
     pub shortfall_max: f64,
 }
 
@@ -88,16 +88,16 @@ impl Bounds {
 /// The verdict.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Verdict {
-    /// Whether it can be trusted.
+    /// Whether the run is valid.
     pub valid: bool,
-    /// Why not; empty if it can.
+    /// Reasons for an invalid run; empty if valid.
     pub reasons: Vec<String>,
-    /// What makes it no less valid and has to be known before its figures are read.
+    /// Warnings about a valid run, to read before its figures.
     pub warnings: Vec<String>,
 }
 
-/// Judges a run. `cpu` is the share of a processor that each thread used, `stopped` how long the run had been
-/// if somebody ended it early.
+/// Judges a run. `cpu` is the processor share of each thread, `stopped` the time since the start
+/// if the run was ended early.
 pub fn judge(
     record: &Record,
     asked: &Asked,
@@ -112,7 +112,7 @@ pub fn judge(
         }
     };
     let answers = record.statuses.total();
-    // What answers that are no good files were, behind the sentence that says so.
+    // The unsuccessful responses, appended to the sentence about them.
     let were = told(&record.refused, answers).map_or_else(String::new, |said| format!(": {said}"));
     let kinds = kinds(record);
     because(
@@ -152,7 +152,7 @@ pub fn judge(
             ),
         );
     }
-    // Neither is diluted by the other: there may be many more ticks than alarms, or fewer.
+    // Judged separately, because one may be far more numerous than the other.
     let (alarms, ticks) = (record.lag.quantile(0.99), record.tick.quantile(0.99));
     let (lag, what) = if alarms >= ticks {
         (alarms, "timers")
@@ -247,7 +247,7 @@ pub fn judge(
     }
     let (failed, all) = (record.files_failed, record.files + record.files_failed);
     let share = |count: u64| count as f64 / all.max(1) as f64;
-    // Of none that did not fail it is said already.
+    // If no file succeeded, a reason above says so.
     because(
         share(failed) > bounds.failures_max && record.files > 0,
         format!(
@@ -310,7 +310,7 @@ fn late_quantiles(record: &Record, corrected_p999: Option<Duration>, bounds: &Bo
         ("max", 1.0, [response(1.0), None]),
     ] {
         let late = record.lag.quantile(share).max(record.tick.quantile(share));
-        // No delay of this client is part of a time that is shorter.
+        // A delay of this client cannot be part of a shorter response time.
         let matters = |time: Duration| {
             time >= bounds.lag_max && late.as_secs_f64() > time.as_secs_f64() * LAG_SHARE_MAX
         };
@@ -330,7 +330,7 @@ fn late_quantiles(record: &Record, corrected_p999: Option<Duration>, bounds: &Bo
     })
 }
 
-/// What went wrong, most frequent first, in brackets; nothing if only statuses were wrong, which are told by number elsewhere.
+/// Error kinds in parentheses, most frequent first; empty if only statuses were wrong, which other text lists.
 fn kinds(record: &Record) -> String {
     let counts = record.troubles.iter().filter(|&(_, &count)| count > 0);
     let mut counts: Vec<(Trouble, u64)> = counts.map(|(&trouble, &count)| (trouble, count)).collect();
@@ -350,12 +350,12 @@ fn kinds(record: &Record) -> String {
     format!(" (errors: {})", named.join(", "))
 }
 
-/// The share of the objects begun that were never complete nor given up.
+/// Share of begun objects that neither completed nor failed.
 fn unfinished(record: &Record) -> f64 {
     record.unfinished as f64 / record.objects_begun.max(record.unfinished).max(1) as f64
 }
 
-/// Whether so many objects were never complete that its times are of the quick ones alone: a larger share than may fail.
+/// Whether more objects than may fail never completed, so that the times describe only the fast ones.
 pub fn is_cut_off(record: &Record, bounds: &Bounds) -> bool {
     unfinished(record) > bounds.failures_max
 }
