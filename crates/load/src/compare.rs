@@ -429,8 +429,8 @@ pub fn is_powerless(rows: &[Row], settings: &Settings) -> bool {
     asked.peek().is_some() && asked.all(|p_least| p_least >= 1.0 - settings.confidence)
 }
 
-/// Corrects the p-values of several tests for their number (Holm 1979): the smallest is multiplied by the number of tests,
-/// the next by one less, and none becomes smaller than the one before it.
+/// Corrects the p-values of several tests for their number (Holm 1979): the smallest is multiplied by the number of
+/// tests, the next by one less, and none becomes smaller than the one before it.
 fn correct(p_values: &mut [&mut f64]) {
     p_values.sort_unstable_by(|a, b| a.total_cmp(b));
     let (count, mut least) = (p_values.len(), 0.0);
