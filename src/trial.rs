@@ -1,5 +1,5 @@
-//! This program's own server and load as processes, for the commands that measure: one that serves, one that asks, and
-//! what the second says. Decides how they are started and that none is left behind; refuses to know why it is measured.
+//! Weir's own server and load as child processes, for the commands that measure. Decides how they are started, reads
+//! the load's result, and makes sure that none outlives its owner. Does not know the purpose of the measurement.
 
 pub(crate) mod workload;
 
@@ -19,10 +19,10 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Starts it.
+    /// Starts the process.
     ///
     /// # Errors
-    /// `System` if it does not start, with what it says.
+    /// `System` with the message of the process if it does not start.
     pub(crate) fn start<S: AsRef<OsStr>>(options: impl IntoIterator<Item = S>) -> Result<Server, Failure> {
         let mut child = again(["--json", "-q", "serve", "--listen", "127.0.0.1:0"], options)
             .stdout(Stdio::piped())
@@ -31,7 +31,7 @@ impl Server {
             .map_err(|error| Failure::System(format!("the server: {error}")))?;
         let mut line = String::new();
         if let Some(out) = child.stdout.take() {
-            // What cannot be read is no start, as below.
+            // An unreadable line counts as a failed start, as below.
             let _ = BufReader::new(out).read_line(&mut line);
         }
         let told: Value = serde_json::from_str(&line).unwrap_or_default();
@@ -61,22 +61,22 @@ impl Server {
         reason(&text).to_owned()
     }
 
-    /// Its process.
+    /// Process id.
     pub(crate) fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// Where it is, with a slash at the end.
+    /// URL, with a trailing slash.
     pub(crate) fn url(&self) -> &str {
         &self.url
     }
 }
 
-/// Of what a program said before it ended, the line that says why: what follows an error is advice.
+/// The line that gives the reason in a program's last output; lines after the error are advice.
 fn reason(text: &str) -> &str {
     let is_error = |line: &&str| line.starts_with("error");
     let line = text.lines().find(is_error).or_else(|| text.lines().last());
-    line.map_or("it said nothing", |line| line.trim_start_matches("error: "))
+    line.map_or("no message", |line| line.trim_start_matches("error: "))
 }
 
 impl Drop for Server {
@@ -92,10 +92,10 @@ pub(crate) struct Load {
 }
 
 impl Load {
-    /// Starts it.
+    /// Starts the process.
     ///
     /// # Errors
-    /// `System` if it cannot be.
+    /// `System` if the process does not start.
     pub(crate) fn start<S: AsRef<OsStr>>(
         url: &str,
         options: impl IntoIterator<Item = S>,
@@ -113,7 +113,7 @@ impl Load {
         matches!(self.child.try_wait(), Ok(Some(_)))
     }
 
-    /// Waits for its end and what it measured. A run it does not trust itself has a verdict that says so.
+    /// Waits for the end and returns the result. An invalid run is returned too; its verdict says so.
     ///
     /// # Errors
     /// `System` if there is no result.
@@ -137,7 +137,7 @@ impl Drop for Load {
     }
 }
 
-/// This program with these arguments, in that order.
+/// A command that runs this program with the arguments `first`, then `then`.
 fn again<const N: usize, S: AsRef<OsStr>>(first: [&str; N], then: impl IntoIterator<Item = S>) -> Command {
     let first = first.into_iter().map(OsString::from);
     Again::with(first.chain(then.into_iter().map(|option| option.as_ref().to_owned()))).command()
@@ -145,13 +145,13 @@ fn again<const N: usize, S: AsRef<OsStr>>(first: [&str; N], then: impl IntoItera
 
 fn end(child: &mut Child) {
     if let Ok(None) = child.try_wait() {
-        // Nothing it holds is worth waiting for.
+        // The process holds no data worth waiting for.
         let _ = child.kill();
     }
     let _ = child.wait();
 }
 
-/// Whether `weir site` wrote this folder.
+/// Whether the folder is a site of `weir site`, by its manifest.
 pub(crate) fn is_site(folder: &Path) -> bool {
     folder.join(::load::site::MANIFEST).exists()
 }
@@ -168,7 +168,7 @@ mod tests {
                 "unexpected argument '--bogus' found",
             ),
             ("refused\nnothing is served\n", "nothing is served"),
-            ("", "it said nothing"),
+            ("", "no message"),
         ] {
             assert_eq!(reason(text), expected);
         }

@@ -332,7 +332,7 @@ fn a_folder_without_an_index_is_asked_for_its_files() {
     assert_eq!(
         output.status.code(),
         Some(2),
-        "nothing to ask for: {}",
+        "no files to request: {}",
         text(&output.stderr)
     );
     std::fs::write(folder.join("a.txt"), vec![b'a'; 50_000]).expect("a file");
@@ -353,8 +353,8 @@ fn a_folder_without_an_index_is_asked_for_its_files() {
 fn what_cannot_be_watched_is_named() {
     for (args, code, part) in [
         (&["profile", "nginx"][..], 2, "-- nginx"),
-        (&["profile", "--seconds", "1"], 2, "which process"),
-        (&["profile", "--seconds", "0", "1"], 2, "no time"),
+        (&["profile", "--seconds", "1"], 2, "no process given"),
+        (&["profile", "--seconds", "0", "1"], 2, "must be more than 0"),
         (&["profile", "1", "--", "true"], 2, "not both"),
         (&["profile", "8388608"], 2, "no process 8388608"),
         (&["profile", "--svg", "/no/such/x.svg", "1"], 2, "/no/such/x.svg"),

@@ -82,7 +82,7 @@ fn the_stages_there_was_time_for_are_written_with_their_numbers_and_served_from(
     ]);
     let said = text(&output.stderr);
     let code = output.status.code();
-    if code == Some(3) && said.contains("not one stage") {
+    if code == Some(3) && said.contains("no stage completed") {
         // Others keep this machine busy: then nothing is left behind either.
         assert!(!Path::new(&profile).exists(), "{said}");
         eprintln!("skipped: {}", said.trim());
@@ -214,7 +214,7 @@ fn what_cannot_be_tuned_or_read_is_named() {
     let (empty, nothing) = (folder.name("empty"), folder.name("nothing"));
     for (args, part) in [
         (&["tune", "/no/such/root"][..], "/no/such/root"),
-        (&["tune", &empty], "nothing to ask for"),
+        (&["tune", &empty], "no files to request"),
         (&["tune", &root, "--log", &nothing], "cannot read the log"),
         (
             &["tune", &root, "--out", "/no/such/folder/p.toml"],

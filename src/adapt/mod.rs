@@ -1,6 +1,5 @@
-//! `weir adapt replay`: the controllers of a server over a recording, which decide now as they would have then.
-//! Decides what a recording may look like, and whether what was decided then is decided again; what is decided says
-//! `server::adapt`.
+//! `weir adapt replay`: runs the server's controllers over a recording and compares their decisions with the recorded
+//! ones. Decides what a valid recording is; the decisions are made by `server::adapt`.
 
 use crate::cli::adapt::{Command, Replay};
 use crate::cli::output::print;
@@ -13,16 +12,16 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, ErrorKind, Read};
 use std::path::Path;
 
-/// Bytes of a line at the most.
+/// Largest line, in bytes.
 const LINE_MAX: u64 = 64 * 1024;
-/// How the line of a start begins.
+/// Beginning of the line that records a server start.
 const START: &str = "{\"recording\":";
 
 /// Runs the command to its end.
 ///
 /// # Errors
-/// `Usage` for what is no recording, naming the line; `Failed` if what was decided then is not decided again; `System` for
-/// what cannot be read or written.
+/// `Usage` for an invalid recording, naming the line; `Failed` if the recorded decisions are not reproduced; `System` if
+/// the recording cannot be read or the output written.
 pub(crate) fn run(what: &Command, voice: &Voice) -> Result<(), Failure> {
     voice.listen();
     let Command::Replay(flags) = what;
@@ -31,7 +30,7 @@ pub(crate) fn run(what: &Command, voice: &Voice) -> Result<(), Failure> {
     tally.end()
 }
 
-/// What the recording has shown so far.
+/// State of the replay.
 struct Tally<'a> {
     flags: &'a Replay,
     voice: Voice,
@@ -42,9 +41,9 @@ struct Tally<'a> {
     windows: u64,
     decisions: u64,
     recorded: u64,
-    /// Decided after the last window, and not found in the recording yet.
+    /// Decisions after the last window that the recording has not confirmed yet.
     unmatched: Vec<Decision>,
-    /// Decisions of now or of then that the other has not.
+    /// Decisions that only the replay or only the recording has.
     differences: u64,
 }
 
@@ -54,7 +53,7 @@ impl Tally<'_> {
         Tally {
             flags,
             voice,
-            // Until a line says what was free.
+            // Until a start line names the automatic settings.
             adaptor: Adaptor::of(&Knob::ALL, idle),
             at_ms: 0,
             starts: 0,
@@ -66,7 +65,7 @@ impl Tally<'_> {
         }
     }
 
-    /// Whether what was decided then must be decided again: with other settings than then nothing must.
+    /// Whether the replay must reproduce the recorded decisions: only with the recorded settings.
     fn is_held_to_then(&self) -> bool {
         self.starts > 0 && !self.flags.all && self.flags.idle_timeout.is_none()
     }
@@ -86,7 +85,7 @@ impl Tally<'_> {
             false => start.free.clone(),
         };
         let idle: Duration = self.flags.idle_timeout.unwrap_or(recorded);
-        // Who names another time asks what would have become of it.
+        // A given idle timeout asks for the decisions about it, so it is automatic.
         if self.flags.idle_timeout.is_some() && !free.contains(&Knob::KeepAlive) {
             free.push(Knob::KeepAlive);
         }
@@ -111,7 +110,7 @@ impl Tally<'_> {
         }
         let names: Vec<&str> = free.iter().map(|knob| knob.name()).collect();
         let names = match names.is_empty() {
-            true => "nothing, as all of it was set".to_owned(),
+            true => "none, all are explicit".to_owned(),
             false => names.join(", "),
         };
         let who = match start.at_ms {
@@ -121,14 +120,14 @@ impl Tally<'_> {
                 start.weir, start.concurrency, start.adapt
             ),
         };
-        print(&format!("{who}, idle {idle}: free to decide {names}\n")).map_err(Fault::Output)
+        print(&format!("{who}, idle timeout {idle}: automatic settings: {names}\n")).map_err(Fault::Output)
     }
 
     fn look(&mut self, window: &Window) -> Result<(), Fault> {
         self.settle()?;
         if window.at_ms < self.at_ms {
             return Err(Fault::Line(format!(
-                "{} ms comes after {} ms: lines must stand as they were written",
+                "{} ms comes after {} ms: keep the lines in the order in which they were written",
                 window.at_ms, self.at_ms
             )));
         }
@@ -144,7 +143,8 @@ impl Tally<'_> {
         Ok(())
     }
 
-    /// Holds one that was made then to those of now. Reasons are words, which another version may choose anew.
+    /// Compares a recorded decision with those of the replay. Reasons may be worded differently by another version, so they
+    /// are not compared.
     fn compare(&mut self, then: &Decided) -> Result<(), Fault> {
         self.recorded += 1;
         if !self.is_held_to_then() {
@@ -162,7 +162,7 @@ impl Tally<'_> {
         print(&self.shown(then.at_ms, Some("then"), &then.decision)).map_err(Fault::Output)
     }
 
-    /// Says which decisions of the last window were not made then.
+    /// Prints the decisions of the last window that were not recorded.
     fn settle(&mut self) -> Result<(), Fault> {
         for decision in std::mem::take(&mut self.unmatched) {
             self.differences += 1;
@@ -171,12 +171,12 @@ impl Tally<'_> {
         Ok(())
     }
 
-    /// What was decided after the last window may not have been written any more.
+    /// A server that was stopped may not have recorded the decisions after its last window.
     fn forget(&mut self) {
         self.unmatched.clear();
     }
 
-    /// A decision; `only` says which of then and now made it, if the other did not.
+    /// A decision as text; `only` is `then` or `now` if only the recording or only the replay has it.
     fn shown(&self, at_ms: u64, only: Option<&str>, decision: &Decision) -> String {
         if self.voice.json {
             let line = match only {
@@ -197,7 +197,7 @@ impl Tally<'_> {
     }
 
     fn end(&self) -> Result<(), Failure> {
-        // A recording of before says neither who recorded nor what was decided.
+        // Recordings from older versions contain neither settings nor decisions.
         let recorded = (self.starts > 0).then_some(self.recorded);
         let differences = self.is_held_to_then().then_some(self.differences);
         if self.voice.json {
@@ -206,12 +206,12 @@ impl Tally<'_> {
             print(&format!("{end}\n"))?;
         } else {
             let then = match (recorded, differences) {
-                (None, _) => "; who recorded is not said, so nothing is taken to have been set".to_owned(),
-                (Some(_), Some(0)) => ", the same as then".to_owned(),
+                (None, _) => "; the recording contains no settings, so all are assumed to be automatic".to_owned(),
+                (Some(_), Some(0)) => ", identical to the recorded ones".to_owned(),
                 (Some(count), Some(differences)) => {
-                    format!("; {count} were made then, and {differences} of now or then differ")
+                    format!("; {count} were recorded, {differences} differ")
                 }
-                (Some(count), None) => format!("; {count} were made then, with other settings"),
+                (Some(count), None) => format!("; {count} were recorded, with other settings"),
             };
             print(&format!(
                 "{} decisions in {} windows{then}\n",
@@ -221,22 +221,22 @@ impl Tally<'_> {
         match differences {
             None | Some(0) => Ok(()),
             Some(count) => Err(Failure::Failed(format!(
-                "`{}`: {count} decisions of now or then differ, which are listed above: either the rules of this version are \
-                 others, or the recording was changed",
+                "`{}`: {count} decisions differ, as listed above: this version has other rules, or the recording was \
+                 changed",
                 self.flags.recording.display()
             ))),
         }
     }
 }
 
-/// Why it does not go on.
+/// Why the replay cannot go on.
 enum Fault {
-    /// The line is none of a recording.
+    /// The line does not belong to a recording.
     Line(String),
     Output(Failure),
 }
 
-/// Where a recording is damaged.
+/// Damaged line of a recording, with the reason.
 struct Damage {
     line: u64,
     why: String,
@@ -246,14 +246,14 @@ impl Damage {
     fn say(&self, name: &str, number: u64) {
         let Damage { line, why } = self;
         tracing::warn!(
-            "`{name}` line {line}: {why}; all up to the start of a server in line {number} is left out"
+            "`{name}` line {line}: {why}; everything up to the server start in line {number} is skipped"
         );
     }
 }
 
-/// A line, and whether it begins with what is none: a server that was started again wrote behind half a line once.
+/// A line, and whether an incomplete one precedes it: a restarted server may have appended to half a line.
 fn parse(bytes: &[u8]) -> Result<(Line, bool), String> {
-    let text = std::str::from_utf8(bytes).map_err(|_| "that is no text".to_owned())?;
+    let text = std::str::from_utf8(bytes).map_err(|_| "not UTF-8 text".to_owned())?;
     let whole = Line::parse(text);
     match (whole, text.rfind(START)) {
         (Ok(line), _) => Ok((line, false)),
@@ -275,7 +275,7 @@ fn read_all(flags: &Replay, tally: &mut Tally<'_>) -> Result<(), Failure> {
     };
     let mut input = BufReader::new(input);
     let mut line = Vec::new();
-    // As long as no server has started behind it.
+    // Set until the next server start.
     let mut damage: Option<Damage> = None;
     for number in 1u64.. {
         line.clear();
@@ -286,11 +286,11 @@ fn read_all(flags: &Replay, tally: &mut Tally<'_>) -> Result<(), Failure> {
         if read == 0 {
             break;
         }
-        // The last line of a server that was killed may be half a line.
+        // A killed server may leave an incomplete last line.
         let is_half = !line.ends_with(b"\n") && (read as u64) < LINE_MAX;
         if is_half && (number > 1 || line.starts_with(b"{")) {
             tally.forget();
-            tracing::warn!("`{name}` line {number} has no end, and is left out");
+            tracing::warn!("`{name}` line {number} is incomplete and skipped");
             break;
         }
         if line.trim_ascii().is_empty() {
@@ -301,7 +301,7 @@ fn read_all(flags: &Replay, tally: &mut Tally<'_>) -> Result<(), Failure> {
             if is_behind && damage.is_none() {
                 damage = Some(Damage {
                     line: number,
-                    why: "it begins with half a line".to_owned(),
+                    why: "it begins with an incomplete line".to_owned(),
                 });
             }
             if damage.is_some() && !is_start {
@@ -324,8 +324,8 @@ fn read_all(flags: &Replay, tally: &mut Tally<'_>) -> Result<(), Failure> {
     match damage {
         None => Ok(()),
         Some(Damage { line, why }) => Err(Failure::Usage(format!(
-            "`{name}` line {line}: {why}; no server starts below it, so there is nothing to go on with: give what \
-             `weir serve --record` wrote, lines of JSON"
+            "`{name}` line {line}: {why}; no server start follows, so nothing can be replayed: give a recording of \
+             `weir serve --record`, lines of JSON"
         ))),
     }
 }

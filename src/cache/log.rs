@@ -1,5 +1,5 @@
-//! From lines of a log to a trace: which requests count, which objects they are for, how long those are,
-//! and what they embed. Bounded: a log may be longer than what fits.
+//! From lines of a log to a trace: the requests that count, their objects, lengths and embedded files. Bounded,
+//! because a log may be longer than memory.
 
 use crate::cli::Failure;
 use crate::cli::cache::Replay;
@@ -10,12 +10,12 @@ use std::collections::HashMap;
 use std::io::{self, BufRead, BufReader};
 use std::path::Path;
 
-/// What can grow.
+/// Limits of a trace.
 #[derive(Clone, Copy, Debug)]
 struct Limits {
-    /// Requests replayed; four bytes each, and some forty while bounds are computed.
+    /// Largest number of requests: four bytes each, and about forty while bounds are computed.
     requests_max: usize,
-    /// Objects; their paths are held.
+    /// Largest number of objects, whose paths are kept.
     objects_max: usize,
 }
 
@@ -24,48 +24,48 @@ const LIMITS: Limits = Limits {
     objects_max: 10_000_000,
 };
 
-/// A log that was read.
+/// A log as a trace.
 #[derive(Debug, Default)]
 pub(super) struct Log {
     pub(super) trace: Trace,
-    /// Objects that were asked for, and their bytes.
+    /// Requested files and their total bytes.
     pub(super) requested_files: u64,
     pub(super) requested_bytes: u64,
     pub(super) lines: u64,
     pub(super) skipped: Skipped,
     pub(super) source: Source,
-    /// Files of the log that are not below the root any more.
+    /// Files of the log that are missing below the root.
     pub(super) missing: u64,
-    /// Whether there was more than could be taken.
+    /// Whether the log exceeded a limit.
     pub(super) is_cut: bool,
 }
 
-/// Lines that are not replayed, by reason.
+/// Counts of skipped lines by reason.
 #[derive(Debug, Default)]
 pub(super) struct Skipped {
     /// Not understood.
     pub(super) faults: u64,
-    /// Which log and line the first of them is, and what is wrong there.
+    /// Log, line and fault of the first line not understood.
     pub(super) first_fault: Option<(String, u64, Fault)>,
-    /// The server did not understand the request either.
+    /// Lines without a request the server understood.
     pub(super) no_request: u64,
     /// Not GET.
     pub(super) method: u64,
     /// Not 200, 206 or 304.
     pub(super) status: u64,
-    /// The target means no path that could be served.
+    /// The target is no path of a site.
     pub(super) target: u64,
 }
 
-/// Where it is known from what pages embed.
+/// Source of the embedded files of pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Source {
-    /// Nowhere: no line had a `Referer`.
+    /// None: no line had a `Referer`.
     #[default]
     Nowhere,
-    /// Who referred to what.
+    /// The `Referer` of requests.
     Referer,
-    /// The files.
+    /// The files below the root.
     Files,
 }
 
@@ -79,10 +79,10 @@ impl Source {
     }
 }
 
-/// Reads the logs named, and looks at the files if there is a root.
+/// Reads the given logs, and the files if a root is given.
 ///
 /// # Errors
-/// `Usage` if a log is not there or has nothing to replay, `System` if it cannot be read.
+/// `Usage` if a log is missing or has nothing to replay, `System` if it cannot be read.
 pub(super) fn read(flags: &Replay) -> Result<Log, Failure> {
     let root = flags.root.as_deref().map(open_root).transpose()?;
     let mut building = Building::new(LIMITS, root.is_none());
@@ -103,7 +103,7 @@ pub(super) fn read(flags: &Replay) -> Result<Log, Failure> {
 
 fn open_root(path: &Path) -> Result<Root, Failure> {
     Root::open(path)
-        .map_err(|error| Failure::Usage(format!("cannot look into `{}`: {error}", path.display())))
+        .map_err(|error| Failure::Usage(format!("cannot read the folder `{}`: {error}", path.display())))
 }
 
 #[allow(clippy::disallowed_methods, reason = "a command reads the file it is given")]
@@ -120,9 +120,9 @@ fn nothing(log: &Log, flags: &Replay) -> String {
         .collect();
     let names = names.join(", ");
     match &log.skipped.first_fault {
-        _ if log.lines == 0 => format!("there is no line in {names}"),
+        _ if log.lines == 0 => format!("{names}: no lines"),
         Some((name, line, fault)) if log.skipped.faults == log.lines => format!(
-            "no line of {names} is of a format known here (Common, Combined, JSON of weir serve); {name}, line \
+            "no line of {names} is in a known format (Common, Combined, JSON of weir serve); {name}, line \
              {line}, {fault}"
         ),
         _ => format!(
@@ -134,7 +134,7 @@ fn nothing(log: &Log, flags: &Replay) -> String {
 
 struct Building {
     limits: Limits,
-    /// Whether `Referer` decides what pages embed.
+    /// Whether embedded files come from `Referer`.
     refers: bool,
     log: Log,
     numbers: HashMap<Box<[u8]>, u32>,
@@ -222,7 +222,7 @@ impl Building {
         }
     }
 
-    /// The number of a path, which is given one. `None`: there are too many.
+    /// The number of a path, assigned at first use; `None` if there are too many.
     fn number(&mut self, path: &[u8]) -> Option<u32> {
         if let Some(&number) = self.numbers.get(path) {
             return Some(number);
@@ -237,7 +237,7 @@ impl Building {
         Some(number)
     }
 
-    /// A part was asked for on behalf of a page: it is taken for one that the page embeds.
+    /// An embeddable file was requested with a page as `Referer`: count it as embedded in that page.
     fn refer(&mut self, referer: &[u8], host: Option<&[u8]>, part: u32) {
         let authority = memchr::memmem::find(referer, b"://").map(|at| &referer[at + 3..]);
         let is_here = |host: &[u8]| {
@@ -263,7 +263,7 @@ impl Building {
         }
     }
 
-    /// Lets the files decide what they can.
+    /// Replaces lengths and references by those of the files, where they exist.
     fn finish(mut self, root: Option<&Root>) -> Log {
         let asked_for = self.log.trace.objects.len();
         if let Some(root) = root {

@@ -1,5 +1,5 @@
-//! `weir cache`: what a cache would have done with requests that were made. Reads a log, lets the
-//! server's own policies run over it, and says what came of it; decides nothing about policies.
+//! `weir cache`: what a cache would have done with logged requests. Reads a log, runs the server's own policies over
+//! it and reports; decides nothing about policies.
 
 mod log;
 mod report;
@@ -12,13 +12,13 @@ use server::cache::Policy;
 use server::replay::{Cost, Room, bound, simulate};
 use std::io::{self, Write};
 
-/// Sizes if none is given.
+/// Default cache sizes.
 const SHARES: [f64; 5] = [0.01, 0.05, 0.10, 0.25, 0.50];
 
 /// Runs the command to its end.
 ///
 /// # Errors
-/// `Usage` for what cannot be replayed, `System` for what cannot be read.
+/// `Usage` if nothing can be replayed, `System` if a log cannot be read.
 pub(crate) fn run(command: &Command, voice: &Voice) -> Result<(), Failure> {
     voice.listen();
     let Command::Replay(flags) = command;
@@ -30,7 +30,7 @@ pub(crate) fn run(command: &Command, voice: &Voice) -> Result<(), Failure> {
         _ => report.table(),
     };
     match io::stdout().write_all(text.as_bytes()) {
-        // Whoever reads it has seen enough.
+        // The reader closed the pipe.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         Err(error) => Err(Failure::System(format!("cannot write the report: {error}"))),
         Ok(()) => Ok(()),

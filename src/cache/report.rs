@@ -1,4 +1,4 @@
-//! What a replay says: a table for people, lines of JSON and CSV for programs. Every figure is given.
+//! The report of a replay: a table for people, JSON lines and CSV for programs. Every figure is given.
 
 use super::log::{Log, Source};
 use measure::Bytes;
@@ -11,7 +11,7 @@ use std::fmt::Write;
 /// Version of the JSON lines.
 const FORMAT: u32 = 1;
 
-/// Everything a replay found.
+/// Results of a replay.
 #[derive(Debug)]
 pub(super) struct Report<'l> {
     pub(super) log: &'l Log,
@@ -22,7 +22,7 @@ pub(super) struct Report<'l> {
 /// One policy, or one bound, at one size.
 #[derive(Debug)]
 pub(super) struct Row {
-    /// None: as much as there is.
+    /// Cache size; none for unlimited.
     pub(super) capacity: Option<u64>,
     pub(super) subject: Subject,
 }
@@ -68,13 +68,13 @@ impl Report<'_> {
         }
     }
 
-    /// For people.
+    /// The table.
     pub(super) fn table(&self) -> String {
         let log = self.log;
         let mut out = String::new();
         let _ = writeln!(
             out,
-            "{} of {} lines replayed: requests for {} files of {} in all",
+            "{} of {} lines replayed: requests for {} files of {} in total",
             log.trace.requests.len(),
             log.lines,
             log.requested_files,
@@ -102,28 +102,28 @@ impl Report<'_> {
         if log.is_cut {
             let _ = writeln!(
                 out,
-                "the log is longer than can be replayed; the rest was left out"
+                "the log is too long to replay; the rest was skipped"
             );
         }
         let (pages, parts) = self.references();
         let _ = match log.source {
             Source::Nowhere => writeln!(
                 out,
-                "references: none known, so hinted and structured are as lru (--root DIR, or a log with referrers)"
+                "references: none known, so hinted and structured act as lru; give --root DIR or a log with referrers"
             ),
             Source::Referer => writeln!(
                 out,
-                "references: {parts} of {pages} pages, by the log's referrers"
+                "references: {parts} from {pages} pages, by the log's referrers"
             ),
             Source::Files => writeln!(
                 out,
-                "references: {parts} of {pages} pages, by the files below the root"
+                "references: {parts} from {pages} pages, by the files below the root"
             ),
         };
         if log.missing > 0 {
             let _ = writeln!(
                 out,
-                "files no longer there: {} (the log decides their length)",
+                "missing files: {} (lengths taken from the log)",
                 log.missing
             );
         }
@@ -156,7 +156,7 @@ impl Report<'_> {
                     outcome.ahead,
                     Bytes(outcome.loaded_bytes()).to_string()
                 ),
-                // Rounded down, so that it stays what cannot be undercut.
+                // Rounded down, so that it stays a lower bound.
                 Subject::Bound(_, bound) => writeln!(
                     out,
                     " {:>10} {:>10} {:>10}",
@@ -167,21 +167,21 @@ impl Report<'_> {
             };
         }
         out.push_str(
-            "\nhits and bytes: share of the requests, and of their bytes, that were held. loads: files read, \
-             ahead of\nthem those read before they were asked for. A bound knows the future and holds for loading on \
-             demand;\nwho loads ahead may hit more, but never load less.\n",
+            "\nhits and bytes: share of the requests, and of their bytes, served from the cache. loads: files read;\n\
+             ahead: those of them read before a request. A bound knows the future and applies to policies that load on\n\
+             demand. Policies that load ahead may have more hits, but never fewer loads.\n",
         );
         out
     }
 
     fn least_loads(&self, bound: &Bound) -> u64 {
-        // What is a hair above a whole number is that number, computed.
+        // A value just above a whole number is that number with a rounding error.
         (self.log.trace.requests.len() as f64 - bound.hits - 1e-6)
             .ceil()
             .max(0.0) as u64
     }
 
-    /// Pages that embed something, and how much they do.
+    /// Number of pages that embed files, and of their references.
     fn references(&self) -> (usize, usize) {
         let counts = self
             .log
@@ -194,7 +194,7 @@ impl Report<'_> {
             .fold((0, 0), |(pages, parts), count| (pages + 1, parts + count))
     }
 
-    /// One object a line: first what was replayed, then each row.
+    /// JSON lines: a summary of the replay, then one line per row.
     pub(super) fn json(&self) -> String {
         let log = self.log;
         let (pages, parts) = self.references();
@@ -263,7 +263,7 @@ impl Report<'_> {
         out
     }
 
-    /// A line of names, then one for each row.
+    /// CSV: a header line, then one line per row.
     pub(super) fn csv(&self) -> String {
         let mut out = String::from(
             "capacity,kind,name,requests,hits,hit_ratio,byte_hit_ratio,loads,ahead,loaded_bytes,evictions\n",

@@ -1,4 +1,4 @@
-//! `weir adapt`: what the server's controllers make of a recording.
+//! The flags of `weir adapt`: replay of recorded sensor windows through the server's controllers.
 
 use clap::{Args, Subcommand};
 use server::config::{Config, parse_duration};
@@ -11,16 +11,18 @@ Examples:
   weir --json adapt replay sensors.jsonl --idle-timeout 15s
   weir adapt replay sensors.jsonl --all
 
-What was set then stays set, and with --adapt off nothing is decided; --all and --idle-timeout ask what would have been. The
-numbers are those of the run that was recorded: what another setting would have done to them is not known.
+Settings that were explicit in the recorded run stay explicit, and if it ran with --adapt off, nothing is decided.
+--all and --idle-timeout change these assumptions. The sensor values stay those of the recorded run: the replay cannot
+show how a different setting would have changed them.
 
-Without these two flags what was decided then must be decided again: what differs is listed, and the exit code is 1. A damaged
-line, and all up to the next start of a server, is left out with a warning; if none follows, the exit code is 2.";
+Without these two flags, the replay must reproduce the recorded decisions; differences are listed and the exit code is 1.
+A damaged line and everything up to the next server start are skipped with a warning. If no start follows, the exit
+code is 2.";
 
-/// What can be asked.
+/// Subcommands of `weir adapt`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Prints what would be decided, second by second
+    /// Prints the decisions the controllers make on a recording
     Replay(Replay),
 }
 
@@ -28,19 +30,19 @@ pub(crate) enum Command {
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Replay {
-    /// What `weir serve --record` wrote; - is standard input
+    /// Recording of `weir serve --record`; - is standard input
     pub(crate) recording: PathBuf,
 
-    /// Decides as if nothing had been set
+    /// Treats all settings as automatic
     #[arg(long)]
     pub(crate) all: bool,
 
-    /// Decides as if this idle timeout had been in force, and free; as for weir serve at least 100ms [default: as recorded, or 65s]
+    /// Starts with this idle timeout and treats it as automatic; at least 100ms [default: as recorded, or 65s]
     #[arg(long, value_name = "TIME", value_parser = idle_timeout)]
     pub(crate) idle_timeout: Option<measure::Duration>,
 }
 
-/// One that a server would have taken.
+/// An idle timeout that the server's configuration accepts.
 fn idle_timeout(text: &str) -> Result<measure::Duration, String> {
     let config = Config {
         idle_timeout: parse_duration(text)?,

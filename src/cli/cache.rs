@@ -1,4 +1,4 @@
-//! The flags of `weir cache`: which log, which policies, how large a cache. Does nothing.
+//! The flags of `weir cache`: logs, policies and cache sizes. Parses and documents them; replays nothing.
 
 use super::offered::{POLICIES, offered};
 use clap::{Args, Subcommand};
@@ -9,28 +9,28 @@ use std::str::FromStr;
 
 const EXAMPLES: &str = "\
 Examples:
-  weir cache replay access.log                       all policies, at five shares of what was asked for
+  weir cache replay access.log                       all policies, at five shares of the requested bytes
   weir cache replay access.log --root ./public       lengths and references from the files themselves
   weir cache replay access.log --size 16MiB,64MiB,10%
   weir cache replay access.log.1 access.log --policy s3-fifo,lru --csv > replay.csv
   zcat access.log.*.gz | weir cache replay - --json
-  weir cache replay access.log --unit --size 100     every file counts one, beside Belady's MIN
+  weir cache replay access.log --unit --size 100     every file counts as one; adds Belady's MIN
 
-Read are the Common and Combined Log Formats and the JSON of weir serve, told apart line by line.
-Replayed are GET requests answered with 200, 206 or 304, each as one use of the whole file.
+Log formats: Common, Combined and the JSON of weir serve, recognized line by line. GET requests answered
+with 200, 206 or 304 are replayed, each as one use of the whole file.
 
-Without --root the length of a file is that of the largest answer 200 to it, and a page embeds the
-pictures, styles, scripts and fonts that were asked for with it as Referer (Combined and JSON only).
+Without --root, a file's length is that of its largest 200 response, and a page embeds the images, styles,
+scripts and fonts that were requested with it as Referer (Combined and JSON only).
 
-Bounds: \"infinite\" has room for everything; \"space-time\" and \"min\" know the future. They hold for
-policies that load on demand. hinted and structured load ahead, so they may hit more; compare loads.
+Bounds: \"infinite\" has room for everything; \"space-time\" and \"min\" know the future. They apply to policies
+that load on demand. hinted and structured load ahead, so they may have more hits; compare loads.
 
-Exit codes: 0 done; 2 usage, a log that is not there, or nothing in it to replay; 4 the log cannot be read.";
+Exit codes: 0 done; 2 usage, missing log or nothing to replay; 4 the log cannot be read.";
 
-/// What `weir cache` can do.
+/// Subcommands of `weir cache`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Replays an access log through every cache policy, beside what none can exceed
+    /// Replays an access log through every cache policy, and shows upper bounds
     #[command(after_long_help = EXAMPLES, after_help = "Examples: weir cache replay --help")]
     Replay(Replay),
 }
@@ -42,40 +42,40 @@ pub(crate) struct Replay {
     #[arg(value_name = "LOG", required = true)]
     pub(crate) logs: Vec<PathBuf>,
 
-    /// Directory that was served: what it holds decides lengths and what pages embed
+    /// Document root of the logged server: its files give lengths and what pages embed
     #[arg(long, value_name = "DIR")]
     pub(crate) root: Option<PathBuf>,
 
-    /// Size of the cache, in bytes or as a share of what was asked for; may be repeated
+    /// Cache size, in bytes or as a share of all requested files, each counted once; repeatable
     /// [default: 1%,5%,10%,25%,50%]
     #[arg(long, value_name = "SIZE", value_delimiter = ',')]
     pub(crate) size: Vec<Size>,
 
-    /// Policy to replay: lru, lfu, s3-fifo, hinted, structured; may be repeated [default: all]
+    /// Policy to replay: lru, lfu, s3-fifo, hinted, structured; repeatable [default: all]
     #[arg(long, value_name = "POLICY", value_delimiter = ',', value_parser = offered::<Policy>(POLICIES), hide_possible_values = true)]
     pub(crate) policy: Vec<Policy>,
 
-    /// Counts every file as one, so that a size is a number of files
+    /// Counts every file as one: sizes are then numbers of files
     #[arg(long, conflicts_with = "overhead")]
     pub(crate) unit: bool,
 
-    /// Bytes a file takes in the cache beside its content [default: 0]
+    /// Bytes that each cache entry takes besides its content [default: 0]
     #[arg(long, value_name = "BYTES")]
     pub(crate) overhead: Option<Bytes>,
 
-    /// Writes comma-separated values
+    /// Prints CSV
     #[arg(long, conflicts_with = "json")]
     pub(crate) csv: bool,
 }
 
-/// How large a cache is.
+/// Size of a cache.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Size {
-    /// So many, of bytes or of files.
+    /// Without a unit: bytes, or files with `--unit`.
     Number(u64),
-    /// So many bytes.
+    /// With a unit of bytes.
     Bytes(Bytes),
-    /// This part of all that was asked for, each once.
+    /// A share (0 to 1) of all requested files, each counted once.
     Share(f64),
 }
 
@@ -90,7 +90,7 @@ impl FromStr for Size {
                 .filter(|share| (0.0..=100.0).contains(share));
             return share
                 .map(|share| Size::Share(share / 100.0))
-                .ok_or_else(|| format!("`{text}` is no share; write 0% to 100%"));
+                .ok_or_else(|| format!("`{text}` is not a share: write 0% to 100%"));
         }
         if let Ok(number) = text.parse() {
             return Ok(Size::Number(number));

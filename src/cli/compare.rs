@@ -1,4 +1,4 @@
-//! The flags of `weir compare`: two results, and how much worse the second may be. Does nothing.
+//! The flags of `weir compare`: two results, and how much worse the second may be. Parses them; compares nothing.
 
 use super::share::parse_share;
 use ::load::compare::Measure;
@@ -11,66 +11,66 @@ Examples:
   weir load http://localhost:8080/ --site ./site --out after.json
   weir compare before.json after.json
   weir compare before.json after.json --worse 2% --measure p99_ms --measure files_per_s
-  cat before-*.json > before.jsonl                   five runs or more on each side say how runs differ
+  cat before-*.json > before.jsonl                   five runs or more on each side show how runs differ
   weir compare before.jsonl after.jsonl --json
-  weir compare before.json after.json --pieces       one run each decides, for what that is worth
+  weir compare before.json after.json --pieces       decides from one run each, which is weak evidence
 
-B is worse if a measure is by more than --worse, and both its interval and the rank test say that this is no
-accident. The rank tests of all measures that decide are corrected for their number (Holm), so that B is called
-worse by accident in one comparison of twenty at the most.
+B is worse if a measure is worse by more than --worse, and both its interval and the rank test show that this is
+not chance. The rank tests of all deciding measures are corrected together (Holm), so that B is called worse by
+chance in at most one comparison of twenty.
 
-With fewer than five runs on a side what is compared are pieces of runs. Two runs of one server differ by more than their
-pieces do, so pieces decide nothing: the exit code is 0 and a warning says what seems worse, unless --pieces is said.
+With fewer than five runs on a side, pieces of runs are compared. Two runs of one server differ by more than their
+pieces do, so pieces decide nothing unless --pieces is given: a warning names the measures that seem worse.
 
-Exit codes: 0 B is not worse, or there are too few runs to say; 1 it is; 2 usage, or too few batches for the test ever to
-say so; 3 a run that cannot be trusted is among them.";
+Exit codes: 0 B is not worse, or too few runs to decide; 1 B is worse; 2 usage, or too few batches for the test to
+report worse; 3 a run is invalid.";
 
-/// What is said to `weir compare`.
+/// Arguments of `weir compare`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Flags {
-    /// Results of `weir load --out`, of one run or of several
+    /// Result file of `weir load --out`, with one run or several
     #[arg(value_name = "A")]
     pub(crate) a: PathBuf,
 
-    /// The results held against them
+    /// Result file to compare with A
     #[arg(value_name = "B")]
     pub(crate) b: PathBuf,
 
-    /// By how much B may be worse: a share or percent, 0.05 or 5%
+    /// Largest acceptable worsening of B, as 0.05 or 5%
     #[arg(long, value_name = "SHARE", default_value = "5%", value_parser = share)]
     pub(crate) worse: f64,
 
-    /// What decides the exit code; may be said again [default: all]
+    /// Measure that decides the exit code; repeatable [default: all]
     #[arg(long, value_name = "MEASURE")]
     pub(crate) measure: Vec<Measure>,
 
-    /// With too few runs, lets pieces of them decide the exit code
+    /// With too few runs, lets pieces of runs decide the exit code
     #[arg(long)]
     pub(crate) pieces: bool,
 
-    /// How sure intervals and the rank tests, all together, are to be
+    /// Confidence of the intervals, and of all rank tests together
     #[arg(long, value_name = "SHARE", default_value = "95%", value_parser = share)]
     pub(crate) confidence: f64,
 
-    /// How often the bootstrap draws
+    /// Number of bootstrap resamples
     #[arg(long, value_name = "N", default_value_t = 2000, value_parser = clap::value_parser!(u32).range(100..=1_000_000))]
     pub(crate) draws: u32,
 
-    /// All chance of the bootstrap
+    /// Random seed of the bootstrap
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) seed: u64,
 
-    /// Compares runs that cannot be trusted too
+    /// Compares invalid runs too
     #[arg(long)]
     pub(crate) invalid: bool,
 }
 
-/// A share that leaves something.
+/// A share below 1.
 fn share(text: &str) -> Result<f64, String> {
     match parse_share(text)? {
         share if share < 1.0 => Ok(share),
-        _ => Err("the whole is no share here; it lies below 1, or 100%".to_owned()),
+        _ => Err("the share must be below 1, or 100%".to_owned()),
     }
 }
 

@@ -1,4 +1,5 @@
-//! The flags of `weir profile`: whom to watch, by which means, how long, what to write. Does nothing.
+//! The flags of `weir profile`: process to observe, means, duration, output. Parses and documents them; observes
+//! nothing.
 
 use clap::{Args, ValueEnum};
 use measure::Duration;
@@ -8,20 +9,20 @@ use std::path::PathBuf;
 
 const EXAMPLES: &str = "\
 Examples:
-  weir profile 4711 --seconds 10                a server that runs
+  weir profile 4711 --seconds 10                a running server
   weir profile $(cat /run/nginx.pid) --svg nginx.svg
   weir profile --json 4711 --requests 150000    per request instead of per exchange
-  weir profile --self                           this program's own, under load
+  weir profile --self                           a weir server under load
   weir profile --self ./site --seconds 5 -- --concurrency pool --workers 20
-  weir profile -- curl -s http://localhost/     a command, from its start on
+  weir profile -- curl -s http://localhost/     a command, from its start
 
 Tracepoints need root (or perf_event_paranoid -1 and a readable
-tracefs) and cost the watched one about a microsecond a call, or
-several; without them ptrace is used, which costs several times that.
-The report says which it was, and what it cost here if that can be told.
-docs/profile.md says how to read it.
+tracefs) and cost the profiled process one to several microseconds per
+system call. Without them, ptrace is used, which costs several times
+that. The report names the means and, if measurable, its cost here.
+docs/profile.md explains the report.
 
-Exit codes: 0 good, 2 usage, 3 records were lost or nothing was seen,
+Exit codes: 0 profiled; 2 usage; 3 records were lost or no call was seen;
 4 the system refused.";
 
 /// Flags of `weir profile`.
@@ -30,45 +31,45 @@ Exit codes: 0 good, 2 usage, 3 records were lost or nothing was seen,
     override_usage = "weir profile [OPTIONS] PID\n       weir profile [OPTIONS] --self [ROOT] [-- SERVE OPTIONS...]\n       \
                       weir profile [OPTIONS] -- COMMAND...")]
 pub(crate) struct Flags {
-    /// The process, with its descendants; with --self the directory to serve
+    /// Process to profile, with its descendants; with --self, the document root
     #[arg(value_name = "PID | ROOT")]
     pub(crate) target: Option<String>,
 
-    /// What to run and watch; with --self, options of `weir serve`
+    /// Command to run and profile; with --self, options of `weir serve`
     #[arg(value_name = "COMMAND", last = true)]
     pub(crate) command: Vec<OsString>,
 
-    /// Starts this program's server and puts a load on it: 15 connections, as document 002 had
+    /// Profiles a weir server under load, by default 15 connections as in document 002
     #[arg(long = "self")]
     pub(crate) own: bool,
 
-    /// Connections of the load of --self
+    /// Connections of the load with --self
     #[arg(long, value_name = "N", default_value_t = 15, value_parser = clap::value_parser!(u32).range(1..=1000), requires = "own")]
     pub(crate) connections: u32,
 
-    /// How long; a command is asked to end then [default: 10s, with --self 5s, a command until it ends]
+    /// Time to profile; then a command is asked to end [default: 10s; with --self 5s; a command until it ends]
     #[arg(long, visible_alias = "duration", value_name = "TIME", value_parser = seconds)]
     pub(crate) seconds: Option<Duration>,
 
-    /// How to see the calls [default: tracepoints, else ptrace]
+    /// How to observe system calls [default: tracepoints, or ptrace if they are refused]
     #[arg(long, value_name = "MEANS")]
     pub(crate) means: Option<Means>,
 
-    /// Requests answered meanwhile, if you know: counts are then per request
+    /// Requests answered in this time, if known: the report then counts per request
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) requests: Option<u64>,
 
-    /// Draws where the processor time went and the calls of each category
+    /// Writes a picture of processor time and calls by category
     #[arg(long, value_name = "FILE")]
     pub(crate) svg: Option<PathBuf>,
 }
 
-/// How calls can be seen.
+/// How system calls are observed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Means {
-    /// The kernel writes them down
+    /// The kernel records each call
     Tracepoints,
-    /// Threads are stopped at each
+    /// Threads stop at each call
     Ptrace,
 }
 
@@ -79,7 +80,7 @@ pub(super) fn seconds(text: &str) -> Result<Duration, String> {
         Err(_) => parse_duration(text).map_err(|error| error.to_string())?,
     };
     if span.is_zero() {
-        return Err("no time at all shows nothing".to_owned());
+        return Err("the time must be more than 0".to_owned());
     }
     Ok(span)
 }

@@ -1,4 +1,4 @@
-//! The flags of `weir site`: which set of files, from which seed, into which folder. Does nothing.
+//! The flags of `weir site`: workload, seed and target folder. Parses and documents them; writes nothing.
 
 use super::Failure;
 use ::load::parameters::{Parameters, Set};
@@ -11,45 +11,46 @@ use std::path::PathBuf;
 const EXAMPLES: &str = "\
 Examples:
   weir site surge ./site                             2,000 files, about 50 MB, and their manifest
-  weir site surge ./site --seed 7 --report fit.html  another site, and how well its streams fit
+  weir site surge ./site --seed 7 --report fit.html  a different site, with a report of how well it fits
   weir site surge ./site --files 200 --size-max 1000000
   weir site surge ./site --parameters surge-1998
   weir site surge ./site --off-time 'pareto(1,1.4)@..600' --shares 44/30/26
   weir site webstone ./site --list standard
   weir site microscape ./site && weir serve ./site
 
-A model is written name(numbers)@smallest..largest, mixtures as 0.9*a(...) + 0.1*b(...); there are
+Write a model as name(numbers)@smallest..largest and a mixture as 0.9*a(...) + 0.1*b(...). Models:
 lognormal(mu,sigma), pareto(k,alpha), inverse-gaussian(mean,lambda), weibull(scale,shape),
-exponential(mean) and constant(value). docs/site.md says where each default comes from.
+exponential(mean), constant(value). docs/site.md gives the source of each default.
 
-Exit codes: 0 written; 1 a stream does not fit its model, or a figure is not as published (--report); 2 usage; 4 the system refused.";
+Exit codes: 0 written; 1 with --report, a stream does not fit its model or a figure differs from the published one;
+2 usage; 4 the system refused.";
 
-/// What `weir site` can write.
+/// Subcommands of `weir site`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// The file set of Surge: pages, pictures and text with sizes, popularity and objects as modeled
+    /// Writes Surge's file set: pages, images and text with modeled sizes, popularity and objects
     #[command(after_help = EXAMPLES)]
     Surge(Box<SurgeFlags>),
-    /// The files of a WebStone list, with their weights in the manifest
+    /// Writes the files of a WebStone list, with their weights in the manifest
     #[command(
         after_help = "Examples:\n  weir site webstone ./site --list standard\n  weir site webstone ./site --report list.html"
     )]
     Webstone(WebstoneFlags),
-    /// The Microscape page: 42 KB of HTML and 42 GIF pictures
+    /// Writes the Microscape page: 42 KB of HTML and 42 GIF images
     #[command(
         after_help = "Examples:\n  weir site microscape ./site && weir serve ./site\n  weir site microscape ./site --report page.html"
     )]
     Microscape(MicroscapeFlags),
 }
 
-/// Where a site goes.
+/// Target folder of a site.
 #[derive(Debug, Args)]
 pub(crate) struct Target {
-    /// Folder to write into; made if it does not exist
+    /// Folder to write into; created if missing
     #[arg(value_name = "DIR")]
     pub(crate) dir: PathBuf,
 
-    /// Writes into a folder that is not empty; files of the same names are replaced
+    /// Writes into a folder that is not empty, and replaces files of the same names
     #[arg(long)]
     pub(crate) force: bool,
 }
@@ -60,7 +61,7 @@ pub(crate) struct SurgeFlags {
     #[command(flatten)]
     pub(crate) target: Target,
 
-    /// Writes a self-contained HTML page with every stream's model, sample, fit and plots
+    /// Writes a self-contained HTML page with model, sample, fit and plots of every stream
     #[arg(long, value_name = "FILE")]
     pub(crate) report: Option<PathBuf>,
 
@@ -74,7 +75,7 @@ pub(crate) struct WebstoneFlags {
     #[command(flatten)]
     pub(crate) target: Target,
 
-    /// Which list: table-1 (document 002: 35/50/14/1 percent), standard (WebStone 2.0) [default: table-1]
+    /// List of files: table-1 (document 002: 35/50/14/1 percent) or standard (WebStone 2.0) [default: table-1]
     #[arg(long, value_name = "LIST")]
     list: Option<List>,
 
@@ -82,7 +83,7 @@ pub(crate) struct WebstoneFlags {
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
 
-    /// Writes a self-contained HTML page: every file against the list, and the choices of clients against its weights
+    /// Writes a self-contained HTML page that compares files with the list, and clients' choices with its weights
     #[arg(long, value_name = "FILE")]
     pub(crate) report: Option<PathBuf>,
 }
@@ -103,7 +104,7 @@ pub(crate) struct MicroscapeFlags {
     #[command(flatten)]
     pub(crate) target: Target,
 
-    /// How tags are spelled: lower, mixed (deflates less well) [default: lower]
+    /// Case of tags: lower or mixed (which compresses less) [default: lower]
     #[arg(long, value_name = "CASE")]
     tags: Option<TagCase>,
 
@@ -111,7 +112,7 @@ pub(crate) struct MicroscapeFlags {
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
 
-    /// Writes a self-contained HTML page: every count and sum that the document prints against what was made
+    /// Writes a self-contained HTML page that compares the written files with the document's counts and sums
     #[arg(long, value_name = "FILE")]
     pub(crate) report: Option<PathBuf>,
 }
@@ -136,7 +137,7 @@ macro_rules! workload {
             #[arg(long, value_name = "SET", help_heading = "Workload")]
             pub(crate) parameters: Option<Set>,
 
-            /// All chance in the workload [default: 1]
+            /// Random seed of the workload [default: 1]
             #[arg(long, value_name = "N", help_heading = "Workload")]
             pub(crate) seed: Option<u64>,
 
@@ -158,9 +159,9 @@ macro_rules! workload {
 workload! {
     /// Files of the site [default: 2000]
     files = "files", "N", "Workload";
-    /// References to files in one pass of the sequence [default: 75 for each file]
+    /// References to files in one pass of the sequence [default: 75 per file]
     references = "references", "N", "Workload";
-    /// Base/embedded/single files, in any unit [default: 30/38/32]
+    /// Shares of base/embedded/single files, in any unit [default: 30/38/32]
     shares = "shares", "SHARES", "Workload";
     /// Bytes of the largest file [default: 10000000]
     size_max = "size-max", "N", "Cuts that no document prints";
@@ -178,21 +179,21 @@ workload! {
     embedded_size = "embedded-size", "MODEL", "Models";
     /// Bytes of a single file
     single_size = "single-size", "MODEL", "Models";
-    /// Bytes of a request's answer
+    /// Bytes of a response
     request_size = "request-size", "MODEL", "Models";
     /// s in references proportional to 1/rank^s [default: 1]
     zipf_exponent = "zipf-exponent", "S", "Models";
     /// Files of a base object, rounded down
     files_per_object = "files-per-object", "MODEL", "Models";
-    /// A larger count of files is drawn again [default: 150]
+    /// Largest number of files per object; larger draws are repeated [default: 150]
     files_per_object_max = "files-per-object-max", "N", "Models";
-    /// Depth in the stack of objects
+    /// Stack distance of the next object
     stack_distance = "stack-distance", "MODEL", "Models";
-    /// Depths searched around the one drawn [default: 3]
+    /// Number of depths searched around the drawn stack distance [default: 3]
     stack_window = "stack-window", "N", "Models";
-    /// Seconds after an object
+    /// OFF time after an object, in seconds
     off_time = "off-time", "MODEL", "Models";
-    /// Seconds after each file of an object but the last, or none
+    /// OFF time after each file of an object but the last, in seconds, or none
     active_off_time = "active-off-time", "MODEL", "Models";
     /// Objects of a session, rounded
     session_length = "session-length", "MODEL", "Models";

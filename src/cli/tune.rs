@@ -1,4 +1,4 @@
-//! The flags of `weir tune`: what is served, what is asked of it, how long that may take. Does nothing.
+//! The flags of `weir tune`: document root, load and time budget. Parses and documents them; runs nothing.
 
 use clap::Args;
 use client::plan::Mode;
@@ -8,47 +8,47 @@ use std::path::PathBuf;
 
 const EXAMPLES: &str = "\
 Examples:
-  weir tune ./public                                64 clients, file by file
-  weir tune ./site --clients 200 --mode pipelined   as the site's manifest says
-  weir tune /srv/www --log access.log               as the log's clients did
+  weir tune ./public                                64 clients request the files in turn
+  weir tune ./site --clients 200 --mode pipelined   files by the weights of the site's manifest
+  weir tune /srv/www --log access.log               the GET requests of a log
   weir serve /srv/www --profile weir-profile.toml
 
-It starts a server and a load of its own on loopback, changes one thing at a
-time, and compares each setting with the current one in pairs of short runs.
+Starts a server and a load on loopback, changes one setting at a time, and
+compares each value with the current one in pairs of short runs.
 An exact sign test decides after 9, 14, 20 and 28 pairs whether a setting is
-at least 3 percent faster. Settings that cannot be told apart are listed with
-a 95 % interval; more time narrows it. Stages that are complete when the
-budget ends are written. If interrupted, no profile is written.
+at least 3 percent faster. Undecided settings are listed with a 95 % interval;
+more time narrows it. The profile contains the stages that completed within
+the budget. If interrupted, no profile is written.
 docs/tune.md describes stages and numbers.
 
-Exit codes: 0 written; 2 usage; 3 not one setting could be told apart from the
+Exit codes: 0 written; 2 usage; 3 no setting could be distinguished from the
 defaults, which the profile keeps; 4 the system refused.";
 
 /// Flags of `weir tune`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, arg_required_else_help = true)]
 pub(crate) struct Flags {
-    /// The directory that will be served
+    /// Document root to tune for
     #[arg(value_name = "ROOT")]
     pub(crate) root: PathBuf,
 
-    /// Where the profile goes
+    /// File to write the profile to
     #[arg(long, value_name = "FILE", default_value = "weir-profile.toml")]
     pub(crate) out: PathBuf,
 
-    /// Clients that ask without pause
+    /// Clients that send requests without pause
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) clients: u32,
 
-    /// http10: a connection a file; serial; pipelined; early-close
+    /// http10 (one connection per file), serial, pipelined or early-close
     #[arg(long, value_name = "MODE", default_value = "serial")]
     pub(crate) mode: Mode,
 
-    /// Access log (Common, Combined or JSON) whose GET requests are asked again, in its order
+    /// Access log (Common, Combined or JSON) whose GET requests are repeated in their order
     #[arg(long, value_name = "FILE")]
     pub(crate) log: Option<PathBuf>,
 
-    /// How long all of it may take; what is complete then is written
+    /// Time budget for all stages; stages completed within it are written
     #[arg(long, value_name = "TIME", default_value = "110s", value_parser = parse_duration)]
     pub(crate) budget: Duration,
 }

@@ -1,5 +1,5 @@
-//! `weir compare`: results of two loads from files, as a table or as JSON, and an exit code. How they are compared
-//! `load` decides.
+//! `weir compare`: compares the results of two loads from files and prints a table or JSON; the exit code says
+//! whether the second is worse. The crate `load` does the statistics.
 
 use crate::cli::compare::Flags;
 use crate::cli::{Failure, Voice, output};
@@ -18,15 +18,15 @@ use std::path::Path;
 #[derive(Debug)]
 struct Side {
     name: String,
-    /// Whole runs: those of several machines are put together.
+    /// Whole runs; parts of several machines are merged.
     runs: Vec<Run>,
-    /// Why not to trust them.
+    /// Reasons why runs are invalid.
     doubts: Vec<String>,
-    /// What else there is to know of them.
+    /// Warnings about the runs.
     warnings: Vec<String>,
 }
 
-/// What is printed as JSON: `schemas/compare-result.schema.json`.
+/// The JSON output: `schemas/compare-result.schema.json`.
 #[derive(Debug, Serialize)]
 struct Comparison {
     event: &'static str,
@@ -36,7 +36,7 @@ struct Comparison {
     b: String,
     runs_a: usize,
     runs_b: usize,
-    /// Whether both sides asked for the same.
+    /// Whether all runs have the same plan.
     same_plan: bool,
     unit: Unit,
     batches_a: usize,
@@ -45,26 +45,26 @@ struct Comparison {
     worse_max: f64,
     draws: u32,
     seed: u64,
-    /// How p-values are corrected for the number of measures that decide.
+    /// Method that corrects p-values for the number of deciding measures.
     correction: &'static str,
     measures: Vec<Row>,
-    /// Measures that decide and are worse.
+    /// Deciding measures that are worse.
     worse: Vec<Measure>,
-    /// Whether they decide the exit code: runs do, pieces of runs only if that was said.
+    /// Whether the comparison decides the exit code: with runs always, with pieces only if `--pieces` is given.
     decisive: bool,
-    /// Whether any of them could be called worse, whatever was measured.
+    /// Whether the test could not call any measure worse, whatever was measured.
     powerless: bool,
-    /// Why not to trust the runs.
+    /// Reasons why runs are invalid.
     doubts: Vec<String>,
-    /// What else to know before the figures are read.
+    /// Warnings to read before the figures.
     warnings: Vec<String>,
 }
 
 /// Runs the command to its end.
 ///
 /// # Errors
-/// `Failed` if B is worse, `Usage` for files without results or from which nothing could ever be decided, `Invalid` if a run cannot be
-/// trusted.
+/// `Failed` if B is worse, `Usage` for files without results or with too few batches to decide, `Invalid` if a run is
+/// invalid.
 pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<(), Failure> {
     voice.listen();
     let (a, b) = (side(&flags.a)?, side(&flags.b)?);
@@ -95,7 +95,7 @@ pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<(), Failure> {
     match common.count() {
         0 => {}
         count => warnings.push(format!(
-            "{count} of the {} runs of B ({}) {} a run of A, too ({}): what was measured once is held against itself",
+            "{count} of the {} runs of B ({}) {} a run of A, too ({}): these runs are compared with themselves",
             b.runs.len(),
             b.name,
             if count == 1 { "is" } else { "are each" },
@@ -139,12 +139,12 @@ pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<(), Failure> {
     comparison.judged(flags.invalid)
 }
 
-/// Whether both are one measurement: no two begin at one nanosecond and measure the same.
+/// Whether both are one measurement: two different runs never have equal start times (in nanoseconds) and records.
 fn is_same(a: &Run, b: &Run) -> bool {
     a.started_at == b.started_at && a.rank == b.rank && a.plan == b.plan && a.record == b.record
 }
 
-/// Reads a file's runs and puts those of several machines together. What is in it more than once counts once.
+/// Reads a file's runs and merges those of several machines. A repeated result counts once.
 fn side(path: &Path) -> Result<Side, Failure> {
     let mut side = Side {
         name: path.display().to_string(),
@@ -163,7 +163,7 @@ fn side(path: &Path) -> Result<Side, Failure> {
     }
     if !again.is_empty() {
         side.warnings.push(format!(
-            "`{}` has the same result more than once, which counts once: {}",
+            "`{}` contains a result more than once, and it counts once: {}",
             side.name,
             again.join(", ")
         ));
@@ -187,7 +187,7 @@ fn side(path: &Path) -> Result<Side, Failure> {
 }
 
 impl Side {
-    /// Adds the parts of a run; a `whole` one is held against what all its ranks were to do.
+    /// Adds the parts of a run; a `whole` one is judged by the plan of all its ranks.
     fn add(&mut self, parts: Vec<(String, Run)>, whole: bool) -> Result<(), Failure> {
         let name = &self.name;
         let parts = Parts::named(parts).map_err(|why| Failure::Usage(format!("`{name}`: {why}")))?;
@@ -202,7 +202,7 @@ impl Side {
                 .collect::<Vec<_>>()
         };
         let run = parts.whole();
-        // Whoever compares the quick ones alone compares what was not asked: the slower server has fewer of them.
+        // Comparing only completed requests would favor the slower server, which completed fewer of its slow ones.
         let told = if is_cut_off(&run.record, &run.bounds) {
             &mut self.doubts
         } else {
@@ -219,7 +219,7 @@ fn cut(side: &Side, unit: Unit) -> Result<Vec<Batch>, Failure> {
     let batches = batches(&side.runs, unit);
     if batches.len() < BATCHES_MIN {
         return Err(Failure::Usage(format!(
-            "`{}` has {} whole seconds; with fewer than {BATCHES_MIN} nothing can be said",
+            "`{}` has {} whole seconds; a comparison needs at least {BATCHES_MIN}",
             side.name,
             batches.len()
         )));
@@ -234,7 +234,7 @@ impl Comparison {
             self.a, self.runs_a, self.b, self.runs_b
         );
         if !self.same_plan {
-            text += "they did not ask for the same: what differs may be the load and not the server\n";
+            text += "their plans differ: a difference may come from the load and not from the server\n";
         }
         text += &format!(
             "  measure                   A            B    change   {:>3.0} % interval     B above A        p  p worse\n",
@@ -260,24 +260,24 @@ impl Comparison {
             );
         }
         text += &match self.unit {
-            Unit::Run => "  batches are runs: intervals say how runs differ".to_owned(),
+            Unit::Run => "  batches are runs: intervals show how runs differ".to_owned(),
             Unit::Piece => format!(
-                "  batches are pieces of a run ({} and {}): intervals do not say how runs differ; for that, give {RUNS_MIN} runs or more on each side",
+                "  batches are pieces of a run ({} and {}): intervals do not show how runs differ; for that, give {RUNS_MIN} runs or more on each side",
                 self.batches_a, self.batches_b
             ),
         };
-        text += "\n  times are of every file, those complete after the time that rates are over among them; one that failed counts as at least its timeout";
+        text += "\n  times include every file, also those completed after the measured time; a failed file counts as at least its timeout";
         if self.powerless {
             text += &format!("\n  {}", self.why_powerless());
         }
         text += &format!(
-            "\n  p worse: of B being worse, one-sided, corrected for the {} measures that decide (Holm)",
+            "\n  p worse: one-sided p-value for B being worse, corrected for the {} deciding measures (Holm)",
             self.measures.iter().filter(|row| row.p_worse.is_some()).count()
         );
         text
     }
 
-    /// That the test cannot say "worse", and what would let it.
+    /// Why the test cannot report "worse", and what would change that.
     fn why_powerless(&self) -> String {
         let asked = || self.measures.iter().filter_map(|row| row.p_least);
         let unit = match self.unit {
@@ -285,8 +285,8 @@ impl Comparison {
             Unit::Piece => "pieces",
         };
         format!(
-            "nothing could be called worse here, whatever was measured: with {} and {} {unit} and {} measures that decide, p worse is \
-             {:.4} at the least, and {:.4} is too much; give more {unit}, or say which measures decide (--measure)",
+            "nothing could be called worse here, whatever was measured: with {} and {} {unit} and {} deciding measures, p worse is \
+             at least {:.4}, which is above {:.4}; give more {unit}, or fewer measures (--measure)",
             self.batches_a,
             self.batches_b,
             asked().count(),
@@ -298,7 +298,7 @@ impl Comparison {
     fn judged(&self, trusting: bool) -> Result<(), Failure> {
         if !self.doubts.is_empty() && !trusting {
             return Err(Failure::Invalid(format!(
-                "a run cannot be trusted (compare it all the same with --invalid): {}",
+                "a run is invalid; to compare it anyway, add --invalid: {}",
                 self.doubts.join("; ")
             )));
         }
@@ -315,7 +315,7 @@ impl Comparison {
         let names: Vec<&str> = self.worse.iter().map(|measure| measure.name()).collect();
         if !self.decisive {
             tracing::warn!(
-                "B seems worse than A by more than {:.1} % ({}), but pieces of one run do not say how runs differ: at least {RUNS_MIN} runs \
+                "B seems worse than A by more than {:.1} % ({}), but pieces of one run do not show how runs differ: at least {RUNS_MIN} runs \
                  each are needed to decide, or --pieces",
                 self.worse_max * 100.0,
                 names.join(", ")

@@ -1,11 +1,11 @@
-//! Where a server is, and paths on it: URLs and lists of paths as they are typed. Asks the resolver of this
-//! machine and nobody else.
+//! The server's address and paths on it: URLs and lists of paths as users type them. Uses only the resolver of this
+//! machine.
 
 use crate::cli::Failure;
 use ::load::work::Work;
 use std::net::{SocketAddr, ToSocketAddrs};
 
-/// The paths of a file, one a line; empty lines and those that begin with `#` are passed over.
+/// The paths in a file, one per line; empty lines and those that begin with `#` are skipped.
 pub(super) fn paths(file: &std::path::Path) -> Result<Work, Failure> {
     let name = file.display();
     let text = std::fs::read_to_string(file)
@@ -18,7 +18,7 @@ pub(super) fn paths(file: &std::path::Path) -> Result<Work, Failure> {
         }
         if !line.starts_with('/') || line.bytes().any(|byte| !byte.is_ascii_graphic()) {
             return Err(Failure::Usage(format!(
-                "`{name}` line {}: `{}` is no path; one begins with / and has no space",
+                "`{name}` line {}: `{}` is not a path: a path begins with / and has no spaces",
                 number + 1,
                 line.escape_debug()
             )));
@@ -26,15 +26,15 @@ pub(super) fn paths(file: &std::path::Path) -> Result<Work, Failure> {
         paths.push(line.to_owned());
     }
     if paths.is_empty() {
-        return Err(Failure::Usage(format!("`{name}` has no path")));
+        return Err(Failure::Usage(format!("`{name}` contains no path")));
     }
     Ok(Work::of_paths(paths))
 }
 
-/// Where the server is.
+/// The URL of the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Url {
-    /// As `Host` says it.
+    /// Value of the `Host` field.
     pub(super) authority: String,
     pub(super) path: String,
 }
@@ -45,23 +45,23 @@ impl Url {
         let rest = match text.split_once("://") {
             Some((scheme, rest)) if scheme.eq_ignore_ascii_case("http") => rest,
             Some((scheme, _)) if scheme.eq_ignore_ascii_case("https") => {
-                return Err(fault("this program does not speak TLS; name an http URL"));
+                return Err(fault("TLS is not supported; give an http URL"));
             }
-            Some(_) => return Err(fault("is no http URL")),
+            Some(_) => return Err(fault("not an http URL")),
             None => text,
         };
         let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
         let (authority, path) = rest.split_at(end);
         if authority.contains('@') {
             return Err(fault(
-                "has a name and a password, which this program does not send",
+                "contains a name and a password, which Weir does not send",
             ));
         }
         if authority.is_empty() || rest.bytes().any(|byte| !byte.is_ascii_graphic()) {
-            return Err(fault("is no http URL; one looks like http://localhost:8080/"));
+            return Err(fault("not an http URL; write one as in http://localhost:8080/"));
         }
         let path = path.split('#').next().unwrap_or(path);
-        // An empty path is asked for as the root's (RFC 9112 section 3.2.1), whatever query follows it.
+        // An empty path is requested as `/` (RFC 9112 section 3.2.1), also before a query.
         let root = if path.starts_with('/') { "" } else { "/" };
         Ok(Url {
             authority: authority.to_owned(),
@@ -76,7 +76,7 @@ impl Url {
         path[..end].to_owned()
     }
 
-    /// The address of the host; of several, the first that takes a connection.
+    /// The address of the host; of several, the first that accepts a connection.
     pub(super) fn resolve(&self) -> Result<SocketAddr, Failure> {
         let host = &self.authority;
         let has_port = host
@@ -127,10 +127,10 @@ mod tests {
         );
         for (text, fragment) in [
             ("https://h/", "TLS"),
-            ("ftp://h/", "no http URL"),
-            ("http:///x", "looks like"),
+            ("ftp://h/", "not an http URL"),
+            ("http:///x", "write one as in"),
             ("http://me:word@h/", "password"),
-            ("http://h/a b", "looks like"),
+            ("http://h/a b", "write one as in"),
         ] {
             let error = Url::read(text).expect_err(text).to_string();
             assert!(error.contains(fragment), "{error}");

@@ -1,4 +1,4 @@
-//! Results as files: JSON lines, a page, a table by second, a log of histograms. Replaces what was there.
+//! Results as files: JSON lines, HTML page, CSV by second, histogram log. Replaces existing files.
 
 use super::page::page;
 use super::refused;
@@ -16,13 +16,13 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
-/// Nanoseconds of a millisecond: the unit in which a log says the longest time of a line.
+/// Nanoseconds per millisecond: the histogram log gives the longest time of a line in milliseconds.
 const NS_PER_MS: f64 = 1e6;
 
-/// Makes sure before a run that what comes of it can be written.
+/// Checks before a run that its results can be written.
 ///
 /// # Errors
-/// `Usage` if two of them are one file, `System`, naming the file that cannot be written.
+/// `Usage` if two results name one file, `System` with the file that cannot be written.
 pub(super) fn prepare(rank: u32, to: &OutputFlags) -> Result<(), Failure> {
     apart(rank, to)?;
     for path in [&to.out, &to.html, &to.csv, &to.hdr].into_iter().flatten() {
@@ -30,7 +30,7 @@ pub(super) fn prepare(rank: u32, to: &OutputFlags) -> Result<(), Failure> {
         let tried = if path.is_dir() {
             Err(io::ErrorKind::IsADirectory.into())
         } else if path.exists() && !path.is_file() {
-            // A pipe or a terminal is opened when there is something to say.
+            // A pipe or terminal is opened only for writing the result.
             Ok(())
         } else {
             let beside = beside(&path);
@@ -41,7 +41,7 @@ pub(super) fn prepare(rank: u32, to: &OutputFlags) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Makes sure that no file is to hold two things.
+/// Checks that no two results name one file.
 ///
 /// # Errors
 /// `Usage`, naming the file and the flags.
@@ -56,7 +56,7 @@ pub(super) fn apart(rank: u32, to: &OutputFlags) -> Result<(), Failure> {
     for (flag, path) in all {
         let Some(path) = path else { continue };
         let path = of_rank(path, rank);
-        // A device or a pipe takes what comes.
+        // A device or pipe may receive several results.
         if path.exists() && !path.is_file() {
             continue;
         }
@@ -72,7 +72,7 @@ pub(super) fn apart(rank: u32, to: &OutputFlags) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Where a file lies or will lie, however it is called.
+/// The canonical path of a file that may not exist yet.
 fn place(path: &Path) -> PathBuf {
     if let Ok(place) = path.canonicalize() {
         return place;
@@ -86,12 +86,12 @@ fn place(path: &Path) -> PathBuf {
     path.file_name().map_or(folder.clone(), |name| folder.join(name))
 }
 
-/// A file's name with the number of this machine put in.
+/// A file name with `{rank}` replaced by this machine's rank.
 fn of_rank(path: &Path, rank: u32) -> PathBuf {
     PathBuf::from(path.to_string_lossy().replace("{rank}", &rank.to_string()))
 }
 
-/// Writes every file that was asked for.
+/// Writes every requested file.
 ///
 /// # Errors
 /// `System`, naming the file that could not be written.
@@ -99,7 +99,7 @@ pub(super) fn write(parts: &Parts, report: &Report, to: &OutputFlags) -> Result<
     write_searched(parts, report, "", to)
 }
 
-/// Writes every file that was asked for, of the best trial of a search, and what was found into the lines of `--out`.
+/// Writes every requested file for the best trial of a search, and the search's answer as a line of `--out`.
 ///
 /// # Errors
 /// `System`, naming the file that could not be written.
@@ -123,8 +123,8 @@ pub(super) fn write_searched(
     put(&to.hdr, &|| log(report))
 }
 
-/// Writes beside the file and then puts it in its place, so that a reader never sees half of it; what is
-/// no plain file (a pipe, a terminal) is written to as it is.
+/// Writes a temporary file and renames it, so that a reader never sees half of a file. A pipe or a terminal
+/// is written directly.
 fn whole(path: &Path, content: &[u8]) -> io::Result<()> {
     if path.exists() && !path.is_file() {
         return put(path, content);
@@ -132,13 +132,13 @@ fn whole(path: &Path, content: &[u8]) -> io::Result<()> {
     let beside = beside(path);
     let written = put(&beside, content).and_then(|()| std::fs::rename(&beside, path));
     if written.is_err() {
-        // It may never have been made.
+        // The temporary file may not exist.
         let _ = std::fs::remove_file(&beside);
     }
     written
 }
 
-/// Where a file is written before it takes its place.
+/// Path of the temporary file.
 fn beside(path: &Path) -> PathBuf {
     let mut beside = path.as_os_str().to_owned();
     beside.push(format!(".{}.part", std::process::id()));
@@ -151,7 +151,7 @@ fn put(path: &Path, content: &[u8]) -> io::Result<()> {
     file.write_all(content)
 }
 
-/// The parts a merge was made from, so that it can be merged again, and then the result; and what a search found.
+/// The parts of a merge, so that it can be merged again, then the result, then the answer of a search.
 fn lines(parts: &Parts, report: &Report, found: &str) -> io::Result<Vec<u8>> {
     let mut text = String::new();
     if !report.is_part() {
@@ -170,10 +170,10 @@ fn lines(parts: &Parts, report: &Report, found: &str) -> io::Result<Vec<u8>> {
     Ok(text.into_bytes())
 }
 
-/// The quantiles of a second that a table has.
+/// The quantiles of a second in the CSV.
 const QUANTILES: [f64; 4] = [0.5, 0.9, 0.99, 1.0];
 
-/// The seconds of the run, as CSV (RFC 4180, with a line feed as most tools write it). A quantile that is not known is empty.
+/// The seconds of the run as CSV (RFC 4180, but with line feeds, as most tools write it). An unknown quantile is empty.
 fn table(report: &Report) -> String {
     let mut text = String::from(
         "second,begun,files,bytes,errors,response_p50_ms,response_p90_ms,response_p99_ms,response_max_ms,\
@@ -216,7 +216,7 @@ fn table(report: &Report) -> String {
     text
 }
 
-/// Response times by second and all others over the whole run, in nanoseconds.
+/// Histograms in nanoseconds: response times by second, all others over the whole run.
 fn log(report: &Report) -> io::Result<Vec<u8>> {
     let run = &report.run;
     let record = &run.record;

@@ -1,5 +1,5 @@
-//! `weir load fit`: what an access log says about the parameters of Surge, as a table or as JSON. How they are
-//! estimated `load` decides.
+//! `weir load fit`: Surge's parameters as estimated from an access log, as a table or as JSON. The crate `load` does
+//! the estimating.
 
 use super::log;
 use crate::cli::load::FitFlags;
@@ -9,13 +9,13 @@ use measure::Duration;
 use serde_json::json;
 use std::collections::HashMap;
 
-/// Requests of a log at the most: 32 bytes each, and as many again while they are sorted out.
+/// Largest number of requests: 32 bytes each, and as many again while sorting.
 const REQUESTS_MAX: usize = 20_000_000;
 
 /// Runs the command to its end.
 ///
 /// # Errors
-/// `Usage` for a log that is not there or has nothing to look at, `System` if it cannot be read.
+/// `Usage` for a missing log or one without requests, `System` if it cannot be read.
 pub(crate) fn run(flags: &FitFlags, voice: &Voice) -> Result<(), Failure> {
     voice.listen();
     let name = flags.log.display();
@@ -24,14 +24,14 @@ pub(crate) fn run(flags: &FitFlags, voice: &Voice) -> Result<(), Failure> {
     let mut visits = Vec::new();
     let mut others = 0u64;
     let mut passed_over = log::each(&flags.log, |get| {
-        // Only what was sent whole says how long a file is and that somebody wanted it.
+        // Only a complete response gives the length of a file.
         if get.status != 200 && get.status != 304 {
             others += 1;
             return Ok(());
         }
         if visits.len() >= REQUESTS_MAX {
             return Err(Failure::Usage(format!(
-                "`{name}` has more than {REQUESTS_MAX} requests; look at a part of it"
+                "`{name}` has more than {REQUESTS_MAX} requests; use a part of it"
             )));
         }
         let path = get.target.split('?').next().unwrap_or(get.target);
@@ -64,13 +64,13 @@ pub(crate) fn run(flags: &FitFlags, voice: &Voice) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Kinds of files that pages embed.
+/// File extensions of embedded files.
 const EMBEDDED: [&str; 17] = [
     "gif", "png", "jpg", "jpeg", "webp", "avif", "svg", "ico", "bmp", "css", "js", "mjs", "woff", "woff2",
     "ttf", "otf", "eot",
 ];
 
-/// Whether it is embedded in something, as far as a path can say.
+/// Whether the path names a file of an embedded kind.
 fn is_embedded(path: &str) -> bool {
     let name = path.rsplit('/').next().unwrap_or(path);
     name.rsplit_once('.')
@@ -80,7 +80,7 @@ fn is_embedded(path: &str) -> bool {
 fn words(found: &Estimates, passed_over: u64, session_gap: Duration) -> String {
     let classes = &found.classes;
     let mut text = format!(
-        "{} requests for {} objects by {} clients; {passed_over} lines passed over\nfiles asked for: --files {}",
+        "{} requests for {} objects by {} clients; {passed_over} lines skipped\nrequested files: --files {}",
         found.requests, found.objects, found.clients, found.files
     );
     if !found.mixed {
@@ -92,23 +92,23 @@ fn words(found: &Estimates, passed_over: u64, session_gap: Duration) -> String {
     text.push('\n');
     match found.zipf_exponent {
         Some(exponent) => text += &format!("popularity of files: --zipf-exponent {exponent:.3}\n"),
-        None => text += "popularity of files: too few to say anything\n",
+        None => text += "popularity of files: too few files to estimate\n",
     }
     for stream in &found.streams {
         text += &described(stream);
     }
     text += &format!(
-        "D is the largest difference of the distribution functions; a model fits with at most {DISTANCE_MAX}, or p above {LEVEL}, which \
-         is too kind, as the parameters come from the same log\n\
-         an object is all but pictures, styles, scripts and fonts, with what the same client asks for of those; what caches answered \
-         is not in a log, so what is asked for again and again looks rarer than it is\n\
-         a session ends with a pause of more than --session-gap, {} s here: a convention; {} pauses are longer and no OFF times\n",
+        "D is the largest difference of the distribution functions; a model fits if D is at most {DISTANCE_MAX} or p is above {LEVEL}; p is too \
+         favorable, because the parameters come from the same log\n\
+         an object begins with a request for anything but an image, style, script or font, and includes the client's requests for these; \
+         a log lacks requests answered by caches, so popular files look less popular than they are\n\
+         a session ends with a pause of more than --session-gap, {} s here, a convention; {} pauses are longer and are not OFF times\n",
         session_gap.as_secs_f64(),
         found.session_pauses
     );
     if found.whole_seconds {
-        text += "this log knows whole seconds only: OFF times are fitted as differences of these; shorter pauses, and the order of \
-                 what came in the same second, it cannot tell\n";
+        text += "this log records whole seconds only: OFF times are fitted as differences of whole seconds; shorter pauses and the order \
+                 of requests within a second are unknown\n";
     }
     text
 }
@@ -122,7 +122,7 @@ fn described(stream: &Estimate) -> String {
         ),
     };
     if !stream.fits && !stream.candidates.is_empty() {
-        text += "  none fits; the nearest is the first\n";
+        text += "  none fits; the nearest is first\n";
     }
     for (place, candidate) in stream.candidates.iter().enumerate() {
         let (word, flag) = match (place, stream.flag) {
@@ -138,9 +138,9 @@ fn described(stream: &Estimate) -> String {
         );
     }
     if let Some(why) = &stream.untold {
-        text += &format!("  cannot be told from this log: {why}\n");
+        text += &format!("  cannot be estimated from this log: {why}\n");
     } else if stream.candidates.is_empty() {
-        text += "  too few values to say anything\n";
+        text += "  too few values to fit\n";
     }
     text
 }

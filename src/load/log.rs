@@ -1,5 +1,5 @@
-//! The requests of an access log that a static server can be asked again: GET of a path. Everything else is counted
-//! and passed over.
+//! The requests of an access log that can be repeated on a static server: GET of a path. All other lines are counted
+//! and skipped.
 
 use crate::cli::Failure;
 use accesslog::{Limits, OneHost, Reader};
@@ -9,26 +9,26 @@ use std::path::Path;
 
 const SECOND: i128 = 1_000_000_000;
 
-/// A request of a log.
+/// A GET request of a log.
 #[derive(Debug)]
 pub(super) struct Get<'a> {
     pub(super) client: &'a [u8],
-    /// Nanoseconds since 1970; many logs know whole seconds only.
+    /// Nanoseconds since 1970; many logs have whole seconds only.
     pub(super) at_ns: i128,
     pub(super) target: &'a str,
     pub(super) status: u16,
-    /// Content sent, if the log says.
+    /// Content bytes sent, if the log has them.
     pub(super) bytes: Option<u64>,
 }
 
-/// Lines that are not handed over.
+/// Counts of skipped lines.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct PassedOver {
-    /// Of an access log, but no GET of a path.
+    /// Access-log lines that are no GET of a path.
     pub(super) others: u64,
-    /// Not of an access log.
+    /// Lines in no access-log format.
     pub(super) strange: u64,
-    /// Whether any line was one of an access log.
+    /// Whether any line was an access-log line.
     pub(super) is_log: bool,
 }
 
@@ -37,25 +37,25 @@ impl PassedOver {
         self.others + self.strange
     }
 
-    /// Why nothing could be taken from a log that has no line `wanted`.
+    /// The error for a log in which no line has `wanted`.
     pub(super) fn nothing(&self, log: &Path, wanted: &str) -> Failure {
         let name = log.display();
         Failure::Usage(match (self.is_log, self.lines()) {
-            (true, lines) => format!("`{name}` has {wanted}; {lines} lines were passed over"),
+            (true, lines) => format!("`{name}` has {wanted}; {lines} lines were skipped"),
             (false, 0) => format!("`{name}` is empty"),
             (false, lines) => format!(
-                "no line of `{name}` is one of an access log (Common, Combined, JSON of weir serve; not compressed); {lines} \
-                 lines were passed over"
+                "no line of `{name}` is an access-log line (Common, Combined or JSON of weir serve; uncompressed); {lines} \
+                 lines were skipped"
             ),
         })
     }
 }
 
-/// Hands over each request, in the order of the log; what was passed over.
+/// Calls `take` for each request in the order of the log, and returns the counts of skipped lines.
 ///
 /// # Errors
-/// `Usage` if there is no such log, it is none, or it is of several virtual hosts; `System` if it cannot be read; and
-/// what `take` says.
+/// `Usage` if the log is missing, not an access log or of several virtual hosts; `System` if it cannot be read;
+/// and the errors of `take`.
 pub(super) fn each(
     path: &Path,
     mut take: impl FnMut(Get<'_>) -> Result<(), Failure>,

@@ -1,4 +1,4 @@
-//! `weir load merge`: parts of one run, from files, put together. What belongs together `load` decides.
+//! `weir load merge`: merges parts of one run, read from files. The crate `load` decides which parts belong together.
 
 use super::export;
 use super::report::Report;
@@ -11,7 +11,7 @@ use std::path::Path;
 /// Runs the command to its end.
 ///
 /// # Errors
-/// `Usage` for files that are no results of one run, `Invalid` if the whole cannot be trusted, `System` for what
+/// `Usage` for files that are not results of one run, `Invalid` if the merged run is invalid, `System` if a file
 /// cannot be written.
 pub(crate) fn run(flags: &MergeFlags, voice: &Voice) -> Result<(), Failure> {
     voice.listen();
@@ -28,7 +28,7 @@ pub(crate) fn run(flags: &MergeFlags, voice: &Voice) -> Result<(), Failure> {
     report.judged()
 }
 
-/// The results in a file: a line each. Merges are passed over: the parts they were made from stand beside them.
+/// The results in a file, one per line. Merged results are skipped, because the file also contains their parts.
 ///
 /// # Errors
 /// `Usage`, naming file and line.
@@ -36,7 +36,7 @@ pub(crate) fn read(path: &Path) -> Result<Vec<Run>, Failure> {
     Ok(numbered(path)?.into_iter().map(|(_, run)| run).collect())
 }
 
-/// The same with the number of each line.
+/// The results in a file, each with its line number.
 ///
 /// # Errors
 /// `Usage`, naming file and line.
@@ -50,11 +50,11 @@ pub(crate) fn numbered(path: &Path) -> Result<Vec<(usize, Run)>, Failure> {
             continue;
         }
         let fault = |why: String| Failure::Usage(format!("`{name}` line {}: {why}", number + 1));
-        let value: Value = serde_json::from_str(line).map_err(|error| fault(format!("no JSON: {error}")))?;
+        let value: Value = serde_json::from_str(line).map_err(|error| fault(format!("not JSON: {error}")))?;
         match value["event"].as_str() {
             Some("result") => {}
             Some("merged" | "failed" | "probe" | "search") => continue,
-            _ => return Err(fault("no result of `weir load`".to_owned())),
+            _ => return Err(fault("not a result of `weir load`".to_owned())),
         }
         if value["format"] != FORMAT || value["version"] != VERSION {
             return Err(fault(format!(
@@ -66,7 +66,7 @@ pub(crate) fn numbered(path: &Path) -> Result<Vec<(usize, Run)>, Failure> {
         runs.push((number + 1, run));
     }
     if runs.is_empty() {
-        return Err(Failure::Usage(format!("`{name}` has no result")));
+        return Err(Failure::Usage(format!("`{name}` contains no result")));
     }
     Ok(runs)
 }

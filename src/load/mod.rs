@@ -1,6 +1,6 @@
-//! `weir load URL`: puts a workload, users and threads together, shows how it goes, and says what came of it.
+//! `weir load URL`: builds task, users and threads from flags, runs them, shows progress and reports the result.
 //!
-//! What users do `load` decides; here are flags, files, names of hosts, a terminal and words.
+//! The crate `load` decides what users do. This module handles flags, files, host names, the terminal and wording.
 
 mod address;
 mod export;
@@ -35,25 +35,25 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use task::{Task, Who};
 
-/// How often the terminal is told how it goes.
+/// Interval between updates of the progress line.
 const SHOWN_EVERY: Duration = Duration::from_millis(200);
-/// How late a machine may come to an agreed start.
+/// Largest lateness for an agreed start, in seconds.
 const LATE_MAX: f64 = 0.1;
-/// How far ahead an agreed start may lie: beyond a day it is a slip, as milliseconds would be.
+/// Largest distance of an agreed start, in seconds: more than a day is a mistake, such as milliseconds.
 const AHEAD_MAX: f64 = 86_400.0;
 
 /// Runs the command to its end.
 ///
 /// # Errors
-/// `Usage` for what cannot be, `Failed` if no load meets the objective searched for, `Invalid` for a run
-/// that cannot be trusted, `System` for what the system refuses.
+/// `Usage` for impossible flags, `Failed` if no load meets the objective, `Invalid` for an invalid run,
+/// `System` if the system refuses something.
 pub(crate) fn run(flags: &RunFlags, voice: &Voice) -> Result<(), Failure> {
     voice.listen();
     let task = Task::of(flags)?;
     let place = Place::of(&flags.place, |name| std::env::var(name).ok())?;
     if flags.how.connections_per_user > 1 && !task.has_pages() {
         tracing::warn!(
-            "--connections-per-user {} does nothing here: it deals out what a page embeds, and every object is one file",
+            "--connections-per-user {} has no effect: it deals out the files that a page embeds, and every object here is one file",
             flags.how.connections_per_user
         );
     }
@@ -66,13 +66,13 @@ pub(crate) fn run(flags: &RunFlags, voice: &Voice) -> Result<(), Failure> {
     let parts = Parts::of([run]).map_err(Failure::System)?;
     let report = Report::of_rank(&parts);
     let written = export::write(&parts, &report, &flags.output);
-    // A disk that is full now takes nobody's result away.
+    // Report first, so that a full disk does not cost the result.
     report.tell(voice)?;
     written?;
     report.judged()
 }
 
-/// One run of a task: from its plan to what was measured.
+/// One run of a task, from plan to result.
 fn perform(
     task: &Task,
     flags: &RunFlags,
@@ -108,7 +108,7 @@ fn perform(
     let now = clock::now();
     let mut record = Record::default();
     let mut usage: Vec<Usage> = Vec::new();
-    // A thread hears a little later than this one that it is to stop, and counts until then.
+    // Threads learn of the stop a little later than this one and count until then.
     let mut longest = Duration::ZERO;
     for (crew, used) in ended {
         longest = longest.max(crew.counted());
@@ -149,7 +149,7 @@ fn perform(
         timeout_s: flags.how.timeout.as_secs_f64(),
         stagger_s: task.stagger(&flags.asked).map(|stagger| stagger.as_secs_f64()),
         rate_asked: match task.who {
-            // A log asks for what it has.
+            // A log has no rate of its own to report.
             Who::Replay => split
                 .drawn
                 .map(|drawn| drawn as f64 / counted.as_secs_f64().max(1e-9)),
@@ -184,7 +184,7 @@ fn civil(time: UnixTime) -> f64 {
     time.secs as f64 + f64::from(time.nanos) / 1e9
 }
 
-/// Waits for the instant that all machines agreed on.
+/// Waits for the agreed start.
 fn await_start(place: &Place, signals: &mut Signals) -> Result<(), Failure> {
     let Some(start) = place.start_at else {
         return Ok(());
@@ -193,13 +193,13 @@ fn await_start(place: &Place, signals: &mut Signals) -> Result<(), Failure> {
         let left = start - civil(clock::wall());
         if left > AHEAD_MAX {
             return Err(Failure::Usage(format!(
-                "the agreed start lies {:.0} days ahead; `--start-at` takes seconds since 1970, as `date +%s` prints them",
+                "the agreed start is {:.0} days ahead; `--start-at` takes seconds since 1970, as `date +%s` prints them",
                 left / AHEAD_MAX
             )));
         }
         if left <= -LATE_MAX {
             return Err(Failure::Invalid(format!(
-                "rank {} is {:.1} s late for the agreed start; agree on a later one",
+                "rank {} is {:.1} s late for the agreed start; set a later --start-at",
                 place.rank, -left
             )));
         }
@@ -215,7 +215,7 @@ fn await_start(place: &Place, signals: &mut Signals) -> Result<(), Failure> {
     }
 }
 
-/// Waits for the end, shows how it goes, and passes on a wish to stop; when that came, if it did.
+/// Waits for the end, shows progress and forwards signals to stop. Returns the time of the stop, if any.
 fn watch(
     running: &dial::Running<Crew>,
     live: &[Arc<Live>],
@@ -261,7 +261,7 @@ fn watch(
     Ok(stopped)
 }
 
-/// What all threads together had done when somebody looked.
+/// Totals of all threads at one moment.
 #[derive(Clone, Copy, Debug, Default)]
 struct Seen {
     files: u64,
@@ -269,7 +269,7 @@ struct Seen {
     errors: u64,
     active: u64,
     response_ns: u64,
-    /// The longest response since somebody looked before.
+    /// The longest response since the previous look.
     longest_ns: u64,
 }
 
@@ -289,7 +289,7 @@ impl Seen {
         }
     }
 
-    /// How it goes: rate and response times over the `span` since `before`, and how long the run still takes.
+    /// The progress line: rate and response times over the `span` since `before`, and the time left.
     fn told(&self, before: &Seen, span: Duration, left: Duration) -> String {
         let files = self.files.saturating_sub(before.files);
         let rate = files as f64 / span.as_secs_f64().max(1e-9);
@@ -298,13 +298,13 @@ impl Seen {
         } else {
             let mean = self.response_ns.wrapping_sub(before.response_ns) as f64 / files as f64;
             format!(
-                "response {:.2} ms on average, {:.2} at most",
+                "response {:.2} ms on average, {:.2} ms at most",
                 mean / 1e6,
                 self.longest_ns as f64 / 1e6
             )
         };
         let end = if left.is_zero() {
-            "waiting for what is under way".to_owned()
+            "waiting for pending requests".to_owned()
         } else {
             format!("{:.0} s left", left.as_secs_f64().ceil())
         };
@@ -349,9 +349,9 @@ mod tests {
         let seen = Seen::of(&all);
         assert_eq!(
             told(seen, 0),
-            "waiting for what is under way: 5 files/s, response 2.50 ms on average, 9.00 at most, 3 active, 0 B in all, 0 errors"
+            "waiting for pending requests: 5 files/s, response 2.50 ms on average, 9.00 ms at most, 3 active, 0 B in all, 0 errors"
         );
-        // The longest is of the time since somebody looked.
+        // The longest response is that since the previous look.
         assert_eq!(Seen::of(&all).longest_ns, 0);
     }
 }

@@ -1,5 +1,5 @@
-//! A result as one HTML page: what was asked and achieved, whether to trust it, times with plots. No network and
-//! no script, light and dark, readable on a phone.
+//! A result as one HTML page: load, verdict, times and plots. No network, no script, light and dark, readable on a
+//! phone.
 
 use super::plot::{Plot, Scale};
 use super::report::Report;
@@ -47,21 +47,21 @@ fn verdict(report: &Report) -> String {
         .map(|warning| format!("<p class=\"verdict bad\">{}</p>\n", prose(warning)))
         .collect();
     if report.verdict.valid {
-        return format!("<p class=\"verdict\">This run can be trusted.</p>\n{warnings}");
+        return format!("<p class=\"verdict\">This run is valid.</p>\n{warnings}");
     }
     let reasons = report.verdict.reasons.iter();
     let reasons: String = reasons.map(|reason| format!("<li>{}", prose(reason))).collect();
-    format!("<div class=\"verdict bad\">This run cannot be trusted:<ul>{reasons}</ul></div>\n{warnings}")
+    format!("<div class=\"verdict bad\">This run is invalid:<ul>{reasons}</ul></div>\n{warnings}")
 }
 
 fn tiles(html: &mut String, report: &Report) {
     *html += "<div class=\"tiles\">";
     for (value, what) in [
-        (format!("{:.1}", report.files_per_s), "files a second"),
-        (format!("{:.1}", report.objects_per_s), "objects begun a second"),
+        (format!("{:.1}", report.files_per_s), "files per second"),
+        (format!("{:.1}", report.objects_per_s), "objects begun per second"),
         (
             Bytes(report.content_bytes_per_s as u64).to_string(),
-            "content a second",
+            "content per second",
         ),
         (in_ms(report.response_ms.p50), "median response"),
         (in_ms(report.response_ms.p99), "p99 response"),
@@ -113,14 +113,14 @@ fn plots(html: &mut String, report: &Report) {
                     ("b", series(&|second| Some(second.begun as f64))),
                 ],
             },
-            &["files complete", "objects begun"][..],
+            &["files completed", "objects begun"][..],
         ),
         (
             Plot {
                 title: "Response time by second, ms",
                 x: ("second", Scale::Linear),
                 y: Scale::Logarithmic,
-                // The first is drawn first: with few files a second their p99 is the longest, and has to be seen on it.
+                // Draw the longest first: with few files per second it equals the p99, which must stay visible on top.
                 lines: vec![
                     ("c under", quantile(1.0)),
                     ("b", quantile(0.99)),
@@ -138,14 +138,14 @@ fn plots(html: &mut String, report: &Report) {
             },
             if report.corrected_ms.is_some() {
                 &[
-                    "response, from when it was meant",
-                    "service, from when it was asked",
-                    "response corrected for what was not asked meanwhile",
+                    "response, from the intended start",
+                    "service, from the actual start",
+                    "response, corrected for requests not sent",
                 ][..]
             } else {
                 &[
-                    "response, from when it was meant",
-                    "service, from when it was asked",
+                    "response, from the intended start",
+                    "service, from the actual start",
                 ]
             },
         ),
@@ -188,7 +188,7 @@ fn legend(plot: &Plot<'_>, key: &[&str]) -> String {
         .collect()
 }
 
-/// Quantiles at evenly spaced nines, as far as there are values to tell them apart.
+/// Quantiles at evenly spaced nines, as far as the number of values distinguishes them.
 fn nines(times: &Times, lost: u64) -> Vec<(f64, f64)> {
     if times.count() == 0 {
         return Vec::new();
@@ -217,8 +217,8 @@ fn times(html: &mut String, report: &Report) {
     let head = format!("<tr><th><th>count{names}</tr>\n");
     let _ = write!(
         html,
-        "<h2>Times, ms</h2>\n<p class=\"soft\">Response counts from when a file was meant to be asked for, service from when it was. \
-         Lag is this client's own lateness for what its users did next, tick the same for an alarm every 10 ms.</p>\n<div class=\"wide\"><table class=\"stack\">{head}"
+        "<h2>Times, ms</h2>\n<p class=\"soft\">Response time counts from the intended start of a file, service time from the actual start. \
+         Lag is how late this client acted on timers of users and arrivals; tick is the lateness of a 10 ms timer in each thread.</p>\n<div class=\"wide\"><table class=\"stack\">{head}"
     );
     for (name, times) in report.times() {
         row(html, name, times);
@@ -230,7 +230,7 @@ fn times(html: &mut String, report: &Report) {
     if !report.deciles.is_empty() {
         let _ = write!(
             html,
-            "<h2>Objects by size, ms</h2>\n<p class=\"soft\">Deciles of the objects asked for; up to so many bytes.</p>\n<div class=\"wide\"><table class=\"stack\">{head}"
+            "<h2>Objects by size, ms</h2>\n<p class=\"soft\">Deciles of the requested objects, each up to the size given.</p>\n<div class=\"wide\"><table class=\"stack\">{head}"
         );
         for (decile, times) in report.by_size() {
             let name = Bytes(decile.bytes_max).to_string();
@@ -248,14 +248,14 @@ fn times(html: &mut String, report: &Report) {
     }
 }
 
-/// What the tables of times show after the count.
+/// Columns of the tables of times, after the count.
 const COLUMNS: [&str; 6] = ["mean", "p50", "p90", "p99", "p99.9", "max"];
 
 fn row(html: &mut String, name: &str, times: &Summary) {
     let _ = write!(html, "<tr><td>{name}<td data-of=\"count\">{}", times.count);
     let quantiles = [times.p50, times.p90, times.p99, times.p999, times.max];
     let values = core::iter::once(Some(times.mean)).chain(quantiles);
-    // On a narrow screen each value stands below its name, so that none is out of sight.
+    // On a narrow screen each value is below its name, so that all stay visible.
     for (column, value) in COLUMNS.iter().zip(values) {
         let value = value.map_or_else(|| "-".to_owned(), number);
         let _ = write!(html, "<td data-of=\"{column}\">{value}");
@@ -279,7 +279,7 @@ fn counts(html: &mut String, report: &Report) {
         ),
         ("connect-seconds", number(table6.connect_seconds)),
         ("closed by server", record.closed_by_server.to_string()),
-        ("sent again", record.resent.to_string()),
+        ("requests repeated", record.resent.to_string()),
         ("files failed", report.files_failed.to_string()),
     ];
     let errors: Vec<String> = report
@@ -296,7 +296,7 @@ fn counts(html: &mut String, report: &Report) {
         },
     ));
     if report.has_other_answers() {
-        rows.push(("answers", report.answers()));
+        rows.push(("responses", report.answers()));
     }
     if let Some(metrics) = &report.webstone {
         rows.push((
@@ -331,7 +331,7 @@ fn facts(html: &mut String, report: &Report) {
     if run.warmup_s > 0.0 {
         let left_out = &report.left_out;
         asked.push(format!(
-            "after a warm-up of {} s, left out with its {} objects and {} files",
+            "after a warm-up of {} s, excluded with its {} objects and {} files",
             number(run.warmup_s),
             left_out.objects_begun,
             left_out.files
@@ -339,7 +339,7 @@ fn facts(html: &mut String, report: &Report) {
     }
     if let (Some(rate), Some(drawn)) = (run.rate_asked, run.arrivals_drawn) {
         asked.push(format!(
-            "{} objects/s, which came to {drawn} arrivals",
+            "{} objects/s, {drawn} arrivals drawn",
             number(rate)
         ));
     }
@@ -347,11 +347,11 @@ fn facts(html: &mut String, report: &Report) {
         asked.push(format!("{begun} users began, the last after {} s", number(last)));
     }
     asked.push(format!(
-        "{} files in that time, {} with what was under way at its end",
+        "{} files in that time, {} with those completed later",
         report.files_in_time, report.files
     ));
     for (what, value) in [
-        ("asked", asked.join("; ")),
+        ("load", asked.join("; ")),
         ("command", run.command.join(" ")),
         ("program", run.program.clone()),
         ("kernel", run.kernel.clone().unwrap_or_else(unknown)),
@@ -378,9 +378,9 @@ fn facts(html: &mut String, report: &Report) {
     *html += "</table></div>\n";
 }
 
-/// A time, if it is known.
+/// A time, or `unknown`.
 fn in_ms(time: Option<f64>) -> String {
-    time.map_or_else(|| "not known".to_owned(), |time| format!("{} ms", number(time)))
+    time.map_or_else(|| "unknown".to_owned(), |time| format!("{} ms", number(time)))
 }
 
 /// Three significant digits.
@@ -394,10 +394,10 @@ fn number(value: f64) -> String {
     format!("{value:.digits$}")
 }
 
-/// A sentence: what stands between two backticks is code.
+/// A sentence as HTML; text between two backticks becomes code.
 fn prose(text: &str) -> String {
     let pieces: Vec<&str> = text.split('`').collect();
-    // One that has no partner stays what it is.
+    // An unpaired backtick stays as it is.
     let pairs = (pieces.len() - 1) / 2;
     let mut html = String::new();
     for (number, piece) in pieces.iter().enumerate() {

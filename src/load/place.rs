@@ -1,30 +1,30 @@
-//! Which machine of how many this is, and when all begin: from flags, or from what Slurm, Open MPI or
-//! Kubernetes tell the processes they start. Knows no load.
+//! Rank of this machine, number of machines and common start time, from flags or from the variables of Slurm, Open
+//! MPI or Kubernetes. Knows nothing of the load.
 
 use crate::cli::Failure;
 use crate::cli::load::PlaceFlags;
 use ::load::limits::RANKS_MAX;
 
-/// Variables for rank and number of ranks, and what sets them. Kubernetes says only which.
+/// Variables for rank and number of ranks, with the launcher that sets them. Kubernetes sets only the rank.
 const TOLD: [(&str, &str, Option<&str>); 3] = [
     ("Slurm", "SLURM_PROCID", Some("SLURM_STEP_NUM_TASKS")),
     ("Open MPI", "OMPI_COMM_WORLD_RANK", Some("OMPI_COMM_WORLD_SIZE")),
     ("Kubernetes", "JOB_COMPLETION_INDEX", None),
 ];
 
-/// A place among machines.
+/// Rank, number of ranks and common start.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Place {
     pub(super) rank: u32,
     pub(super) size: u32,
-    /// Who said so.
+    /// Source of rank and size, for the log.
     pub(super) told_by: &'static str,
-    /// When all begin, in seconds since 1970.
+    /// Common start in seconds since 1970.
     pub(super) start_at: Option<f64>,
 }
 
 impl Place {
-    /// What flags and variables say.
+    /// From flags and variables; flags take precedence.
     pub(super) fn of(
         flags: &PlaceFlags,
         variable: impl Fn(&str) -> Option<String>,
@@ -37,7 +37,7 @@ impl Place {
             let read = text.trim().parse();
             read.map(Some).map_err(|_| {
                 usage(format!(
-                    "the variable {name} is `{}`, which is no number",
+                    "the variable {name} is `{}`, which is not a number",
                     text.escape_debug()
                 ))
             })
@@ -52,14 +52,14 @@ impl Place {
                 Some(name) => number(name)?,
                 None => None,
             };
-            // Slurm numbers the batch script too, where nobody else runs: only a step has a number of tasks.
+            // Slurm gives the batch script a rank too, although it runs alone; only a step has a number of tasks.
             if size_name.is_some() && told_size.is_none() {
                 continue;
             }
             (rank, size, told_by) = (Some(told), size.or(told_size), who);
             if size.is_none() {
                 return Err(usage(format!(
-                    "{who} says that this is rank {told} ({rank_name}), but not of how many: say --size"
+                    "{who} gives rank {told} ({rank_name}) but no number of ranks: say --size"
                 )));
             }
         }
@@ -67,17 +67,17 @@ impl Place {
             (None, None) => (0, 1),
             (Some(rank), Some(size)) => (rank, size),
             (Some(_), None) => {
-                return Err(usage("`--rank` needs `--size`: of how many machines?".to_owned()));
+                return Err(usage("`--rank` needs `--size`, the number of machines".to_owned()));
             }
             (None, Some(1)) => (0, 1),
             (None, Some(_)) => {
                 return Err(usage(
-                    "`--size` needs `--rank`: which of them is this?".to_owned(),
+                    "`--size` needs `--rank`, the number of this machine".to_owned(),
                 ));
             }
         };
         if size == 0 || size > RANKS_MAX {
-            return Err(usage(format!("{size} ranks; there may be 1 to {RANKS_MAX}")));
+            return Err(usage(format!("`--size` is {size}; it must be 1 to {RANKS_MAX}")));
         }
         if rank >= size {
             return Err(usage(format!(

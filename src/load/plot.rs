@@ -1,5 +1,5 @@
-//! Lines over time or over shares as SVG, small enough to be read on a phone. Colors are classes, so that a
-//! page decides about light and dark. Knows points and axes, nothing of what they mean.
+//! Lines over time or over shares as SVG, small enough for a phone. Colors are classes, so the page decides about
+//! light and dark. Knows points and axes, not their meaning.
 
 use std::fmt::Write;
 
@@ -9,12 +9,12 @@ const LEFT: f64 = 52.0;
 const RIGHT: f64 = 24.0;
 const TOP: f64 = 26.0;
 const BOTTOM: f64 = 38.0;
-/// Width of a character of a mark at the most.
+/// Largest width of a label's character, in pixels.
 const LETTER: f64 = 7.0;
-/// Points of a line at the most: more than there are pixels help nobody.
+/// Largest number of points per line: more than there are pixels would be invisible.
 const POINTS_MAX: usize = 800;
 
-/// How an axis is divided.
+/// Scale of an axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Scale {
     /// Evenly, from zero.
@@ -35,7 +35,7 @@ pub(super) struct Plot<'a> {
     pub(super) lines: Vec<(&'a str, Vec<(f64, f64)>)>,
 }
 
-/// From values to places.
+/// Maps values to positions.
 struct Ruler {
     scale: Scale,
     low: f64,
@@ -62,7 +62,7 @@ impl Ruler {
         Ruler { scale, low, high }
     }
 
-    /// The share of the axis that lies before a value.
+    /// Position of a value on the axis, 0 to 1.
     fn share(&self, value: f64) -> f64 {
         let value = match self.scale {
             Scale::Linear => value,
@@ -97,7 +97,7 @@ impl Ruler {
     }
 }
 
-/// The least of 1, 2, 5 times a power of ten that is not below `least`.
+/// The smallest of 1, 2 or 5 times a power of ten that is at least `least`.
 fn step(least: f64) -> f64 {
     let power = 10f64.powf(least.log10().floor());
     let lead = least / power;
@@ -108,7 +108,7 @@ fn step(least: f64) -> f64 {
         * power
 }
 
-/// A number as short as it can be said.
+/// A number in its shortest form.
 fn number(value: f64) -> String {
     match value.abs() {
         size if size >= 1e6 => format!("{}M", value / 1e6),
@@ -118,7 +118,7 @@ fn number(value: f64) -> String {
 }
 
 impl Plot<'_> {
-    /// The plot; nothing if there is nothing to draw.
+    /// The plot; none without points.
     pub(super) fn draw(&self) -> String {
         let points = || self.lines.iter().flat_map(|(_, points)| points);
         if points().next().is_none() {
@@ -136,7 +136,7 @@ impl Plot<'_> {
         // Writing to a String cannot fail, here and below.
         for (value, label) in across.marks() {
             let at = x(value);
-            // The label of the last mark ends at the edge: half of a long one would lie beyond it.
+            // The last label is aligned to the edge, because half of a long one would be cut off.
             let room = WIDTH - at;
             let (label_at, anchor) = if label.len() as f64 * LETTER / 2.0 > room {
                 (WIDTH - 1.0, "end")

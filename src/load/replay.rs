@@ -1,7 +1,7 @@
-//! An access log as a list of arrivals: what was asked for and when, in the log's own timing.
+//! An access log as a list of arrivals, with the log's own targets and times.
 //!
-//! Clocks of logs tick in seconds, so the requests of one second are spread over it evenly, in their order; a log
-//! with finer times keeps them. Lines out of order are put in order, as logs are written when an answer ends.
+//! Most logs have whole seconds, so the requests of one second are spread evenly over it, in their order. Finer times
+//! are kept. Lines are sorted by time, because servers write a line when a response ends.
 
 use super::log;
 use crate::cli::Failure;
@@ -11,26 +11,26 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Requests of a log at the most: 20 bytes each.
+/// Largest number of requests: 20 bytes each.
 const REQUESTS_MAX: usize = 50_000_000;
 const SECOND: i128 = 1_000_000_000;
 
-/// What a log says.
+/// The requests of a log.
 #[derive(Clone, Debug)]
 pub(super) struct Replay {
-    /// When each request came, from the first one, at the speed asked for.
+    /// Time of each request from the first one, divided by `--speed`.
     pub(super) times: Arc<[Duration]>,
-    /// Which object each of them was for.
+    /// Object of each request.
     pub(super) order: Arc<[u32]>,
-    /// How long it asks, from the first request: through the second of the last one if its clock ticks in seconds, else for
-    /// one average gap after it.
+    /// Duration from the first request: through the second of the last one if the log has whole seconds, otherwise plus
+    /// one average gap.
     pub(super) span: Duration,
 }
 
 /// Reads a log.
 ///
 /// # Errors
-/// `Usage` if it is not there or has nothing to replay, `System` if it cannot be read.
+/// `Usage` for a missing log or one without requests to replay, `System` if it cannot be read.
 pub(super) fn read(path: &Path, speed: f64) -> Result<(Work, Replay), Failure> {
     let name = path.display();
     if !(speed > 0.0 && speed.is_finite()) {
@@ -55,7 +55,7 @@ pub(super) fn read(path: &Path, speed: f64) -> Result<(Work, Replay), Failure> {
     }
     let passed_over = passed_over.lines();
     if passed_over > 0 {
-        tracing::warn!("{passed_over} lines of {name} are no GET of a path and are not replayed");
+        tracing::warn!("{passed_over} lines of {name} were skipped: each is no GET of a path");
     }
     let mut paths = vec![String::new(); numbers.len()];
     for (path, number) in numbers {
@@ -70,7 +70,7 @@ pub(super) fn read(path: &Path, speed: f64) -> Result<(Work, Replay), Failure> {
     Ok((Work::of_paths(paths), replay))
 }
 
-/// Puts requests in order and spreads those of whole seconds evenly; times from the first one, and how long it takes.
+/// Sorts requests and spreads those of whole seconds evenly. Returns times from the first one, and the duration.
 fn spread(requests: &mut [(i128, u32)], speed: f64) -> (Arc<[Duration]>, Duration) {
     requests.sort_by_key(|&(at, _)| at);
     let whole = requests.iter().all(|&(at, _)| at % SECOND == 0);
@@ -88,7 +88,7 @@ fn spread(requests: &mut [(i128, u32)], speed: f64) -> (Arc<[Duration]>, Duratio
     let gaps = requests.len() as i128 - 1;
     let end = match gaps {
         _ if whole => last + SECOND,
-        // One request says nothing of how far requests lie apart.
+        // One request has no average gap.
         0 => last + SECOND,
         _ => last + ((last - first) / gaps).max(1),
     };
@@ -118,7 +118,7 @@ mod tests {
         let times: Vec<u128> = times.iter().map(Duration::as_millis).collect();
         assert_eq!(times, [0, 0, 1]);
         assert_eq!(spread(&mut [(7, 0)], 4.0).1, Duration::from_millis(250));
-        // Far from one another, and slow: no time beyond what a clock holds.
+        // Far apart and slow: times saturate.
         assert_eq!(
             spread(&mut [(0, 0), (i128::from(i64::MAX), 1)], 1e-300).1,
             Duration::MAX

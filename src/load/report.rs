@@ -1,7 +1,7 @@
-//! What came of a run, or of several parts of one, as JSON and in words.
+//! The result of a run, or of several parts of one, as JSON and as text.
 //!
-//! The JSON line is a contract: `schemas/load-result.schema.json`. Everything in it but the parts themselves is
-//! worked out from them.
+//! The JSON line is a contract: `schemas/load-result.schema.json`. Everything in it except the parts themselves is
+//! computed from them.
 
 use crate::cli::{Failure, Voice, output};
 use ::load::record::{LeftOut, Record, Second, Trouble};
@@ -15,24 +15,24 @@ use measure::{Bytes, Duration};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// A result.
+/// A result line: one run, or a merge of its parts.
 #[derive(Debug, Serialize)]
 pub(super) struct Report {
     event: &'static str,
-    /// What one process did; for several, the first with the record of all in its place.
+    /// The run of one process; for a merge, the first part with the merged record.
     #[serde(flatten)]
     pub(super) run: Run,
-    /// Ranks whose parts are in this.
+    /// Ranks included.
     pub(super) ranks: Vec<u32>,
-    /// Ranks whose parts are not, with what they would have carried; for a merge only.
+    /// Missing ranks, with the load they would have carried; for a merge only.
     pub(super) missing: Vec<Missing>,
     pub(super) duration_s: f64,
-    /// Users, clients or sessions who began, and when the last one did, from the start; none where objects arrive.
+    /// Users, clients or sessions that began, and when the last one did, from the start; none for arrivals.
     pub(super) users_begun: Option<u64>,
     pub(super) last_user_begun_s: Option<f64>,
-    /// Objects a second that arrivals came to, by chance, where `rate_asked` was asked for.
+    /// Objects per second as drawn at random for `rate_asked`.
     pub(super) rate_drawn: Option<f64>,
-    /// What the warm-up did; nothing else here knows of it.
+    /// Counts of the warm-up, which every other figure excludes.
     pub(super) left_out: LeftOut,
     pub(super) objects_per_s: f64,
     pub(super) files_per_s: f64,
@@ -40,7 +40,7 @@ pub(super) struct Report {
     objects_begun: u64,
     pub(super) objects: u64,
     pub(super) files: u64,
-    /// Those complete within `duration_s`, of which `files_per_s` is.
+    /// Files completed within `duration_s`; `files_per_s` is their rate.
     pub(super) files_in_time: u64,
     pub(super) files_failed: u64,
     pub(super) content_bytes: u64,
@@ -49,18 +49,18 @@ pub(super) struct Report {
     connections: u64,
     closed_by_server: u64,
     resent: u64,
-    /// Complete replies.
+    /// Complete responses.
     pub(super) statuses: Statuses,
     unfinished: u64,
     dropped: u64,
     pub(super) errors: BTreeMap<Trouble, u64>,
     /// Milliseconds.
     pub(super) response_ms: Summary,
-    /// Response times of what was complete and as it should be, as if nothing else had been asked for.
+    /// Response times of successful files alone.
     pub(super) answered_ms: Summary,
-    /// Response times corrected for what a client that waits for answers did not ask meanwhile; none in an open run.
+    /// Response times corrected for requests that a waiting client did not send; none in an open run.
     pub(super) corrected_ms: Option<Summary>,
-    /// How often each of them is taken to ask.
+    /// Expected interval between two requests of a user, in milliseconds.
     pub(super) expected_interval_ms: Option<f64>,
     pub(super) service_ms: Summary,
     pub(super) object_ms: Summary,
@@ -70,9 +70,9 @@ pub(super) struct Report {
     pub(super) lag_ms: Summary,
     pub(super) tick_ms: Summary,
     pub(super) deciles: Vec<Decile>,
-    /// Document 000's, as a client can know them.
+    /// The connection metrics of document 000, as seen by a client.
     pub(super) table6: Table6,
-    /// `WebStone`'s, of requests that ended in time, where a connection is one request.
+    /// `WebStone`'s metrics, of requests that ended in time; only in modes with one request per connection.
     pub(super) webstone: Option<Metrics>,
     pub(super) verdict: Verdict,
 }
@@ -88,7 +88,7 @@ pub(super) struct Missing {
 /// Objects of similar size.
 #[derive(Debug, Serialize)]
 pub(super) struct Decile {
-    /// The largest of them.
+    /// Largest size in this decile, in bytes.
     pub(super) bytes_max: u64,
     pub(super) object_ms: Summary,
 }
@@ -100,9 +100,9 @@ pub(super) struct Table6 {
     pub(super) average_established: f64,
     pub(super) average_duration_s: f64,
     pub(super) connect_seconds: f64,
-    /// Throughput of the document: requests a second.
+    /// Throughput as in the document: requests per second.
     pub(super) gets_per_s: f64,
-    /// Latency of the document: the mean service time of a file.
+    /// Latency as in the document: mean service time of a file.
     pub(super) latency_ms: f64,
 }
 
@@ -121,12 +121,12 @@ impl Table6 {
 }
 
 impl Report {
-    /// Of what one machine did, held against what it was to do.
+    /// The report of one machine, judged by its own share.
     pub(super) fn of_rank(parts: &Parts) -> Report {
         Report::new("result", parts, parts.first().verdict(), Vec::new())
     }
 
-    /// Of several machines, held against what all were to do.
+    /// The report of several machines, judged by the whole plan.
     pub(super) fn of_all(parts: &Parts) -> Report {
         let missing = parts.missing().into_iter();
         let missing = missing.map(|(rank, share)| Missing { rank, share }).collect();
@@ -139,7 +139,7 @@ impl Report {
             .runs()
             .filter_map(|run| run.stopped_after_s)
             .reduce(f64::min);
-        // Of ranks that were stopped at different times, what each counted lies within the longest.
+        // Ranks may be stopped at different times; the longest duration covers all their counts.
         let spans = parts.runs().map(|run| run.stopped_after_s.unwrap_or(run.asked_s));
         let duration_s = spans.fold(0.0, f64::max).min(first.asked_s);
         let span = duration_s.max(1e-9);
@@ -152,10 +152,10 @@ impl Report {
         let record = &run.record;
         let timeout = run.timeout();
         let (lost_files, lost_objects) = (record.lost_files(timeout), record.lost_objects(timeout));
-        // How long the parts of what failed took is not known, nor is it in their means.
+        // The parts of failed requests have no known times, so their means exclude them.
         let lost_parts = Lost::unknown(lost_files.count);
         let lost_connections = record.count(Trouble::Connect) + record.count(Trouble::Here);
-        // What ended after the run, while its last objects were completed, is no part of its rate.
+        // Files completed after the measured time are not part of the rate.
         let (files, bytes) = (record.files_in_time, record.bytes_in_time);
         let come = matches!(run.model.as_str(), "users" | "clients" | "sessions");
         let files_per_s = files as f64 / span;
@@ -219,27 +219,27 @@ impl Report {
         }
     }
 
-    /// Whether there were answers of another status than 200.
+    /// Whether any response had a status other than 200.
     pub(super) fn has_other_answers(&self) -> bool {
         self.statuses.iter().any(|(status, _)| status != 200)
     }
 
-    /// How many answers had which status.
+    /// Counts of responses by status, as text.
     pub(super) fn answers(&self) -> String {
         let each = self.statuses.iter();
         let each = each.map(|(status, count)| format!("{count} with {status}"));
         each.collect::<Vec<_>>().join(", ")
     }
 
-    /// Whether it is of one machine only, and not of a merge.
+    /// Whether this is the result of one machine and not a merge.
     pub(super) fn is_part(&self) -> bool {
         self.event == "result"
     }
 
-    /// Says what came of it.
+    /// Prints the report.
     ///
     /// # Errors
-    /// That it cannot be written.
+    /// `System` if standard output cannot be written.
     pub(super) fn tell(&self, voice: &Voice) -> Result<(), Failure> {
         if voice.json {
             output::line(self.line())?;
@@ -270,23 +270,24 @@ impl Report {
         response.chain(corrected).chain(others).collect()
     }
 
-    /// What those who wait for answers did not ask meanwhile, and how that is corrected.
+    /// A note on coordinated omission in closed loops and its correction; none for open runs.
     pub(super) fn loop_note(&self) -> Option<String> {
         match (self.run.model.as_str(), self.expected_interval_ms) {
             ("clients" | "users", Some(interval)) => Some(format!(
-                "closed loop: who waits for an answer does not ask meanwhile, so a pause of the server is in few response times; `corrected` adds \
-                 what each of the {} would have asked, one request every {interval:.3} ms, also while requests that failed or were never complete \
-                 kept it waiting",
+                "closed loop: each user waits for a response before the next request, so a server pause shows in few response times; \
+                 `corrected` adds the requests that each of the {} would have sent, one every {interval:.3} ms, also while it waited for \
+                 requests that failed or never completed",
                 self.run.model
             )),
             ("sessions", _) => Some(
-                "partly open: within a session nobody asks while an answer is awaited, so response times leave that waiting out".to_owned(),
+                "partly open: within a session, a user sends nothing while waiting for a response, so a server pause shows in few response times"
+                    .to_owned(),
             ),
             _ => None,
         }
     }
 
-    /// How many requests have no time, and what that does to the figures; nothing if all have one.
+    /// A note on requests without a response time and their effect on the figures; none if all have one.
     pub(super) fn lost_note(&self) -> Option<String> {
         let (lost, all) = (self.response_ms.failed, self.files + self.response_ms.failed);
         let (failed, unfinished) = (self.files_failed, self.unfinished);
@@ -294,9 +295,9 @@ impl Report {
         let mut text = match (failed, unfinished) {
             (0, 0) => return None,
             (_, 0) => format!("{failed} of {all} requests ({share:.2} %) failed"),
-            (0, _) => format!("{unfinished} of {all} requests ({share:.2} %) were never complete"),
+            (0, _) => format!("{unfinished} of {all} requests ({share:.2} %) never completed"),
             _ => format!(
-                "{lost} of {all} requests ({share:.2} %) have no response time: {failed} failed, {unfinished} were never complete"
+                "{lost} of {all} requests ({share:.2} %) have no response time: {failed} failed, {unfinished} never completed"
             ),
         };
         text += ". Quantiles count them as longer than all others; `-` marks a quantile that falls on one of them.";
@@ -307,41 +308,41 @@ impl Report {
             );
         }
         if unfinished > 0 {
-            text += " The means of response, service and object leave out requests that were never complete";
+            text += " The means of response, service and object exclude requests that never completed";
             text += match self.corrected_ms {
-                Some(_) => "; the corrected mean counts how long they were awaited.",
+                Some(_) => "; the corrected mean counts them with the time they were pending.",
                 None => ".",
             };
         }
         Some(text)
     }
 
-    /// The seconds of the run. What ends after it has none there: it is in the counts and the times.
+    /// The measured seconds. Files completed later are in the counts and times but in no second.
     pub(super) fn seconds(&self) -> &[Second] {
         let seconds = &self.run.record.seconds;
         &seconds[..seconds.len().min(self.duration_s.ceil() as usize)]
     }
 
-    /// The deciles of sizes, each with its times or with why there are none.
+    /// The deciles of object sizes, each with its times or the reason why there are none.
     pub(super) fn by_size(&self) -> impl Iterator<Item = (&Decile, Result<&Summary, &'static str>)> {
         let before = core::iter::once(None).chain(self.deciles.iter().map(Some));
         self.deciles.iter().zip(before).map(|(decile, before)| {
             let why = match before {
                 _ if decile.object_ms.count > 0 => return (decile, Ok(&decile.object_ms)),
-                // An object asked for more often than one time in ten reaches over more than one decile.
+                // An object with more than a tenth of the references fills several deciles.
                 Some(before) if before.bytes_max == decile.bytes_max => {
-                    "of one size with those above, counted there"
+                    "same size as the decile above, counted there"
                 }
-                _ => "none was complete",
+                _ => "none completed",
             };
             (decile, Err(why))
         })
     }
 
-    /// What was done in which time: in the time that counts, after it, before it.
+    /// Amounts within the measured time, after it, and in the warm-up.
     fn amounts(&self) -> String {
         let mut text = format!(
-            "{:.1} s, {}, {}: {} files complete in that time ({:.1}/s), {} ({}/s)\n",
+            "{:.1} s, {}, {}: {} files completed in that time ({:.1}/s), {} ({}/s)\n",
             self.duration_s,
             self.run.model,
             self.run.mode,
@@ -351,13 +352,13 @@ impl Report {
             Bytes(self.content_bytes_per_s as u64),
         );
         text += &format!(
-            "  {} objects begun ({:.1}/s), {} of them complete",
+            "  {} objects begun ({:.1}/s), {} of them completed",
             self.objects_begun, self.objects_per_s, self.objects,
         );
         let late = self.files - self.files_in_time.min(self.files);
         if late > 0 {
             text += &format!(
-                ", with {late} files that were under way when the time was over: {} in all, which the times below are of",
+                "; {late} files completed after that time; the times below are of all {} files",
                 self.files
             );
         }
@@ -366,7 +367,7 @@ impl Report {
             (self.run.rate_asked, self.rate_drawn, self.run.arrivals_drawn)
         {
             text += &format!(
-                "  asked for {asked:.1} objects/s, which came to {arrivals} arrivals ({drawn:.1}/s)\n"
+                "  rate set: {asked:.1} objects/s; drawn: {arrivals} arrivals ({drawn:.1}/s)\n"
             );
         }
         if let (Some(begun), Some(last), Some(stagger)) =
@@ -380,7 +381,7 @@ impl Report {
         if self.run.warmup_s > 0.0 {
             let left_out = &self.left_out;
             text += &format!(
-                "  left out: the warm-up of {:.1} s before, with {} objects begun, {} files ({}), {} errors\n",
+                "  excluded: the warm-up of {:.1} s, with {} objects begun, {} files ({}), {} errors\n",
                 self.run.warmup_s,
                 left_out.objects_begun,
                 left_out.files,
@@ -428,7 +429,7 @@ impl Report {
             text += &format!("  {note}\n");
         }
         text += &format!(
-            "  {} connections, {:.2} on average for {:.3} ms each, {} closed by the server, {} requests sent again",
+            "  {} connections, {:.2} open on average, {:.3} ms each; {} closed by the server, {} requests repeated",
             self.table6.total_connects,
             self.table6.average_established,
             self.table6.average_duration_s * 1e3,
@@ -439,7 +440,7 @@ impl Report {
             text += &format!(", {count} {}", trouble.name());
         }
         if self.has_other_answers() {
-            text += &format!("\n  answers: {}", self.answers());
+            text += &format!("\n  responses: {}", self.answers());
         }
         if let Some(metrics) = &self.webstone {
             text += &format!(
@@ -453,27 +454,27 @@ impl Report {
         }
         let cpu = self.run.cpu.iter().map(|share| format!("{:.0} %", share * 100.0));
         text += &format!(
-            "\n  this client used {} of a processor for each thread; ",
+            "\n  processor use of this client's threads: {}; ",
             cpu.collect::<Vec<_>>().join(", ")
         );
         text += if self.verdict.valid {
             "the run is valid"
         } else {
-            "THE RUN IS NOT VALID"
+            "THE RUN IS INVALID"
         };
         for warning in &self.verdict.warnings {
-            text += &format!("\n  but: {warning}");
+            text += &format!("\n  warning: {warning}");
         }
         text
     }
 
-    /// A run that cannot be trusted is a failure, with the reasons.
+    /// `Invalid` with the reasons if the run is invalid.
     pub(super) fn judged(&self) -> Result<(), Failure> {
         if self.verdict.valid {
             return Ok(());
         }
         Err(Failure::Invalid(format!(
-            "the run cannot be trusted: {}",
+            "the run is invalid: {}",
             self.verdict.reasons.join("; ")
         )))
     }

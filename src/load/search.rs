@@ -1,7 +1,7 @@
-//! `weir load --slo`: the highest load that meets an objective. Doubles until it is missed, then halves the
-//! gap until it is within a twentieth. Decides what to try next, and what of it can be said: every trial is a run like any
-//! other, one that cannot be trusted meets nothing, and a search that ends at a bound of this machine or of this
-//! program has found a load that is good enough and not the highest one.
+//! `weir load --slo`: the highest load that meets an objective. Doubles the load until a trial misses the objective,
+//! then halves the gap until it is within a twentieth. Decides the next load and what the trials prove. Every trial
+//! is an ordinary run, and an invalid run meets no objective. A search that ends at a limit of this machine or
+//! program has found a load that is good enough, not the highest one.
 //!
 //! ```text
 //!   GROWING ── missed ──▶ NARROWING ── gap small ──▶ found
@@ -29,16 +29,16 @@ use serde::Serialize;
 use serde_json::json;
 use server::config::parse_duration;
 
-/// Trials at the most.
+/// Largest number of trials.
 const TRIALS_MAX: u32 = 40;
-/// How close the answer is, as a share of it.
+/// Relative precision of the answer.
 const WITHIN: f64 = 0.05;
-/// The highest rate that is tried: several times what a processor of a client can ask for.
+/// Highest rate tested, per second: several times the rate one client processor can send.
 const RATE_MAX: f64 = 1e6;
-/// The name of the line that says what a search found, and its version.
+/// Format name and version of the result line of a search.
 const FORMAT: (&str, u32) = ("weir-load-search", 2);
 
-/// What response times are to be.
+/// A limit on a statistic of response times.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Objective {
     statistic: String,
@@ -51,22 +51,22 @@ impl FromStr for Objective {
     fn from_str(text: &str) -> Result<Objective, String> {
         let (statistic, below) = text
             .split_once('<')
-            .ok_or_else(|| format!("`{text}` is no objective; one looks like p99<50ms"))?;
+            .ok_or_else(|| format!("`{text}` is not an objective: write one as in p99<50ms"))?;
         let statistic = statistic.trim().to_lowercase().replace("p99.9", "p999");
         if !["mean", "p50", "p90", "p99", "p999", "max"].contains(&statistic.as_str()) {
             return Err(format!(
-                "`{statistic}` is nothing that is measured; there are mean, p50, p90, p99, p999, max"
+                "`{statistic}` is not a statistic: choose mean, p50, p90, p99, p999 or max"
             ));
         }
         let below = bound(&statistic, below.trim())?;
         if below.is_zero() {
-            return Err("nothing takes less than no time".to_owned());
+            return Err("the time must be more than 0".to_owned());
         }
         Ok(Objective { statistic, below })
     }
 }
 
-/// A time with a unit: elsewhere a number alone is of seconds, and of response times it would be taken for milliseconds.
+/// A time with a unit. A bare number means seconds elsewhere, but for response times users would mean milliseconds.
 fn bound(statistic: &str, text: &str) -> Result<Duration, String> {
     if !text.is_empty() && text.chars().all(|c| c.is_ascii_digit() || c == '.') {
         return Err(format!(
@@ -79,8 +79,8 @@ fn bound(statistic: &str, text: &str) -> Result<Duration, String> {
     let number: f64 = number
         .trim()
         .parse()
-        .map_err(|_| format!("`{text}` is no number of microseconds"))?;
-    Duration::try_from_secs_f64(number / 1e6).map_err(|_| format!("`{text}` is no time span"))
+        .map_err(|_| format!("`{text}` is not a number of microseconds"))?;
+    Duration::try_from_secs_f64(number / 1e6).map_err(|_| format!("`{text}` is not a time span"))
 }
 
 impl fmt::Display for Objective {
@@ -96,7 +96,7 @@ impl fmt::Display for Objective {
 }
 
 impl Objective {
-    /// Milliseconds of what it is about; none if more requests failed than it leaves out.
+    /// The statistic in milliseconds; none if it falls on a failed request.
     fn value(&self, times: &Summary) -> Option<f64> {
         match self.statistic.as_str() {
             "mean" => Some(times.mean),
@@ -108,7 +108,7 @@ impl Objective {
         }
     }
 
-    /// How many requests it takes to tell the statistic from their maximum.
+    /// Fewest requests for which the statistic differs from the maximum.
     fn requests_min(&self) -> u64 {
         match self.statistic.as_str() {
             "p50" => 2,
@@ -119,14 +119,14 @@ impl Objective {
         }
     }
 
-    /// Why so many requests, measured for so long, do not tell whether it is met; none if they do.
+    /// Why this number of requests in this time is too small to decide the objective; none if it is enough.
     fn undecided(&self, requests: u64, measured: Duration) -> Option<String> {
         let needed = self.requests_min();
         (requests < needed).then(|| {
-            // A tenth more than the same rate takes: the next run may have fewer.
+            // A tenth more than that rate needs, because the next run may draw fewer.
             let seconds = measured.as_secs_f64() * needed as f64 / requests.max(1) as f64 * 1.1;
             format!(
-                "{requests} requests do not tell {}, which takes {needed} or more: use --duration {:.0}s or a higher load",
+                "{requests} requests are too few for {}, which needs {needed} or more: use --duration {:.0}s or a higher load",
                 self.statistic,
                 seconds.ceil()
             )
@@ -138,14 +138,14 @@ impl Objective {
     }
 }
 
-/// How a search stands.
+/// State of a search.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Search {
-    /// The highest load that met it, if any did.
+    /// Highest load that met the objective, if any.
     Growing {
         met: Option<f64>,
     },
-    /// The lowest load that missed it.
+    /// Lowest load that missed the objective.
     Shrinking {
         missed: f64,
     },
@@ -159,7 +159,7 @@ enum Search {
 }
 
 impl Search {
-    /// After a trial. `whole` if loads are whole numbers.
+    /// State after a trial; `whole` if loads are whole numbers.
     fn step(self, load: f64, met: bool, whole: bool, most: f64) -> Search {
         let next = match (self, met) {
             (Search::Growing { .. }, true) if load >= most => Search::Over { met: Some(load) },
@@ -190,7 +190,7 @@ impl Search {
         }
     }
 
-    /// What to try next; none when it is over.
+    /// Next load to test; none at the end.
     fn next(self, first: f64, whole: bool, most: f64) -> Option<f64> {
         let load = match self {
             Search::Growing { met: None } => first,
@@ -203,7 +203,7 @@ impl Search {
     }
 }
 
-/// What is searched: a number of somebody, or a rate.
+/// Unit of the searched load: a number of users, clients or sessions, or a rate.
 #[derive(Clone, Copy, Debug)]
 struct Unit {
     name: &'static str,
@@ -212,10 +212,10 @@ struct Unit {
 }
 
 impl Unit {
-    /// So much of it.
+    /// A load with its unit, as text.
     fn of(self, load: f64) -> String {
         match (self.whole, self.name) {
-            // One of them is one.
+            // The name is a plural; a load of one takes the singular.
             (true, name) if load < 1.5 => format!("{load:.0} {}", name.trim_end_matches('s')),
             (true, name) => format!("{load:.0} {name}"),
             (false, name) => format!("{load:.1} {name}"),
@@ -223,7 +223,7 @@ impl Unit {
     }
 }
 
-/// The highest load that can be tried, and what allows no more.
+/// The highest load that can be tested, and the limit behind it.
 #[derive(Clone, Debug, PartialEq)]
 struct Cap {
     most: f64,
@@ -236,11 +236,11 @@ impl Cap {
         match task.who {
             Who::Users(_) | Who::Clients(_) => caps.push((
                 u64::from(USERS_MAX),
-                format!("a run has {USERS_MAX} users or clients at the most"),
+                format!("a run has at most {USERS_MAX} users or clients"),
             )),
             Who::Sessions(..) | Who::Rate(..) | Who::Replay => caps.push((
                 RATE_MAX as u64,
-                format!("a search tries {RATE_MAX} a second at the most"),
+                format!("a search tests at most {RATE_MAX} per second"),
             )),
         }
         if task.keeps() {
@@ -253,14 +253,14 @@ impl Cap {
             caps.push((
                 task::room(descriptors, threads) / lanes,
                 format!(
-                    "each keeps a connection and this process may have {descriptors} descriptors (`ulimit -n`)"
+                    "each keeps a connection, and this process may open {descriptors} descriptors (`ulimit -n`)"
                 ),
             ));
             if let Some(ports) = ports() {
                 caps.push((
                     ports / lanes,
                     format!(
-                        "each keeps a connection and this machine has {ports} ports for those to one address (net.ipv4.ip_local_port_range)"
+                        "each keeps a connection, and this machine has {ports} ports for connections to one address (net.ipv4.ip_local_port_range)"
                     ),
                 ));
             }
@@ -270,7 +270,7 @@ impl Cap {
             caps.push((
                 task::begun(stagger, &flags.asked),
                 format!(
-                    "with --stagger {stagger:?} no more begin within the {:?} of a trial",
+                    "with --stagger {stagger:?}, no more begin within the {:?} of a trial",
                     flags.asked.span()
                 ),
             ));
@@ -286,7 +286,7 @@ impl Cap {
     }
 }
 
-/// Ports from which connections are made.
+/// Number of local ports for outgoing connections.
 fn ports() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").ok()?;
     let mut ends = text.split_whitespace().map(|end| end.parse::<u64>().ok());
@@ -294,27 +294,27 @@ fn ports() -> Option<u64> {
     Some((high + 1).saturating_sub(low))
 }
 
-/// A load that was tried, and what came of it.
+/// A tested load and its result.
 #[derive(Clone, Debug, Serialize)]
 struct Trial {
     load: f64,
-    /// Of the statistic; none if it was not run, or if so many requests failed that it is not known.
+    /// The statistic in milliseconds; none if the trial did not run, or if the statistic falls on a failed request.
     response_ms: Option<f64>,
-    /// Requests that failed or were never complete, and all of them.
+    /// Requests that failed or never completed, and all requests.
     failed: u64,
     requests: u64,
     met: bool,
     valid: bool,
-    /// It is not valid, for nothing but that too much was not answered: it was too high a load, whatever it measured.
+    /// Invalid only because too many requests were unanswered: the load was too high.
     overloaded: bool,
-    /// Why it is not valid.
+    /// Reasons why the run is invalid.
     reasons: Vec<String>,
     objects_per_s: f64,
     files_per_s: f64,
 }
 
 impl Trial {
-    /// What the statistic is.
+    /// The statistic as text.
     fn value(&self, statistic: &str) -> String {
         match self.response_ms {
             Some(value) => format!("{statistic} is {value:.3} ms"),
@@ -330,24 +330,24 @@ impl Trial {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 enum Stop {
-    /// The highest load that met the objective and the lowest that missed it are close.
+    /// The highest load that met the objective and the lowest that missed it are within the precision.
     Within,
-    /// All loads that can be tried meet it.
+    /// Every load that can be tested meets the objective.
     Cap,
-    /// A higher load cannot be measured here: its run cannot be trusted, or begun.
+    /// A higher load cannot be measured here: its run is invalid or cannot begin.
     Untrusted,
-    /// There were so many trials.
+    /// The largest number of trials was reached.
     Trials,
-    /// Somebody stopped it.
+    /// A signal stopped the search.
     Interrupted,
-    /// No load that was tried met it.
+    /// No tested load met the objective.
     Missed,
 }
 
 /// What a search found.
 #[derive(Debug)]
 struct Answer {
-    /// The highest load that met the objective in a run that can be trusted.
+    /// The highest load that met the objective in a valid run.
     load: Option<f64>,
     stop: Stop,
     why: String,
@@ -370,7 +370,7 @@ impl Answer {
             .min_by(|a, b| a.load.total_cmp(&b.load));
         let untrusted = |trial: &Trial| {
             format!(
-                "with {} the run cannot be trusted: {}",
+                "with {}, the run is invalid: {}",
                 unit.of(trial.load),
                 trial.reasons.join("; ")
             )
@@ -378,13 +378,13 @@ impl Answer {
         let missed = |trial: &Trial| {
             if trial.overloaded {
                 return format!(
-                    "with {} not all is answered: {}",
+                    "with {}, not every request is answered: {}",
                     unit.of(trial.load),
                     trial.reasons.join("; ")
                 );
             }
             format!(
-                "with {} {}",
+                "with {}, {}",
                 unit.of(trial.load),
                 trial.value(&objective.statistic)
             )
@@ -396,7 +396,7 @@ impl Answer {
                 match (valid.min_by(|a, b| a.load.total_cmp(&b.load)), above) {
                     (Some(trial), _) => (Stop::Missed, missed(trial)),
                     (None, Some(trial)) => (Stop::Untrusted, untrusted(trial)),
-                    (None, None) => (Stop::Missed, "nothing was tried".to_owned()),
+                    (None, None) => (Stop::Missed, "no load was tested".to_owned()),
                 }
             }
             (Some(_), None) if over => (Stop::Cap, cap.why.clone()),
@@ -409,12 +409,12 @@ impl Answer {
         Answer { load, stop, why }
     }
 
-    /// A sentence.
+    /// The answer as a sentence.
     fn said(&self, objective: &Objective, unit: Unit) -> String {
         let why = &self.why;
         let Some(load) = self.load else {
             return format!(
-                "no number of {} that was tried meets {objective}: {why}",
+                "no tested number of {} meets {objective}: {why}",
                 unit.name
             );
         };
@@ -424,15 +424,15 @@ impl Answer {
                 "{load} meet {objective}, to within {:.0} %: {why}",
                 WITHIN * 100.0
             ),
-            _ => format!("{load} meet {objective}, and the limit was not found: {why}"),
+            _ => format!("{load} meet {objective}; the limit was not found: {why}"),
         }
     }
 }
 
-/// Searches, and says what was found.
+/// Searches and reports the answer.
 ///
 /// # Errors
-/// `Failed` if nothing meets the objective, `Invalid` if that cannot be told; otherwise as for a run.
+/// `Failed` if no load meets the objective, `Invalid` if the trials cannot decide; otherwise as for a run.
 pub(super) fn run(
     mut task: Task,
     flags: &RunFlags,
@@ -457,12 +457,12 @@ pub(super) fn run(
     let cap = Cap::of(&task, flags);
     if first > cap.most {
         return Err(Failure::Usage(format!(
-            "{} are more than can be tried: {}",
+            "{} are more than a search can test: {}",
             unit.of(first),
             cap.why
         )));
     }
-    // Where each arrival is one request, their number is known before the first trial.
+    // If each arrival is one request, the number of requests is known before the first trial.
     if let (Who::Rate(..), "each") = (&task.who, task.workload()) {
         let measured = flags.asked.duration;
         let expected = first * measured.as_secs_f64();
@@ -487,7 +487,7 @@ pub(super) fn run(
             Who::Replay => Who::Replay,
         };
         let (trial, run) = match perform(&task, flags, &place, signals, voice) {
-            // There is no room for so many, here or in a plan: higher loads cannot be tried, lower ones can.
+            // This load exceeds a limit: higher loads cannot be tested, lower ones can.
             Err(Failure::Usage(why)) if !trials.is_empty() => (
                 Trial {
                     load,
@@ -506,19 +506,19 @@ pub(super) fn run(
             run => {
                 let run = run?;
                 interrupted = run.stopped_after_s.is_some();
-                // What was never complete may be the slowest of all: its times are of the quick ones.
+                // Requests that never completed may be the slowest, so the measured times are too favorable.
                 let cut_off = run.verdict().valid && is_cut_off(&run.record, &run.bounds);
                 let overloaded = cut_off || run.is_overloaded();
                 let parts = Parts::of([run]).map_err(Failure::System)?;
                 let report = Report::of_rank(&parts);
-                // With less load no server that answers nothing would answer more.
+                // A server that answers nothing would not answer more under less load.
                 if trials.is_empty() && (interrupted || report.files == 0) {
                     return report.judged();
                 }
                 let value = objective.value(&report.response_ms);
                 let requests = report.files + report.response_ms.failed;
                 let kept = value.is_some_and(|value| value < objective.below_ms());
-                // One that is missed by few requests is missed by more.
+                // An objective missed with few requests is missed with more.
                 let too_few = objective
                     .undecided(requests, flags.asked.duration)
                     .filter(|_| kept && report.verdict.valid);
@@ -551,7 +551,7 @@ pub(super) fn run(
         if met || best.is_none() {
             best = run.or(best);
         }
-        // Lower loads send fewer requests still.
+        // Lower loads send even fewer requests.
         if undecided && !trials.iter().any(|trial| trial.met) {
             break;
         }
@@ -584,7 +584,7 @@ pub(super) fn run(
     }
 }
 
-/// Says how a trial went.
+/// Prints the result of a trial.
 fn tell(trial: &Trial, objective: &Objective, unit: Unit, voice: &Voice) -> Result<(), Failure> {
     if voice.json {
         let mut line = json!({
@@ -601,7 +601,7 @@ fn tell(trial: &Trial, objective: &Objective, unit: Unit, voice: &Voice) -> Resu
     }
     let word = match (trial.valid, trial.met) {
         (false, _) if trial.overloaded => format!("missed ({})", trial.reasons.join("; ")),
-        (false, _) => format!("does not count ({})", trial.reasons.join("; ")),
+        (false, _) => format!("invalid ({})", trial.reasons.join("; ")),
         (true, true) => "met".to_owned(),
         (true, false) => "missed".to_owned(),
     };
@@ -623,7 +623,7 @@ fn mean(schedule: &Schedule, flags: &RunFlags) -> f64 {
 mod tests {
     use super::*;
 
-    /// Against a server that keeps the objective up to some load.
+    /// Searches against a simulated server that meets the objective up to some load.
     fn check(first: f64, holds_up_to: f64, whole: bool, most: f64) -> (Option<f64>, u32) {
         let (mut search, mut trials) = (Search::Growing { met: None }, 0);
         while let Some(load) = search.next(first, whole, most) {
@@ -677,7 +677,7 @@ mod tests {
         );
     }
 
-    /// A quantile of fewer requests than it leaves one of out is their maximum.
+    /// A quantile of too few requests is their maximum.
     #[test]
     fn few_requests_do_not_tell_a_quantile() {
         for (text, needed) in [("p50<1s", 2), ("p90<1s", 10), ("p99<1s", 100), ("p999<1s", 1000)] {
@@ -694,7 +694,7 @@ mod tests {
         assert_eq!(
             objective.undecided(75, Duration::from_secs(10)).as_deref(),
             Some(
-                "75 requests do not tell p999, which takes 1000 or more: use --duration 147s or a higher load"
+                "75 requests are too few for p999, which needs 1000 or more: use --duration 147s or a higher load"
             )
         );
     }
@@ -718,7 +718,7 @@ mod tests {
         }
     }
 
-    /// What is said of a search tells a limit from an end of what can be tried.
+    /// The answer distinguishes the server's limit from the highest load that can be tested.
     #[test]
     fn an_end_of_the_search_is_no_limit() {
         let objective: Objective = "p99<50ms".parse().expect("one");
@@ -742,20 +742,20 @@ mod tests {
             &[met.clone(), missed.clone()],
             true,
             Stop::Within,
-            "40 users meet p99 < 50 ms, to within 5 %: with 41 users p99 is 70.000 ms",
+            "40 users meet p99 < 50 ms, to within 5 %: with 41 users, p99 is 70.000 ms",
         );
         check(
             &[met.clone(), trial(28_000.0, 4.0, true)],
             true,
             Stop::Cap,
-            "28000 users meet p99 < 50 ms, and the limit was not found: there are 28000 ports",
+            "28000 users meet p99 < 50 ms; the limit was not found: there are 28000 ports",
         );
-        // A run that cannot be trusted meets nothing, however quick its answers were.
+        // An invalid run meets no objective, however fast its responses were.
         check(
             &[met.clone(), trial(80.0, 1.0, false)],
             true,
             Stop::Untrusted,
-            "40 users meet p99 < 50 ms, and the limit was not found: with 80 users the run cannot be trusted: too late",
+            "40 users meet p99 < 50 ms; the limit was not found: with 80 users, the run is invalid: too late",
         );
         let overloaded = Trial {
             overloaded: true,
@@ -766,27 +766,27 @@ mod tests {
             &[met.clone(), overloaded],
             true,
             Stop::Within,
-            "40 users meet p99 < 50 ms, to within 5 %: with 42 users not all is answered: 9 of 10 files failed",
+            "40 users meet p99 < 50 ms, to within 5 %: with 42 users, not every request is answered: 9 of 10 files failed",
         );
         check(
             &[met, trial(400.0, 70.0, true)],
             false,
             Stop::Trials,
-            "40 users meet p99 < 50 ms, and the limit was not found: there were 40 trials",
+            "40 users meet p99 < 50 ms; the limit was not found: there were 40 trials",
         );
         check(
             &[trial(2.0, 1.0, false), trial(1.0, 60.0, true)],
             true,
             Stop::Missed,
-            "no number of users that was tried meets p99 < 50 ms: with 1 user p99 is 60.000 ms",
+            "no tested number of users meets p99 < 50 ms: with 1 user, p99 is 60.000 ms",
         );
         check(
             &[trial(2.0, 1.0, false), trial(1.0, 1.0, false)],
             true,
             Stop::Untrusted,
-            "no number of users that was tried meets p99 < 50 ms: with 1 user the run cannot be trusted: too late",
+            "no tested number of users meets p99 < 50 ms: with 1 user, the run is invalid: too late",
         );
-        // Quick answers to most requests do not make up for those that failed.
+        // Fast responses to most requests do not make up for failed ones.
         let failing = Trial {
             response_ms: None,
             failed: 10,
@@ -798,7 +798,7 @@ mod tests {
             &[trial(40.0, 3.0, true), failing],
             true,
             Stop::Within,
-            "40 users meet p99 < 50 ms, to within 5 %: with 41 users p99 is unknown because 10 of 1200 requests failed",
+            "40 users meet p99 < 50 ms, to within 5 %: with 41 users, p99 is unknown because 10 of 1200 requests failed",
         );
         let stopped = Answer::of(&[missed], false, true, &objective, users, &cap);
         assert_eq!((stopped.stop, stopped.load), (Stop::Interrupted, None));

@@ -1,5 +1,5 @@
-//! What a run is to do: who asks for what, which part of that is this machine's, and what each thread gets.
-//! Decides nothing about how requests are made, and sends none.
+//! The task of a run: its users or arrivals, this machine's share, and what each thread gets. Does not decide how
+//! requests are made, and sends none.
 
 use super::address::{Url, paths};
 use super::place::Place;
@@ -26,35 +26,35 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::sync::Arc;
 
-/// Descriptors that are not connections, for each thread and for all.
+/// Descriptors per thread, and for the process, that are not connections.
 const OWN_DESCRIPTORS: u64 = 16;
-/// Requests that the scripts of all users may hold together: 24 bytes each.
+/// Largest number of requests in the scripts of all users: 24 bytes each.
 const STEPS_MAX: usize = 40_000_000;
-/// What a client's answers are taken to need in a plan, if nothing else is said: something, as it never sleeps.
+/// Default response time of clients in a plan; more than zero, because clients never sleep.
 const CLIENT_NOMINAL: Duration = Duration::from_millis(10);
-/// Connections of arrivals, if nothing is said.
+/// Default for `--connections`.
 const CONNECTIONS: u32 = 1000;
 /// Content that is not verified is not looked at from so many bytes on. A file of 1 MiB then costs the client 110 µs instead of 172, one of
 /// 5 MiB 550 instead of 1,400; but one of 50 KiB cost 13.8 instead of 11.6, as it is found complete less often.
 const UNSEEN_FROM: u64 = 256 << 10;
-/// Between the starts of two users, as in the original (document 000); and at the most, if nothing is said.
+/// Time between the starts of two users in the original (document 000), and the largest default.
 const STAGGER: Duration = Duration::from_millis(50);
-/// What requests say they are from.
+/// Default `User-Agent`.
 const USER_AGENT: &str = concat!("weir/", env!("CARGO_PKG_VERSION"));
 
-/// Who asks.
+/// The source of requests: users, clients or arrivals.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Who {
     Users(u32),
     Clients(u32),
     Sessions(Schedule, Process),
     Rate(Schedule, Process),
-    /// Whoever asked when the log was written.
+    /// The requests of a log.
     Replay,
 }
 
 impl Who {
-    /// Whether they wait for an answer before they ask again, all the time.
+    /// Whether this is a closed loop: every request waits for the previous response.
     pub(super) fn is_closed(&self) -> bool {
         match self {
             Who::Users(_) | Who::Clients(_) => true,
@@ -63,18 +63,18 @@ impl Who {
     }
 }
 
-/// What objects come from.
+/// The source of objects.
 #[derive(Debug)]
 pub(super) enum What {
     Surge(Box<Surge>),
     Webstone(List),
     /// All objects in turn.
     Each,
-    /// What a log says, when it says so.
+    /// The requests of a log at their times.
     Log(Replay),
 }
 
-/// A run before it begins.
+/// A run before its start: server, workload, users and seed.
 #[derive(Debug)]
 pub(crate) struct Task {
     pub(super) url: Url,
@@ -85,28 +85,28 @@ pub(crate) struct Task {
     pub(super) seed: Seed,
 }
 
-/// What one machine's threads do, and what every machine is to do.
+/// The work of this machine's threads, and the shares of all machines.
 #[derive(Debug)]
 pub(super) struct Split {
     pub(super) models: Vec<Model>,
     pub(super) shares: Vec<Share>,
-    /// Objects that arrive while it is measured, over all machines, if they do.
+    /// Arrivals within the measured time over all machines; none in a closed loop.
     pub(super) drawn: Option<u64>,
 }
 
 impl Task {
-    /// What the flags of a run say.
+    /// The task from the flags of a run.
     pub(super) fn of(flags: &RunFlags) -> Result<Task, Failure> {
         let url = Url::read(flags.url.as_deref().unwrap_or_default())?;
         Task::from(url, &flags.asked, &flags.how, flags.seed, None)
     }
 
-    /// What the flags of a plan say; with no other source of objects, the workload they describe.
+    /// The task from the flags of a plan; without another source of objects, the workload they describe.
     pub(crate) fn planned(flags: &PlanFlags) -> Result<Task, Failure> {
         let (asked, workload) = (&flags.asked, &flags.workload);
         if flags.how.slo.is_some() {
             tracing::warn!(
-                "--slo tries many loads, and which depends on what is measured: this is the plan of the first of them"
+                "--slo tests several loads, chosen by measurement: this is the plan of the first trial"
             );
         }
         let named = flags.url.is_some() || asked.urls.is_some() || asked.replay.is_some();
@@ -115,7 +115,7 @@ impl Task {
             Some(surge.map_err(|error| Failure::Usage(error.to_string()))?)
         } else if workload.describes() {
             return Err(Failure::Usage(
-                "`--site`, `--urls`, `--replay` or a URL says what the workload is; leave out the flags that describe one"
+                "`--site`, `--urls`, `--replay` or a URL defines the workload; omit the flags that describe one"
                     .to_owned(),
             ));
         } else {
@@ -139,7 +139,7 @@ impl Task {
             .or(flags.replay.as_ref().map(|_| "--replay"));
         if let Some(flag) = whole.filter(|_| flags.site.is_none() && url.path != "/") {
             return Err(Failure::Usage(format!(
-                "`{flag}` says whole paths, and `{}` of the URL would not be asked for; leave it out, and put it before those paths if \
+                "`{flag}` gives full paths, so `{}` of the URL would not be requested; omit it, and put it in front of those paths if \
                  they are below it",
                 url.path.escape_debug()
             )));
@@ -156,7 +156,7 @@ impl Task {
                 let beyond = replay.times.len() - replay.times.partition_point(|&at| at < flags.duration);
                 if beyond > 0 {
                     tracing::warn!(
-                        "{beyond} of the {} requests of {} come after --duration {:?} and are not replayed",
+                        "{beyond} of the {} requests in {} are later than --duration {:?} and are not replayed",
                         replay.times.len(),
                         log.display(),
                         flags.duration
@@ -172,7 +172,7 @@ impl Task {
         let arrives = flags.rate.is_some() || flags.sessions.is_some();
         if flags.arrivals.is_some() && !arrives {
             return Err(Failure::Usage(
-                "`--arrivals` says how those of --rate and --sessions come; name one of them".to_owned(),
+                "`--arrivals` needs --rate or --sessions".to_owned(),
             ));
         }
         let process = flags.arrivals.unwrap_or(Process::Poisson);
@@ -192,11 +192,11 @@ impl Task {
                     Who::Users(_) => "--users",
                     _ => "--clients",
                 };
-                return usage(format!("`{flag}` is {n}; it may be 1 to {USERS_MAX}"));
+                return usage(format!("`{flag}` is {n}; it must be 1 to {USERS_MAX}"));
             }
             Who::Users(_) | Who::Sessions(..) if !matches!(what, What::Surge(_)) => {
                 return usage(
-                    "`--users` and those of `--sessions` sleep as the models of a Surge say; name the --site of one"
+                    "`--users` and `--sessions` need the OFF times of a Surge site; give its --site"
                         .to_owned(),
                 );
             }
@@ -204,22 +204,21 @@ impl Task {
         }
         if flags.speed.is_some() && flags.replay.is_none() {
             return usage(
-                "`--speed` is how many times faster than its log a --replay is; there is none here"
+                "`--speed` needs --replay"
                     .to_owned(),
             );
         }
         begin(&who, flags)?;
         if how.connections.is_some() && !matches!(who, Who::Rate(..) | Who::Replay) {
             return usage(
-                "`--connections` is for --rate and --replay; --clients says how many ask without pause, --users how many \
-                 sleep, each over a connection of its own"
+                "`--connections` needs --rate or --replay; users and clients have connections of their own (--connections-per-user)"
                     .to_owned(),
             );
         }
         if how.verify && (how.method == Verb::Head || how.asks_for_coded()) {
             return usage(
-                "`--verify` holds content against the manifest: HEAD is answered with none, and Accept-Encoding may be answered with \
-                 another form of it"
+                "`--verify` compares content with the manifest: a response to HEAD has none, and with Accept-Encoding it may be in \
+                 another coding"
                     .to_owned(),
             );
         }
@@ -239,7 +238,7 @@ impl Task {
         })
     }
 
-    /// Between the starts of two users, if they start one after another.
+    /// Time between the starts of two users; none if they do not start one after another.
     pub(super) fn stagger(&self, flags: &AskedFlags) -> Option<Duration> {
         match self.who {
             Who::Users(n) => Some(flags.stagger.unwrap_or_else(|| stagger(n, flags))),
@@ -247,7 +246,7 @@ impl Task {
         }
     }
 
-    /// When what is to be measured ends, from the start: with the log, if there is one and it is shorter.
+    /// End of the measured time, from the start: that of the log if it is shorter.
     pub(super) fn counted(&self, flags: &AskedFlags) -> Duration {
         match &self.what {
             What::Log(replay) => replay.span.min(flags.duration),
@@ -255,7 +254,7 @@ impl Task {
         }
     }
 
-    /// Objects a second that are asked for by rate while it is measured, on average.
+    /// Mean rate set for the measured time, in objects per second.
     pub(super) fn rate_asked(&self, flags: &AskedFlags) -> Option<f64> {
         let Who::Rate(schedule, _) = &self.who else {
             return None;
@@ -264,12 +263,12 @@ impl Task {
         Some(arrivals / flags.duration.as_secs_f64().max(1e-9))
     }
 
-    /// Whether there is an object of more than one file.
+    /// Whether any object has more than one file.
     pub(super) fn has_pages(&self) -> bool {
         self.work.objects.iter().any(|files| files.len() > 1)
     }
 
-    /// Users or clients of a machine that is given `size` parts.
+    /// Largest number of users or clients on one of `size` machines.
     pub(super) fn lines(&self, size: u32) -> u32 {
         match self.who {
             Who::Users(n) | Who::Clients(n) => n.div_ceil(size),
@@ -277,7 +276,7 @@ impl Task {
         }
     }
 
-    /// Whether users or clients have a connection all the time.
+    /// Whether users or clients keep a connection.
     pub(super) fn keeps(&self) -> bool {
         match self.who {
             Who::Users(_) => matches!(self.mode, Mode::Serial | Mode::Pipelined),
@@ -286,7 +285,7 @@ impl Task {
         }
     }
 
-    /// Whether there are descriptors for those who keep a connection.
+    /// Checks that descriptors suffice for kept connections.
     pub(super) fn fits(
         &self,
         size: u32,
@@ -299,7 +298,7 @@ impl Task {
         let lines = self.lines(size).saturating_mul(lanes);
         match self.who {
             Who::Users(n) | Who::Clients(n) if n < size => Err(Failure::Usage(format!(
-                "{n} users or clients cannot be spread over {size} machines"
+                "{n} users or clients are too few for {size} machines"
             ))),
             Who::Sessions(..) | Who::Rate(..) | Who::Replay if lanes > 1 && !matches!(self.who, Who::Sessions(..)) => {
                 Err(Failure::Usage(
@@ -308,8 +307,8 @@ impl Task {
             }
             Who::Users(_) | Who::Clients(_) if keeps && u64::from(lines) > room => {
                 Err(Failure::Usage(format!(
-                    "they keep {lines} connections in mode {}, and this process may have {descriptors} descriptors: \
-                     raise `ulimit -n`, use fewer, more machines (--size), or early-close or http10 for users who sleep",
+                    "they keep {lines} connections in mode {}, and this process may open {descriptors} descriptors: \
+                     raise `ulimit -n`, use fewer users or more machines (--size), or early-close or http10 for users who sleep",
                     self.mode.name()
                 )))
             }
@@ -317,10 +316,10 @@ impl Task {
         }
     }
 
-    /// How each thread works.
+    /// The settings that all threads share.
     ///
     /// # Errors
-    /// `Usage` for field lines that cannot stand together.
+    /// `Usage` for conflicting header fields.
     pub(super) fn setup(&self, flags: &RunFlags) -> Result<Setup, Failure> {
         let version = match self.mode {
             Mode::Http10 => Version::Http10,
@@ -345,7 +344,7 @@ impl Task {
         })
     }
 
-    /// What is asked for, in a word.
+    /// Name of the workload.
     pub(super) fn workload(&self) -> &'static str {
         match self.what {
             What::Surge(_) => "surge",
@@ -355,7 +354,7 @@ impl Task {
         }
     }
 
-    /// Who asks, in a word.
+    /// Name of the load model.
     pub(super) fn model(&self) -> &'static str {
         match self.who {
             Who::Users(_) => "users",
@@ -367,7 +366,7 @@ impl Task {
         }
     }
 
-    /// Digest of everything that decides what is asked for and when, over all machines.
+    /// Digest of everything that determines the requests and their times, over all machines.
     pub(super) fn digest(&self, flags: &RunFlags) -> String {
         let mut out = Digesting::new(std::io::sink());
         let said = (|| {
@@ -386,7 +385,7 @@ impl Task {
             if !flags.asked.warmup.is_zero() {
                 writeln!(out, "warm-up {}", flags.asked.warmup.as_nanos())?;
             }
-            // What is asked for as it always was has the digest it always had.
+            // Features at their defaults add nothing, so old plans keep their digest.
             if flags.how.method != Verb::Get {
                 writeln!(out, "{}", flags.how.method.name())?;
             }
@@ -413,7 +412,7 @@ impl Task {
         out.finish().1
     }
 
-    /// How often each object comes in a whole pass, if a run takes a part of one.
+    /// References to each object in a whole pass, if a run takes a part of one.
     pub(crate) fn pass(&self) -> Option<Vec<u64>> {
         match &self.what {
             What::Surge(surge) => Some(surge.objects.iter().map(|object| object.references).collect()),
@@ -452,7 +451,7 @@ impl Task {
         }
     }
 
-    /// The arrivals of a shard, if that is what asks.
+    /// The arrivals of a shard; none in a closed loop.
     fn process(&self, shard: u64, shards: u64) -> Option<Arrivals> {
         match (&self.who, &self.what) {
             (Who::Rate(schedule, process), _) => {
@@ -465,7 +464,7 @@ impl Task {
         }
     }
 
-    /// What each arrival asks for.
+    /// Supply of objects for arrivals.
     fn supply(&self) -> Supply {
         match &self.what {
             What::Webstone(list) => Supply::Weighted(list.choices(self.seed, 0)),
@@ -477,7 +476,7 @@ impl Task {
         }
     }
 
-    /// What each of so many clients asks for.
+    /// Supply of objects for each client.
     fn supplies(&self, clients: u32) -> impl Fn(u32) -> Supply + '_ {
         let order = self.order();
         move |client| match &self.what {
@@ -490,7 +489,7 @@ impl Task {
         }
     }
 
-    /// Everything that all of `size` machines ask for, if an answer needs `nominal`.
+    /// The requests of all `size` machines, if every response takes `nominal`.
     pub(crate) fn requests(
         &self,
         flags: &AskedFlags,
@@ -524,7 +523,7 @@ impl Task {
         Box::new(clients(&self.work, supplies, flags.span(), nominal, size))
     }
 
-    /// What each thread of this machine does, and what every machine is to do.
+    /// The work of each thread of this machine, and the shares of all machines.
     pub(super) fn split(&self, flags: &RunFlags, place: &Place, threads: usize) -> Result<Split, Failure> {
         match (self.population(&flags.asked), &self.what, &self.who) {
             (Some(who), What::Surge(surge), _) => self.scripts(surge, who, &flags.asked, place, threads),
@@ -594,7 +593,7 @@ impl Task {
         }
     }
 
-    /// Surge users with what the plan gives each of them.
+    /// Surge users with their planned requests.
     fn scripts(
         &self,
         surge: &Surge,
@@ -630,7 +629,7 @@ impl Task {
             steps += 1;
             if steps > STEPS_MAX {
                 return Err(Failure::Usage(format!(
-                    "the users of one machine ask for more than {STEPS_MAX} files in {} s; use fewer, a shorter run, or more machines",
+                    "the users of one machine request more than {STEPS_MAX} files in {} s; use fewer users, a shorter run or more machines",
                     flags.span().as_secs()
                 )));
             }
@@ -667,25 +666,25 @@ fn stagger(users: u32, flags: &AskedFlags) -> Duration {
     (within / users.max(1)).min(STAGGER)
 }
 
-/// Connections that a process with so many descriptors and threads can have.
+/// Connections possible with this number of descriptors and threads.
 pub(super) fn room(descriptors: u64, threads: usize) -> u64 {
     descriptors.saturating_sub(OWN_DESCRIPTORS * (threads as u64 + 1))
 }
 
-/// How many users begin with so much between their starts.
+/// Number of users that begin with this `--stagger`.
 pub(super) fn begun(stagger: Duration, flags: &AskedFlags) -> u64 {
     let starts = flags.span().as_nanos().div_ceil(stagger.as_nanos().max(1));
     u64::try_from(starts).unwrap_or(u64::MAX)
 }
 
-/// Whether all users begin, and `--stagger` is about somebody.
+/// Checks that `--stagger` applies and lets all users begin.
 fn begin(who: &Who, flags: &AskedFlags) -> Result<(), Failure> {
     let Some(stagger) = flags.stagger else {
         return Ok(());
     };
     let Who::Users(users) = *who else {
         return Err(Failure::Usage(
-            "`--stagger` is the time between the starts of two of --users; clients all start at once, sessions and arrivals come when their process says"
+            "`--stagger` needs --users: clients all start at once, and sessions and objects arrive by their own process"
                 .to_owned(),
         ));
     };
@@ -694,7 +693,7 @@ fn begin(who: &Who, flags: &AskedFlags) -> Result<(), Failure> {
         return Ok(());
     }
     Err(Failure::Usage(format!(
-        "with --stagger {stagger:?} only {begun} of {users} users begin before the end, after {:?}; leave --stagger out, make it shorter than {:?}, or --duration longer",
+        "with --stagger {stagger:?}, only {begun} of {users} users begin before the end, after {:?}; omit --stagger, make it shorter than {:?}, or use a longer --duration",
         flags.span(),
         flags.span() / (users - 1).max(1)
     )))

@@ -1,4 +1,4 @@
-//! `weir load plan`: prints the request stream of a run, or its sums, and sends nothing.
+//! `weir load plan`: prints the request stream of a run, or its totals, and sends nothing.
 
 use crate::cli::load::PlanFlags;
 use crate::cli::{Failure, Voice};
@@ -22,7 +22,7 @@ use std::path::Path;
 /// Runs the command to its end.
 ///
 /// # Errors
-/// `Usage` for what cannot be planned, `System` for what the system refuses.
+/// `Usage` for flags that allow no plan, `System` if the system refuses something.
 pub(crate) fn run(flags: &PlanFlags, voice: &Voice) -> Result<(), Failure> {
     voice.listen();
     let task = Task::planned(flags)?;
@@ -36,13 +36,13 @@ pub(crate) fn run(flags: &PlanFlags, voice: &Voice) -> Result<(), Failure> {
         print(requests, flags)
     };
     match printed {
-        // Whoever reads has read enough: `weir load plan | head`.
+        // The reader has enough: `weir load plan | head`.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         other => other.map_err(|error| Failure::System(format!("cannot write to standard output: {error}"))),
     }
 }
 
-/// Whether there may be so many machines, and this one among them.
+/// Checks `--size` and `--rank`.
 fn check_place(flags: &PlanFlags, task: &Task) -> Result<(), Failure> {
     let usage = |why: String| Err(Failure::Usage(why));
     let most = match task.who {
@@ -51,13 +51,13 @@ fn check_place(flags: &PlanFlags, task: &Task) -> Result<(), Failure> {
     };
     if flags.size == 0 || flags.size > most {
         return usage(format!(
-            "`--size` is {}; there may be 1 to {most} machines, and each needs a user",
+            "`--size` is {}; it must be 1 to {most}, and each machine needs a user",
             flags.size
         ));
     }
     if let Some(rank) = flags.rank.filter(|&rank| rank >= flags.size) {
         return usage(format!(
-            "`--rank` is {rank}; with --size {} ranks are 0 to {}",
+            "`--rank` is {rank}; with --size {}, ranks are 0 to {}",
             flags.size,
             flags.size - 1
         ));
@@ -65,7 +65,7 @@ fn check_place(flags: &PlanFlags, task: &Task) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Reads a manifest, given its folder or itself; and how to call it.
+/// Reads a manifest, given its folder or its file. Returns its name for messages, too.
 pub(crate) fn manifest(path: &Path) -> Result<(String, Manifest), Failure> {
     let file = if path.is_dir() {
         path.join(MANIFEST)
@@ -79,7 +79,7 @@ pub(crate) fn manifest(path: &Path) -> Result<(String, Manifest), Failure> {
         ))
     })?;
     let manifest: Manifest = serde_json::from_str(&text)
-        .map_err(|error| Failure::Usage(format!("`{name}` is no manifest of a site: {error}")))?;
+        .map_err(|error| Failure::Usage(format!("`{name}` is not a site manifest: {error}")))?;
     if manifest.format != FORMAT || manifest.version != VERSION {
         return Err(Failure::Usage(format!(
             "`{name}` is a {} manifest of version {}; this program reads {FORMAT} {VERSION}",
@@ -89,7 +89,7 @@ pub(crate) fn manifest(path: &Path) -> Result<(String, Manifest), Failure> {
     Ok((name, manifest))
 }
 
-/// The workload a manifest tells of, made again from its seed and compared with it.
+/// The workload of a manifest, made again from its seed and compared with the manifest.
 pub(crate) fn surge(name: &str, manifest: &Manifest) -> Result<Surge, Failure> {
     let usage = |why: String| Failure::Usage(format!("`{name}`: {why}"));
     if manifest.kind != Kind::Surge {
@@ -124,7 +124,7 @@ pub(crate) fn surge(name: &str, manifest: &Manifest) -> Result<Surge, Failure> {
         Ok(surge)
     } else {
         Err(usage(format!(
-            "its seed and parameters make another workload in this program than it lists ({} made it); write the site again",
+            "in this version, its seed and parameters give another workload than it lists ({} made it); write the site again",
             manifest.generator
         )))
     }
@@ -157,28 +157,28 @@ fn print(requests: impl Iterator<Item = Request>, flags: &PlanFlags) -> io::Resu
     out.flush()
 }
 
-/// What a stream comes to.
+/// Totals of a request stream.
 #[derive(Debug, Default)]
 struct Sums {
     users: HashMap<u32, Vec<u64>>,
     sessions: u64,
     objects: u64,
     requests: u64,
-    /// None as soon as one length is not known.
+    /// Content bytes; none if any length is unknown.
     bytes: Option<u64>,
     connections: [u64; 4],
-    /// How often each object is asked for.
+    /// References to each object.
     of_object: HashMap<u32, u64>,
 }
 
-/// What a stream takes of a whole pass: a run is a part of one, and need not be like it.
+/// A stream compared with a whole pass: a run is only a part of one and can differ from it.
 #[derive(Debug, Serialize)]
 struct Taken {
     /// Different objects.
     distinct_objects: u64,
-    /// Mean bytes of an object, as often as it is asked for; none if one length is not known.
+    /// Mean bytes of an object, weighted by references; none if any length is unknown.
     object_mean_bytes: Option<f64>,
-    /// The pass it is a part of, if there is one.
+    /// The whole pass that contains this stream, if there is one.
     pass: Option<Pass>,
 }
 
@@ -192,7 +192,7 @@ struct Pass {
     distance: f64,
 }
 
-/// Sizes with their counts, if all are known.
+/// Sizes with their counts; none if any size is unknown.
 fn sizes(counts: impl Iterator<Item = (u32, u64)>, task: &Task) -> Option<Vec<(u64, u64)>> {
     counts
         .filter(|&(_, count)| count > 0)
@@ -231,7 +231,7 @@ impl Sums {
                 sums.close(&session);
             }
         }
-        // Sessions that the end of the run cuts off.
+        // Sessions that the end of the run truncates.
         for session in std::mem::take(&mut sums.users).into_values() {
             sums.users.insert(sums.users.len() as u32, Vec::new());
             sums.close(&session);
@@ -294,7 +294,7 @@ impl Sums {
             self.objects as f64 / seconds,
             self.requests,
             self.bytes
-                .map_or("bytes not known".to_owned(), |bytes| measure::Bytes(bytes)
+                .map_or("bytes unknown".to_owned(), |bytes| measure::Bytes(bytes)
                     .to_string())
         )?;
         writeln!(out, "{}", taken.words())?;

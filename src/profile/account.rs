@@ -1,5 +1,5 @@
-//! From events to time: for each call how often, how long on a processor, how long waiting; for each thread what was
-//! left over. Pure: a list of events gives the same account always.
+//! Accounts for time from events: for each call the count, time on a processor and time waiting; for each thread the
+//! rest. Pure: a list of events always gives the same account.
 //!
 //! ```text
 //!            ┌─────────── enter ──────────┐
@@ -14,21 +14,21 @@ use measure::{Duration, Instant};
 use runtime::profiler::{Event, What, name};
 use std::collections::{BTreeMap, HashMap};
 
-/// Descriptors whose last direction is remembered; more are forgotten all at once.
+/// Largest number of descriptors with a remembered direction; beyond it, all are forgotten at once.
 const DESCRIPTORS_MAX: usize = 1 << 16;
-/// Bytes of the shortest request and the shortest answer; less than that are wake-ups and counters.
+/// Bytes of the shortest request and response; shorter transfers are wake-ups and counters.
 const MESSAGE_MIN: i64 = 16;
 
-/// What is known of one call.
+/// Totals of one system call.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Cost {
-    /// How often.
+    /// Number of calls.
     pub(crate) count: u64,
-    /// How often with an error.
+    /// Number of calls that failed.
     pub(crate) errors: u64,
-    /// On a processor.
+    /// Time on a processor.
     pub(crate) ran: Duration,
-    /// Off it: waiting for something, or for a processor.
+    /// Time off a processor: waiting for an event or for a processor.
     pub(crate) waited: Duration,
 }
 
@@ -41,7 +41,7 @@ impl Cost {
     }
 }
 
-/// Where a thread is.
+/// State of a thread.
 #[derive(Clone, Copy, Debug)]
 enum Place {
     Unknown,
@@ -52,17 +52,17 @@ enum Place {
 #[derive(Debug)]
 struct Thread {
     place: Place,
-    /// Until when its time is accounted for.
+    /// End of the time accounted for so far.
     since: Instant,
-    /// Whether it is on a processor; none before that is known.
+    /// Whether it is on a processor; none until known.
     on: Option<bool>,
-    /// What it had run then, where it says so.
+    /// Its processor time at that moment, if the events contain it.
     ran: Option<Duration>,
-    /// In the part of a call or of the time outside that is going on.
+    /// Totals of the current call or of the current time outside calls.
     part: Cost,
 }
 
-/// Everything that was counted.
+/// The account.
 #[derive(Debug)]
 pub(crate) struct Account {
     threads: BTreeMap<u32, Thread>,
@@ -72,27 +72,27 @@ pub(crate) struct Account {
     voluntary: u64,
     involuntary: u64,
     seen: usize,
-    /// Of each process and descriptor, whether a request has come and not been answered.
+    /// For each process and descriptor, whether a request is unanswered.
     asked: HashMap<(u32, u64), bool>,
     exchanges: u64,
 }
 
-/// The sum of it.
+/// Totals of the account.
 #[derive(Clone, Debug)]
 pub(crate) struct Sum {
     /// Each call with its category.
     pub(crate) calls: Vec<(String, Category, Cost)>,
-    /// On a processor and in no call: what the program computes itself, and faults of its memory.
+    /// Processor time outside calls: the program's own computing, and its page faults.
     pub(crate) user: Duration,
-    /// In no call and not on a processor: another one had it.
+    /// Time outside calls without a processor, because another thread had it.
     pub(crate) preempted: Duration,
-    /// Switches because a thread waited.
+    /// Voluntary context switches: the thread waited.
     pub(crate) voluntary: u64,
-    /// Switches because another thread was to run.
+    /// Involuntary context switches: another thread ran.
     pub(crate) involuntary: u64,
-    /// Threads that did anything.
+    /// Threads with any event.
     pub(crate) threads: usize,
-    /// Answers begun on a descriptor after something was received on it.
+    /// Responses begun on a descriptor after a request was received on it.
     pub(crate) exchanges: u64,
 }
 
@@ -112,21 +112,21 @@ impl Account {
         }
     }
 
-    /// One more event. Those of a thread come in order of time.
+    /// Adds an event. Events of a thread must be in order of time.
     pub(crate) fn take(&mut self, event: &Event) {
         let seen = &mut self.seen;
         let thread = self.threads.entry(event.thread).or_insert_with(|| {
             *seen += 1;
             Thread {
                 place: Place::Unknown,
-                // Before that nothing is known: it may not have been there.
+                // Nothing is known before the first event: the thread may not have existed.
                 since: event.at,
                 on: None,
                 ran: event.ran,
                 part: Cost::default(),
             }
         });
-        // One who got a processor had none until then; any other event needs one.
+        // A thread that gets a processor had none before; any other event needs one.
         let was_on = thread.on.unwrap_or(event.what != What::On);
         thread.pass(event.at, event.ran, was_on);
         thread.on = Some(!matches!(event.what, What::Off { .. }));
@@ -135,7 +135,7 @@ impl Account {
             What::Off { preempted: true } => self.involuntary += 1,
             What::Off { preempted: false } => self.voluntary += 1,
             What::Enter { call, arguments } => {
-                // An exit that was lost: the time is nobody's.
+                // A lost exit: the time belongs to no call.
                 let part = std::mem::take(&mut thread.part);
                 if !matches!(thread.place, Place::Inside { .. }) {
                     self.user += part.ran;
@@ -161,7 +161,7 @@ impl Account {
         }
     }
 
-    /// The sum at the end: what is going on counts up to then.
+    /// Totals at `end`; calls in progress count up to then.
     pub(crate) fn sum(mut self, end: Instant) -> Sum {
         for (_, mut thread) in std::mem::take(&mut self.threads) {
             // Without a word of what it has run since, one who does not say so is as it was last.
@@ -205,7 +205,7 @@ impl Account {
         self.calls.entry((call, category)).or_default().add(&part);
     }
 
-    /// Counts the answers that follow a request on the same descriptor.
+    /// Counts the responses that follow a request on one descriptor.
     fn exchange(&mut self, process: u32, call: u64, descriptor: u64, result: i64) {
         let name = name(call).unwrap_or("");
         if name == "close" {
@@ -235,7 +235,7 @@ impl Account {
 }
 
 impl Thread {
-    /// Time goes on to `at`.
+    /// Advances the thread's time to `at`.
     fn pass(&mut self, at: Instant, ran: Option<Duration>, on: bool) {
         let span = at.since(self.since);
         self.since = self.since.max(at);
@@ -292,7 +292,7 @@ mod tests {
     const OFF: What = What::Off { preempted: false };
     const PUSHED: What = What::Off { preempted: true };
 
-    /// Numbers of calls as x86-64 has them.
+    /// System call numbers of x86-64.
     #[cfg(target_arch = "x86_64")]
     #[test]
     fn time_goes_where_the_thread_was() {

@@ -1,8 +1,9 @@
-//! Which task a system call serves: the categories of document 002's Table 2, filled for Linux, and two it had no need
-//! of. Knows names of calls only.
+//! Maps system calls to tasks: the categories of document 002's Table 2 for Linux, plus two that the document did not
+//! need. Knows names of calls only.
 //!
-//! On Solaris 2.5 sockets were streams: what are `accept`, `setsockopt` and `shutdown` here were `getmsg` and `ioctl`
-//! there, and counted as reading requests and writing files. Here they are `Connections`. `AsynchronousIo` did not exist.
+//! On Solaris 2.5, sockets were streams: today's `accept`, `setsockopt` and `shutdown` were `getmsg` and `ioctl`
+//! there, and counted as reading requests and writing files. Here they are `Connections`. `AsynchronousIo` did not
+//! exist.
 
 use serde::Serialize;
 
@@ -22,7 +23,7 @@ pub(crate) enum Category {
 }
 
 impl Category {
-    /// All, in the order of Table 2.
+    /// All categories, in the order of Table 2.
     pub(crate) const ALL: [Category; 9] = [
         Category::FileOperations,
         Category::WritingFiles,
@@ -35,7 +36,7 @@ impl Category {
         Category::Miscellaneous,
     ];
 
-    /// As the document writes it.
+    /// Name as in the document.
     pub(crate) fn words(self) -> &'static str {
         match self {
             Category::FileOperations => "file operations",
@@ -50,10 +51,10 @@ impl Category {
         }
     }
 
-    /// Of a call by its name. Of `fcntl` the command matters: some lock.
+    /// Category of a call by its name. The command of `fcntl` matters, because some lock.
     pub(crate) fn of(name: &str, second: u64) -> Category {
         match name {
-            // F_GETLK, F_SETLK, F_SETLKW and those of open file descriptions.
+            // F_GETLK, F_SETLK, F_SETLKW and their variants for open file descriptions.
             "fcntl" if matches!(second, 5..=7 | 36..=38) => Category::Synchronization,
             "open" | "openat" | "openat2" | "creat" | "close" | "close_range" | "stat" | "lstat"
             | "fstat" | "newfstatat" | "statx" | "statfs" | "fstatfs" | "access" | "faccessat"
@@ -90,12 +91,12 @@ impl Category {
     }
 }
 
-/// Whether a call looks a file up to open it.
+/// Whether a call opens a file by name.
 pub(crate) fn opens(name: &str) -> bool {
     matches!(name, "open" | "openat" | "openat2" | "creat")
 }
 
-/// Whether a call may bring a request, and whether it may carry an answer.
+/// Whether a call may receive a request or send a response.
 pub(crate) fn direction(name: &str) -> Option<Direction> {
     match name {
         "read" | "readv" | "recvfrom" | "recvmsg" => Some(Direction::In),
@@ -104,7 +105,7 @@ pub(crate) fn direction(name: &str) -> Option<Direction> {
     }
 }
 
-/// Which way bytes go through the descriptor that is a call's first argument.
+/// Direction of bytes through the descriptor in a call's first argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Direction {
     In,

@@ -1,5 +1,5 @@
-//! `weir profile`: where the time of a server goes, by the tasks of document 002's Table 2. Has `runtime` watch, counts,
-//! prints. Decides what is asked for and what makes a profile untrue; what a call is for says [`category`].
+//! `weir profile`: where a server's time goes, by the tasks of document 002's Table 2. `runtime` observes; this
+//! module counts, prints, and decides what makes a profile invalid. [`category`] maps calls to tasks.
 
 mod account;
 mod category;
@@ -15,14 +15,14 @@ use measure::Duration;
 use report::{Profile, Requests};
 use runtime::profiler::{self, Fault, Seen, Target};
 
-/// How long a process is watched that does not end of its own.
+/// Default time for a running process.
 const SPAN: Duration = Duration::from_secs(10);
 
 /// Runs the command to its end.
 ///
 /// # Errors
-/// `Usage` for what is no process or command, `Invalid` if records were lost or nothing happened, `System` for what the
-/// kernel or a file refuses.
+/// `Usage` if the target is no process or command, `Invalid` if records were lost or nothing was seen, `System` if the
+/// kernel or a file refuses something.
 pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<(), Failure> {
     voice.listen();
     let drawing = flags.svg.as_deref().map(Drawing::open).transpose()?;
@@ -64,22 +64,22 @@ fn target(flags: &Flags) -> Result<Target, Failure> {
             "a process or a command, not both: weir profile PID, or weir profile -- COMMAND".to_owned(),
         )),
         (None, []) => Err(Failure::Usage(
-            "which process? Give its number, or --self, or a command after two dashes".to_owned(),
+            "no process given; give a process id, --self, or a command after two dashes".to_owned(),
         )),
         (None, words) => Ok(Target::Command(words.to_vec())),
         (Some(pid), []) => match pid.parse() {
             Ok(pid @ 1..) if pid != std::process::id() => Ok(Target::Process(pid)),
             Ok(_) => Err(Failure::Usage(
-                "this process cannot watch itself: see --self".to_owned(),
+                "this process cannot profile itself; use --self".to_owned(),
             )),
             Err(_) => Err(Failure::Usage(format!(
-                "`{pid}` is not the number of a process; a command goes after two dashes: weir profile -- {pid}"
+                "`{pid}` is not a process id; put a command after two dashes: weir profile -- {pid}"
             ))),
         },
     }
 }
 
-/// Watches and counts; `began` is called once the watching has begun, and `is_over` may end it.
+/// Observes and counts; calls `began` once observation has begun, and ends when `is_over` says so.
 fn watch(
     target: &Target,
     flags: &Flags,
@@ -102,7 +102,7 @@ fn watch(
     Ok((account, seen))
 }
 
-/// What a process calls itself.
+/// Name of a process.
 fn program(pid: u32) -> String {
     std::fs::read_to_string(format!("/proc/{pid}/comm"))
         .map_or_else(|_| "process".to_owned(), |name| name.trim().to_owned())

@@ -1,5 +1,5 @@
-//! `weir profile --self`: the server of this program under a load of its own, so that one command shows where its time
-//! goes. Document 002 had 15 connections that asked without pause.
+//! `weir profile --self`: profiles Weir's own server under its own load, so that one command shows where the time
+//! goes. Document 002 used 15 connections that sent requests without pause.
 
 use super::report::{Profile, Requests};
 use crate::cli::profile::Flags;
@@ -12,22 +12,22 @@ use std::cell::RefCell;
 use std::ffi::OsString;
 use std::path::Path;
 
-/// What a run takes that is told nothing.
+/// Default duration.
 const SPAN: Duration = Duration::from_secs(5);
-/// The load's own start and end lie within what is watched, which ends when the load has; it may take so long at the most.
+/// Largest time beyond the load's duration: observation includes the start and end of the load.
 const AROUND: Duration = Duration::from_secs(10);
 
 pub(super) fn run(flags: &Flags, voice: &Voice) -> Result<Profile, Failure> {
     let span = flags.seconds.unwrap_or(SPAN);
     let root = flags.target.as_deref();
-    // Before the server, whose words about a root that is not there would be of something else.
+    // Check the root before the server starts, because the server's message would be misleading.
     let workload = root.map(|root| Workload::of(Path::new(root), None)).transpose()?;
     let mut serve: Vec<OsString> = root.map(OsString::from).into_iter().collect();
     serve.extend(flags.command.iter().cloned());
     let server = Server::start(&serve)?;
     if voice.reports() {
         tracing::info!(
-            "a server at {} and {} connections for {:.1} s",
+            "profiling a server at {} under {} connections for {:.1} s",
             server.url(),
             flags.connections,
             span.as_secs_f64()
@@ -43,7 +43,7 @@ pub(super) fn run(flags: &Flags, voice: &Voice) -> Result<Profile, Failure> {
         "--seed".to_owned(),
         "1".to_owned(),
     ];
-    // Its files, not its front page, which it may not have.
+    // Request files, because the root may have no index page.
     load.extend(workload.iter().flat_map(Workload::options));
     let running = RefCell::new(None);
     let target = Target::Process(server.pid());
@@ -56,10 +56,10 @@ pub(super) fn run(flags: &Flags, voice: &Voice) -> Result<Profile, Failure> {
     let (account, seen) = super::watch(&target, flags, Some(span + AROUND), begin, &mut is_over)?;
     let load = running
         .into_inner()
-        .ok_or_else(|| Failure::System("the watching did not begin".to_owned()))??;
+        .ok_or_else(|| Failure::System("profiling did not begin".to_owned()))??;
     let told = flags.requests.map(Requests::Told);
     if seen.is_interrupted {
-        // Whoever wants the end wants it now: the load ends with this, and nobody has counted its answers.
+        // A signal ends the load at once, so its responses are not counted.
         drop(load);
         return Ok(Profile::new(
             "weir serve".to_owned(),
@@ -73,7 +73,7 @@ pub(super) fn run(flags: &Flags, voice: &Voice) -> Result<Profile, Failure> {
     let (files, failed) = (number("files"), number("files_failed"));
     if failed > files / 100 {
         return Err(Failure::Invalid(format!(
-            "{failed} of {} answers were errors, so this would be a profile of those: {}",
+            "{failed} of {} responses were errors, so this would be a profile of errors: {}",
             files + failed,
             result["errors"]
         )));

@@ -1,4 +1,4 @@
-//! A profile in words, as JSON and drawn. Decides layout, units and what makes it untrue; every number is given.
+//! A profile as text, as JSON and as a picture. Decides layout, units and validity; every number is given.
 
 use super::account::{Cost, Sum};
 use super::category::{self, Category};
@@ -10,15 +10,15 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// Calls named one by one; the others are in their category.
+/// Number of calls listed by name; the others appear in their category only.
 const CALLS_SHOWN: usize = 16;
 
-/// What counts are divided by.
+/// Number of requests that counts are divided by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Requests {
-    /// The caller's word.
+    /// Given by `--requests`.
     Told(u64),
-    /// The load of this program counted the answers.
+    /// Counted by this program's load.
     Loaded(u64),
 }
 
@@ -29,7 +29,7 @@ pub(crate) struct Profile {
     sum: Sum,
     seen: Seen,
     requests: Option<Requests>,
-    /// How long it was under a load of this program's own, where it was.
+    /// Time under this program's own load, if any.
     loaded: Option<Duration>,
     by_category: BTreeMap<Category, Cost>,
 }
@@ -52,7 +52,7 @@ impl Profile {
         }
     }
 
-    /// The same, of a server that was under load for so long of the time that it was watched.
+    /// The profile of a server that was under load for this part of the observed time.
     pub(crate) fn under_load_for(self, span: Duration) -> Profile {
         Profile {
             loaded: Some(span),
@@ -60,20 +60,20 @@ impl Profile {
         }
     }
 
-    /// Whether it can be trusted.
+    /// Whether the profile is valid.
     ///
     /// # Errors
     /// `Invalid` if records were lost, or nothing was seen.
     pub(crate) fn judged(&self) -> Result<(), Failure> {
         if self.seen.lost > 0 {
             return Err(Failure::Invalid(format!(
-                "{} records were lost, because this machine is too busy: counts are too low; profile a smaller load",
+                "{} records were lost: this machine is too busy, so counts are too low; profile under less load",
                 self.seen.lost
             )));
         }
         if self.sum.threads == 0 || self.calls() == 0 && self.sum.user.is_zero() {
             return Err(Failure::Invalid(
-                "nothing happened in that time; put a load on it meanwhile".to_owned(),
+                "no call was seen in that time; profile under load".to_owned(),
             ));
         }
         Ok(())
@@ -83,7 +83,7 @@ impl Profile {
         self.seen.end.since(self.seen.start)
     }
 
-    /// In calls, on a processor.
+    /// Processor time in calls.
     fn system(&self) -> Duration {
         self.by_category.values().map(|cost| cost.ran).sum()
     }
@@ -98,7 +98,7 @@ impl Profile {
         calls.map(|(_, _, cost)| cost.count).sum()
     }
 
-    /// What counts are divided by, and what that is.
+    /// The divisor of the counts, with its name.
     fn divisor(&self) -> Option<(f64, &'static str)> {
         match self.requests {
             Some(Requests::Told(count)) => Some((count as f64, "request, as told")),
@@ -110,7 +110,7 @@ impl Profile {
         }
     }
 
-    /// Time that was spent, by task: what document 002's pies show.
+    /// Processor time by task, as in document 002's pie charts.
     fn shares(&self) -> Vec<(String, Duration)> {
         let mut shares: Vec<(String, Duration)> = Category::ALL
             .iter()
@@ -129,21 +129,21 @@ impl Profile {
         shares
     }
 
-    /// For a person.
+    /// The profile as text.
     pub(crate) fn table(&self) -> String {
         let mut text = String::new();
         let seconds = self.span().as_secs_f64();
         // Writing to a String cannot fail, here and below.
         let _ = writeln!(
             text,
-            "{}: {}, {} ({} did something), {seconds:.2} s{}\n",
+            "{}: {}, {} ({} active), {seconds:.2} s{}\n",
             self.who,
             counted(self.seen.watched.0, "process", "processes"),
             counted(self.seen.watched.1, "thread", "threads"),
             self.sum.threads,
             self.loaded.map_or_else(String::new, |span| {
                 format!(
-                    ", the load and its start and end ({:.2} s of load)",
+                    ", including the start and end of the load ({:.2} s of load)",
                     span.as_secs_f64()
                 )
             })
@@ -152,7 +152,7 @@ impl Profile {
             let processes: Vec<String> = unwatched.processes.iter().map(u32::to_string).collect();
             let _ = writeln!(
                 text,
-                "not watched: {} of process {}: {}; nothing of them is in the table (as root all can be watched)\n",
+                "not profiled: {} of process {}: {}; the table excludes them (root can profile all)\n",
                 counted(unwatched.threads, "thread", "threads"),
                 processes.join(", "),
                 unwatched.why
@@ -232,7 +232,7 @@ impl Profile {
         }
         let _ = writeln!(
             text,
-            "processor: {:.1} ms in calls, {:.1} ms in none",
+            "processor: {:.1} ms in calls, {:.1} ms outside calls",
             ms(self.system()),
             ms(self.sum.user)
         );
@@ -240,15 +240,15 @@ impl Profile {
             Means::Tracepoints => {
                 let _ = writeln!(
                     text,
-                    "switches: {} because a thread waited, {} because another was to run",
+                    "switches: {} voluntary (a thread waited), {} involuntary (another thread ran)",
                     self.sum.voluntary, self.sum.involuntary
                 );
             }
-            Means::Ptrace => text.push_str("switches: not counted, as every stop is one\n"),
+            Means::Ptrace => text.push_str("switches: not counted, because ptrace causes one at every stop\n"),
         }
         let _ = writeln!(
             text,
-            "locks: {} futex operations, {:.1} ms waited in them; a lock that is free takes no call and is not seen",
+            "locks: {} futex operations, {:.1} ms waited in them; taking a free lock makes no call and is not counted",
             self.locks().count,
             ms(self.locks().waited)
         );
@@ -265,7 +265,7 @@ impl Profile {
         locks
     }
 
-    /// What looking cost, in one sentence.
+    /// The cost of observation, as a sentence.
     fn price(&self) -> String {
         let mut text = format!("seen by {}", self.seen.means.name());
         if let Some(why) = &self.seen.refused {
@@ -284,7 +284,7 @@ impl Profile {
                 );
                 let all = self.added().unwrap_or_default().as_secs_f64();
                 let busy = (self.system() + self.sum.user).as_secs_f64();
-                // A call of a trial is not each call of a server.
+                // A trial's call may cost more than a server's calls.
                 let _ = match all <= busy {
                     true => write!(
                         text,
@@ -292,25 +292,25 @@ impl Profile {
                         all * 1e3,
                         100.0 * all / busy.max(1e-9)
                     ),
-                    false => write!(text, ", which is more than these calls took: it was less here"),
+                    false => write!(text, ", which is more than these calls took, so the real cost was lower"),
                 };
             }
             Some(price) => {
                 let _ = write!(
                     text,
-                    "; what that adds to a call cannot be told here: {:.2} to {:.2} us in {} trials",
+                    "; the time this adds to a call is uncertain: {:.2} to {:.2} us in {} trials",
                     us(price.lowest),
                     us(price.highest),
                     price.trials
                 );
             }
-            None => text.push_str("; what that cost could not be measured"),
+            None => text.push_str("; the time this adds to a call could not be measured"),
         }
-        let _ = write!(text, "; {:.1} ms of this program's own", ms(self.seen.own));
+        let _ = write!(text, "; the profiler itself used {:.1} ms", ms(self.seen.own));
         text
     }
 
-    /// Processor time that looking added, if that can be told.
+    /// Processor time added by observation, if known.
     fn added(&self) -> Option<Duration> {
         let price = self.seen.cost.filter(Price::is_known)?;
         Some(Duration::from_secs_f64(
@@ -318,7 +318,7 @@ impl Profile {
         ))
     }
 
-    /// For a program.
+    /// The profile as JSON.
     pub(crate) fn json(&self) -> Value {
         let divisor = self.divisor();
         let cost = |cost: &Cost| {
@@ -452,7 +452,7 @@ impl Profile {
 const USER: &str = "HTTP processing (no call)";
 const QUEUED: &str = "waiting for a processor";
 
-/// The number of a task's color: what servers do most has the strongest ones.
+/// Color number of a task; the most frequent tasks have the strongest colors.
 fn color(words: &str) -> usize {
     let place = Category::ALL
         .iter()
@@ -464,7 +464,7 @@ fn color(words: &str) -> usize {
     }
 }
 
-/// A number of things, in words.
+/// A number with its singular or plural noun.
 fn counted(number: usize, one: &str, more: &str) -> String {
     format!("{number} {}", if number == 1 { one } else { more })
 }
@@ -541,18 +541,18 @@ mod tests {
         }
         seen.seen.cost = Some(price([130, 1160, 8780]));
         let table = seen.table();
-        assert!(table.contains("cannot be told here: 0.13 to 8.78 us"), "{table}");
+        assert!(table.contains("is uncertain: 0.13 to 8.78 us"), "{table}");
         assert!(!table.contains(" % of the processor"), "{table}");
         assert!(seen.json()["overhead"]["us_per_call"].is_null() && seen.json()["overhead"]["ms"].is_null());
         // 1170 calls in 100 ms.
         seen.seen.cost = Some(price([99_000, 100_000, 101_000]));
-        assert!(seen.table().contains("it was less here"), "{}", seen.table());
+        assert!(seen.table().contains("so the real cost was lower"), "{}", seen.table());
     }
 
     #[test]
     fn who_could_not_be_watched_is_named() {
         let mut seen = profile(None, 0);
-        assert!(!seen.table().contains("not watched") && seen.json()["unwatched"].is_null());
+        assert!(!seen.table().contains("not profiled") && seen.json()["unwatched"].is_null());
         seen.seen.unwatched = Some(runtime::profiler::Unwatched {
             processes: vec![71, 72],
             threads: 3,
@@ -560,7 +560,7 @@ mod tests {
         });
         let table = seen.table();
         assert!(
-            table.contains("not watched: 3 threads of process 71, 72: Operation not permitted"),
+            table.contains("not profiled: 3 threads of process 71, 72: Operation not permitted"),
             "{table}"
         );
         assert_eq!(seen.json()["unwatched"]["threads"], 3);
@@ -571,11 +571,11 @@ mod tests {
         let mut seen = profile(None, 0);
         assert!(
             seen.table()
-                .contains("2 processes, 4 threads (3 did something), 2.00 s\n")
+                .contains("2 processes, 4 threads (3 active), 2.00 s\n")
         );
         seen.seen.watched = (1, 1);
         let table = seen.under_load_for(Duration::from_millis(1500)).table();
-        let begins = "server: 1 process, 1 thread (3 did something), 2.00 s, the load and its start and end (1.50 s of load)";
+        let begins = "server: 1 process, 1 thread (3 active), 2.00 s, including the start and end of the load (1.50 s of load)";
         assert!(table.starts_with(begins), "{table}");
     }
 
@@ -588,7 +588,7 @@ mod tests {
             "10.0%",
             "50.0%",
             "30.0%",
-            "5 because",
+            "5 voluntary",
             "0.30 us",
             "6.70 opens",
         ] {

@@ -1,6 +1,7 @@
-//! `weir site`: writes a site and its manifest into a folder, and says how well its streams fit.
+//! `weir site`: writes a site and its manifest into a folder, and reports how well its streams fit.
 //!
-//! What is in a file and how long it is, `load` decides; here are folders, files, progress and words.
+//! The crate `load` decides content and length of the files. This module handles folders, files, progress and
+//! wording.
 
 mod plot;
 mod report;
@@ -20,7 +21,7 @@ use std::path::Path;
 /// Runs the command to its end.
 ///
 /// # Errors
-/// `Usage` for what cannot be made or would overwrite something, `System` for what the system refuses,
+/// `Usage` for impossible parameters or files that would be overwritten, `System` if the system refuses something,
 /// `Failed` if a stream does not fit.
 pub(crate) fn run(command: &Command, voice: &Voice) -> Result<(), Failure> {
     match command {
@@ -64,7 +65,7 @@ fn microscape(flags: &MicroscapeFlags, voice: &Voice) -> Result<(), Failure> {
 }
 
 fn surge(flags: &SurgeFlags, voice: &Voice) -> Result<(), Failure> {
-    // A folder or a report that cannot be written is known before minutes of work.
+    // Check folder and report first, because generating takes minutes.
     write::usable(&flags.target)?;
     report::possible(flags.report.as_deref())?;
     let parameters = flags.workload.parameters()?;
@@ -83,7 +84,7 @@ fn surge(flags: &SurgeFlags, voice: &Voice) -> Result<(), Failure> {
     judged(&[], &streams, published)
 }
 
-/// Writes a site and says so.
+/// Writes a site and prints its totals.
 fn written(site: &Site, target: &Target, voice: &Voice) -> Result<Manifest, Failure> {
     write::usable(target)?;
     let manifest = write::site(site, target, voice)?;
@@ -114,7 +115,7 @@ fn written(site: &Site, target: &Target, voice: &Voice) -> Result<Manifest, Fail
     Ok(manifest)
 }
 
-/// What one pass asks for, beside what the document's own runs did.
+/// Files per object and bytes per GET of one pass, beside those of the document's own runs.
 fn requested(manifest: &Manifest) -> String {
     let (files, bytes) = (REQUESTED_FILES_PER_OBJECT, REQUESTED_MEAN_BYTES);
     let bytes_of = |bytes: f64| measure::Bytes(bytes.round() as u64);
@@ -129,20 +130,20 @@ fn requested(manifest: &Manifest) -> String {
     )
 }
 
-/// What a stream comes to.
+/// Outcome of a stream's test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Outcome {
-    /// It fits, or keeps its tolerance.
+    /// It fits its model, or is within its tolerance.
     Holds,
-    /// It does not, and that decides.
+    /// It does not fit, which decides.
     Fails,
-    /// It is farther from its model than with the published parameters, which it was not made from.
+    /// It is outside the tolerance, which applies to the published parameters only, and these are others.
     Apart,
 }
 
 impl Outcome {
-    /// Tolerances of streams out of an algorithm are those of the published parameters: with others they are stated and do
-    /// not decide.
+    /// Tolerances of streams made by an algorithm apply to the published parameters. With others they are reported and
+    /// do not decide.
     fn of(stream: &Stream, published: bool) -> Outcome {
         match stream.holds(LEVEL) {
             true => Outcome::Holds,
@@ -152,7 +153,7 @@ impl Outcome {
     }
 }
 
-/// Says what was found about each figure and stream.
+/// Prints the outcome of each figure and stream.
 fn tell(
     figures: &[Figure],
     streams: &[Stream],
@@ -208,7 +209,7 @@ fn tell(
     let is_apart = |stream: &Stream| Outcome::of(stream, published) == Outcome::Apart;
     if !voice.json && voice.reports() && streams.iter().any(is_apart) {
         output::line(
-            "  apart: beyond what the published parameters may be; these are others, so it does not decide",
+            "  apart: beyond the tolerance for the published parameters; with other parameters, this does not decide",
         )?;
     }
     if !voice.json && voice.reports() {
@@ -217,7 +218,7 @@ fn tell(
     Ok(())
 }
 
-/// A verdict in words.
+/// A verdict as a sentence.
 fn sentence(verdict: &Verdict) -> String {
     match verdict {
         Verdict::Drawn { fit, again } => {
@@ -242,11 +243,11 @@ fn sentence(verdict: &Verdict) -> String {
     }
 }
 
-/// Every figure must be as published, every stream that decides must fit or keep its tolerance.
+/// `Failed` unless every figure is as published and every deciding stream fits or is within its tolerance.
 fn judged(figures: &[Figure], streams: &[Stream], published: bool) -> Result<(), Failure> {
     if let Some(figure) = figures.iter().find(|figure| !figure.holds) {
         return Err(Failure::Failed(format!(
-            "{} is {}, published as {}; the site is written, and is not the document's",
+            "{} is {}, published as {}; the site is written, but differs from the document's",
             figure.name, figure.made, figure.published
         )));
     }
@@ -259,8 +260,8 @@ fn judged(figures: &[Figure], streams: &[Stream], published: bool) -> Result<(),
         return Ok(());
     }
     Err(Failure::Failed(format!(
-        "does not fit its model at p > {LEVEL}, or not within its tolerance: {}; the site is written, its generator is not \
-         to be trusted",
+        "does not fit its model at p > {LEVEL}, or not within its tolerance: {}; the site is written, but do not use it: its \
+         generator is faulty",
         failed.join("; ")
     )))
 }

@@ -1,7 +1,6 @@
-//! Distribution functions as SVG: cumulative on a logarithmic x axis, and complementary on two of them.
+//! Distribution functions as SVG: cumulative on a logarithmic x axis, and complementary on two logarithmic axes.
 //!
-//! Knows points and axes, nothing of what they mean. Colors are classes, so that a page decides about
-//! light and dark.
+//! Knows points and axes, not their meaning. Colors are classes, so the page decides about light and dark.
 
 use ::load::streams::Point;
 use std::fmt::Write;
@@ -16,9 +15,9 @@ const BOTTOM: f64 = 38.0;
 /// Which function is drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Curve {
-    /// The share of values not above x.
+    /// Share of values not above x (CDF).
     Cumulative,
-    /// The share above x, logarithmic: a Pareto tail is a straight line.
+    /// Share above x, logarithmic (LLCD): a Pareto tail is a straight line.
     Complementary,
 }
 
@@ -37,7 +36,7 @@ pub(super) fn draw(points: &[Point], curve: Curve, unit: &str) -> String {
         .fold(1.0, f64::min);
     let floor = smallest.log10().floor().min(-1.0);
     let x = |value: f64| LEFT + (value.log10() - low) / (high - low) * (WIDTH - LEFT - RIGHT);
-    // The share from the bottom of the frame; none below it.
+    // Height of a share above the bottom of the frame; none below it.
     let share = |cumulative: f64| match curve {
         Curve::Cumulative => Some(cumulative),
         Curve::Complementary => {
@@ -106,7 +105,7 @@ pub(super) fn draw(points: &[Point], curve: Curve, unit: &str) -> String {
     svg
 }
 
-/// The decades of the x axis, as many labels as there is room for.
+/// The decades of the x axis, with as many labels as fit.
 fn grid(svg: &mut String, low: f64, high: f64, x: impl Fn(f64) -> f64) {
     let every = (((high - low) / 8.0).ceil() as i32).max(1);
     for power in low as i32..=high as i32 {

@@ -1,5 +1,5 @@
-//! The report of a site as one HTML file: what it was made from, how well each stream fits, with plots.
-//! No network, light and dark, readable on a phone.
+//! The report of a site as one HTML file: its parameters and how well each stream fits, with plots. No network, light
+//! and dark, readable on a phone.
 
 use super::plot::{Curve, draw};
 use super::write::{create, refused};
@@ -29,7 +29,7 @@ svg{width:100%;height:auto;display:block}.grid{stroke:var(--rule)}.mark{fill:var
 .sample{fill:var(--sample);fill-opacity:.7}.model{fill:none;stroke:var(--model);stroke-width:1.8}.holds{color:var(--good);font-weight:600}.fails{color:var(--bad);font-weight:600}\
 .key i{display:inline-block;width:.7rem;height:.7rem;border-radius:50%;margin:0 .3rem 0 .8rem;background:var(--sample)}.key i.line{height:.2rem;width:1.2rem;border-radius:0;vertical-align:middle;background:var(--model)}";
 
-/// Whether a report can be written, if one is wanted. What stands there stays as it is.
+/// Checks that a requested report can be written. An existing file stays unchanged.
 ///
 /// # Errors
 /// `System`, naming the file.
@@ -46,7 +46,7 @@ pub(super) fn possible(path: Option<&Path>) -> Result<(), Failure> {
     tried.map_err(|error| refused("write the report", path, &error))
 }
 
-/// Writes the report; an older one is replaced.
+/// Writes the report and replaces an older one.
 ///
 /// # Errors
 /// `System`, naming the file.
@@ -83,8 +83,8 @@ fn page(manifest: &Manifest, figures: &[Figure], streams: &[Stream], published: 
     };
     let verdict = match failing {
         0 if apart > 0 => format!(
-            "<span class=\"holds\">Every {what} that decides holds.</span> {apart} of {} are apart: farther from their models than \
-             with the published parameters, which these are not.",
+            "<span class=\"holds\">Every {what} that decides holds.</span> {apart} of {} are apart: they are farther from their models \
+             than the published parameters allow, but the parameters differ from these.",
             streams.len()
         ),
         0 => format!("<span class=\"holds\">Every {what} holds.</span>"),
@@ -120,7 +120,7 @@ fn page(manifest: &Manifest, figures: &[Figure], streams: &[Stream], published: 
             "per GET",
         ),
     ];
-    // What is said of objects would say nothing of a list of files or of a single page.
+    // Figures about objects apply to Surge only, not to a list of files or a single page.
     let shown = if manifest.kind == Kind::Surge {
         facts.len()
     } else {
@@ -156,7 +156,7 @@ fn page(manifest: &Manifest, figures: &[Figure], streams: &[Stream], published: 
     html
 }
 
-/// Figures beside those of the document.
+/// The table of published and made figures.
 fn compared(figures: &[Figure]) -> String {
     let mut html = "<h2>Published and made</h2>\n<div class=\"wide\"><table class=\"stack\"><tr><th>figure<th>published<th>made<th>where<th></tr>\n"
         .to_owned();
@@ -174,9 +174,9 @@ fn compared(figures: &[Figure]) -> String {
     html + "</table></div>\n"
 }
 
-/// All files of a site that has few.
+/// The table of all files, for sites with few.
 fn listed(manifest: &Manifest) -> String {
-    let mut html = "<h2>Files</h2>\n<div class=\"wide\"><table class=\"stack\"><tr><th>file<th>type<th>bytes<th>asked for, relative to others<th>length</tr>\n"
+    let mut html = "<h2>Files</h2>\n<div class=\"wide\"><table class=\"stack\"><tr><th>file<th>type<th>bytes<th>request weight<th>length</tr>\n"
         .to_owned();
     for file in &manifest.files {
         html += &format!(
@@ -186,7 +186,7 @@ fn listed(manifest: &Manifest) -> String {
             escaped(&file.media_type),
             grouped(file.bytes),
             grouped(file.references),
-            escaped(file.provenance.as_deref().unwrap_or("as the list has it"))
+            escaped(file.provenance.as_deref().unwrap_or("as in the list"))
         );
     }
     html + "</table></div>\n"
@@ -195,7 +195,7 @@ fn listed(manifest: &Manifest) -> String {
 fn table(streams: &[Stream], published: bool) -> String {
     let mut html = format!(
         "<h2>Streams</h2>\n<p class=\"soft\">A stream drawn from its model must fit at p &gt; {LEVEL}; if it does not, it \
-         is drawn once more. A stream that an algorithm makes states its distance and what it may be.</p>\n\
+         is drawn once more. For a stream made by an algorithm, the table gives its distance and the tolerance.</p>\n\
          <div class=\"wide\"><table class=\"stack\"><tr><th>stream<th>values<th>mean<th>median<th>largest<th>fit<th></tr>\n"
     );
     for stream in streams {
@@ -251,7 +251,7 @@ fn provenance(provenance: Provenance) -> &'static str {
     }
 }
 
-/// Thousands apart.
+/// A number with thousands separators.
 fn grouped(n: u64) -> String {
     let digits = n.to_string();
     let mut shown = String::new();

@@ -1,5 +1,5 @@
-//! Files of a site on disk: streamed one after another, the manifest last, so that a folder without one
-//! is known to be unfinished. Decides what may be overwritten.
+//! Files of a site on disk, streamed one after another. The manifest comes last, so a folder without one is known to
+//! be incomplete. Decides which existing files may be overwritten.
 
 use crate::cli::site::Target;
 use crate::cli::{Failure, Voice};
@@ -10,10 +10,10 @@ use std::fs::{self, OpenOptions};
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
-/// Bytes gathered before a write.
+/// Size of the write buffer in bytes.
 const BUFFER: usize = 256 * 1024;
 
-/// Whether the folder can be written into: it is missing, empty, or `--force` was said.
+/// Checks that the folder is missing, empty, or given with `--force`.
 ///
 /// # Errors
 /// `Usage`, naming it.
@@ -24,7 +24,7 @@ pub(super) fn usable(target: &Target) -> Result<(), Failure> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         Err(error) if error.kind() == io::ErrorKind::NotADirectory => {
             return Err(Failure::Usage(format!(
-                "`{}` is no folder; name one for the site",
+                "`{}` is no folder; give a folder for the site",
                 dir.display()
             )));
         }
@@ -32,7 +32,7 @@ pub(super) fn usable(target: &Target) -> Result<(), Failure> {
     };
     if !target.force && entries.count() > 0 {
         return Err(Failure::Usage(format!(
-            "`{}` is not empty; name another folder, or replace files in it with --force",
+            "`{}` is not empty; give another folder, or replace files in it with --force",
             dir.display()
         )));
     }
@@ -46,7 +46,7 @@ pub(super) fn usable(target: &Target) -> Result<(), Failure> {
 pub(super) fn site(site: &Site, target: &Target, voice: &Voice) -> Result<Manifest, Failure> {
     let dir = &target.dir;
     fs::create_dir_all(dir).map_err(|error| refused("make the folder", dir, &error))?;
-    // An old manifest would speak of files that are about to change.
+    // An old manifest would describe files that are about to change.
     let manifest_path = dir.join(MANIFEST);
     match fs::remove_file(&manifest_path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
@@ -99,7 +99,7 @@ fn save(path: &Path, manifest: &Manifest) -> io::Result<()> {
     out.flush()
 }
 
-/// Opens a file that must not exist, or with `replace` one that may.
+/// Creates a file, which must not exist without `replace`.
 pub(super) fn create(path: &Path, replace: bool) -> io::Result<fs::File> {
     let mut options = OpenOptions::new();
     options.write(true);
@@ -115,7 +115,7 @@ pub(super) fn refused(what: &str, path: &Path, error: &io::Error) -> Failure {
     Failure::System(format!("cannot {what} `{}`: {error}", path.display()))
 }
 
-/// A bar on a terminal, nothing elsewhere.
+/// A progress bar on a terminal, hidden elsewhere.
 fn progress(bytes: u64, voice: &Voice) -> ProgressBar {
     let shown = voice.reports() && !voice.json;
     let target = if shown {

@@ -1,5 +1,5 @@
-//! What is asked for while something is measured: as a site's manifest says, as a log's clients did, or every file of the
-//! directory in turn. Bounded: some thousand paths tell as much as all.
+//! The requests of a trial: by a site's manifest, from an access log, or every file of the document root in turn.
+//! Limited to some thousand paths, which are representative enough.
 
 use crate::cli::Failure;
 use accesslog::{Limits, OneHost, Reader};
@@ -8,17 +8,17 @@ use std::io::{BufReader, Error, Write};
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 
-/// Paths asked for at the most.
+/// Largest number of paths.
 const PATHS_MAX: usize = 5000;
-/// Directories below each other.
+/// Largest depth of directories.
 const DEPTH_MAX: usize = 16;
 
-/// What is asked for.
+/// The requests of a trial.
 #[derive(Debug)]
 pub(crate) struct Workload {
     source: Source,
     root: PathBuf,
-    /// What is asked for of it, as far as that is known.
+    /// Requested paths below the root, as far as known.
     paths: Vec<String>,
     /// Bytes of its files.
     sizes: Vec<u64>,
@@ -26,9 +26,9 @@ pub(crate) struct Workload {
 
 #[derive(Debug)]
 enum Source {
-    /// What `weir site` wrote down.
+    /// A site with its manifest.
     Site(PathBuf),
-    /// These paths in turn. Their file has no name any more, so that none is left behind however this ends.
+    /// Paths in turn. Their file is already unlinked, so nothing is left behind whatever happens.
     Paths {
         file: File,
         count: usize,
@@ -41,7 +41,7 @@ impl Workload {
     /// `Usage` for a root without files, or a log without requests.
     pub(crate) fn of(root: &Path, log: Option<&Path>) -> Result<Workload, Failure> {
         if !root.is_dir() {
-            return Err(Failure::Usage(format!("`{}` is no directory", root.display())));
+            return Err(Failure::Usage(format!("`{}` is not a directory", root.display())));
         }
         let listed = || {
             let mut paths = Vec::new();
@@ -63,7 +63,7 @@ impl Workload {
         };
         if paths.is_empty() {
             return Err(Failure::Usage(format!(
-                "there is nothing to ask for in `{}`",
+                "no files to request in `{}`",
                 log.unwrap_or(root).display()
             )));
         }
@@ -72,7 +72,7 @@ impl Workload {
             sizes: sizes(root, &paths),
             source: Source::Paths {
                 file: saved(&paths).map_err(|error| {
-                    Failure::System(format!("a file for paths that are asked for: {error}"))
+                    Failure::System(format!("cannot write the file of paths to request: {error}"))
                 })?,
                 count,
                 source,
@@ -82,7 +82,7 @@ impl Workload {
         })
     }
 
-    /// Whether it asks for a file of more than the one and at most the other number of bytes.
+    /// Whether any file has more than the first and at most the second number of bytes.
     pub(crate) fn has_between(&self, above: u64, to: u64) -> bool {
         self.sizes.iter().any(|size| *size > above && *size <= to)
     }
@@ -91,7 +91,7 @@ impl Workload {
         self.sizes.iter().copied().max().unwrap_or(0)
     }
 
-    /// The first file of it that cannot be read now, and why. What a log has in an encoded form is not looked for.
+    /// The first file that cannot be read now, with the error. Percent-encoded paths of a log are not checked.
     pub(crate) fn unreadable(&self) -> Option<(PathBuf, Error)> {
         self.paths
             .iter()
@@ -122,19 +122,19 @@ impl Workload {
     }
 }
 
-/// The paths, a line each, in a file that only this process can name.
+/// The paths, one per line, in an unlinked file.
 fn saved(paths: &[String]) -> std::io::Result<File> {
     let mut file = tempfile::tempfile()?;
     file.write_all((paths.join("\n") + "\n").as_bytes())?;
     Ok(file)
 }
 
-/// Where a path is, if it is a file's.
+/// The file of a path, if it exists.
 fn below(root: &Path, path: &str) -> PathBuf {
     root.join(path.trim_start_matches('/').split('?').next().unwrap_or_default())
 }
 
-/// Of those that are files below the root: what stands behind another name is not known.
+/// Sizes of the paths that are files below the root; other sizes are unknown.
 fn sizes(root: &Path, paths: &[String]) -> Vec<u64> {
     let files = paths.iter().filter_map(|path| below(root, path).metadata().ok());
     files
@@ -143,7 +143,7 @@ fn sizes(root: &Path, paths: &[String]) -> Vec<u64> {
         .collect()
 }
 
-/// The GET targets of a log, as they came.
+/// The GET targets of a log, in their order.
 fn asked(log: &Path) -> Result<Vec<String>, Failure> {
     let name = log.display();
     let file = OpenOptions::new()
@@ -163,7 +163,7 @@ fn asked(log: &Path) -> Result<Vec<String>, Failure> {
         let Some(request) = record.request.filter(|request| *request.method == *b"GET") else {
             continue;
         };
-        // What was not there then would be measured as an error now.
+        // Requests that failed then would be measured as errors now.
         if matches!(record.status, 200 | 206 | 304)
             && request.target.starts_with(b"/")
             && request.target.iter().all(u8::is_ascii_graphic)
@@ -174,7 +174,7 @@ fn asked(log: &Path) -> Result<Vec<String>, Failure> {
     Ok(paths)
 }
 
-/// Every file whose name needs no escape, by folder.
+/// Every file whose name needs no percent-encoding, by folder.
 fn list(folder: &Path, above: &str, depth: usize, paths: &mut Vec<String>) {
     let Ok(entries) = std::fs::read_dir(folder) else {
         return;

@@ -1,28 +1,28 @@
-//! Which of several settings wins, in pairs: in each round every setting is measured beside what stands, and the ratio of the
-//! two rates is one observation. What slows the machine for a while slows both, so a busy machine widens the interval and does
-//! not shift it. Pure.
+//! Chooses among settings by paired comparison: each round measures every setting beside the current one, and the
+//! ratio of the two rates is one observation. A disturbance slows both, so a busy machine widens the interval but
+//! does not shift it. Pure.
 //!
-//! At each of [`LOOKS`] the sign test decides: ahead of what stands by more than [`AHEAD`] in so many rounds that chance does
-//! not explain it, or not ahead by so much in so many rounds. Its level is divided among the settings and the looks (Bonferroni).
-//! What is not decided goes on to the next look, and is called undecided when time ends.
+//! At each of [`LOOKS`], a sign test decides whether a setting is ahead of the current one by more than [`AHEAD`], or
+//! is not. The level of the test is divided among the settings and the looks (Bonferroni). An undecided setting goes
+//! on to the next look; if time ends first, it is reported as undecided.
 
-/// By this share a setting must be ahead of what stands: less is not worth another setting, and what stands is known.
+/// Share by which a setting must be faster than the current one; less is not worth a change.
 pub(super) const AHEAD: f64 = 0.03;
-/// How often a stage may choose a setting that is no better.
+/// Probability that a stage chooses a setting that is no better.
 const LUCK: f64 = 0.05;
-/// Rounds after which the test is made. The first is the least that can decide among four settings.
+/// Rounds after which the test is made. The first number is the smallest that can decide among four settings.
 pub(super) const LOOKS: [usize; 4] = [9, 14, 20, 28];
-/// Confidence of an interval that is shown.
+/// Confidence of the reported intervals.
 const CONFIDENCE: f64 = 0.95;
 
-/// What one round showed.
+/// Measurements of one round.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Round {
     pub(super) files_per_s: f64,
     pub(super) p99_ms: f64,
 }
 
-/// A setting and its rounds, from the first on.
+/// A setting and its rounds, in order.
 #[derive(Clone, Debug)]
 pub(super) struct Tried {
     pub(super) setting: super::Setting,
@@ -30,7 +30,7 @@ pub(super) struct Tried {
 }
 
 impl Tried {
-    /// Its rate over that of what stood in the same round.
+    /// Ratio of its rate to that of the current setting in the same round.
     fn ratios(&self, stands: &Tried) -> Vec<f64> {
         let pairs = self.rounds.iter().zip(&stands.rounds);
         pairs
@@ -39,14 +39,14 @@ impl Tried {
     }
 }
 
-/// What is known of one setting.
+/// Decision about one setting.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Verdict {
-    /// It is ahead by more than [`AHEAD`]; by this much in the middle round.
+    /// Faster by more than [`AHEAD`]; the value is the median gain, a share.
     Better(f64),
-    /// It is not.
+    /// Not faster by [`AHEAD`].
     NotBetter,
-    /// The rounds do not tell: the median ratio less one lies in this interval, at 95 % confidence.
+    /// Undecided: the median ratio minus one is in this interval, at 95 % confidence.
     Undecided {
         /// Lower end, a share.
         low: f64,
@@ -55,7 +55,7 @@ pub(super) enum Verdict {
     },
 }
 
-/// What is known of one of `others` settings beside what stands.
+/// The decision about one of `others` settings, compared with the current one.
 pub(super) fn judge(one: &Tried, stands: &Tried, others: usize) -> Verdict {
     let mut ratios = one.ratios(stands);
     ratios.sort_by(f64::total_cmp);
@@ -76,7 +76,7 @@ pub(super) fn judge(one: &Tried, stands: &Tried, others: usize) -> Verdict {
     }
 }
 
-/// The place of the setting that wins: the one that is ahead by most of those that are surely ahead.
+/// Index of the winner: of the settings that are certainly faster, the one with the largest gain.
 pub(super) fn winner(verdicts: &[Verdict]) -> Option<usize> {
     let leads = verdicts
         .iter()
@@ -88,9 +88,9 @@ pub(super) fn winner(verdicts: &[Verdict]) -> Option<usize> {
     leads.max_by(|a, b| a.1.total_cmp(&b.1)).map(|(place, _)| place)
 }
 
-/// The chance of at least `count` heads in `of` tosses of a fair coin.
+/// Probability of at least `count` heads in `of` tosses of a fair coin.
 fn at_least(count: usize, of: usize) -> f64 {
-    // Each term is the one before times (of - k) / (k + 1); the first is 2 to the power of minus `of`.
+    // Each term is the previous one times (of - k) / (k + 1); the first is 2 to the power of minus `of`.
     let mut term = 0.5f64.powi(i32::try_from(of).unwrap_or(i32::MAX));
     let mut tail = 0.0;
     for k in 0..=of {
@@ -102,7 +102,7 @@ fn at_least(count: usize, of: usize) -> f64 {
     tail
 }
 
-/// The interval of the median by order statistics, of sorted values; all of them where so few do not narrow it down.
+/// Confidence interval of the median of sorted values, by order statistics; the whole range if values are too few.
 fn interval(sorted: &[f64]) -> (f64, f64) {
     let (Some(first), Some(last)) = (sorted.first(), sorted.last()) else {
         return (f64::NEG_INFINITY, f64::INFINITY);
@@ -114,7 +114,7 @@ fn interval(sorted: &[f64]) -> (f64, f64) {
     cut.map_or((*first, *last), |cut| (sorted[cut], sorted[of - 1 - cut]))
 }
 
-/// The middle one, or the mean of the two in the middle; 0 of no values.
+/// The median; 0 for no values.
 pub(super) fn median(values: impl Iterator<Item = f64>) -> f64 {
     let mut values: Vec<f64> = values.collect();
     values.sort_by(f64::total_cmp);
@@ -155,7 +155,7 @@ mod tests {
         assert!(at_least(9, 9) <= LUCK / 16.0 && at_least(8, 8) > LUCK / 16.0);
     }
 
-    /// What slows a whole round slows both: the ratio tells all the same.
+    /// A disturbance of a whole round slows both settings, so the ratio stays valid.
     #[test]
     fn a_busy_machine_decides_by_pairs() {
         let stands: Vec<f64> = [100.0, 30.0, 90.0, 12.0, 80.0, 99.0, 45.0, 70.0, 20.0].to_vec();

@@ -1,6 +1,6 @@
-//! `weir tune`: which strategy, how many workers, from which size sendfile, how large buffers are best here, found out by
-//! trying (document 002's static adaptivity). Decides what is tried, in which order and for how long; which numbers win
-//! says [`choose`], what is asked for [`crate::trial::workload`].
+//! `weir tune`: finds the best strategy, workers, sendfile threshold and buffers for this machine by trying them
+//! (document 002's static adaptivity). Decides the settings to try, their order and their time. [`choose`] decides
+//! which numbers win, and [`crate::trial::workload`] what is requested.
 
 mod choose;
 
@@ -19,16 +19,16 @@ use serde_json::{Value, json};
 use server::config::{Config, Machine, Probe, Tuned};
 use std::fmt::Write;
 
-/// One measurement, as short as says anything and as long as more tells more.
+/// Shortest useful and longest useful time of one measurement.
 const SPAN_MIN: Duration = Duration::from_millis(200);
 const SPAN_MAX: Duration = Duration::from_millis(1500);
-/// Starting a server and a load, and ending both.
+/// Time to start and end a server and a load.
 const AROUND: Duration = Duration::from_millis(350);
 
-/// What a socket holds at the least before anybody has made it larger (the kernel's `tcp_wmem`).
+/// Smallest default send buffer of a socket (the kernel's `tcp_wmem`).
 const SOCKET: u64 = 16 * 1024;
 
-/// A file from which on one answer takes a part of a measurement that may matter.
+/// File size, in bytes, from which one response takes a noticeable part of a measurement.
 const LARGE: u64 = 4 * 1024 * 1024;
 
 /// Keys and values of `weir serve`.
@@ -37,12 +37,12 @@ type Setting = Vec<(&'static str, String)>;
 /// Runs the command to its end.
 ///
 /// # Errors
-/// `Usage` for a root or a log that is not there, a file that cannot be written, or too little time; `Invalid` if the numbers
-/// cannot be trusted, which keeps what stood; `System` for what the system refuses.
+/// `Usage` for a missing root or log, a file that cannot be written, or too little time; `Invalid` if the measurements
+/// are invalid, which keeps the defaults; `System` if the system refuses something.
 pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<(), Failure> {
     voice.listen();
     let workload = Workload::of(&flags.root, flags.log.as_deref())?;
-    // Tried before minutes are spent, and let go: whoever ends this earlier finds what stood there, or nothing.
+    // Check that the file is writable before minutes of work. If interrupted, an existing profile stays unchanged.
     drop(Target::open(&flags.out)?);
     let began = clock::now();
     let until = began + flags.budget;
@@ -71,7 +71,7 @@ pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<(), Failure> {
             continue;
         }
         let left: u32 = stage.measurements() + stages.iter().map(Stage::measurements).sum::<u32>();
-        // A part is left for what takes longer than it did so far.
+        // Keep a reserve, because measurements may take longer than before.
         let remaining = until.since(clock::now()) * 9 / 10;
         let share = remaining / left;
         let span = share
@@ -90,7 +90,7 @@ pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<(), Failure> {
                 continue;
             }
             Ok(None) => None,
-            // What is known by then is kept.
+            // Completed stages are kept.
             Err(failure) if !found.probes.is_empty() => Some(failure),
             Err(failure) => return Err(failure),
         };
@@ -101,7 +101,7 @@ pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<(), Failure> {
     }
     if found.probes.is_empty() {
         return Err(Failure::Invalid(format!(
-            "not one stage was complete after {:.0} s, so nothing is written: this machine is busy{}; try again, or give more with \
+            "no stage completed in {:.0} s, so no profile is written: this machine is busy{}; try again, or raise \
              --budget",
             flags.budget.as_secs_f64(),
             too_large(&workload)
@@ -110,44 +110,44 @@ pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<(), Failure> {
     found.write(flags, &workload, clock::now().since(began), voice)
 }
 
-/// What else may have taken the time: nothing if no file is so large that it matters.
+/// A note on large files as a cause of slow measurements; empty if no file is large enough.
 fn too_large(workload: &Workload) -> String {
     match workload.largest() {
         0..LARGE => String::new(),
         size => format!(
-            ", or what is asked for is too large for the time (the largest file has {})",
+            ", or the files are too large for the time (the largest has {})",
             Bytes(size)
         ),
     }
 }
 
-/// A setting that so many rounds did not tell from what stood.
+/// A setting that could not be distinguished from the current one.
 #[derive(Serialize)]
 struct Undecided {
     stage: &'static str,
     setting: String,
-    /// The 95 % interval of what it is faster by, percent.
+    /// The 95 % interval of its gain, in percent.
     low_pct: f64,
     high_pct: f64,
     rounds: usize,
 }
 
-/// What is known so far.
+/// Results so far.
 #[derive(Default)]
 struct Found {
     best: Setting,
     probes: Vec<Probe>,
-    /// Comparisons that were decided.
+    /// Number of decided comparisons.
     decided: usize,
-    /// Settings that cannot be told apart from what stood.
+    /// Settings that could not be distinguished from the current ones.
     undecided: Vec<Undecided>,
-    /// Stages that cannot matter for these files.
+    /// Stages without effect on these files.
     futile: Vec<&'static str>,
-    /// Stages there was no time for.
+    /// Stages that were not tried.
     untried: Vec<&'static str>,
-    /// Why they were not tried, if it was not time.
+    /// The failure that prevented them; none if time ended.
     trouble: Option<Failure>,
-    /// What a measurement takes beyond its span, the latest ones counting most.
+    /// Overhead of a measurement beyond its span, a weighted mean in which recent ones count most.
     around: Duration,
 }
 
@@ -161,7 +161,7 @@ impl Found {
             .iter()
             .map(|one| choose::judge(one, stands, others.len()))
             .collect();
-        // What stands is at place 0.
+        // The current setting is at index 0.
         let won = choose::winner(&verdicts).map_or(0, |place| place + 1);
         for (one, verdict) in others.iter().zip(&verdicts) {
             match *verdict {
@@ -187,7 +187,7 @@ impl Found {
             tell(&probe, voice)?;
             self.probes.push(probe);
         }
-        // What stood before is the first: it adds nothing.
+        // The first setting is the current one and adds nothing.
         for (key, value) in tried
             .into_iter()
             .nth(won)
@@ -200,9 +200,9 @@ impl Found {
         Ok(())
     }
 
-    /// Writes the profile, and says what is in it and what is not.
+    /// Writes the profile, and prints its contents and what is missing.
     fn write(self, flags: &Flags, workload: &Workload, took: Duration, voice: &Voice) -> Result<(), Failure> {
-        // The keys of a file have numbers where they are numbers.
+        // Numeric keys are written as numbers, without quotes.
         let lines: Vec<String> = self
             .best
             .iter()
@@ -237,31 +237,31 @@ impl Found {
             print(&format!("{line}\n"))?;
         } else {
             let mut text = match lines.is_empty() {
-                true => "\nnothing was surely better than the defaults\n".to_owned(),
+                true => "\nno setting was measurably better than the defaults\n".to_owned(),
                 false => format!("\n{}\n", lines.join(", ")),
             };
             // Writing to a String cannot fail, here and below.
             for one in &self.undecided {
                 let _ = writeln!(
                     text,
-                    "cannot be told apart from what stood, {}: {} ({:+.0} to {:+.0} % after {} rounds)",
+                    "undecided against the current setting, {}: {} ({:+.0} to {:+.0} % after {} rounds)",
                     one.stage, one.setting, one.low_pct, one.high_pct, one.rounds
                 );
             }
             if !self.undecided.is_empty() {
-                let _ = writeln!(text, "more time narrows these intervals: --budget");
+                let _ = writeln!(text, "a larger --budget narrows these intervals");
             }
             if !self.futile.is_empty() {
                 let _ = writeln!(
                     text,
-                    "makes no difference for these files: {}",
+                    "no effect on these files: {}",
                     self.futile.join(", ")
                 );
             }
             if !self.untried.is_empty() {
                 let why = match self.trouble {
-                    None => "as time ended; give more with --budget",
-                    Some(_) => "as a measurement failed",
+                    None => "because the time ended (raise --budget)",
+                    Some(_) => "because a measurement failed",
                 };
                 let _ = writeln!(text, "not tried, {why}: {}", self.untried.join(", "));
             }
@@ -275,22 +275,22 @@ impl Found {
             return Ok(());
         }
         Err(Failure::Invalid(format!(
-            "this machine is too noisy for {:.0} s: not one setting can be told apart from the defaults, which the profile keeps; stop \
-             what else runs, or give more time with --budget",
+            "this machine is too noisy for {:.0} s: no setting could be distinguished from the defaults, which the profile keeps; stop \
+             other programs, or raise --budget",
             took.as_secs_f64()
         )))
     }
 }
 
-/// One thing that is varied.
+/// One parameter to tune.
 struct Stage {
     name: &'static str,
-    /// What is held beside what stands.
+    /// Settings to compare with the current one.
     settings: Vec<Setting>,
 }
 
 impl Stage {
-    /// All settings and what stands, up to the first look.
+    /// Measurements up to the first look, the current setting included.
     fn measurements(&self) -> u32 {
         match self.settings.len() {
             0 => 0,
@@ -298,17 +298,17 @@ impl Stage {
         }
     }
 
-    /// Without what makes no difference for files of these sizes.
+    /// The stage without settings that have no effect on files of these sizes.
     fn without_futile(mut self, workload: &Workload, mode: Mode) -> Stage {
         let usual = Config::default().cache_file_size.0;
         self.settings.retain(|setting| {
             setting.iter().all(|(key, value)| match *key {
-                // Only files between the one size and the other are treated differently.
+                // A threshold affects only files between it and the current one.
                 "cache-file-size" => {
                     let size = value.parse().map_or(usual, |size: Bytes| size.0);
                     workload.has_between(size.min(usual), size.max(usual))
                 }
-                // Whole answers fit, and nobody asks for the next before he has one.
+                // Whole responses fit, and no client sends the next request before it has the response.
                 "send-buffer" => workload.largest() > SOCKET || mode == Mode::Pipelined,
                 _ => true,
             })
@@ -329,7 +329,7 @@ fn stages(cores: usize, has_uring: bool) -> Vec<Stage> {
     if has_uring {
         strategies.push(pair("loops", "uring"));
     }
-    // As many as cores is what stands.
+    // One worker per core is the current setting.
     let mut counts: Vec<usize> = vec![(cores / 2).max(1), cores * 2];
     counts.retain(|count| *count != cores);
     let one = |key: &'static str, values: &[&str]| -> Vec<Setting> {
@@ -360,14 +360,14 @@ fn stages(cores: usize, has_uring: bool) -> Vec<Stage> {
     ]
 }
 
-/// How a setting is measured.
+/// How settings are measured.
 struct Bench<'a> {
     flags: &'a Flags,
     workload: &'a Workload,
     span: Duration,
-    /// When the budget ends.
+    /// End of the budget.
     until: Instant,
-    /// When the stage's share of it ends: no further look is begun after that.
+    /// End of the stage's share of the budget; no look begins after it.
     stage_until: Instant,
 }
 
@@ -427,7 +427,7 @@ impl Bench<'_> {
     }
 }
 
-/// Without the round that time cut off: in it what stands may be missing.
+/// Drop the round that time cut off, because the current setting may be missing from it.
 fn whole(mut tried: Vec<Tried>, rounds: usize) -> Vec<Tried> {
     for one in &mut tried {
         one.rounds.truncate(rounds);
@@ -464,7 +464,7 @@ fn once(flags: &Flags, workload: &Workload, setting: &Setting, span: Duration) -
         format!("{}ms", span.as_millis()),
         "--grace".to_owned(),
         "1s".to_owned(),
-        // The machine is meant to be busy, and settings are compared with each other only.
+        // A busy client is acceptable here, because settings are only compared with each other.
         "--lag-max".to_owned(),
         "1s".to_owned(),
     ];
@@ -474,14 +474,14 @@ fn once(flags: &Flags, workload: &Workload, setting: &Setting, span: Duration) -
     let (files, failed) = (number(&result["files"]), number(&result["files_failed"]));
     if files + failed <= 0.0 {
         return Err(Failure::Invalid(format!(
-            "with `{}` not one file was answered in {:.1} s: this machine is busy{}",
+            "with `{}`, no file was answered in {:.1} s: this machine is busy{}",
             shown(setting),
             span.as_secs_f64(),
             too_large(workload)
         )));
     }
     if files <= 0.0 || failed > 0.01 * files {
-        // The load says which statuses they had; whose they were is found where the files are.
+        // The load reports statuses; the file at fault is found in the document root.
         let reasons = result["verdict"]["reasons"].as_array().into_iter().flatten();
         let reasons: Vec<&str> = reasons.filter_map(Value::as_str).collect();
         let reasons = match reasons.is_empty() {
@@ -489,23 +489,23 @@ fn once(flags: &Flags, workload: &Workload, setting: &Setting, span: Duration) -
             false => reasons.join("; "),
         };
         let which = workload.unreadable().map_or_else(String::new, |(file, error)| {
-            format!("; `{}` for one cannot be read: {error}", file.display())
+            format!("; for example, `{}` cannot be read: {error}", file.display())
         });
         return Err(Failure::Invalid(format!(
-            "with `{}` too many answers were errors: {reasons}{which}",
+            "with `{}`, too many responses were errors: {reasons}{which}",
             shown(setting)
         )));
     }
     Ok(Round {
         files_per_s: number(&result["files_per_s"]),
-        // If more than one in a hundred was never complete, it is not known and at least the timeout.
+        // If more than one in a hundred never completed, the p99 is unknown and at least the timeout.
         p99_ms: result["response_ms"]["p99"]
             .as_f64()
             .unwrap_or_else(|| 1e3 * number(&result["timeout_s"])),
     })
 }
 
-/// As it would stand in a file, in one line.
+/// The setting as in a file, on one line.
 fn shown(setting: &Setting) -> String {
     if setting.is_empty() {
         return "as before".to_owned();
@@ -533,7 +533,7 @@ fn tell(probe: &Probe, voice: &Voice) -> Result<(), Failure> {
     ))
 }
 
-/// What this machine is.
+/// Description of this machine.
 pub(crate) fn machine() -> Machine {
     let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
     let info = read("/proc/cpuinfo");
@@ -586,7 +586,7 @@ mod tests {
         }
     }
 
-    /// Settings left of each stage for a folder with one file of this size.
+    /// Settings that remain in each stage for a folder with one file of this size.
     fn left(size: usize, mode: Mode) -> Vec<usize> {
         let folder = tempfile::tempdir().expect("a folder");
         Target::open(&folder.path().join("a.bin"))

@@ -212,7 +212,7 @@ fn people_read_a_table() {
     let output = replay(&folder, &["access.log"], "");
     let table = text(&output.stdout);
     for wanted in [
-        "7 of 9 lines replayed: requests for 3 files of 2.9 KiB in all",
+        "7 of 9 lines replayed: requests for 3 files of 2.9 KiB in total",
         "skipped: 1 not understood, 1 not GET",
         "first not understood: access.log, line 8, column 9: the identity of RFC 1413 expected",
         "references: none known",
@@ -239,7 +239,7 @@ fn what_cannot_be_replayed_is_named() {
     ]);
     for (args, code, wanted) in [
         (&["none.log"][..], 2, "cannot read the log `none.log`"),
-        (&["empty.log"], 2, "there is no line in `empty.log`"),
+        (&["empty.log"], 2, "`empty.log`: no lines"),
         (&["other.log"], 2, "other.log, line 1, column 7"),
         (
             &["hosts.log"],
@@ -247,7 +247,7 @@ fn what_cannot_be_replayed_is_named() {
             "line 2: lines are of several virtual hosts, as a:80 and b:80",
         ),
         (&["/dev/zero"], 2, "has no end"),
-        (&["access.log", "--root", "none"], 2, "cannot look into `none`"),
+        (&["access.log", "--root", "none"], 2, "cannot read the folder `none`"),
         (&["access.log", "--unit", "--size", "64KiB"], 2, "--size 100"),
         (&["access.log", "--size", "x"], 2, "`x` is not a size"),
         (

@@ -338,18 +338,18 @@ fn a_damaged_line_costs_what_follows_up_to_the_next_start() {
     };
     for (recording, windows, part) in [
         (format!("{first}{bad}\n\n{first}{bad}").into_bytes(), 340, ""),
-        (format!("{first}{half}").into_bytes(), 169, "line 171 has no end"),
+        (format!("{first}{half}").into_bytes(), 169, "line 171 is incomplete and skipped"),
         (
             format!("{first}{torn}\n{first}{bad}").into_bytes(),
             170,
-            "the start of a server in line",
+            "the server start in line",
         ),
         (
             format!("{first}{half}{first}{bad}").into_bytes(),
             339,
-            "line 171: it begins with half a line",
+            "line 171: it begins with an incomplete line",
         ),
-        (of_bytes(b"\xff\xfe\0"), 170, "line 2: that is no text"),
+        (of_bytes(b"\xff\xfe\0"), 170, "line 2: not UTF-8 text"),
     ] {
         let recording = tree.write("damaged.jsonl", recording);
         let (code, out, complaint) = replay(&recording);

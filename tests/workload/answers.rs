@@ -114,7 +114,7 @@ fn answers_are_counted_by_status() {
     );
     for fragment in [
         "files failed",
-        "answers were",
+        "responses were",
         &format!("404 ({})", of("404")),
         "204 (",
     ] {
@@ -163,7 +163,7 @@ fn answers_are_counted_by_status() {
     );
     let words = String::from_utf8_lossy(&words.stdout);
     assert!(
-        words.contains("\n  answers: ") && words.contains(" with 404, "),
+        words.contains("\n  responses: ") && words.contains(" with 404, "),
         "{words}"
     );
     let error = refused(&["load", &url, "--accept-status", "200-100"], 2);
@@ -189,7 +189,7 @@ fn a_redirect_is_no_good_file_and_says_where_it_leads() {
         (0, all)
     );
     let sentence = format!(
-        "all {all} answers were 301 to http://h.example/there/; no redirect is followed: give that URL"
+        "all {all} responses were 301 to http://h.example/there/; redirects are not followed: use that URL"
     );
     assert!(why.contains(&sentence), "{why}");
     assert_eq!(result["record"]["refused"]["301"]["count"], all);
@@ -221,7 +221,7 @@ fn bytes_behind_a_reply_make_a_run_invalid() {
         let breaches = number(&result["errors"]["protocol"]);
         assert!(breaches > 0, "{mode}: {result}");
         assert_eq!(result["record"]["breach"]["seen"], "EX\\x01RA", "{mode}");
-        let sentence = format!("{breaches} times something came that is no HTTP");
+        let sentence = format!("{breaches} times, data that is not HTTP arrived");
         assert!(
             why.contains(&sentence) && why.contains("`EX\\\\x01RA`"),
             "{mode}: {why}"
@@ -283,7 +283,7 @@ fn a_search_is_not_content_with_the_quick_ones_alone() {
     );
     let why = found["said"].as_str().expect("a sentence");
     assert!(
-        why.starts_with("no number of clients that was tried meets max < 3600 s: with 1 client not all is answered: 1 of 2 objects"),
+        why.starts_with("no tested number of clients meets max < 3600 s: with 1 client, not every request is answered: 1 of 2 objects"),
         "{why}"
     );
     assert_eq!((said.len(), &found["stop"]), (3, &json!("missed")));
@@ -301,7 +301,7 @@ fn counts_of_replies_cut_short_agree() {
         let (result, why) = load(&url, &["--mode", mode], 3);
         let cut = number(&result["errors"]["truncated"]);
         assert!(
-            cut > 0 && why.contains(&format!("{cut} replies were cut short")),
+            cut > 0 && why.contains(&format!("{cut} responses were truncated")),
             "{mode}: {why}"
         );
         // The last may be under way when patience ends, as may its connection.
@@ -388,12 +388,12 @@ fn heads_of_a_site_are_asked_for() {
     fs::write(&manifest, told.to_string()).expect("written");
     let (result, why) = load(&site.url, &run, 3);
     assert!(
-        why.contains("another length than the manifest says; the first was `/file")
+        why.contains("differ in length from the manifest; the first was `/file")
             && why.contains(" bytes instead of "),
         "{why} {result}"
     );
     let error = refused(&[&["load", &site.url, "--verify"], &run[..]].concat(), 2);
-    assert!(error.contains("HEAD is answered with none"), "{error}");
+    assert!(error.contains("a response to HEAD has none"), "{error}");
     let plan = [
         "load",
         "plan",

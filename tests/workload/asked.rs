@@ -44,7 +44,7 @@ fn all_users_begin_or_are_refused() {
     for command in [&["load", NOWHERE][..], &["load", "plan"]] {
         let error = refused(&[command, &users, &slow].concat(), 2);
         assert!(
-            error.contains("--stagger 50ms only 60 of 300 users begin before the end, after 3s; leave --stagger out, make it shorter"),
+            error.contains("--stagger 50ms, only 60 of 300 users begin before the end, after 3s; omit --stagger, make it shorter"),
             "{error}"
         );
     }
@@ -64,7 +64,7 @@ fn all_users_begin_or_are_refused() {
         words.contains("300 users began, 1.667 ms apart, the last "),
         "{words}"
     );
-    assert!(words.contains(" files complete in that time ("), "{words}");
+    assert!(words.contains(" files completed in that time ("), "{words}");
     // With a warm-up they begin within it; and never further apart than the original's.
     for (more, wanted) in [
         (&["--duration", "1s", "--warmup", "600ms"][..], 0.002),
@@ -128,7 +128,7 @@ fn a_warm_up_is_left_out_and_counted() {
     assert_eq!(begun, 150);
     let words = printed(&[&["load", &site.url], &what[..], &PATIENT].concat());
     assert!(
-        words.contains("left out: the warm-up of 0.5 s before, with 50 objects begun"),
+        words.contains("excluded: the warm-up of 0.5 s, with 50 objects begun"),
         "{words}"
     );
     let log = file(&dir, "log");
@@ -194,12 +194,12 @@ fn no_flag_is_passed_over() {
     printed(&["site", "surge", &surge, "--files", "30"]);
     let (out, same) = (file(&dir, "out"), format!("{}/./out", dir.path().display()));
     for (arguments, fragment) in [
-        (&["--speed", "2"][..], "`--speed` is"),
-        (&["--clients", "3", "--stagger", "10ms"], "`--stagger` is"),
-        (&["--rate", "3", "--stagger", "10ms"], "`--stagger` is"),
+        (&["--speed", "2"][..], "`--speed` needs"),
+        (&["--clients", "3", "--stagger", "10ms"], "`--stagger` needs"),
+        (&["--rate", "3", "--stagger", "10ms"], "`--stagger` needs"),
         (
             &["--sessions", "3", "--site", &surge, "--stagger", "10ms"],
-            "`--stagger` is",
+            "`--stagger` needs",
         ),
         (&["--out", &out, "--csv", &same], "`--out` and `--csv` both name"),
         (&["--html", &out, "--hdr", &out], "`--html` and `--hdr` both name"),
@@ -207,12 +207,12 @@ fn no_flag_is_passed_over() {
         (&["--slo", "p99<5"], "has no unit; write p99<5ms"),
         (
             &["--rate", "75", "--slo", "p999<50ms"],
-            "75 requests do not tell p999, which takes 1000 or more: use --duration 15s",
+            "75 requests are too few for p999, which needs 1000 or more: use --duration 15s",
         ),
-        (&["--clients", "0"], "`--clients` is 0; it may be 1 to"),
+        (&["--clients", "0"], "`--clients` is 0; it must be 1 to"),
         (
             &["--clients", "4000000", "--slo", "p99<1s"],
-            "more than can be tried",
+            "more than a search can test",
         ),
     ] {
         let error = refused(&[&["load", NOWHERE, "--duration", "1s"], arguments].concat(), 2);
@@ -230,7 +230,7 @@ fn no_flag_is_passed_over() {
     for command in [&["load"][..], &["load", "plan"]] {
         for (flag, what) in [("--urls", &urls), ("--replay", &log)] {
             let error = refused(&[command, &[&below, flag, what]].concat(), 2);
-            let said = format!("`{flag}` says whole paths, and `/base/` of the URL would not be asked for");
+            let said = format!("`{flag}` gives full paths, so `/base/` of the URL would not be requested");
             assert!(error.contains(&said), "{error}");
         }
     }
@@ -239,7 +239,7 @@ fn no_flag_is_passed_over() {
     let ended = weir(&["load", "plan", "--users", "4", "--slo", "p99<1s"]);
     let said = String::from_utf8_lossy(&ended.stderr);
     assert!(
-        ended.status.success() && said.contains("the plan of the first of them"),
+        ended.status.success() && said.contains("this is the plan of the first trial"),
         "{said}"
     );
     assert!(!Path::new(&out).exists());
@@ -254,7 +254,7 @@ fn no_flag_is_passed_over() {
     let ended = weir(&[&run[..], &["--connections-per-user", "2"]].concat());
     let said = String::from_utf8_lossy(&ended.stderr);
     assert!(
-        ended.status.success() && said.contains("does nothing here"),
+        ended.status.success() && said.contains("has no effect"),
         "{said}"
     );
     let ended = weir(&run);
@@ -322,7 +322,7 @@ fn a_search_says_what_stopped_it() {
     let why = found["said"].as_str().expect("a sentence");
     assert!(
         why.starts_with(
-            "30 users meet p50 < 3600 s, and the limit was not found: with --stagger 20ms no more begin"
+            "30 users meet p50 < 3600 s; the limit was not found: with --stagger 20ms, no more begin"
         ),
         "{why}"
     );
@@ -349,5 +349,5 @@ fn a_search_says_what_stopped_it() {
     ]
     .concat();
     let error = refused(&missed, 1);
-    assert!(error.contains("meets max < 1 us: with 1 user max is"), "{error}");
+    assert!(error.contains("meets max < 1 us: with 1 user, max is"), "{error}");
 }

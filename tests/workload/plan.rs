@@ -149,7 +149,7 @@ fn a_plan_for_a_site_is_the_plan_of_its_parameters() {
     };
     assert_eq!(objects(&others), objects(&of_site));
     let error = refused(&[&users[..], &["--site", path, "--files", "9"]].concat(), 2);
-    assert!(error.contains("says what the workload is"), "{error}");
+    assert!(error.contains("defines the workload"), "{error}");
 
     let manifest = dir.path().join("manifest.json");
     let text = fs::read_to_string(&manifest).expect("a manifest");

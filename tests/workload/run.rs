@@ -143,7 +143,7 @@ fn wrong_bodies_make_a_run_invalid() {
     ];
     result(&run, 0);
     let (checked, error) = result(&[&run[..], &["--verify"]].concat(), 3);
-    assert!(error.contains("other content than the manifest says"), "{error}");
+    assert!(error.contains("differ in content from the manifest"), "{error}");
     assert!(checked["errors"]["content"].as_u64() > Some(0), "{checked}");
 }
 
@@ -422,10 +422,10 @@ fn what_cannot_be_run_is_named() {
     check(&["http://localhost:1/", "--rate", "0"], "--rate");
     // What would otherwise be passed over, or mean nothing.
     for (arguments, fragment) in [
-        (&["--connections", "64"][..], "--clients says"),
+        (&["--connections", "64"][..], "needs --rate or --replay"),
         (
             &["--clients", "4", "--arrivals", "constant"],
-            "--rate and --sessions",
+            "needs --rate or --sessions",
         ),
         (&["--rate", "5", "--connections", "0"], "--connections"),
         (&["--threads", "0"], "--threads"),

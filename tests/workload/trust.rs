@@ -139,8 +139,8 @@ fn a_server_that_dies_makes_a_run_invalid() {
         3,
     );
     assert!(
-        why.contains("to 4.00 s no file was complete and")
-            && why.contains("a server that was down for a while"),
+        why.contains("to 4.00 s, no file completed and")
+            && why.contains("the server was down for part of the run"),
         "{why}"
     );
     let seconds = result["record"]["seconds"].as_array().expect("a list");
@@ -156,7 +156,7 @@ fn a_server_that_stands_still_makes_a_run_invalid() {
     let run = ["--clients", "4", "--duration", "5s", "--grace", "20s"];
     let (result, why) = load(&[&[pausing(1500, 6000).as_str()], &run[..]].concat(), 3);
     assert!(
-        why.contains("to 5.00 s no file was complete although requests were under way")
+        why.contains("to 5.00 s, no file completed although requests were pending")
             && why.contains("--stall-max"),
         "{why}"
     );
@@ -167,7 +167,7 @@ fn a_server_that_stands_still_makes_a_run_invalid() {
     // So it is in the middle, and if arrivals do not wait for it.
     let arriving = ["--rate", "100", "--duration", "5s", "--grace", "20s"];
     let (_, why) = load(&[&[pausing(1000, 3500).as_str()], &arriving[..]].concat(), 3);
-    assert!(why.contains("no file was complete although"), "{why}");
+    assert!(why.contains("no file completed although"), "{why}");
     // Whoever expects that says so, and a short pause is one of the things that are measured.
     let expected = ["--stall-max", "10s"];
     load(
@@ -211,8 +211,8 @@ fn what_waiting_clients_did_not_ask_is_in_the_corrected_times() {
     for shown in [
         "<td>corrected",
         "p99 corrected",
-        "closed loop: who waits",
-        "response corrected for what was not asked",
+        "closed loop: each user waits",
+        "response, corrected for requests not sent",
     ] {
         assert!(page.contains(shown), "{shown}");
     }
@@ -227,7 +227,7 @@ fn what_waiting_clients_did_not_ask_is_in_the_corrected_times() {
         "60s",
     ]);
     assert!(
-        words.contains("  corrected ") && words.contains("closed loop: who waits for an answer"),
+        words.contains("  corrected ") && words.contains("closed loop: each user waits for a response"),
         "{words}"
     );
     // Merged, it is the same.
@@ -434,7 +434,7 @@ fn a_run_without_a_tick_is_too_short() {
         3,
     );
     assert!(
-        error.contains("no tick, one each 10 ms, was due in it; use a longer --duration"),
+        error.contains("no tick (one every 10 ms) was due; use a longer --duration"),
         "{error}"
     );
 }

@@ -1,5 +1,4 @@
-//! A line of JSON as `weir serve --log-format json` writes it: one object, whose further members are
-//! not looked at.
+//! A JSON line as `weir serve --log-format json` writes it: one object. Unknown members are ignored.
 
 use crate::{Fault, Record, Request, time};
 use measure::Duration;

@@ -1,9 +1,9 @@
-//! Access logs, read: which line says what about which request. Three formats, told apart line by
-//! line: the Common Log Format (NCSA httpd), the Combined one (Apache httpd's `mod_log_config`), both
-//! also with the virtual host in front (`vhost_combined`), and the JSON that `weir serve` writes.
+//! Access logs: parses each line into a record of one request. Three formats, recognized line by line: the Common Log
+//! Format (NCSA httpd), the Combined format (Apache httpd's `mod_log_config`), both also with the virtual host in
+//! front (`vhost_combined`), and the JSON that `weir serve` writes.
 //!
-//! What strangers put into a line is data: a field ends where its format says so, whatever is in it.
-//! This crate opens no file, knows no clock, and does not judge what was asked for or answered.
+//! Clients control parts of a line, so a field ends only where its format says. This crate opens no file, knows no
+//! clock, and does not judge requests or responses.
 
 mod json;
 mod ncsa;

@@ -1,6 +1,6 @@
-//! A line of the common or the combined format: `host ident user [time] "request" status bytes`, then
-//! perhaps `"referer" "user agent"` and whatever else a server was told to add, which is not looked at.
-//! Apache httpd's `vhost_combined` has the virtual host in front of all that: `www.example.org:80 host ...`.
+//! A line of the Common or Combined format: `host ident user [time] "request" status bytes`, then optionally
+//! `"referer" "user agent"`. Anything a server adds after these is ignored. Apache httpd's `vhost_combined` puts the
+//! virtual host in front: `www.example.org:80 host ...`.
 
 use crate::{Fault, Record, Request, time};
 use std::borrow::Cow;

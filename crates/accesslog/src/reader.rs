@@ -1,6 +1,6 @@
-//! Lines of a stream, one at a time in memory that is used again. A line beyond the bound is read past
-//! and is a fault; so no log, whatever is in it, takes more memory than one line. A stream that never ends and is
-//! no log (a device) does not take forever either: there is a bound on what is read of it in vain.
+//! Reads a stream line by line into reused memory. A line longer than the limit is skipped and reported as a fault,
+//! so a log never takes more memory than one line. The input without an access-log line is limited too, so that an
+//! endless stream that is no log (a device) ends with an error.
 
 use crate::{Fault, Record, parse};
 use std::io::{self, BufRead};
@@ -69,12 +69,12 @@ impl<R: BufRead> Reader<R> {
         if !self.is_log && self.number > in_vain {
             return Some(Err(io::Error::new(
                 io::ErrorKind::InvalidData,
-                format!("none of its first {in_vain} lines is one of an access log"),
+                format!("none of its first {in_vain} lines is an access-log line"),
             )));
         }
         if !is_whole {
             return Some(Ok(Err(Fault {
-                expected: "the end of a line that is not longer than any of a server",
+                expected: "an end of line within the longest line a server writes",
                 at: self.limits.line_bytes_max,
             })));
         }

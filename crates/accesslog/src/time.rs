@@ -1,4 +1,4 @@
-//! The two ways in which logs write a time: `06/Nov/1994:08:49:37 +0100` and RFC 3339.
+//! The two time formats of logs: `06/Nov/1994:08:49:37 +0100` and RFC 3339.
 
 use measure::UnixTime;
 

@@ -1,6 +1,6 @@
-//! Logs of several virtual hosts in one file, as Debian's `other_vhosts_access.log` (Apache httpd's
-//! `vhost_combined`: `%v:%p %h %l %u ...`). The same path of two hosts is two files, so whoever counts
-//! files by path must know that there is one host only. Refuses to choose one.
+//! Rejects logs that mix virtual hosts, as Debian's `other_vhosts_access.log` can (Apache httpd's `vhost_combined`:
+//! `%v:%p %h %l %u ...`). One path on two hosts is two files, so statistics by path need a single host. Does not
+//! choose one.
 
 use crate::Record;
 use std::fmt;
@@ -23,8 +23,8 @@ impl fmt::Display for SeveralHosts {
         let [first, other] = &self.hosts;
         write!(
             f,
-            "lines are of several virtual hosts, as {first} and {other}, where the same path is not the same file; keep those \
-             of one, as `grep '^{first} '` does"
+            "lines belong to several virtual hosts, as {first} and {other}, where one path names different files; keep those \
+             of one, as with `grep '^{first} '`"
         )
     }
 }

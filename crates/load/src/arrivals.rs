@@ -1,9 +1,9 @@
-//! When objects are asked for if nobody waits for answers: an open process, split exactly over shards.
+//! Arrivals of an open process, independent of responses, split exactly over shards.
 //!
-//! Every shard draws the whole process and keeps each `shards`-th arrival, so that the union of all shards
-//! is the process of a single one, to the nanosecond. A rate that changes is a process of rate one whose
-//! clock runs faster and slower: the k-th arrival comes when the integral of the rate reaches the k-th
-//! arrival of that process. Refuses to know what is asked for.
+//! Every shard draws the whole process and keeps each `shards`-th arrival, so that the union of all shards equals the
+//! process of a single one, to the nanosecond. A changing rate is a process of rate one with a variable clock: the
+//! k-th arrival comes when the integral of the rate reaches the k-th arrival of that process. Does not know what is
+//! requested.
 
 use crate::chance::{Purpose, stream, uniform};
 use core::fmt;
@@ -35,7 +35,7 @@ impl FromStr for Process {
             "poisson" => Ok(Process::Poisson),
             "constant" => Ok(Process::Constant),
             _ => Err(format!(
-                "`{text}` is no process of arrivals; there are poisson and constant"
+                "`{text}` is not an arrival process: choose poisson or constant"
             )),
         }
     }
@@ -92,21 +92,21 @@ impl FromStr for Schedule {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Schedule, String> {
-        let fault = |why: &str| format!("`{text}`: {why}; a rate is a number, or as `100,500@10s,50@20s`");
+        let fault = |why: &str| format!("`{text}`: {why}; write a rate as 100 or `100,500@10s,50@20s`");
         let mut pieces: Vec<(f64, f64)> = Vec::new();
         for piece in text.split(',') {
             let (rate, from) = piece.split_once('@').unwrap_or((piece, "0"));
             let rate: f64 = rate.trim().parse().map_err(|_| fault("no number"))?;
             let from = from.trim();
             let from = from.strip_suffix('s').unwrap_or(from);
-            let from: f64 = from.parse().map_err(|_| fault("no time in seconds"))?;
+            let from: f64 = from.parse().map_err(|_| fault("not a time in seconds"))?;
             if !(0.0..=RATE_MAX).contains(&rate) {
-                return Err(fault("a rate lies between 0 and 10,000,000"));
+                return Err(fault("a rate must be between 0 and 10,000,000"));
             }
             let follows = pieces.last().map_or(from == 0.0, |&(before, _)| from > before);
             if !follows || !from.is_finite() {
                 return Err(fault(
-                    "the first rate holds from 0, and each from later than the one before it",
+                    "the first rate starts at 0, and each later rate after the one before it",
                 ));
             }
             pieces.push((from, rate));
@@ -115,7 +115,7 @@ impl FromStr for Schedule {
             return Err(fault("more than 1000 rates"));
         }
         if pieces.iter().all(|&(_, rate)| rate == 0.0) {
-            return Err(fault("nothing would ever be asked for"));
+            return Err(fault("all rates are 0"));
         }
         Ok(Schedule { pieces })
     }

@@ -1,9 +1,9 @@
-//! Chance by purpose: one seed, and from it a separate generator for each thing that is drawn.
+//! Random numbers by purpose: one seed gives a separate generator for each quantity drawn.
 //!
-//! A stream of its own for every purpose and every user means that asking for more files does not
-//! change what users do, and that a machine can draw for its own users without drawing for the others.
-//! Logarithms and powers come from `libm`, which computes them from additions and multiplications that
-//! IEEE 754 fixes to the bit; the platform's own functions may differ in the last one.
+//! With a stream for every purpose and every user, more files do not change what users do, and a machine can draw for
+//! its own users without drawing for the others. Logarithms and powers come from `libm`, which computes them from
+//! additions and multiplications that IEEE 754 fixes to the bit; the platform's own functions may differ in the last
+//! bit.
 
 use measure::{Draw, Rng, Seed};
 

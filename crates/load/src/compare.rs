@@ -1,26 +1,24 @@
-//! Two loads compared: how much each measure changed, how sure that is, and whether it is worse.
+//! Compares two loads: the change of each measure, its confidence, and whether it is worse.
 //!
-//! What is drawn again and ranked are *batches*: whole runs if there are enough on both sides, else pieces of a
-//! run so long that each is one of at most sixty. Batches, because times within a second depend on each other
-//! (a pause delays all of them), and pretending they do not makes every difference look certain. An interval over
-//! pieces of one run says nothing of how runs differ among themselves; [`Unit`] says which it is, and two runs of one and
-//! the same server differ by more than their pieces do.
+//! The bootstrap resamples and the tests rank *batches*: whole runs if both sides have enough, otherwise pieces of a
+//! run, at most sixty. Times within a second depend on each other (a pause delays all of them), so treating them as
+//! independent would make every difference look certain. An interval over pieces of one run does not show how runs
+//! differ, and two runs of one server differ by more than their pieces do; [`Unit`] tells which batches were used.
 //!
-//! Who asks seven questions is told one thing in twenty by accident each time, so the rank tests of all measures that
-//! decide are corrected together, by the step-down method of Holm (1979): the chance that any of them is called worse where
-//! nothing differs is what one was meant to have. A measure that is the same in every batch asks nothing.
+//! Seven tests at 5% each give seven chances of an accidental "worse". The rank tests of all deciding measures are
+//! therefore corrected together by the step-down method of Holm (1979). A measure that is equal in every batch is not
+//! tested.
 //!
-//! Times are of every file there is, those complete after the time that rates are counted over among them: a server that
-//! stalls would else be compared by the files that it did not stall. A whole run's are the histogram its result is of; of pieces,
-//! the last has what came later, so that all of them together have the same. A file that failed counts as at least the longest
-//! timeout of all runs, and as at least the longest time there is: a server that fails its slow requests is not a quick one. What
-//! was never complete is in neither.
+//! Times include every file, also those completed after the measured time; otherwise a server that stalls would be
+//! judged by the files it did not stall. For whole runs they are the histogram of the result; of pieces, the last
+//! contains the later files. A failed file counts as at least the longest timeout and the longest time of all runs,
+//! because a server that fails its slow requests is not fast. Requests that never completed are excluded.
 //!
-//! The interval is a percentile bootstrap (Efron 1979) of the relative change, whose tails are those that Student's t has for the
-//! smaller side (the expanded percentile interval of Hesterberg 2014, arXiv 1411.5279): plain percentiles of five runs hold the
-//! truth far more seldom than they say. The rank test is that of Mann and
-//! Whitney (1947), exact for few batches; the chance that a batch of B is above one of A is the effect size of
-//! Vargha and Delaney (2000). Refuses to know where results come from.
+//! The interval is a percentile bootstrap (Efron 1979) of the relative change with the tails of Student's t for the
+//! smaller side (the expanded percentile interval of Hesterberg 2014, arXiv 1411.5279), because plain percentiles of
+//! five runs contain the true value far less often than they claim. The rank test is that of Mann and Whitney (1947),
+//! exact for few batches. The probability that a batch of B is above one of A is the effect size of Vargha and
+//! Delaney (2000). Does not know where results come from.
 
 use crate::chance::{Purpose, below, stream};
 use crate::run::Run;
@@ -30,27 +28,27 @@ use serde::Serialize;
 use statrs::distribution::{ContinuousCDF, Normal, StudentsT};
 use std::collections::BTreeMap;
 
-/// Runs on each side from which on they are the batches.
+/// Fewest runs on each side for whole runs to be the batches.
 pub const RUNS_MIN: usize = 5;
-/// Pieces of one run at the most.
+/// Largest number of pieces of one run.
 const PIECES_MAX: usize = 60;
-/// Batches on each side below which nothing can be said.
+/// Fewest batches on each side for a comparison.
 pub const BATCHES_MIN: usize = 4;
 
-/// What a batch is.
+/// Kind of batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Unit {
-    /// A run: intervals say how runs differ.
+    /// A run: intervals show how runs differ.
     Run,
-    /// A piece of a run: intervals say nothing of how runs differ.
+    /// A piece of a run: intervals do not show how runs differ.
     Piece,
 }
 
 /// What was measured in one run or piece of one.
 #[derive(Clone, Debug, Default)]
 pub struct Batch {
-    /// Over which files and bytes were counted.
+    /// Time over which files and bytes were counted.
     seconds: f64,
     files: u64,
     bytes: u64,
@@ -63,15 +61,15 @@ pub struct Batch {
     timeout: Duration,
 }
 
-/// What is compared.
+/// A compared measure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Measure {
-    /// Files a second.
+    /// Files per second.
     FilesPerS,
-    /// Content bytes a second.
+    /// Content bytes per second.
     BytesPerS,
-    /// Troubles for each file.
+    /// Errors per file.
     ErrorsPerFile,
     /// Mean response time, milliseconds.
     MeanMs,
@@ -95,7 +93,7 @@ impl Measure {
         Measure::P99Ms,
     ];
 
-    /// How it is called.
+    /// Name in flags and results.
     pub fn name(self) -> &'static str {
         match self {
             Measure::FilesPerS => "files_per_s",
@@ -108,7 +106,7 @@ impl Measure {
         }
     }
 
-    /// Whether more of it is worse.
+    /// Whether a higher value is worse.
     pub fn more_is_worse(self) -> bool {
         !matches!(self, Measure::FilesPerS | Measure::BytesPerS)
     }
@@ -142,21 +140,21 @@ impl core::str::FromStr for Measure {
         let found = Measure::ALL.into_iter().find(|measure| measure.name() == text);
         found.ok_or_else(|| {
             let names: Vec<&str> = Measure::ALL.iter().map(|measure| measure.name()).collect();
-            format!("`{text}` is no measure; there are {}", names.join(", "))
+            format!("`{text}` is not a measure: choose {}", names.join(", "))
         })
     }
 }
 
-/// How a comparison is made.
+/// Settings of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Settings {
-    /// All chance of the bootstrap.
+    /// Random seed of the bootstrap.
     pub seed: Seed,
-    /// How often it draws.
+    /// Number of bootstrap resamples.
     pub draws: u32,
-    /// How sure an interval is to be, and a rank test with it: 0.95.
+    /// Confidence of intervals and rank tests, such as 0.95.
     pub confidence: f64,
-    /// The share by which B may be worse.
+    /// Largest acceptable worsening of B, a share.
     pub worse_max: f64,
 }
 
@@ -181,11 +179,11 @@ pub struct Row {
     pub b: f64,
     /// (B - A) / A; none if A is 0 and B is not.
     pub change: Option<f64>,
-    /// Between which values the change lies, at the confidence asked for.
+    /// Confidence interval of the change.
     pub interval: Option<(f64, f64)>,
-    /// The chance that a batch of B is above one of A, ties counted half.
+    /// Probability that a batch of B is above one of A; ties count half.
     pub superiority: f64,
-    /// How likely ranks as different as these are if there is no difference.
+    /// Two-sided p-value of the rank test.
     pub p_value: f64,
     /// How likely it is, if there is no difference, that ranks say as loudly that B is worse, corrected for the measures that
     /// decide; none of one that does not decide.
@@ -327,7 +325,7 @@ impl Sum<'_> {
     }
 }
 
-/// Compares; every measure has a row, in the order of [`Measure::ALL`]. Those of `deciding` are corrected together.
+/// Compares A and B; one row per measure, in the order of [`Measure::ALL`]. Those of `deciding` are corrected together.
 pub fn compare(a: &[Batch], b: &[Batch], deciding: &[Measure], settings: &Settings) -> Vec<Row> {
     let mut places: BTreeMap<u64, u32> = BTreeMap::new();
     for batch in a.iter().chain(b) {
@@ -431,8 +429,8 @@ pub fn is_powerless(rows: &[Row], settings: &Settings) -> bool {
     asked.peek().is_some() && asked.all(|p_least| p_least >= 1.0 - settings.confidence)
 }
 
-/// Corrects the p-values of several tests for their number (Holm 1979): the smallest is multiplied by how many there
-/// are, the next by one less, and none becomes smaller than one before it.
+/// Corrects the p-values of several tests for their number (Holm 1979): the smallest is multiplied by the number of
+/// tests, the next by one less, and none becomes smaller than the one before it.
 fn correct(p_values: &mut [&mut f64]) {
     p_values.sort_unstable_by(|a, b| a.total_cmp(b));
     let (count, mut least) = (p_values.len(), 0.0);

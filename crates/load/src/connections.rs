@@ -1,6 +1,6 @@
-//! How many connections a protocol mode needs: the identities of document 000, Table "Protocol modes".
+//! The number of connections a protocol mode needs: the identities of document 000, Table "Protocol modes".
 //!
-//! Knows counts only; who opens and closes them is the client's business.
+//! Knows counts only; the client opens and closes connections.
 
 use client::plan::Mode;
 

@@ -1,4 +1,4 @@
-//! Users at work: state machines that fetch objects, sleep, and write down how long things took.
+//! Users as state machines that fetch objects, sleep and record times.
 //!
 //! ```text
 //!   COMING (its first alarm: the user begins) ─┐
@@ -9,19 +9,19 @@
 //!      │   (active OFF, retry)                                  ▼
 //!      └─────────── PAUSING                                    DONE
 //! ```
-//! One line of `runtime`'s driver is one connection of a user, who has one unless said otherwise. Protocol modes follow document
-//! 000: HTTP/1.0 opens a connection for each file; serial keeps one and has one request outstanding;
-//! pipelined asks for the page alone and then for everything else at once; early close does so too and
-//! closes before the OFF time. (At once means up to 64 requests, and more as replies come: the one
-//! departure from the original, which objects of more than 65 files see.) When the server closes early,
-//! what it left unanswered is asked for again on a new connection; a reply that it cut short is a file that failed.
+//! One line of `runtime`'s driver is one connection of a user; a user has one by default. Protocol modes follow
+//! document 000: HTTP/1.0 opens a connection for each file; serial keeps one connection with one request outstanding;
+//! pipelined requests the page alone and then all remaining files at once; early close does this too and closes
+//! before the OFF time. "At once" means up to 64 requests, topped up as responses arrive: the only departure from the
+//! original, visible for objects of more than 65 files. When the server closes early, unanswered requests are
+//! repeated on a new connection; a truncated response is a failed file.
 //!
-//! A user with several connections asks for the page on the first; when it is complete the files it embeds are dealt
-//! out to all of them in turn, and each goes on with its own as the mode says. The object is complete with the last.
+//! A user with several connections requests the page on the first. When it is complete, the embedded files are dealt
+//! out to all connections in turn, and each follows the mode. The object is complete with its last file.
 //!
-//! Three lines have only alarms: the bell that ends the run, the clock of arrivals of an open run, whose
-//! users are a pool of connections, and the tick that shows how late the thread itself is.
-//! Refuses to know of sockets, clocks and what a run is for.
+//! Three lines have timers only: the end of the run, the arrivals of an open run (whose users are a pool of
+//! connections), and the tick that measures the thread's own lateness. Knows nothing of sockets, clocks or the
+//! purpose of a run.
 
 mod arriving;
 mod hearing;

@@ -40,7 +40,7 @@ pub const LEVEL: f64 = 0.01;
 /// How much the mean length of a session may change if the bound is halved or doubled.
 const SESSIONS_VARY: f64 = 0.25;
 /// Why nothing is told of clients that are several users.
-const MIXED: &str = "most objects are of clients that begin more than one a second: several users behind one address, or a robot";
+const MIXED: &str = "most objects are from clients that begin more than one per second: several users behind one address, or a robot";
 /// The least file of each class that a site can have, in bytes.
 const BASE_LOW: f64 = 32.0;
 const EMBEDDED_LOW: f64 = crate::site::gif::LEAST as f64;
@@ -185,7 +185,7 @@ pub fn estimate(mut visits: Vec<Visit>, session_ns: i64) -> Estimates {
     gaps.untell(if whole_seconds {
         "its times are whole seconds".to_owned()
     } else {
-        "a gap is what the answer took and what the user paused; were it all pause, --active-off-time takes this".to_owned()
+        "a gap includes the response time and the user's pause; if all of it were pause, use this for --active-off-time".to_owned()
     });
     Estimates {
         requests: visits.len() as u64,
@@ -428,7 +428,7 @@ fn sessions(log: &Log, visits: &[Visit], bound_ns: i64) -> Estimate {
     let others = [bound_ns / 2, bound_ns.saturating_mul(2)].map(|bound| mean(&log.sessions(visits, bound)));
     let untold = if lengths.len() < VALUES_MIN || whole * 2.0 < log.objects.len() as f64 {
         Some(format!(
-            "{whole} of {} objects are in sessions that begin and end within it with a pause longer than the bound",
+            "{whole} of {} objects are in sessions that begin and end within it with a pause longer than --session-gap",
             log.objects.len()
         ))
     } else if others
@@ -436,7 +436,7 @@ fn sessions(log: &Log, visits: &[Visit], bound_ns: i64) -> Estimate {
         .any(|other| (other / own - 1.0).abs() > SESSIONS_VARY)
     {
         Some(format!(
-            "their mean hangs on the bound: {own:.1} objects with this one, {:.1} with half of it, {:.1} with twice",
+            "their mean depends on --session-gap: {own:.1} objects with this one, {:.1} with half of it, {:.1} with twice",
             others[0], others[1]
         ))
     } else {

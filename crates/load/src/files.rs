@@ -1,7 +1,7 @@
-//! The files of a site: how many of each class, and how large each is.
+//! The files of a site: number and sizes by class.
 //!
-//! A size is a draw of its class's model, rounded to a whole byte. Files are numbered base first, then
-//! embedded, then single. Refuses to know what is in a file.
+//! A size is a draw from the model of its class, rounded to a whole byte. Files are numbered base first, then
+//! embedded, then single. Knows nothing of content.
 
 use crate::chance::{Purpose, stream};
 use crate::model::Model;
@@ -109,7 +109,7 @@ impl FromStr for Shares {
         match numbers.as_deref() {
             Some(&[base, embedded, single]) => Shares::new(base, embedded, single),
             _ => Err(format!(
-                "`{text}` are no shares; write base/embedded/single, as in 30/38/32"
+                "`{text}` is not a list of shares: write base/embedded/single, as in 30/38/32"
             )),
         }
     }

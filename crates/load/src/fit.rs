@@ -1,6 +1,6 @@
-//! How well a sample fits a model: Kolmogorov and Smirnov for what is continuous, chi-square for counts.
+//! Goodness of fit of a sample: Kolmogorov-Smirnov for continuous values, chi-square for counts.
 //!
-//! A fit is a statement about the generator, not about the world. Refuses to know which stream it judges.
+//! A fit is a statement about the generator, not about the world. Does not know which stream it tests.
 
 use serde::Serialize;
 use statrs::distribution::{ChiSquared, ContinuousCDF};

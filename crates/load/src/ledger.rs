@@ -1,11 +1,11 @@
-//! Which figures something belongs to: those of the run, or those of the warm-up before it, which are left out.
+//! Assigns events to the measured run or to the warm-up before it, which is excluded from the figures.
 //!
 //! ```text
 //!   start ── warm-up ──▶ from ── measured ──▶ until ── what is under way ──▶ end
 //! ```
-//! What decides is when something was *meant* to happen, not when it did: a request that was due in the warm-up and
-//! answered long after it shows the warm-up's queue, and one that was due later and waited shows the server. What has no
-//! intent (a connection opened, bytes) belongs to the moment it happens. Knows no clock and nobody who asks.
+//! The *intended* time decides, not the actual one: a request due in the warm-up and answered long after it shows the
+//! warm-up's queue, and one due later that waited shows the server. Events without an intended time (an opened
+//! connection, bytes) belong to the moment they happen. Knows no clock and no users.
 
 use crate::record::Record;
 use measure::{Duration, Instant};

@@ -1,9 +1,9 @@
-//! Workloads: what files a site has, what is asked of it, by whom and when, all from a seed.
+//! Workloads: a site's files and the requests for them, by user and time, all from a seed.
 //!
-//! Surge (Barford and Crovella 1998, 1999), the WebStone file lists and the Microscape page. Everything
-//! here is arithmetic: no socket, file or clock. Content is written to whatever `io::Write` the caller
-//! holds, with memory that does not grow with the site. Random numbers and the functions that decide
-//! what is generated use portable arithmetic ([`chance`]), so a seed gives the same bytes on every machine.
+//! Surge (Barford and Crovella 1998, 1999), the WebStone file lists and the Microscape page. Everything here is
+//! arithmetic: no socket, file or clock. Content is written to the caller's `io::Write`, with memory that does not
+//! grow with the site. Random numbers and the functions that decide what is generated use portable arithmetic
+//! ([`chance`]), so a seed gives the same bytes on every machine.
 //!
 //! ```text
 //!   parameters ─▶ files ─▶ popularity ─▶ matching ─▶ objects ─▶ sequence ─┬▶ plan, requests: who asks when

@@ -1,4 +1,4 @@
-//! How large a workload may be. Every bound keeps memory below about 2 GiB and is reached with a sentence.
+//! Limits of a workload. Every limit keeps memory below about 2 GiB, and exceeding one gives an error message.
 
 /// Files of a site.
 pub const FILES_MAX: u32 = 10_000_000;

@@ -1,7 +1,7 @@
-//! What a site is, as data: every file with its digest, every object, what it was made from and why.
+//! A site as data: every file with its digest, every object, the parameters and their reasons.
 //!
-//! The same seed gives the same manifest. Its form is versioned and described in
-//! `schemas/site-manifest.schema.json`. Says nothing about where the site lies.
+//! A seed always gives the same manifest. The format is versioned and described in
+//! `schemas/site-manifest.schema.json`. Does not contain the site's location.
 
 use crate::parameters::Choice;
 use measure::Seed;

@@ -1,9 +1,8 @@
-//! Which file has which popularity: counts are given to files so that the sizes of *requests* follow
-//! their own model.
+//! Assigns popularity to files: reference counts go to files so that the sizes of *requests* follow their own model.
 //!
-//! From the largest file down, each takes the unused count that brings the share of requests for files
-//! at least this large closest to what the model says, so that the tail fits best (step 3 of Surge; this
-//! greedy form is recalled, not read). The body takes what is left. Knows sizes and counts only.
+//! From the largest file down, each takes the unused count that brings the share of requests for files at least this
+//! large closest to the model, so that the tail fits best (step 3 of Surge; this greedy form is recalled, not read).
+//! The body takes the remaining counts. Knows sizes and counts only.
 
 use crate::files::File;
 use crate::model::Model;

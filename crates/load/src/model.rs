@@ -140,7 +140,7 @@ impl Shape {
             ("constant", &[value]) => Shape::Constant(value),
             _ => {
                 return Err(format!(
-                    "`{name}` with {} numbers is no model; there are lognormal(mu,sigma), pareto(k,alpha), \
+                    "`{name}` with {} numbers is not a model; there are lognormal(mu,sigma), pareto(k,alpha), \
                      inverse-gaussian(mean,lambda), weibull(scale,shape), exponential(mean), constant(value)",
                     numbers.len()
                 ));
@@ -410,7 +410,7 @@ impl FromStr for Model {
             .map(|piece| part(piece.trim(), pieces.len() == 1))
             .collect();
         parts.and_then(Model::new).map_err(|why| {
-            format!("`{text}` is no model: {why}; write it as in lognormal(7.63,1.001)@32..10000")
+            format!("`{text}` is not a model: {why}; write one as in lognormal(7.63,1.001)@32..10000")
         })
     }
 }
@@ -456,7 +456,7 @@ fn number(text: &str) -> Result<f64, String> {
         .parse()
         .ok()
         .filter(|number: &f64| number.is_finite())
-        .ok_or_else(|| format!("`{}` is no number", text.trim()))
+        .ok_or_else(|| format!("`{}` is not a number", text.trim()))
 }
 
 /// Michael, Schucany and Haas 1976.

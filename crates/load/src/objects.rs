@@ -1,12 +1,12 @@
-//! What is fetched together: a base file with the files it embeds, or a single file.
+//! Objects: a base file with the files it embeds, or a single file.
 //!
-//! Step 4 of Surge, as recovered from its source: one count of files is drawn per base file; counts go
-//! up while the popularity of base files goes down; each object takes the embedded files that still have
-//! most references to give and spends the base file's references on them. Popular pages therefore embed
-//! few files, embedded files may be shared, and some are left unused or over-used.
+//! Step 4 of Surge, as recovered from its source: one count of files is drawn per base file; counts go up while the
+//! popularity of base files goes down. Each object takes the embedded files that have most references left to give
+//! and spends the base file's references on them. Popular pages therefore embed few files, embedded files may be
+//! shared, and some are unused or over-used.
 //!
-//! One rule is ours: a page must be able to name what it embeds. Where a count does not fit into a page
-//! of that size, it is exchanged with the page closest in popularity for which both fit.
+//! One rule is ours: a page must be able to name what it embeds. If a count does not fit into a page of that size, it
+//! is exchanged with the page closest in popularity for which both fit.
 
 use crate::chance::{Purpose, stream};
 use crate::files::{Class, File};

@@ -1,14 +1,14 @@
-//! Stretches of a run in which the server completed nothing although it was asked.
+//! Periods of a run in which the server completed nothing although requests were pending.
 //!
-//! A server that dies or stands still does few of its requests harm: clients in a closed loop have at most one each under
-//! way, and what fails fast is a small share of what was quick before. So a run is judged by time, too. A stretch lies between two
-//! completions, or between one and an end of the run, and counts only as long as something was asked. It is an
-//! outage if the rest of the run says that files should have been complete in it: many at its rate, and
-//! requests that take far less than the stretch is long. Where nothing fails, the server must have sent next to nothing either:
-//! one large file over a slow line is no outage.
+//! A server that dies or stalls harms few requests: clients in a closed loop have at most one pending each, and fast
+//! failures are a small share of the fast responses before. Runs are therefore judged by time too. A period lies
+//! between two completions, or between one and an end of the run, and counts only while requests were pending. It is
+//! an outage if, by the rest of the run, files should have completed in it: many at its rate, and with response times
+//! far shorter than the period. If nothing fails, the server must also have sent almost nothing: one large file over
+//! a slow line is no outage.
 //!
-//! Works on the series by second, which knows of each second when the first and the last file were complete, so that a
-//! stretch of a second or more is known exactly. Knows no clock and no verdict.
+//! Works on the series by second, which records when the first and last file of each second completed, so that a
+//! period of a second or more is known exactly. Knows no clock and no verdict.
 
 use crate::record::{Record, Second};
 use crate::times::Sparse;

@@ -45,7 +45,7 @@ impl FromStr for Set {
             .into_iter()
             .find(|set| set.name() == text)
             .ok_or_else(|| {
-                format!("`{text}` is no set of parameters; there are surge-table-8 and surge-1998")
+                format!("`{text}` is not a parameter set: choose surge-table-8 or surge-1998")
             })
     }
 }
@@ -715,7 +715,7 @@ mod tests {
                 "they must lie between 35",
             ),
             ("files-per-object", "constant(500)", "nothing between 1 and"),
-            ("off-time", "weekly", "is no model"),
+            ("off-time", "weekly", "is not a model"),
             ("stack-window", "0", "from 1 to"),
             ("no-such", "1", "no such parameter"),
         ] {

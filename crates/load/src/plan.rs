@@ -1,10 +1,10 @@
-//! Who asks for what, when: the request stream of a Surge run before any server has answered.
+//! The request stream of a Surge run before any server has responded: user, file and time of each request.
 //!
-//! Users are played in virtual time in which every answer takes the same *nominal* time, zero if nothing
-//! else is said: a user takes the next object of the one shared sequence, is OFF, takes the next. So it is
-//! fixed before the run which user asks for which objects; in the run each user keeps its own list and its
-//! own OFF times, and only the instants move with the server. Every rank plays all users (a heap entry
-//! and 56 bytes each) and keeps its own, so the union of the shards is the whole.
+//! Users are simulated in virtual time in which every response takes the *nominal* time, by default zero: a user
+//! takes the next object of the one shared sequence, is OFF, and takes the next. The assignment of objects to users
+//! is thus fixed before the run; in the run each user keeps its own list and OFF times, and only the times depend on
+//! the server. Every rank simulates all users (a heap entry and 56 bytes each) and keeps its own, so the union of the
+//! shards is the whole.
 //!
 //! ```text
 //!   START ──▶ session of N objects ─▶ object: file, active OFF, file, … ─▶ OFF ─▶ object … ─▶ session …

@@ -1,7 +1,7 @@
-//! How often files are asked for: Zipf's law, in whole references.
+//! Popularity of files: Zipf's law, in whole references.
 //!
-//! Rank `r` gets about `C / r^s` references and at least one, where `C` makes the sum what is wanted.
-//! Knows ranks only; which file has which rank is [`crate::matching`]'s.
+//! Rank `r` gets about `C / r^s` references and at least one, where `C` gives the required sum. Knows ranks only;
+//! [`crate::matching`] assigns ranks to files.
 
 /// Reference counts by rank, largest first, that sum to `references`.
 ///

@@ -1,7 +1,7 @@
-//! What documents 002 and 003 print of their sites, each figure beside what the manifest says was made of it.
+//! The figures that documents 002 and 003 print about their sites, each beside the figure of the manifest.
 //!
-//! Refuses to know how a site is made: it looks at the manifest alone, and at how long the page is deflated, which
-//! the caller finds out.
+//! Does not know how a site is made: it uses the manifest and the compressed length of the page, which the caller
+//! finds out.
 
 use crate::manifest::{FileEntry, Manifest};
 use crate::site::microscape::TagCase;

@@ -1,11 +1,11 @@
-//! What a run was like: latencies, a series by second, errors by kind.
+//! The record of a run: latencies, a series by second, errors by kind.
 //!
-//! A file's *service* time begins where document 000's client looks at its clock: before the connection is
-//! opened, else when the request is sent, else when the file before it in a pipelined batch was complete.
-//! Its *response* time begins when it was meant to be asked for; where objects arrive, the difference is what waiting on a
-//! slow server hides (coordinated omission). Who waits for answers means to ask after them, so that both leave it out. What failed
-//! has a histogram of its own and counts in quantiles as longer than all else. Records of several crews, and of several machines, add up
-//! exactly, before and after they were written down. Knows no clock.
+//! *Service* time begins where document 000's client reads its clock: before the connection is opened, otherwise when
+//! the request is sent, otherwise when the previous file of a pipelined batch completed. *Response* time begins at
+//! the intended start; for arrivals, the difference is the waiting that coordinated omission hides. Users in a closed
+//! loop intend to send only after a response, so both times omit that waiting. Failed requests have a histogram of
+//! their own and count in quantiles as longer than all others. Records of several crews and machines add up exactly,
+//! before and after they were serialized. Knows no clock.
 
 use crate::replies::{Breach, Refused, Statuses};
 use crate::times::{Lost, Sparse, Times, nanoseconds};

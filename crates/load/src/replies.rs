@@ -1,9 +1,8 @@
-//! What replies were: how many had which status, which of these count as good files, where redirects lead, and what
-//! came that was no reply at all.
+//! Responses by kind: counts by status, which statuses count as success, redirect targets, and data that is not HTTP.
 //!
-//! A status costs one increment. All else is looked at only where a reply is not as it should be. Bounded: there are 900
-//! statuses (RFC 9112 section 4: three digits, the first not 0), and of what was seen the least by text or time is
-//! kept, so that sums depend on no order. Follows no redirect, and refuses to know who asked.
+//! A status costs one increment; details are examined only for unexpected responses. Bounded: there are 900 statuses
+//! (RFC 9112 section 4: three digits, the first not 0), and of examples the least by text or time is kept, so that
+//! sums do not depend on order. Follows no redirect, and does not know the user.
 
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -89,7 +88,7 @@ impl core::str::FromStr for Accept {
         };
         let ranges: Option<Vec<_>> = text.split(',').map(|part| each(part.trim())).collect();
         let mut ranges = ranges.ok_or_else(|| {
-            format!("`{text}` names no statuses of a final answer; it looks like 200-399, 200,404 or 2xx")
+            format!("`{text}` is not a list of final statuses: write 200-399, 200,404 or 2xx")
         })?;
         ranges.sort_unstable();
         ranges.dedup();
@@ -239,9 +238,9 @@ pub fn told(refused: &BTreeMap<u16, Refused>, all: u64) -> Option<String> {
         text
     });
     let mut text = if count == all {
-        format!("all {all} answers were ")
+        format!("all {all} responses were ")
     } else {
-        format!("{count} of {all} answers were ")
+        format!("{count} of {all} responses were ")
     };
     text += &each.collect::<Vec<_>>().join(", ");
     if kinds.len() > NAMED_MAX {
@@ -257,12 +256,12 @@ pub fn told(refused: &BTreeMap<u16, Refused>, all: u64) -> Option<String> {
     ) = first
     {
         let what = if *elsewhere {
-            "ask for what they name"
+            "request the targets directly"
         } else {
-            "give that URL"
+            "use that URL"
         };
         text += &format!(
-            "; no redirect is followed: {what}, or take them for good with --accept-status 200,{status}"
+            "; redirects are not followed: {what}, or accept them with --accept-status 200,{status}"
         );
     }
     Some(text)
@@ -330,26 +329,26 @@ mod tests {
         for (parts, all, said) in [
             (&[][..], 5, None),
             (&[(404, 0, &[][..])], 5, None),
-            (&[(404, 5, &[])], 5, Some("all 5 answers were 404")),
+            (&[(404, 5, &[])], 5, Some("all 5 responses were 404")),
             (
                 &[(404, 5, &[]), (503, 7, &[])],
                 20,
-                Some("12 of 20 answers were 503 (7), 404 (5)"),
+                Some("12 of 20 responses were 503 (7), 404 (5)"),
             ),
             (
                 &[(301, 300, &["http://h/x/"])],
                 300,
                 Some(
-                    "all 300 answers were 301 to http://h/x/; no redirect is followed: give that URL, or take them \
-                     for good with --accept-status 200,301",
+                    "all 300 responses were 301 to http://h/x/; redirects are not followed: use that URL, or accept \
+                     them with --accept-status 200,301",
                 ),
             ),
             (
                 &[(302, 3, &["/b", "/a", "/b"])],
                 4,
                 Some(
-                    "3 of 4 answers were 302 to /a and elsewhere; no redirect is followed: ask for what they name, or \
-                     take them for good with --accept-status 200,302",
+                    "3 of 4 responses were 302 to /a and elsewhere; redirects are not followed: request the targets \
+                     directly, or accept them with --accept-status 200,302",
                 ),
             ),
             (
@@ -361,7 +360,7 @@ mod tests {
                     (404, 1, &[]),
                 ],
                 5,
-                Some("all 5 answers were 400 (1), 401 (1), 402 (1), 403 (1) and 1 other statuses"),
+                Some("all 5 responses were 400 (1), 401 (1), 402 (1), 403 (1) and 1 other statuses"),
             ),
         ] {
             assert_eq!(told(&refused(parts), all).as_deref(), said);

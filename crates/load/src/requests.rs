@@ -1,8 +1,8 @@
-//! The request stream of those who are no Surge users: arrivals that wait for nobody, and clients that never sleep.
+//! The request stream of arrivals and of clients that never sleep; Surge users are in [`crate::plan`].
 //!
-//! Objects come from the [`Supply`] that a run has too. For clients every answer is taken to need the same *nominal*
-//! time, as in [`crate::plan`]; in a run they keep the order of their objects and only the instants move with the server.
-//! Every rank works out the whole and keeps its own part.
+//! Objects come from the [`Supply`] that a run uses. For clients every response takes the *nominal* time, as in
+//! [`crate::plan`]; in a run they keep the order of their objects and only the times depend on the server. Every rank
+//! computes the whole and keeps its own part.
 
 use crate::arrivals::Arrivals;
 use crate::plan::Request;

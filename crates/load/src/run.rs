@@ -1,9 +1,9 @@
-//! A run as it is written down, and runs of several machines put together.
+//! A run in serialized form, and runs of several machines merged.
 //!
-//! What one process did is a [`Run`]: what it was asked, where, and its whole record. Several are parts of one
-//! if they have the same plan, number of machines and agreed start; [`Parts`] is a set of them by rank. To
-//! add is to unite sets, so it is exact, and neither order nor repetition nor grouping matters. A rank that is
-//! missing is named with what it would have carried: every part knows the shares of all.
+//! A [`Run`] is what one process did: its load, environment and whole record. Several are parts of one run if they
+//! have the same plan, number of machines and agreed start; [`Parts`] is a set of them by rank. Merging is the union
+//! of sets, so it is exact, and order, repetition and grouping do not matter. A missing rank is named with the load
+//! it would have carried, because every part knows the shares of all.
 
 use crate::record::Record;
 use crate::times::{Lost, Times};
@@ -12,23 +12,23 @@ use measure::Duration;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// The name of the form.
+/// Format name in result lines.
 pub const FORMAT: &str = "weir-load";
-/// Its version: raised when a reader of the old form could misunderstand the new one.
+/// Format version: raised when a reader of the old format could misunderstand the new one.
 pub const VERSION: u32 = 5;
-/// How far apart the ranks of one run may begin, in seconds.
+/// Largest distance between the starts of the ranks, in seconds.
 const SPREAD_MAX: f64 = 1.0;
 
-/// What one rank is to do.
+/// The share of one rank.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Share {
-    /// Users, clients or sessions; 0 if objects arrive.
+    /// Users, clients or sessions; 0 for arrivals.
     pub users: u64,
-    /// Objects that are to begin if answers need no time; none if there is no end to them.
+    /// Objects that begin if responses take no time; none if unlimited.
     pub objects: Option<u64>,
     /// Their files.
     pub files: Option<u64>,
-    /// Content of them, as far as lengths are known.
+    /// Content bytes, as far as lengths are known.
     pub bytes: Option<u64>,
 }
 
@@ -53,7 +53,7 @@ impl Share {
     }
 }
 
-/// What one process did.
+/// The result of one process.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Run {
     /// [`FORMAT`].
@@ -68,11 +68,11 @@ pub struct Run {
     pub kernel: Option<String>,
     /// The processor's name.
     pub processor: Option<String>,
-    /// Which clock times were taken from.
+    /// Clock of the times.
     pub clock: String,
-    /// All chance.
+    /// Random seed.
     pub seed: u64,
-    /// Digest of everything that decides what is asked for and when, the number of machines aside.
+    /// Digest of everything that determines the requests and their times, except the number of machines.
     pub plan: String,
     /// Address of the server.
     pub peer: String,
@@ -82,49 +82,49 @@ pub struct Run {
     pub model: String,
     /// The protocol mode.
     pub mode: String,
-    /// Whether contents were held against digests.
+    /// Whether contents were compared with digests.
     pub verified: bool,
     /// `GET` or `HEAD`.
     #[serde(default = "get")]
     pub method: String,
-    /// Field lines that were sent with every request besides what this program sends of its own.
+    /// Header fields added to every request.
     #[serde(default)]
     pub headers: Vec<String>,
-    /// Statuses of a good file.
+    /// Statuses that count as success.
     #[serde(default = "once_accepted")]
     pub accept_status: String,
     /// Users or clients over all machines.
     pub users: Option<u32>,
-    /// Arrivals a second over all machines, from when on.
+    /// Arrivals per second over all machines, with the start of each rate.
     pub schedule: Option<String>,
-    /// Over how many seconds it was to be measured: all rates are over these. The end of a log may come before that of the
-    /// duration asked for.
+    /// Measured time in seconds; all rates refer to it. A log may end before the
+    /// requested duration.
     pub asked_s: f64,
-    /// How many seconds before them were left out.
+    /// Warm-up in seconds.
     pub warmup_s: f64,
-    /// How long a reply may make no progress, in seconds: a request that failed counts in means as at least this.
+    /// Longest time without progress, in seconds; failed requests count in means as at least this.
     pub timeout_s: f64,
-    /// Between the starts of two users, in seconds, if users start one after another.
+    /// Time between the starts of two users in seconds; none if they do not start one after another.
     pub stagger_s: Option<f64>,
-    /// Objects a second that were asked for on average, by rate or by a log.
+    /// Mean rate set by flag or log, in objects per second.
     pub rate_asked: Option<f64>,
-    /// Objects that arrivals came to over all machines, the warm-up's not among them.
+    /// Arrivals drawn over all machines, without the warm-up.
     pub arrivals_drawn: Option<u64>,
-    /// After how many seconds of measuring it was stopped, if it was; 0 if in the warm-up.
+    /// Measured seconds at an early stop; 0 in the warm-up; none without a stop.
     pub stopped_after_s: Option<f64>,
-    /// Which machine, from 0.
+    /// Rank, from 0.
     pub rank: u32,
-    /// Of how many.
+    /// Number of ranks.
     pub size: u32,
-    /// The instant all were to begin at, in seconds since 1970, if they had agreed on one.
+    /// Agreed start in seconds since 1970, if any.
     pub start_at: Option<f64>,
-    /// When this one began.
+    /// Start of this process.
     pub started_at: f64,
-    /// What each rank was to do.
+    /// Shares of all ranks.
     pub shares: Vec<Share>,
     /// The largest object of each decile of sizes.
     pub decile_bytes: Vec<u64>,
-    /// What the run was allowed to fall short of.
+    /// Limits of a valid run.
     pub bounds: Bounds,
     /// Share of a processor that each thread used.
     pub cpu: Vec<f64>,
@@ -142,7 +142,7 @@ fn once_accepted() -> String {
 }
 
 impl Run {
-    /// What this process was asked to do.
+    /// The requested run of this process.
     fn asked(&self) -> Asked {
         let share = self.shares.get(self.rank as usize);
         let users = share
@@ -166,17 +166,17 @@ impl Run {
         }
     }
 
-    /// Whether who asks waits for the answer before it asks again, so that a slow server is asked less.
+    /// Whether this is a closed loop, which sends less to a slow server.
     pub fn is_closed(&self) -> bool {
         matches!(self.model.as_str(), "users" | "clients")
     }
 
-    /// How long a request may make no progress.
+    /// Longest time of a request without progress.
     pub fn timeout(&self) -> Duration {
         seconds(self.timeout_s)
     }
 
-    /// Over which time what was complete in time is counted.
+    /// Time over which completed files are counted for rates.
     pub fn measured(&self) -> Duration {
         seconds(self.stopped_after_s.unwrap_or(self.asked_s).min(self.asked_s))
     }
@@ -212,7 +212,7 @@ impl Run {
         Some((record.response.corrected(interval), more))
     }
 
-    /// Whether it can be trusted, for what this process was to do.
+    /// The verdict on this process by its own share.
     pub fn verdict(&self) -> Verdict {
         let asked = self.asked();
         let stopped = self.stopped_after_s.map(seconds);
@@ -246,18 +246,18 @@ fn seconds(seconds: f64) -> Duration {
 pub struct Parts(BTreeMap<u32, Run>);
 
 impl Parts {
-    /// The parts of one run; the same part may come more than once.
+    /// The parts of one run; repeated parts count once.
     ///
     /// # Errors
-    /// A sentence that names what does not belong together, by rank.
+    /// A sentence that names the conflicting parts by rank.
     pub fn of(runs: impl IntoIterator<Item = Run>) -> Result<Parts, String> {
         Parts::named(runs.into_iter().map(|run| (String::new(), run)))
     }
 
-    /// The same of parts that each have a name, as of a file, by which errors call them.
+    /// The parts of one run, each with a name for error messages, such as its file.
     ///
     /// # Errors
-    /// A sentence that names what does not belong together, by name and rank.
+    /// A sentence that names the conflicting parts by name and rank.
     pub fn named(runs: impl IntoIterator<Item = (String, Run)>) -> Result<Parts, String> {
         let mut parts: BTreeMap<u32, (String, Run)> = BTreeMap::new();
         for (name, run) in runs {
@@ -267,7 +267,7 @@ impl Parts {
             };
             if run.rank >= run.size || run.shares.len() != run.size as usize {
                 return Err(format!(
-                    "{name}, of {} with {} shares, is no part of a run",
+                    "{name} gives {} ranks but {} shares: it is not part of a run",
                     run.size,
                     run.shares.len()
                 ));
@@ -278,13 +278,13 @@ impl Parts {
             }
             if let Some((before, _)) = parts.values().find(|(_, before)| is_copied(before, &run)) {
                 return Err(format!(
-                    "{before} and {name} are of two ranks and one measurement: the rank of one of them is wrong"
+                    "{before} and {name} have two ranks but one measurement: one of the ranks is wrong"
                 ));
             }
             match parts.get(&run.rank) {
                 Some((before_name, before)) if *before != run => {
                     return Err(format!(
-                        "{before_name} and {name} are two different results of rank {}; take those of one run",
+                        "{before_name} and {name} are two different results of rank {}; give results of one run",
                         run.rank
                     ));
                 }
@@ -305,19 +305,19 @@ impl Parts {
         self.0.values()
     }
 
-    /// The first part: what all have in common can be read from it.
+    /// The first part, for the fields that all parts share.
     pub fn first(&self) -> &Run {
         self.0.values().next().expect("there is at least one part")
     }
 
-    /// What all measured together.
+    /// The merged record of all parts.
     pub fn record(&self) -> Record {
         let mut sum = Record::default();
         self.runs().for_each(|run| sum.merge(&run.record));
         sum
     }
 
-    /// All of it as one run: the first with the record of all.
+    /// The merged run: the first part with the merged record.
     pub fn whole(&self) -> Run {
         Run {
             record: self.record(),
@@ -327,7 +327,7 @@ impl Parts {
         }
     }
 
-    /// The ranks that are missing, with what they would have done.
+    /// The missing ranks with their shares.
     pub fn missing(&self) -> Vec<(u32, Share)> {
         let shares = (0..).zip(&self.first().shares);
         shares
@@ -336,14 +336,14 @@ impl Parts {
             .collect()
     }
 
-    /// What all ranks together were to do.
+    /// The requested run of all ranks together.
     pub fn planned(&self) -> Share {
         let mut sum = Share::NONE;
         self.first().shares.iter().for_each(|share| sum.add(share));
         sum
     }
 
-    /// Whether the whole can be trusted: each part, and that none is missing.
+    /// The verdict on the whole: on each part, and whether any rank is missing.
     pub fn verdict(&self) -> Verdict {
         let (mut reasons, mut warnings) = (Vec::new(), Vec::new());
         let missing = self.missing();
@@ -365,7 +365,7 @@ impl Parts {
         let spread = starts().fold(f64::MIN, f64::max) - starts().fold(f64::MAX, f64::min);
         if spread > SPREAD_MAX {
             reasons.push(format!(
-                "the ranks began {spread:.1} s apart, {SPREAD_MAX:.1} s are allowed (--start-at)"
+                "the ranks began {spread:.1} s apart; the limit is {SPREAD_MAX:.1} s (--start-at)"
             ));
         }
         for run in self.runs() {
@@ -397,7 +397,7 @@ fn fits(name: &str, run: &Run) -> Result<(), String> {
     ] {
         if let Some(share) = share.filter(|&share| did > share) {
             return Err(format!(
-                "{name} has {did} {what} that began, and the share of that rank is {share}: it is not what that rank did"
+                "{name} has {did} {what} that began, but the share of that rank is {share}: it is not a result of that rank"
             ));
         }
     }
@@ -409,14 +409,14 @@ fn fits(name: &str, run: &Run) -> Result<(), String> {
     let said = said.and_then(|value| value.or_else(|| words.next().map(String::as_str)));
     match said.and_then(|said| said.parse::<u32>().ok()) {
         Some(said) if said != run.rank => Err(format!(
-            "{name} was started as rank {said} (`{}`): it is not what that rank did",
+            "{name} was started as rank {said} (`{}`): it is not a result of that rank",
             run.command.join(" ")
         )),
         _ => Ok(()),
     }
 }
 
-/// Whether two ranks have one and the same measurement, which two machines never have.
+/// Whether two ranks have one measurement, which is impossible on two machines.
 fn is_copied(before: &Run, run: &Run) -> bool {
     before.rank != run.rank && before.started_at == run.started_at && before.record == run.record
 }
@@ -436,7 +436,7 @@ fn belongs(first: (&str, &Run), run: (&str, &Run)) -> Result<(), String> {
     }
     if first.shares != run.shares {
         return not(format!(
-            "what each of the {} machines was to do differs between them",
+            "the shares of the {} machines differ between them",
             run.size
         ));
     }
@@ -447,7 +447,7 @@ fn belongs(first: (&str, &Run), run: (&str, &Run)) -> Result<(), String> {
     }
 }
 
-/// What is lost with ranks that are missing.
+/// Text for the load lost with missing ranks.
 fn carried(lost: &Share, all: &Share) -> String {
     let mut parts = Vec::new();
     if lost.users > 0 {
@@ -571,7 +571,7 @@ pub(crate) mod tests {
         check(run(1, 4, 1), "their numbers of machines are 3 and 4");
         let mut other = run(1, 3, 1);
         other.shares[2].users = 9;
-        check(other, "what each of the 3 machines was to do differs");
+        check(other, "the shares of the 3 machines differ");
         check(
             Run {
                 start_at: Some(7.0),
@@ -592,7 +592,7 @@ pub(crate) mod tests {
                 rank: 3,
                 ..run(1, 3, 1)
             },
-            "no part",
+            "not part of a run",
         );
         assert!(Parts::of([]).is_err());
     }
@@ -627,7 +627,7 @@ pub(crate) mod tests {
         };
         let mut many = run(1, 3, 5);
         many.record.users_begun = 3;
-        refused(many, "3 users that began, and the share of that rank is 2");
+        refused(many, "3 users that began, but the share of that rank is 2");
         let mut arrived = run(1, 3, 51);
         arrived.model = "poisson".to_owned();
         refused(arrived.clone(), "51 objects that began");
@@ -645,7 +645,7 @@ pub(crate) mod tests {
             ..run(0, 3, 5)
         };
         let error = Parts::of([run(0, 3, 5), copied]).expect_err("a copy");
-        assert!(error.contains("two ranks and one measurement"), "{error}");
+        assert!(error.contains("two ranks but one measurement"), "{error}");
     }
 
     #[test]

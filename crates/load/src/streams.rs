@@ -1,9 +1,9 @@
 //! Every stream of a workload with its model, a sample and a verdict.
 //!
-//! Streams *drawn* from a model must fit it. Streams that come *out of an algorithm* (sizes of requests
-//! after matching, popularity, stack distances) cannot fit exactly: a finite site has no file for every
-//! size and whole references for every rank. They state their distance and a tolerance instead.
-//! What is always the same is neither: nothing is drawn, and a test of it would say nothing.
+//! Streams *drawn* from a model must fit it. Streams made *by an algorithm* (sizes of requests after matching,
+//! popularity, stack distances) cannot fit exactly, because a finite site does not have a file for every size, nor
+//! fractional references. They report their distance and a tolerance instead. Constants are not tested, because
+//! nothing is drawn.
 
 use crate::files::{Class, rounded_cdf, sizes};
 use crate::fit::{self, Fit};

@@ -1,7 +1,7 @@
-//! Where the objects come from that somebody asks for: a script, weights, an order.
+//! Sources of objects: a script, weights or an order.
 //!
-//! A run and its plan draw from the same supplies, so that what is printed is what is sent.
-//! Refuses to know when things are asked for, and how.
+//! A run and its plan draw from the same supplies, so the printed plan is what the run sends. Does not know when and
+//! how requests are sent.
 
 use crate::webstone::Choices;
 use crate::work::Work;

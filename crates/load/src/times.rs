@@ -1,7 +1,7 @@
-//! Histograms of times, how they are shown, and how they are written down so that sums stay exact.
+//! Histograms of times, their summaries, and a serialized form whose sums are exact.
 //!
-//! Written as HdrHistogram's own compressed form (V2, deflated, base64), which its tools in other languages
-//! read. Knows nothing of what the times are.
+//! Serialized as HdrHistogram's compressed form (V2, deflated, base64), which its tools in other languages read. Does
+//! not know what the times measure.
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;

@@ -1,7 +1,7 @@
-//! What one user equivalent does besides asking: how many objects a session has, how long it is OFF.
+//! The behavior of one user equivalent besides its requests: objects per session and OFF times.
 //!
-//! Each user draws from a generator of its own, so that a rank can play its own users without drawing
-//! for the others. Refuses to know what the user asks for, or from whom.
+//! Each user draws from a generator of its own, so that a rank can simulate its own users without drawing for the
+//! others. Does not know what the user requests.
 
 use crate::chance::{Purpose, stream};
 use crate::model::Model;

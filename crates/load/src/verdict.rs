@@ -1,9 +1,9 @@
-//! Whether a run can be trusted: did this program offer what it was asked to, and did it measure rightly?
+//! Whether a run is valid: did this program offer the requested load, and did it measure correctly?
 //!
-//! A slow server makes no run invalid, but what it left unanswered is a warning: no time that was measured is that of
-//! an object that was never complete, and [`is_cut_off`] says when too many were not. Invalid is the run of a
-//! client that was late, short of something, or that got other bytes than it should, and of a server that for a while
-//! completed nothing ([`outage`]). Each reason is a sentence.
+//! A slow server makes no run invalid, but requests it left unanswered cause a warning, because their times are
+//! missing from the result; [`is_cut_off`] tells when there are too many. A run is invalid if the client was late,
+//! lacked resources or received wrong bytes, or if the server completed nothing for a while ([`outage`]). Each reason
+//! is a sentence.
 
 use crate::outage;
 use crate::record::{Record, Trouble};
@@ -11,21 +11,21 @@ use crate::replies::told;
 use measure::Duration;
 use serde::{Deserialize, Serialize};
 
-/// Kinds of errors that a sentence names.
+/// Largest number of error kinds in a sentence.
 const KINDS_MAX: usize = 4;
-/// The share of a quantile that this client's own lateness may be at that quantile.
+/// Largest acceptable ratio of this client's lateness to the response time at one quantile.
 const LAG_SHARE_MAX: f64 = 0.1;
 
-/// What a run was asked to be.
+/// The requested run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Asked {
-    /// How long.
+    /// Measured time.
     pub duration: Duration,
-    /// Objects that were to begin, in an open run, its warm-up among it.
+    /// Planned arrivals of an open run, warm-up included.
     pub arrivals: Option<u64>,
-    /// Users who were to begin, if they do not come with arrivals.
+    /// Planned users; none for arrivals.
     pub users: Option<u64>,
-    /// How many of them need not.
+    /// Number of users that may fail to begin.
     pub users_missing_max: u64,
     /// Whether users sleep, so that a busy client is a late one.
     pub paced: bool,
@@ -33,20 +33,20 @@ pub struct Asked {
     pub corrected_p999: Option<Duration>,
 }
 
-/// Where trust ends.
+/// Limits of a valid run.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Bounds {
     /// The 99th percentile of lag, in seconds.
     #[serde(rename = "lag_max_s", with = "seconds")]
     pub lag_max: Duration,
-    /// How long the server may complete nothing although it is asked and nothing fails, in seconds.
+    /// Longest time, in seconds, without a completion while requests are pending and nothing fails.
     #[serde(rename = "stall_max_s", with = "seconds")]
     pub stall_max: Duration,
-    /// The share of files that may fail.
+    /// Largest share of failed files.
     pub failures_max: f64,
-    /// The share of a processor that a thread of a paced run may use.
+    /// Largest processor share of a thread in a paced run.
     pub cpu_max: f64,
-    /// The share of the arrivals asked for that may not begin.
+    /// Largest share of planned arrivals that do not begin.
     pub shortfall_max: f64,
 }
 
@@ -88,16 +88,16 @@ impl Bounds {
 /// The verdict.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Verdict {
-    /// Whether it can be trusted.
+    /// Whether the run is valid.
     pub valid: bool,
-    /// Why not; empty if it can.
+    /// Reasons for an invalid run; empty if valid.
     pub reasons: Vec<String>,
-    /// What makes it no less valid and has to be known before its figures are read.
+    /// Warnings about a valid run, to read before its figures.
     pub warnings: Vec<String>,
 }
 
-/// Judges a run. `cpu` is the share of a processor that each thread used, `stopped` how long the run had been
-/// if somebody ended it early.
+/// Judges a run. `cpu` is the processor share of each thread, `stopped` the time since the start
+/// if the run was ended early.
 pub fn judge(
     record: &Record,
     asked: &Asked,
@@ -112,7 +112,7 @@ pub fn judge(
         }
     };
     let answers = record.statuses.total();
-    // What answers that are no good files were, behind the sentence that says so.
+    // The unsuccessful responses, appended to the sentence about them.
     let were = told(&record.refused, answers).map_or_else(String::new, |said| format!(": {said}"));
     let kinds = kinds(record);
     because(
@@ -120,14 +120,13 @@ pub fn judge(
         if answers == 0 {
             format!("no file was completely received{kinds}")
         } else {
-            format!("no file was received as it should be{kinds}{were}")
+            format!("no file was received correctly{kinds}{were}")
         },
     );
     because(
         record.files > 0 && record.files_in_time == 0,
         format!(
-            "none of its {} files was complete within the time that was measured, so that its rates are of nothing; use a longer \
-             --duration",
+            "none of its {} files completed within the measured time, so there is no rate; use a longer --duration",
             record.files
         ),
     );
@@ -145,7 +144,7 @@ pub fn judge(
         because(
             record.unfinished > 0,
             format!(
-                "it was stopped {:.1} s after its {:.1} s, when {} of {} objects were still under way: their times are not known",
+                "it was stopped {:.1} s after its {:.1} s, when {} of {} objects were still pending: their times are unknown",
                 after.saturating_sub(asked.duration).as_secs_f64(),
                 asked.duration.as_secs_f64(),
                 record.unfinished,
@@ -153,24 +152,24 @@ pub fn judge(
             ),
         );
     }
-    // Neither is diluted by the other: there may be many more ticks than alarms, or fewer.
+    // Judged separately, because one may be far more numerous than the other.
     let (alarms, ticks) = (record.lag.quantile(0.99), record.tick.quantile(0.99));
     let (lag, what) = if alarms >= ticks {
-        (alarms, "alarms")
+        (alarms, "timers")
     } else {
-        (ticks, "ticks, one each 10 ms,")
+        (ticks, "ticks (one every 10 ms)")
     };
     because(
         lag > bounds.lag_max,
         format!(
-            "this client was late: 1 % of its {what} rang {:.1} ms late or more, {:.1} are allowed (--lag-max)",
+            "this client was late: 1 % of its {what} fired {:.1} ms late or more; --lag-max allows {:.1} ms",
             lag.as_secs_f64() * 1e3,
             bounds.lag_max.as_secs_f64() * 1e3
         ),
     );
     because(
         record.tick.count() == 0 && (asked.arrivals.is_none() || record.lag.count() == 0),
-        "it was too short to tell how late this client was: no tick, one each 10 ms, was due in it; use a longer --duration".to_owned(),
+        "it was too short to measure this client's lateness: no tick (one every 10 ms) was due; use a longer --duration".to_owned(),
     );
     let measured = early.unwrap_or(asked.duration);
     let outage = outage::longest(record, measured, bounds.stall_max);
@@ -182,13 +181,13 @@ pub fn judge(
             true,
             if failed > 0 {
                 format!(
-                    "from {from:.2} s to {until:.2} s no file was complete and {failed} failed, and {rate:.0} a second were complete in the rest \
-                     of the run: its figures are of a server that was down for a while"
+                    "from {from:.2} s to {until:.2} s, no file completed and {failed} failed, while {rate:.0} per second completed in the \
+                     rest of the run: the server was down for part of the run"
                 )
             } else {
                 format!(
-                    "from {from:.2} s to {until:.2} s no file was complete although requests were under way, and {rate:.0} a second were complete \
-                     in the rest of the run: the server stalled for {:.1} s, {:.1} s are allowed (--stall-max)",
+                    "from {from:.2} s to {until:.2} s, no file completed although requests were pending, while {rate:.0} per second completed \
+                     in the rest of the run: the server stalled for {:.1} s; --stall-max allows {:.1} s",
                     until - from,
                     bounds.stall_max.as_secs_f64()
                 )
@@ -199,7 +198,7 @@ pub fn judge(
     because(
         asked.paced && busiest > bounds.cpu_max,
         format!(
-            "this client was busy: a thread used {:.0} % of a processor, {:.0} % are allowed; use more threads or machines",
+            "this client was busy: a thread used {:.0} % of a processor, and {:.0} % is the limit; use more threads or machines",
             busiest * 100.0,
             bounds.cpu_max * 100.0
         ),
@@ -208,7 +207,7 @@ pub fn judge(
         let begun = record.objects_begun + record.left_out.objects_begun;
         because(
             (begun as f64) < arrivals as f64 * (1.0 - bounds.shortfall_max),
-            format!("{arrivals} objects were to begin when they arrived, {begun} did"),
+            format!("only {begun} of {arrivals} planned arrivals began"),
         );
     }
     if let (Some(users), None) = (asked.users, early) {
@@ -223,7 +222,7 @@ pub fn judge(
     because(
         record.dropped > 0,
         format!(
-            "{} arrivals found every connection busy and no room to wait",
+            "{} arrivals found every connection busy and the queue full",
             record.dropped
         ),
     );
@@ -232,27 +231,27 @@ pub fn judge(
     because(
         here > 0,
         format!(
-            "this machine refused {here} connections ({}); see `ulimit -n` and net.ipv4.ip_local_port_range",
+            "this machine refused {here} connections: {}; check `ulimit -n` and net.ipv4.ip_local_port_range",
             std::io::Error::from_raw_os_error(errno)
         ),
     );
     for (trouble, what) in [
-        (Trouble::Length, "had another length than the manifest says"),
-        (Trouble::Content, "had other content than the manifest says"),
-        (Trouble::Truncated, "were cut short"),
+        (Trouble::Length, "differ in length from the manifest"),
+        (Trouble::Content, "differ in content from the manifest"),
+        (Trouble::Truncated, "were truncated"),
     ] {
         let count = record.count(trouble);
         let first = record.examples.get(&trouble);
         let first = first.map_or_else(String::new, |first| format!("; the first was {first}"));
-        because(count > 0, format!("{count} replies {what}{first}"));
+        because(count > 0, format!("{count} responses {what}{first}"));
     }
     let (failed, all) = (record.files_failed, record.files + record.files_failed);
     let share = |count: u64| count as f64 / all.max(1) as f64;
-    // Of none that did not fail it is said already.
+    // If no file succeeded, a reason above says so.
     because(
         share(failed) > bounds.failures_max && record.files > 0,
         format!(
-            "{failed} of {all} files failed ({:.2} %), more than the {} % that may fail (--failures-max){kinds}{were}",
+            "{failed} of {all} files failed ({:.2} %); --failures-max allows {} %{kinds}{were}",
             share(failed) * 100.0,
             (bounds.failures_max * 1e6).round() / 1e4
         ),
@@ -261,7 +260,7 @@ pub fn judge(
     because(
         share(breaches) > bounds.failures_max,
         format!(
-            "{breaches} times something came that is no HTTP ({:.1} % of {all} files), {:.1} % are allowed{}",
+            "{breaches} times, data that is not HTTP arrived ({:.1} % of {all} files); --failures-max allows {:.1} %{}",
             share(breaches) * 100.0,
             bounds.failures_max * 100.0,
             record.breach.as_ref().map_or_else(String::new, |first| format!(
@@ -275,7 +274,7 @@ pub fn judge(
     let mut warnings = Vec::new();
     if let Some(silence) = silence {
         warnings.push(format!(
-            "nothing was complete from {:.2} s to the end at {:.2} s, and {} files failed meanwhile: the server may have gone down",
+            "no file completed from {:.2} s to the end at {:.2} s, and {} files failed in that time: the server may have gone down",
             silence.from.as_secs_f64(),
             silence.until.as_secs_f64(),
             silence.failed
@@ -285,8 +284,8 @@ pub fn judge(
     if record.unfinished > 0 && stopped.is_none() {
         let share = unfinished(record);
         warnings.push(format!(
-            "{} of {} objects ({:.1} %) were still under way when patience with them ended (--grace): how long they take is not \
-             known, and quantiles count them as longer than all others",
+            "{} of {} objects ({:.1} %) were still pending at the end of --grace: their times are unknown, and quantiles count them as \
+             longer than all others",
             record.unfinished,
             record.objects_begun,
             share * 100.0
@@ -311,7 +310,7 @@ fn late_quantiles(record: &Record, corrected_p999: Option<Duration>, bounds: &Bo
         ("max", 1.0, [response(1.0), None]),
     ] {
         let late = record.lag.quantile(share).max(record.tick.quantile(share));
-        // No delay of this client is part of a time that is shorter.
+        // A delay of this client cannot be part of a shorter response time.
         let matters = |time: Duration| {
             time >= bounds.lag_max && late.as_secs_f64() > time.as_secs_f64() * LAG_SHARE_MAX
         };
@@ -331,7 +330,7 @@ fn late_quantiles(record: &Record, corrected_p999: Option<Duration>, bounds: &Bo
     })
 }
 
-/// What went wrong, most frequent first, in brackets; nothing if only statuses were wrong, which are told by number elsewhere.
+/// Error kinds in parentheses, most frequent first; empty if only statuses were wrong, which other text lists.
 fn kinds(record: &Record) -> String {
     let counts = record.troubles.iter().filter(|&(_, &count)| count > 0);
     let mut counts: Vec<(Trouble, u64)> = counts.map(|(&trouble, &count)| (trouble, count)).collect();
@@ -351,12 +350,12 @@ fn kinds(record: &Record) -> String {
     format!(" (errors: {})", named.join(", "))
 }
 
-/// The share of the objects begun that were never complete nor given up.
+/// Share of begun objects that neither completed nor failed.
 fn unfinished(record: &Record) -> f64 {
     record.unfinished as f64 / record.objects_begun.max(record.unfinished).max(1) as f64
 }
 
-/// Whether so many objects were never complete that its times are of the quick ones alone: a larger share than may fail.
+/// Whether more objects than may fail never completed, so that the times describe only the fast ones.
 pub fn is_cut_off(record: &Record, bounds: &Bounds) -> bool {
     unfinished(record) > bounds.failures_max
 }
@@ -420,7 +419,7 @@ mod tests {
             },
             0.5,
             None,
-            "1200 objects were to begin",
+            "of 1200 planned arrivals began",
         );
         let users = |begun, missing| {
             let record = Record {
@@ -481,12 +480,12 @@ mod tests {
             unfinished: 90,
             ..good()
         };
-        let said = "stopped 1.0 s after its 10.0 s, when 90 of 1000 objects were still under way";
+        let said = "stopped 1.0 s after its 10.0 s, when 90 of 1000 objects were still pending";
         check(&waiting, ASKED, 0.5, over, said);
         check(&waiting, ASKED, 0.5, None, "");
         let mut late = good();
         (0..20).for_each(|_| late.lag.add(Duration::from_millis(50)));
-        check(&late, ASKED, 0.5, None, "1 % of its alarms rang 50.");
+        check(&late, ASKED, 0.5, None, "1 % of its timers fired 50.");
         // A thread that stood still, whose users set no alarm.
         let mut still = Record {
             lag: Times::default(),
@@ -498,7 +497,7 @@ mod tests {
         };
         check(&still, unpaced, 0.97, None, "");
         (0..100).for_each(|tick| still.tick.add(Duration::from_millis(10 * tick)));
-        let late = "1 % of its ticks, one each 10 ms, rang 8";
+        let late = "1 % of its ticks (one every 10 ms) fired 8";
         check(&still, unpaced, 0.97, None, late);
         let failed = Record {
             files_failed: 20,
@@ -517,7 +516,7 @@ mod tests {
         ] {
             (0..count).for_each(|_| failed.trouble(trouble, at, at));
         }
-        let said = "20 of 1020 files failed (1.96 %), more than the 1 % that may fail (--failures-max) (errors: 12 timeout, 5 status, 4 connect, 3 lost, 2 others)";
+        let said = "20 of 1020 files failed (1.96 %); --failures-max allows 1 % (errors: 12 timeout, 5 status, 4 connect, 3 lost, 2 others)";
         check(&failed, ASKED, 0.5, None, said);
         let mut nobody = Record {
             files: 0,
@@ -547,7 +546,7 @@ mod tests {
             ASKED,
             0.5,
             None,
-            "no room to wait",
+            "the queue full",
         );
         check(&Record { files: 0, ..good() }, ASKED, 0.5, None, "no file");
         let late = Record {
@@ -560,13 +559,13 @@ mod tests {
             ASKED,
             0.5,
             None,
-            "none of its 4 files was complete within the time",
+            "none of its 4 files completed within the measured time",
         );
         for (trouble, fragment) in [
             (Trouble::Here, "ulimit"),
-            (Trouble::Length, "another length"),
-            (Trouble::Content, "other content"),
-            (Trouble::Truncated, "cut short"),
+            (Trouble::Length, "length from the manifest"),
+            (Trouble::Content, "content from the manifest"),
+            (Trouble::Truncated, "truncated"),
         ] {
             let mut record = good();
             record.trouble(trouble, Instant::ZERO, Instant::ZERO);
@@ -583,7 +582,7 @@ mod tests {
             ASKED,
             0.5,
             None,
-            "no file was received as it should be: all 300 answers were 301 to /there/; no redirect is followed: give that URL",
+            "no file was received correctly: all 300 responses were 301 to /there/; redirects are not followed: use that URL",
         );
         (moved.files, moved.objects_begun) = (100, 1000);
         check(
@@ -591,7 +590,7 @@ mod tests {
             ASKED,
             0.5,
             None,
-            "300 of 400 files failed (75.00 %), more than the 1 % that may fail (--failures-max): all 300 answers were 301",
+            "300 of 400 files failed (75.00 %); --failures-max allows 1 %: all 300 responses were 301",
         );
         let mut broken = good();
         let later = Instant::ZERO + Duration::from_millis(250);
@@ -606,7 +605,7 @@ mod tests {
             ASKED,
             0.5,
             None,
-            "20 times something came that is no HTTP (2.0 % of 1000 files), 1.0 % are allowed; first, 0.250 s after \
+            "20 times, data that is not HTTP arrived (2.0 % of 1000 files); --failures-max allows 1.0 %; first, 0.250 s after \
              the start, this was wrong: `EX\\r\\n`",
         );
         let mut slow = good();
@@ -618,7 +617,7 @@ mod tests {
     fn a_run_that_is_too_short_to_tell_lateness_is_invalid() {
         let mut short = good();
         short.tick = Times::default();
-        check(&short, ASKED, 0.5, None, "no tick, one each 10 ms, was due in it");
+        check(&short, ASKED, 0.5, None, "no tick (one every 10 ms) was due");
         // Every arrival tells how late it was.
         let open = Asked {
             arrivals: Some(1000),
@@ -714,8 +713,8 @@ mod tests {
         record.settle();
         record.seconds.resize(10, crate::record::Second::default());
         record.seconds.iter_mut().for_each(|second| second.under_way = 10);
-        let said = "from 8.00 s to 10.00 s no file was complete although requests were under way, and 1000 a second were complete in \
-                    the rest of the run: the server stalled for 2.0 s, 2.0 s are allowed (--stall-max)";
+        let said = "from 8.00 s to 10.00 s, no file completed although requests were pending, while 1000 per second completed in \
+                    the rest of the run: the server stalled for 2.0 s; --stall-max allows 2.0 s";
         check(&record, ASKED, 0.5, None, said);
         record.fail(
             3,
@@ -728,7 +727,7 @@ mod tests {
             ASKED,
             0.5,
             None,
-            "from 8.00 s to 10.00 s no file was complete and 3 failed",
+            "from 8.00 s to 10.00 s, no file completed and 3 failed",
         );
     }
 

@@ -116,7 +116,7 @@ impl FromStr for List {
         List::ALL
             .into_iter()
             .find(|list| list.name() == text)
-            .ok_or_else(|| format!("`{text}` is no list; there are table-1 and standard"))
+            .ok_or_else(|| format!("`{text}` is not a WebStone list: choose table-1 or standard"))
     }
 }
 

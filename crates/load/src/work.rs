@@ -1,6 +1,6 @@
-//! What can be asked for: files with what is known of them, and objects made of files.
+//! The files that can be requested, with their known properties, and the objects made of them.
 //!
-//! Comes from a manifest or from a plain list of paths. Refuses to know who asks, and when.
+//! Comes from a manifest or from a plain list of paths. Does not know who sends requests, or when.
 
 use crate::files::Class;
 use crate::manifest::Manifest;

@@ -1,9 +1,9 @@
-//! What a style sheet asks for: `@import`, every `url()` (CSS Syntax Level 3, sections 4.3.4 to 4.3.7) and the strings
+//! The URLs in a style sheet: `@import`, every `url()` (CSS Syntax Level 3, sections 4.3.4 to 4.3.7) and the strings
 //! of `image-set()` (CSS Images Level 4, section 2.3).
 //!
-//! Only as much of the syntax as decides where a URL begins and ends: comments, strings, escapes, names, parentheses.
-//! Whether a rule applies is not known, so that all images and fonts are found, those of rules that never
-//! match included; only what stands in `@media` blocks that no screen matches is left out. `@namespace` names no file.
+//! Parses only the syntax that decides where a URL begins and ends: comments, strings, escapes, names, parentheses.
+//! Does not know whether a rule applies, so it finds all images and fonts, also those of rules that never match; only
+//! `@media` blocks that match no screen are skipped. `@namespace` names no file.
 
 use crate::{Kind, media};
 

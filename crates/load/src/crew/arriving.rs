@@ -1,4 +1,4 @@
-//! An open run: objects arrive when they do, and the run ends by its bell or with its log.
+//! An open run: objects arrive by their own process; the run ends at its end time or with its log.
 
 use super::{BELL, CLOCK, Crew, FIRST, NEVER, Phase, User};
 use crate::arrivals::Arrivals;

@@ -1,6 +1,7 @@
-//! What replies do to an object of a user and to the record.
+//! How responses change a user's object and the record.
 //!
-//! Decides what is a good file and which ends of a connection are a server's fault; how the user goes on is the crew's.
+//! Decides which files are successful and which ends of a connection are the server's fault. The crew decides how the
+//! user continues.
 
 use super::{Crew, FIRST, Fetch, Live, Phase, Setup, User};
 use crate::ledger::Ledger;

@@ -1,5 +1,5 @@
-//! The tick of a thread: an alarm at even intervals, whatever its users do. It shows when the thread itself stood still or
-//! had more to do than it could, which the alarms of users show only where users sleep.
+//! The tick of a thread: a timer at even intervals, whatever its users do. It shows when the thread stood still or
+//! was overloaded, which the timers of users show only where users sleep.
 
 use super::{Crew, TICK};
 use measure::{Duration, Instant};

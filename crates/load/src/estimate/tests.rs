@@ -359,7 +359,7 @@ fn sessions_are_told_where_there_are_any() {
     let why = session
         .and_then(|session| session.untold.as_deref())
         .expect("a reason");
-    assert!(why.contains("hangs on the bound"), "{why}");
+    assert!(why.contains("depends on --session-gap"), "{why}");
 }
 
 /// Users who come back after hours: their absences are no OFF times, and what they cut off is accounted for, if the

@@ -44,7 +44,7 @@ impl FromStr for TagCase {
         match text {
             "lower" => Ok(TagCase::Lower),
             "mixed" => Ok(TagCase::Mixed),
-            _ => Err(format!("`{text}` is no case of tags; there are lower and mixed")),
+            _ => Err(format!("`{text}` is not a case of tags: choose lower or mixed")),
         }
     }
 }

@@ -1,7 +1,7 @@
-//! The content of a site: pages that name what they embed, pictures, text, of exact lengths.
+//! The content of a site: pages that name what they embed, images and text, of exact lengths.
 //!
-//! A [`Site`] knows its files by number and writes each into whatever it is given; nothing is kept, so
-//! memory does not grow with the site. Refuses to know of folders and disks.
+//! A [`Site`] knows its files by number and writes each to the caller's writer. Nothing is kept, so memory does not
+//! grow with the site. Knows no folders or disks.
 
 pub mod gif;
 pub mod microscape;
