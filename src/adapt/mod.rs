@@ -120,7 +120,10 @@ impl Tally<'_> {
                 start.weir, start.concurrency, start.adapt
             ),
         };
-        print(&format!("{who}, idle timeout {idle}: automatic settings: {names}\n")).map_err(Fault::Output)
+        print(&format!(
+            "{who}, idle timeout {idle}: automatic settings: {names}\n"
+        ))
+        .map_err(Fault::Output)
     }
 
     fn look(&mut self, window: &Window) -> Result<(), Fault> {
@@ -206,7 +209,9 @@ impl Tally<'_> {
             print(&format!("{end}\n"))?;
         } else {
             let then = match (recorded, differences) {
-                (None, _) => "; the recording contains no settings, so all are assumed to be automatic".to_owned(),
+                (None, _) => {
+                    "; the recording contains no settings, so all are assumed to be automatic".to_owned()
+                }
                 (Some(_), Some(0)) => ", identical to the recorded ones".to_owned(),
                 (Some(count), Some(differences)) => {
                     format!("; {count} were recorded, {differences} differ")

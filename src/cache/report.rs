@@ -100,10 +100,7 @@ impl Report<'_> {
             let _ = writeln!(out, "first not understood: {name}, line {line}, {fault}");
         }
         if log.is_cut {
-            let _ = writeln!(
-                out,
-                "the log is too long to replay; the rest was skipped"
-            );
+            let _ = writeln!(out, "the log is too long to replay; the rest was skipped");
         }
         let (pages, parts) = self.references();
         let _ = match log.source {
@@ -121,11 +118,7 @@ impl Report<'_> {
             ),
         };
         if log.missing > 0 {
-            let _ = writeln!(
-                out,
-                "missing files: {} (lengths taken from the log)",
-                log.missing
-            );
+            let _ = writeln!(out, "missing files: {} (lengths taken from the log)", log.missing);
         }
         let _ = writeln!(
             out,

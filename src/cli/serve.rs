@@ -728,7 +728,9 @@ fn values_hold(tuned: &Tuned, text: &str, name: &str) -> Result<(), ConfigError>
         Config::from_toml(&alone, name).map_err(|wrong| {
             let why = match (key.as_str(), value.as_str()) {
                 // The deserializer would name its own types.
-                ("concurrency" | "io", None) => format!("{value} is not a strategy; write its name in quotes"),
+                ("concurrency" | "io", None) => {
+                    format!("{value} is not a strategy; write its name in quotes")
+                }
                 _ => wrong.message,
             };
             let mut there = ConfigError::about(key, why, text, name);

@@ -28,9 +28,8 @@ impl Target {
             .write(true)
             .open(path);
         Ok(Target {
-            file: file.map_err(|error| {
-                Failure::Usage(format!("cannot write `{}`: {error}", path.display()))
-            })?,
+            file: file
+                .map_err(|error| Failure::Usage(format!("cannot write `{}`: {error}", path.display())))?,
             path: path.to_owned(),
             is_empty,
         })

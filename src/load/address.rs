@@ -53,9 +53,7 @@ impl Url {
         let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
         let (authority, path) = rest.split_at(end);
         if authority.contains('@') {
-            return Err(fault(
-                "contains a name and a password, which Weir does not send",
-            ));
+            return Err(fault("contains a name and a password, which Weir does not send"));
         }
         if authority.is_empty() || rest.bytes().any(|byte| !byte.is_ascii_graphic()) {
             return Err(fault("not an http URL; write one as in http://localhost:8080/"));

@@ -338,10 +338,7 @@ fn facts(html: &mut String, report: &Report) {
         ));
     }
     if let (Some(rate), Some(drawn)) = (run.rate_asked, run.arrivals_drawn) {
-        asked.push(format!(
-            "{} objects/s, {drawn} arrivals drawn",
-            number(rate)
-        ));
+        asked.push(format!("{} objects/s, {drawn} arrivals drawn", number(rate)));
     }
     if let (Some(begun), Some(last)) = (report.users_begun, report.last_user_begun_s) {
         asked.push(format!("{begun} users began, the last after {} s", number(last)));

@@ -67,7 +67,9 @@ impl Place {
             (None, None) => (0, 1),
             (Some(rank), Some(size)) => (rank, size),
             (Some(_), None) => {
-                return Err(usage("`--rank` needs `--size`, the number of machines".to_owned()));
+                return Err(usage(
+                    "`--rank` needs `--size`, the number of machines".to_owned(),
+                ));
             }
             (None, Some(1)) => (0, 1),
             (None, Some(_)) => {

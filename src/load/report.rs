@@ -366,9 +366,7 @@ impl Report {
         if let (Some(asked), Some(drawn), Some(arrivals)) =
             (self.run.rate_asked, self.rate_drawn, self.run.arrivals_drawn)
         {
-            text += &format!(
-                "  rate set: {asked:.1} objects/s; drawn: {arrivals} arrivals ({drawn:.1}/s)\n"
-            );
+            text += &format!("  rate set: {asked:.1} objects/s; drawn: {arrivals} arrivals ({drawn:.1}/s)\n");
         }
         if let (Some(begun), Some(last), Some(stagger)) =
             (self.users_begun, self.last_user_begun_s, self.run.stagger_s)

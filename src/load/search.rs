@@ -413,10 +413,7 @@ impl Answer {
     fn said(&self, objective: &Objective, unit: Unit) -> String {
         let why = &self.why;
         let Some(load) = self.load else {
-            return format!(
-                "no tested number of {} meets {objective}: {why}",
-                unit.name
-            );
+            return format!("no tested number of {} meets {objective}: {why}", unit.name);
         };
         let load = unit.of(load);
         match self.stop {

@@ -203,10 +203,7 @@ impl Task {
             _ => {}
         }
         if flags.speed.is_some() && flags.replay.is_none() {
-            return usage(
-                "`--speed` needs --replay"
-                    .to_owned(),
-            );
+            return usage("`--speed` needs --replay".to_owned());
         }
         begin(&who, flags)?;
         if how.connections.is_some() && !matches!(who, Who::Rate(..) | Who::Replay) {

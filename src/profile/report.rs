@@ -244,7 +244,9 @@ impl Profile {
                     self.sum.voluntary, self.sum.involuntary
                 );
             }
-            Means::Ptrace => text.push_str("switches: not counted, because ptrace causes one at every stop\n"),
+            Means::Ptrace => {
+                text.push_str("switches: not counted, because ptrace causes one at every stop\n")
+            }
         }
         let _ = writeln!(
             text,
@@ -292,7 +294,10 @@ impl Profile {
                         all * 1e3,
                         100.0 * all / busy.max(1e-9)
                     ),
-                    false => write!(text, ", which is more than these calls took, so the real cost was lower"),
+                    false => write!(
+                        text,
+                        ", which is more than these calls took, so the real cost was lower"
+                    ),
                 };
             }
             Some(price) => {
@@ -546,7 +551,11 @@ mod tests {
         assert!(seen.json()["overhead"]["us_per_call"].is_null() && seen.json()["overhead"]["ms"].is_null());
         // 1170 calls in 100 ms.
         seen.seen.cost = Some(price([99_000, 100_000, 101_000]));
-        assert!(seen.table().contains("so the real cost was lower"), "{}", seen.table());
+        assert!(
+            seen.table().contains("so the real cost was lower"),
+            "{}",
+            seen.table()
+        );
     }
 
     #[test]

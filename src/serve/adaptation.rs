@@ -214,8 +214,7 @@ impl Record {
     fn open(path: &Path) -> Result<Record, Failure> {
         if path == Path::new("-") {
             return Err(Failure::Usage(
-                "a recording cannot go to standard output; name a file with --record"
-                    .to_owned(),
+                "a recording cannot go to standard output; name a file with --record".to_owned(),
             ));
         }
         let refused = |error: std::io::Error| {
@@ -264,7 +263,10 @@ impl Record {
             return false;
         }
         if let Err(error) = self.file.write_all(&line) {
-            tracing::warn!("recording stopped: cannot write to `{}`: {error}", self.path.display());
+            tracing::warn!(
+                "recording stopped: cannot write to `{}`: {error}",
+                self.path.display()
+            );
             return false;
         }
         self.left -= len;

@@ -48,7 +48,9 @@ pub(super) fn understood(question: Question) -> Option<(Wish, Question)> {
     match serde_json::from_str::<Wish>(question.line()) {
         Ok(wish) => Some((wish, question)),
         Err(error) => {
-            let why = Failure::Usage(format!("invalid command: {error}; use a `weir ctl` of the server's version"));
+            let why = Failure::Usage(format!(
+                "invalid command: {error}; use a `weir ctl` of the server's version"
+            ));
             question.answer(&outcome(Err(why)).to_string());
             None
         }

@@ -541,7 +541,9 @@ impl Operator<'_> {
 
     fn reopen_logs(&self) -> Result<(), Failure> {
         let Some(log) = &self.log else {
-            return Err(Failure::Usage("cannot reopen the access log: none is configured".to_owned()));
+            return Err(Failure::Usage(
+                "cannot reopen the access log: none is configured".to_owned(),
+            ));
         };
         log.reopen().map_err(|error| {
             Failure::System(format!(
@@ -832,12 +834,8 @@ fn unservable(error: &OpenError, flags: &Flags) -> Failure {
 
 fn refused(what: &str, error: &io::Error) -> Failure {
     let hint = match runtime::machine::is_out_of_descriptors(error) {
-        true => {
-            "; the descriptor limit is too low: raise `ulimit -n` (LimitNOFILE= of a unit) to 64 or more"
-        }
+        true => "; the descriptor limit is too low: raise `ulimit -n` (LimitNOFILE= of a unit) to 64 or more",
         false => "",
     };
-    Failure::System(format!(
-        "{what}: the system refused: {error}{hint}"
-    ))
+    Failure::System(format!("{what}: the system refused: {error}{hint}"))
 }

@@ -433,7 +433,9 @@ impl Founder<'_> {
 
     fn reopen_logs(&mut self) -> Result<(), Failure> {
         let Some(path) = self.config.access_log.clone() else {
-            return Err(Failure::Usage("cannot reopen the access log: none is configured".to_owned()));
+            return Err(Failure::Usage(
+                "cannot reopen the access log: none is configured".to_owned(),
+            ));
         };
         // Each member reopens it for itself; a separate process tries first, so that failure is reported once.
         self.apart(|| AccessLog::open(Some(&path), None).map(drop))?;

@@ -114,10 +114,7 @@ impl Started<'_> {
         let serves = match (&config.root, self.embedded) {
             (Some(root), _) => root.display().to_string(),
             (None, Some((files, bytes))) => {
-                format!(
-                    "the embedded site ({files} files, {} KiB)",
-                    bytes / 1024
-                )
+                format!("the embedded site ({files} files, {} KiB)", bytes / 1024)
             }
             (None, None) => "nothing".to_owned(),
         };
@@ -214,7 +211,10 @@ impl Started<'_> {
         }
         match config.adapt {
             Adapt::Auto => {}
-            Adapt::DryRun => line("adapts", "nothing; reports what it would change (--adapt dry-run)"),
+            Adapt::DryRun => line(
+                "adapts",
+                "nothing; reports what it would change (--adapt dry-run)",
+            ),
             Adapt::Off => line("adapts", "nothing (--adapt off)"),
         }
         if let Some(path) = &config.record {

@@ -63,9 +63,7 @@ impl Rights {
             privilege::become_account(&account).map_err(|error| no_user(&error, flags))?;
         }
         privilege::no_new_privileges().map_err(|error| {
-            Failure::System(format!(
-                "cannot set no_new_privs: {error}; use a newer kernel"
-            ))
+            Failure::System(format!("cannot set no_new_privs: {error}; use a newer kernel"))
         })?;
         let (landlock, is_confined) = match (inherited.confined, config.landlock) {
             // An inherited Landlock domain cannot be widened, and each further layer counts against a limit of 16.
@@ -134,7 +132,9 @@ impl Rights {
     pub(crate) fn user(&self) -> String {
         let numbers = format!("{}:{}", self.uid, self.gid);
         match &self.name {
-            Some(name) => format!("user {name} ({numbers}); programs it starts gain no rights (no_new_privs)"),
+            Some(name) => {
+                format!("user {name} ({numbers}); programs it starts gain no rights (no_new_privs)")
+            }
             None if self.uid == 0 => {
                 format!("user root ({numbers}); --user NAME drops root once the server listens")
             }

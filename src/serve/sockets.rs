@@ -36,9 +36,7 @@ impl Given {
             return Ok((Some(predecessor), Given { sockets, bounds }));
         }
         let passed = notify::passed_sockets().map_err(|error| {
-            Failure::System(format!(
-                "cannot use the sockets announced by LISTEN_FDS: {error}"
-            ))
+            Failure::System(format!("cannot use the sockets announced by LISTEN_FDS: {error}"))
         })?;
         let sockets = passed.into_iter().map(|(_, socket)| (None, vec![socket]));
         Ok((

@@ -77,10 +77,9 @@ fn choose_where(
             (cores, "one per usable core".to_owned())
         }
         (Concurrency::Pool | Concurrency::ThreadPerRequest, Workers::Auto) => per_core(WAITING_PER_CORE),
-        (Concurrency::ThreadPerConnection, Workers::Auto) => (
-            CONNECTION_THREADS,
-            "upper limit; one per connection".to_owned(),
-        ),
+        (Concurrency::ThreadPerConnection, Workers::Auto) => {
+            (CONNECTION_THREADS, "upper limit; one per connection".to_owned())
+        }
         (Concurrency::Processes, Workers::Auto) => (
             (cores * WAITING_PER_CORE).min(PROCESSES_MAX),
             "upper limit; one per connection and five idle".to_owned(),

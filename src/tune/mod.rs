@@ -252,11 +252,7 @@ impl Found {
                 let _ = writeln!(text, "a larger --budget narrows these intervals");
             }
             if !self.futile.is_empty() {
-                let _ = writeln!(
-                    text,
-                    "no effect on these files: {}",
-                    self.futile.join(", ")
-                );
+                let _ = writeln!(text, "no effect on these files: {}", self.futile.join(", "));
             }
             if !self.untried.is_empty() {
                 let why = match self.trouble {

@@ -247,7 +247,11 @@ fn what_cannot_be_replayed_is_named() {
             "line 2: lines are of several virtual hosts, as a:80 and b:80",
         ),
         (&["/dev/zero"], 2, "has no end"),
-        (&["access.log", "--root", "none"], 2, "cannot read the folder `none`"),
+        (
+            &["access.log", "--root", "none"],
+            2,
+            "cannot read the folder `none`",
+        ),
         (&["access.log", "--unit", "--size", "64KiB"], 2, "--size 100"),
         (&["access.log", "--size", "x"], 2, "`x` is not a size"),
         (

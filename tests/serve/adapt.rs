@@ -338,7 +338,11 @@ fn a_damaged_line_costs_what_follows_up_to_the_next_start() {
     };
     for (recording, windows, part) in [
         (format!("{first}{bad}\n\n{first}{bad}").into_bytes(), 340, ""),
-        (format!("{first}{half}").into_bytes(), 169, "line 171 is incomplete and skipped"),
+        (
+            format!("{first}{half}").into_bytes(),
+            169,
+            "line 171 is incomplete and skipped",
+        ),
         (
             format!("{first}{torn}\n{first}{bad}").into_bytes(),
             170,

@@ -253,10 +253,7 @@ fn no_flag_is_passed_over() {
     .concat();
     let ended = weir(&[&run[..], &["--connections-per-user", "2"]].concat());
     let said = String::from_utf8_lossy(&ended.stderr);
-    assert!(
-        ended.status.success() && said.contains("has no effect"),
-        "{said}"
-    );
+    assert!(ended.status.success() && said.contains("has no effect"), "{said}");
     let ended = weir(&run);
     assert!(ended.status.success() && ended.stderr.is_empty(), "{ended:?}");
     // No more digits than a histogram keeps, all ten deciles, and a p99 that is seen on the longest.

@@ -556,7 +556,10 @@ fn what_was_still_under_way_at_the_end_is_said() {
         &json,
     ];
     let said = printed(&[&run[..], &ARRIVING].concat());
-    assert!(said.contains("were still pending at the end of --grace"), "{said}");
+    assert!(
+        said.contains("were still pending at the end of --grace"),
+        "{said}"
+    );
     conforms("load-result.schema.json", &lines(&read(&json)));
     let error = refused(&["compare", &json, &json], 3);
     assert!(error.contains("were still pending"), "{error}");

@@ -44,9 +44,7 @@ impl FromStr for Set {
         Set::ALL
             .into_iter()
             .find(|set| set.name() == text)
-            .ok_or_else(|| {
-                format!("`{text}` is not a parameter set: choose surge-table-8 or surge-1998")
-            })
+            .ok_or_else(|| format!("`{text}` is not a parameter set: choose surge-table-8 or surge-1998"))
     }
 }
 

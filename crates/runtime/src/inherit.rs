@@ -233,9 +233,9 @@ impl Successor {
     fn look_at_the_silent(&mut self) -> Progress {
         self.silent_looks += 1;
         match self.child.try_wait() {
-            Ok(Some(status)) => Progress::Failed(format!(
-                "it ended ({status}) before it served; see its output"
-            )),
+            Ok(Some(status)) => {
+                Progress::Failed(format!("it ended ({status}) before it served; see its output"))
+            }
             Ok(None) if self.silent_looks < SILENT_LOOKS_MAX => Progress::Starting,
             _ => Progress::Failed("it is not Weir: it closed its standard input".to_owned()),
         }

@@ -212,13 +212,16 @@ impl FileRange {
     pub(crate) fn lost(&self, loss: Loss) -> Loss {
         if let Loss::File(errno) = loss {
             let path = [b"/", self.file.name()].concat();
-            complaints::warn(&path, || {
-                match loss {
-                Loss::CHANGED => "response cut off: the file was modified while it was sent; replace files by renaming"
-                    .to_owned(),
-                Loss::File(0) => "response cut off: the file became shorter while it was sent; replace files by renaming".to_owned(),
+            complaints::warn(&path, || match loss {
+                Loss::CHANGED => {
+                    "response cut off: the file was modified while it was sent; replace files by renaming"
+                        .to_owned()
+                }
+                Loss::File(0) => {
+                    "response cut off: the file became shorter while it was sent; replace files by renaming"
+                        .to_owned()
+                }
                 _ => format!("response cut off: {}", std::io::Error::from_raw_os_error(errno)),
-            }
             });
         }
         loss

@@ -148,7 +148,9 @@ impl PerfRing {
         let data = ring.word(DATA_OFFSET).load(Ordering::Relaxed) as usize;
         let size = ring.word(DATA_SIZE).load(Ordering::Relaxed) as usize;
         if data < page || data.checked_add(size).is_none_or(|end| end > mapped) || !size.is_power_of_two() {
-            return Err(io::Error::other("the kernel describes a ring outside its mapping"));
+            return Err(io::Error::other(
+                "the kernel describes a ring outside its mapping",
+            ));
         }
         (ring.data, ring.size) = (data, size);
         Ok(ring)
