@@ -1,11 +1,11 @@
 //! Content codings (RFC 9110 section 8.4.1) by their registered names.
 
-/// A content coding this project can send.
+/// A content coding Weir can send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Coding {
-    /// No coding.
+    /// Identity: the content is not encoded.
     Identity,
-    /// RFC 1950 zlib wrapper around RFC 1951, as RFC 9110 section 8.4.1.2 asks.
+    /// The zlib format (RFC 1950) around deflate (RFC 1951), per RFC 9110 section 8.4.1.2.
     Deflate,
     /// RFC 1952.
     Gzip,
@@ -27,7 +27,7 @@ impl Coding {
         }
     }
 
-    /// The coding a name stands for; `x-gzip` is gzip (RFC 9110 section 8.4.1.3). Case does not matter.
+    /// The coding with this registered name, ignoring case; `x-gzip` is gzip (RFC 9110 section 8.4.1.3).
     pub fn of(name: &[u8]) -> Option<Coding> {
         Some(match name {
             _ if name.eq_ignore_ascii_case(b"gzip") || name.eq_ignore_ascii_case(b"x-gzip") => Coding::Gzip,

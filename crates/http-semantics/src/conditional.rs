@@ -1,8 +1,8 @@
-//! Conditional requests: what the preconditions of a request make of it (RFC 9110 section 13).
+//! Conditional requests: evaluates preconditions (RFC 9110 section 13).
 //!
-//! Decides by validators alone, in the order of section 13.2.2, and refuses to know where they come
-//! from. A field that is malformed is treated as section 13.1 says for that field: a date that is no
-//! date is ignored, an entity tag that is no tag matches nothing.
+//! Compares validators in the order of section 13.2.2 and does not know where they come from. Malformed
+//! fields are handled as section 13.1 says for each field: an invalid date is ignored, an invalid entity tag
+//! matches nothing.
 
 use crate::date;
 use crate::field::{Fields, Name, Values};
@@ -14,21 +14,21 @@ use measure::UnixTime;
 pub struct Validators<'a> {
     /// Entity tag with its quotes, and `W/` before them if it is weak.
     pub etag: Option<&'a [u8]>,
-    /// When it was last modified; compared by whole seconds.
+    /// Last modification time, compared in whole seconds.
     pub last_modified: Option<UnixTime>,
 }
 
-/// What the preconditions say.
+/// Outcome of the preconditions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// Perform the method.
     Proceed {
-        /// Whether a `Range` field, if there is one, applies.
+        /// Whether a `Range` field, if present, applies.
         range: bool,
     },
-    /// 304: the client has it already.
+    /// 304: the client's copy is current.
     NotModified,
-    /// 412: the client asked about another state of the resource.
+    /// 412: a precondition does not hold for the current representation.
     Failed,
 }
 
@@ -40,8 +40,8 @@ const PRECONDITIONS: [Name; 5] = [
     Name::IfRange,
 ];
 
-/// Evaluates the preconditions of a request on an existing representation. `now` is the time of the
-/// response's `Date`, against which a modification date is strong or weak.
+/// Evaluates the preconditions of a request on an existing representation. `now` is the time in the
+/// response's `Date`; it decides whether a modification date is a strong validator.
 #[inline]
 pub fn evaluate(
     method: Method,
@@ -57,7 +57,7 @@ pub fn evaluate(
 
 fn in_order(method: Method, fields: &Fields<'_, '_>, validators: &Validators<'_>, now: UnixTime) -> Verdict {
     let reads = matches!(method, Method::Get | Method::Head);
-    // Section 13.2.1: a method that does not select or change a representation has no conditions.
+    // Section 13.2.1: a method that does not select or change a representation ignores preconditions.
     if matches!(method, Method::Connect | Method::Options | Method::Trace) {
         return Verdict::Proceed { range: false };
     }
@@ -95,20 +95,20 @@ fn in_order(method: Method, fields: &Fields<'_, '_>, validators: &Validators<'_>
     }
 }
 
-/// Whole seconds of a date field and of the representation, if both are there and valid.
+/// The date field and the modification time in whole seconds, if both are present and valid.
 fn dates(fields: &Fields<'_, '_>, name: Name, validators: &Validators<'_>) -> Option<(i64, i64)> {
     let since = date::parse(fields.single(name)?)?;
     Some((since.secs, validators.last_modified?.secs))
 }
 
-/// Whether a list of entity tags, or `*`, matches. The representation exists, so `*` does.
+/// Whether a list of entity tags, or `*`, matches. `*` always matches, because the representation exists.
 fn matches(values: Values<'_, '_>, etag: Option<&[u8]>, same: fn(&[u8], &[u8]) -> bool) -> bool {
     values.into_iter().any(|value| {
         value == b"*" || etag.is_some_and(|etag| Tags { rest: value }.any(|tag| same(tag, etag)))
     })
 }
 
-/// Section 13.1.5: an entity tag compared strongly, or a strong date that is exactly the same.
+/// Section 13.1.5: a strong comparison of entity tags, or a strong date that is identical.
 fn if_range(value: &[u8], validators: &Validators<'_>, now: UnixTime) -> bool {
     if value.starts_with(b"\"") || value.starts_with(b"W/") {
         let mut tags = Tags { rest: value };
@@ -118,18 +118,18 @@ fn if_range(value: &[u8], validators: &Validators<'_>, now: UnixTime) -> bool {
         };
     }
     match (date::parse(value), validators.last_modified) {
-        // Section 8.8.2.2: a file may change twice within the second it was written in.
+        // Section 8.8.2.2: a file can change twice within one second, so a recent date is weak.
         (Some(date), Some(modified)) => date.secs == modified.secs && modified.secs < now.secs,
         _ => false,
     }
 }
 
-/// Equal and neither weak (section 8.8.3.2).
+/// Strong comparison (section 8.8.3.2): equal, and neither tag is weak.
 pub fn strong_match(a: &[u8], b: &[u8]) -> bool {
     a == b && !a.starts_with(b"W/")
 }
 
-/// Equal but for weakness (section 8.8.3.2).
+/// Weak comparison (section 8.8.3.2): equal apart from `W/`.
 pub fn weak_match(a: &[u8], b: &[u8]) -> bool {
     opaque(a) == opaque(b)
 }
@@ -138,8 +138,8 @@ fn opaque(tag: &[u8]) -> &[u8] {
     tag.strip_prefix(b"W/").unwrap_or(tag)
 }
 
-/// The entity tags of one list value. A tag may hold commas, so the list is read by its quotes, and
-/// ends at the first member that is no tag: where the next would begin is then a guess.
+/// The entity tags of one list value. A tag may contain commas, so the parser follows the quotes. It stops at
+/// the first malformed member, because after that it cannot know where the next one begins.
 #[derive(Clone, Debug)]
 struct Tags<'b> {
     rest: &'b [u8],

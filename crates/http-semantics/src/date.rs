@@ -1,7 +1,7 @@
-//! HTTP dates (RFC 9110 section 5.6.7): all three formats in, IMF-fixdate out.
+//! HTTP dates (RFC 9110 section 5.6.7): parses all three formats, writes IMF-fixdate.
 //!
-//! The calendar is `httpdate`'s work; this module turns its clock type into [`UnixTime`], which is
-//! only a number.
+//! `httpdate` does the calendar; this module converts its clock type to and from [`UnixTime`], a plain
+//! number.
 
 use measure::{Duration, UnixTime};
 use std::time::UNIX_EPOCH;
@@ -9,10 +9,10 @@ use std::time::UNIX_EPOCH;
 /// Length of an IMF-fixdate: `Sun, 06 Nov 1994 08:49:37 GMT`.
 pub const DATE_LEN: usize = 29;
 
-/// The last second an IMF-fixdate can name.
+/// The last second an IMF-fixdate can express, in Unix time.
 const LAST_SECS: i64 = 253_402_300_799;
 
-/// Reads an IMF-fixdate, an RFC 850 date or an asctime date, of the years 1970 to 9999.
+/// Parses an IMF-fixdate, an RFC 850 date or an asctime date in the years 1970 to 9999.
 pub fn parse(value: &[u8]) -> Option<UnixTime> {
     let text = core::str::from_utf8(value).ok()?;
     let time = httpdate::parse_http_date(text).ok()?;
@@ -20,13 +20,13 @@ pub fn parse(value: &[u8]) -> Option<UnixTime> {
     Some(UnixTime::from_secs(i64::try_from(secs).ok()?))
 }
 
-/// The IMF-fixdate of a second. A time before 1970 or after 9999 is shown as the nearest there is.
+/// Formats a second as IMF-fixdate. Times before 1970 or after 9999 are clamped to the nearest valid date.
 pub fn format(time: UnixTime) -> [u8; DATE_LEN] {
     let secs = time.secs.clamp(0, LAST_SECS).unsigned_abs();
     let date = httpdate::HttpDate::from(UNIX_EPOCH + Duration::from_secs(secs));
     let mut text = [0; DATE_LEN];
     let mut rest = &mut text[..];
-    // The text has this length for every year of four digits.
+    // Every four-digit year gives this length.
     std::io::Write::write_fmt(&mut rest, format_args!("{date}")).expect("an IMF-fixdate has 29 bytes");
     text
 }

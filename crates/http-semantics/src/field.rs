@@ -1,12 +1,13 @@
-//! Field lines as borrowed views, and the few names this project acts on found in one pass.
+//! Field lines as borrowed views; one pass finds the few names Weir acts on.
 //!
-//! Whoever read the lines (an HTTP/1 tokenizer, a header decompressor) has already proven names to be tokens and values to
-//! hold no control byte. This module decides which lines matter; it does not know what their values mean.
+//! The parser (an HTTP/1 tokenizer or a header decompressor) has already checked that names are tokens and
+//! values hold no control bytes. This module decides which lines matter; it does not know what their values
+//! mean.
 
-/// A field line: a name, in the case it was received in, and a value without surrounding white space.
+/// A field line: the name as received, and the value without surrounding white space.
 pub use httparse::Header as Line;
 
-/// The most field lines a head can have. Later ones would not be found by name.
+/// Maximum number of field lines in a head. Lookup by name ignores later lines.
 pub const MAX_FIELDS: usize = 100;
 
 /// The field names the protocol, the server or the client acts on.
@@ -43,11 +44,11 @@ pub enum Name {
     Trailer,
 }
 
-/// How many [`Name`]s there are.
+/// Number of [`Name`]s.
 const NAMES: usize = Name::Trailer as usize + 1;
 
 impl Name {
-    /// The name a field line has, if it is one of these. Case does not matter.
+    /// The known name of a field line, ignoring case.
     #[inline]
     fn of(name: &[u8]) -> Option<Name> {
         const fn known(text: &str, name: Name) -> (Key, Name) {
@@ -116,7 +117,7 @@ impl Name {
             19 => &const { [known("if-unmodified-since", Name::IfUnmodifiedSince)] },
             _ => return None,
         };
-        // Most names end like none of the candidates, so the last word decides first.
+        // Most names differ from every candidate in the last word, so compare that first.
         let last = last_word(name);
         candidates
             .iter()
@@ -125,10 +126,10 @@ impl Name {
     }
 }
 
-/// A name of 4 to 24 bytes without its case, as three overlapping words.
+/// A name of 4 to 24 bytes, case-folded, as three overlapping words.
 ///
-/// Setting bit 5 folds letters. No other two token bytes fall together on a letter or on `-`, the
-/// only bytes in the names above, so among tokens of one length equal keys mean equal names.
+/// Setting bit 5 folds letters. No two different token bytes fold to the same letter or to `-`, and the names
+/// above contain no other bytes. So among tokens of one length, equal keys mean equal names.
 type Key = [u64; 3];
 
 const FOLD: u64 = 0x2020_2020_2020_2020;
@@ -159,7 +160,7 @@ const fn last_word(name: &[u8]) -> u64 {
     }
 }
 
-/// Where the first line of each [`Name`] is, and which names are repeated.
+/// Position of the first line of each [`Name`], and which names are repeated.
 #[derive(Clone, Copy, Debug)]
 struct Index {
     at: [u8; NAMES],
@@ -203,13 +204,13 @@ pub struct Fields<'b, 's> {
 }
 
 impl<'b, 's> Fields<'b, 's> {
-    /// No lines.
+    /// A head without field lines.
     pub const EMPTY: Fields<'static, 'static> = Fields {
         lines: &[],
         index: Index::EMPTY,
     };
 
-    /// A view of these lines, of which the first [`MAX_FIELDS`] are found by name.
+    /// A view of these lines; the first [`MAX_FIELDS`] can be found by name.
     #[inline]
     pub fn new(lines: &'s [Line<'b>]) -> Fields<'b, 's> {
         Fields {
@@ -224,31 +225,31 @@ impl<'b, 's> Fields<'b, 's> {
         self.lines.len()
     }
 
-    /// Whether there is no line.
+    /// Whether the head has no field lines.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.lines.is_empty()
     }
 
-    /// Every line as (name as received, value without surrounding white space).
+    /// Iterates over all lines as (name as received, value without surrounding white space).
     pub fn iter(&self) -> impl Iterator<Item = (&'b str, &'b [u8])> + use<'b, 's> {
         self.lines.iter().map(|line| (line.name, line.value))
     }
 
-    /// Whether the field is there.
+    /// Whether the field is present.
     #[inline]
     pub fn has(&self, name: Name) -> bool {
         self.index.present & (1 << name as u8) != 0
     }
 
-    /// Whether any of the fields is there.
+    /// Whether any of the fields is present.
     #[inline]
     pub fn has_any(&self, names: &[Name]) -> bool {
         let mask = names.iter().fold(0_u32, |mask, &name| mask | 1 << name as u8);
         self.index.present & mask != 0
     }
 
-    /// Whether the field stands on more than one line.
+    /// Whether the field has more than one line.
     #[inline]
     pub fn is_repeated(&self, name: Name) -> bool {
         self.index.repeated & (1 << name as u8) != 0
@@ -262,7 +263,7 @@ impl<'b, 's> Fields<'b, 's> {
             .map(|line| line.value)
     }
 
-    /// Value of a field that must not be a list: `None` if it is absent or repeated.
+    /// Value of a singleton field: `None` if it is absent or repeated.
     #[inline]
     pub fn single(&self, name: Name) -> Option<&'b [u8]> {
         if self.is_repeated(name) {
@@ -287,7 +288,7 @@ impl<'b, 's> Fields<'b, 's> {
         }
     }
 
-    /// Value of the first line with this name, known or not; case does not matter.
+    /// Value of the first line with this name, known or unknown, ignoring case.
     pub fn find(&self, name: &str) -> Option<&'b [u8]> {
         self.lines
             .iter()
@@ -304,7 +305,7 @@ pub struct Values<'b, 's> {
 }
 
 impl<'b, 's> Values<'b, 's> {
-    /// No values.
+    /// Values of an absent field.
     pub const NONE: Values<'static, 'static> = Values {
         name: Name::Host,
         lines: &[],
@@ -351,7 +352,7 @@ pub fn trim(value: &[u8]) -> &[u8] {
     &value[start..end]
 }
 
-/// Whether a byte may stand in a token (RFC 9110 section 5.6.2).
+/// Whether a byte is valid in a token (RFC 9110 section 5.6.2).
 pub const fn is_token_byte(b: u8) -> bool {
     matches!(
         b,
@@ -372,8 +373,8 @@ pub const fn is_token_byte(b: u8) -> bool {
     ) || b.is_ascii_alphanumeric()
 }
 
-/// A decimal number, as in `Content-Length` (RFC 9110 section 8.6): digits only, below 2^63 so that sums with offsets
-/// never overflow. None for anything else.
+/// Parses a decimal number such as `Content-Length` (RFC 9110 section 8.6): digits only, below 2^63 so that
+/// sums with offsets never overflow. `None` for any other text.
 pub fn decimal(digits: &[u8]) -> Option<u64> {
     if digits.is_empty() {
         return None;

@@ -1,14 +1,14 @@
 //! Request methods (RFC 9110 section 9, RFC 5789) as a small value.
 //!
-//! Methods are case-sensitive. A method this list does not have is [`Method::Other`]; its name is
-//! beside it in the head, because only a server can say whether it implements it.
+//! Method names are case-sensitive. An unlisted method is [`Method::Other`]; the request head keeps its name,
+//! because only a server can say whether it implements the method.
 
 /// A request method.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Method {
-    /// GET: send the selected representation.
+    /// GET: transfer the selected representation.
     Get,
-    /// HEAD: as GET, without content.
+    /// HEAD: GET without content.
     Head,
     /// POST.
     Post,
@@ -16,7 +16,7 @@ pub enum Method {
     Put,
     /// DELETE.
     Delete,
-    /// CONNECT: a tunnel; its target is an authority.
+    /// CONNECT: open a tunnel; the target is an authority.
     Connect,
     /// OPTIONS.
     Options,
@@ -24,12 +24,12 @@ pub enum Method {
     Trace,
     /// PATCH.
     Patch,
-    /// Any other token.
+    /// Any other method token.
     Other,
 }
 
 impl Method {
-    /// The method a token names.
+    /// The method with this token.
     #[inline]
     pub fn of(name: &str) -> Method {
         match name.as_bytes() {

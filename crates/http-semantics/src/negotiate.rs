@@ -1,7 +1,6 @@
-//! Content coding negotiation (RFC 9110 section 12.5.3): which of the codings a representation has
-//! the client likes best.
+//! Content coding negotiation (RFC 9110 section 12.5.3): chooses the available coding the client prefers.
 //!
-//! Decides by weight, then by the server's own order. It refuses to know what a coding costs.
+//! Decides by weight, then by the server's order. It does not know what encoding costs.
 
 use crate::coding::Coding;
 use crate::field::members;
@@ -9,26 +8,26 @@ use crate::field::members;
 /// A weight in thousandths, 0 to 1,000; 0 is "not acceptable" (RFC 9110 section 12.4.2).
 pub type Weight = u16;
 
-/// How many codings there are.
+/// Number of codings, identity included.
 const CODINGS: usize = 5;
 
-/// What a client said about the codings this project knows.
+/// The client's weights for the codings Weir knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Preferences {
     weights: [Weight; CODINGS],
 }
 
 impl Preferences {
-    /// What the absence of the field means here: identity only. Any coding would be allowed, but a
-    /// client that names none is seldom able to decode one.
+    /// Used when the field is absent: identity only. RFC 9110 would allow any coding, but a client that lists
+    /// none can seldom decode one.
     pub const IDENTITY_ONLY: Preferences = {
         let mut weights = [0; CODINGS];
         weights[Coding::Identity as usize] = 1_000;
         Preferences { weights }
     };
 
-    /// Reads the values of all `Accept-Encoding` lines. A member that is malformed counts as absent;
-    /// of a coding named twice the first counts.
+    /// Parses the values of all `Accept-Encoding` lines. Malformed members are ignored; if a coding is
+    /// repeated, its first weight counts.
     pub fn parse<'v>(values: impl IntoIterator<Item = &'v [u8]>) -> Preferences {
         let mut named = [None; CODINGS];
         let mut any = None;
@@ -46,20 +45,20 @@ impl Preferences {
             slot.get_or_insert(weight);
         }
         let mut weights = named.map(|weight| weight.or(any).unwrap_or(0));
-        // Identity needs no mention; unmentioned it is acceptable, and liked least.
+        // Unmentioned, identity is acceptable with the lowest preference.
         if named[Coding::Identity as usize].or(any).is_none() {
             weights[Coding::Identity as usize] = 1;
         }
         Preferences { weights }
     }
 
-    /// The weight of a coding.
+    /// The weight of a coding; 0 if it is not acceptable.
     pub fn weight(&self, coding: Coding) -> Weight {
         self.weights[coding as usize]
     }
 
-    /// The coding to send, among those `available` in the server's order of preference; of equal
-    /// weights the first wins. `None` if none is acceptable.
+    /// Chooses among `available`, which is in the server's order of preference: the highest weight wins, then
+    /// the first. `None` if none is acceptable.
     pub fn choose(&self, available: impl IntoIterator<Item = Coding>) -> Option<Coding> {
         let mut best = None;
         for coding in available {
@@ -109,10 +108,10 @@ fn qvalue(text: &[u8]) -> Option<Weight> {
     }
 }
 
-/// Reads a field value of several lines and checks the choice among all subsets of codings.
+/// Parses a field value of several lines and checks the choice among all subsets of codings.
 ///
 /// # Panics
-/// If a choice is not acceptable, or a better one was there.
+/// If a choice is not acceptable or a better one was available.
 #[cfg(any(test, fuzzing))]
 pub fn fuzz(data: &[u8]) {
     const ORDER: [Coding; CODINGS] = [

@@ -1,43 +1,44 @@
-//! Byte ranges: what part of a representation to send, and how (RFC 9110 section 14).
+//! Range requests: selects the parts of a representation to send and writes their framing (RFC 9110 section
+//! 14).
 //!
-//! A `Range` field this module cannot make sense of is ignored, as section 14.2 allows: the whole
-//! representation is always a right answer. Overlapping ranges are joined, and their number is
-//! bounded, so no small request can ask for more bytes than the representation has (CVE-2011-3192).
+//! A malformed `Range` field is ignored, as section 14.2 allows: the whole representation is always a valid
+//! response. Overlapping ranges are joined and their number is limited, so that a small request cannot ask
+//! for more bytes than the representation has (CVE-2011-3192).
 
 use crate::field::{decimal, trim};
 
-/// A non-empty part of a representation.
+/// A non-empty byte range of a representation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ByteRange {
     /// Offset of the first byte.
     pub first: u64,
-    /// Offset of the last byte, which belongs to the range.
+    /// Offset of the last byte, inclusive.
     pub last: u64,
 }
 
 impl ByteRange {
-    /// How many bytes. Never zero.
+    /// Length in bytes; never zero.
     #[expect(clippy::len_without_is_empty, reason = "a range is never empty")]
     pub fn len(self) -> u64 {
         self.last - self.first + 1
     }
 }
 
-/// What a `Range` field selects.
+/// Parts of the representation a `Range` field selects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Selection {
-    /// The field is to be ignored: 200 with everything.
+    /// Ignore the field: 200 with the whole representation.
     Whole,
     /// 206 with one range.
     One(ByteRange),
-    /// 206 with `multipart/byteranges`: at least two ranges that neither overlap nor touch, in the
-    /// order asked for unless some had to be joined.
+    /// 206 with `multipart/byteranges`: at least two ranges that neither overlap nor touch, in the requested
+    /// order unless some were joined.
     Many(Vec<ByteRange>),
-    /// 416: the field is well-formed and selects nothing.
+    /// 416: the field is well-formed, but selects nothing.
     Unsatisfiable,
 }
 
-/// What a `Range` value selects of a representation of `len` bytes.
+/// Applies a `Range` value to a representation of `len` bytes.
 pub fn select(value: &[u8], len: u64, ranges_max: u16) -> Selection {
     let Some(set) = byte_range_set(value) else {
         return Selection::Whole;
@@ -56,7 +57,8 @@ pub fn select(value: &[u8], len: u64, ranges_max: u16) -> Selection {
         match resolve(spec, len) {
             None => return Selection::Whole,
             Some(Resolved::Nothing) => {}
-            // The last bytes of nothing are all of it, which no Content-Range can say.
+            // A suffix of an empty representation is all of it, and Content-Range cannot express an empty
+            // range.
             Some(Resolved::Everything) => return Selection::Whole,
             Some(Resolved::Bytes(range)) => ranges.push(range),
         }
@@ -72,7 +74,7 @@ pub fn select(value: &[u8], len: u64, ranges_max: u16) -> Selection {
     }
 }
 
-/// What follows `bytes=`; `None` for another unit.
+/// The text after `bytes=`; `None` for another unit.
 fn byte_range_set(value: &[u8]) -> Option<&[u8]> {
     let (unit, set) = value.split_at_checked(6)?;
     unit.eq_ignore_ascii_case(b"bytes=").then_some(set)
@@ -84,7 +86,7 @@ enum Resolved {
     Nothing,
 }
 
-/// One range-spec against a length; `None` if it is malformed.
+/// Resolves one range-spec against a length; `None` if it is malformed.
 fn resolve(spec: &[u8], len: u64) -> Option<Resolved> {
     let dash = memchr::memchr(b'-', spec)?;
     let (first, last) = (&spec[..dash], &spec[dash + 1..]);
@@ -118,7 +120,7 @@ fn resolve(spec: &[u8], len: u64) -> Option<Resolved> {
     })
 }
 
-/// A decimal number; one too large to count is as good as the largest.
+/// Parses a decimal number; values too large for `u64` saturate.
 fn position(digits: &[u8]) -> Option<u64> {
     let well_formed = !digits.is_empty() && digits.iter().all(u8::is_ascii_digit);
     well_formed.then(|| decimal(digits).unwrap_or(u64::MAX))
@@ -155,7 +157,7 @@ pub fn content_range(range: ByteRange, len: u64, out: &mut Vec<u8>) {
     number(len, out);
 }
 
-/// Appends the value of `Content-Range` that goes with 416.
+/// Appends the value of `Content-Range` for a 416 response.
 pub fn unsatisfied_content_range(len: u64, out: &mut Vec<u8>) {
     out.extend_from_slice(b"bytes */");
     number(len, out);
@@ -165,26 +167,26 @@ fn number(n: u64, out: &mut Vec<u8>) {
     out.extend_from_slice(itoa::Buffer::new().format(n).as_bytes());
 }
 
-/// Writes the framing of a `multipart/byteranges` body (section 14.6); the bytes between its pieces
-/// come from wherever the representation is.
+/// Writes the framing of a `multipart/byteranges` body (section 14.6); the caller supplies the bytes of the
+/// parts.
 #[derive(Clone, Copy, Debug)]
 pub struct Multipart<'a> {
-    /// What makes the boundary unlike anything in the content: a random number.
+    /// A random number that keeps the boundary from occurring in the content.
     pub boundary: u64,
-    /// `Content-Type` of the representation; empty to leave it out.
+    /// `Content-Type` of the representation; empty to omit it.
     pub media_type: &'a [u8],
     /// Length of the representation in bytes.
     pub len: u64,
 }
 
 impl Multipart<'_> {
-    /// Appends the value of the response's own `Content-Type`.
+    /// Appends the `Content-Type` value of the response itself.
     pub fn content_type(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(b"multipart/byteranges; boundary=");
         self.boundary(out);
     }
 
-    /// Appends what stands before the bytes of a part.
+    /// Appends the boundary and header section of a part.
     pub fn part(&self, range: ByteRange, out: &mut Vec<u8>) {
         out.extend_from_slice(b"\r\n--");
         self.boundary(out);
@@ -197,14 +199,14 @@ impl Multipart<'_> {
         out.extend_from_slice(b"\r\n\r\n");
     }
 
-    /// Appends what stands after the last part.
+    /// Appends the closing boundary.
     pub fn end(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(b"\r\n--");
         self.boundary(out);
         out.extend_from_slice(b"--\r\n");
     }
 
-    /// Length of the whole body: all parts with their bytes, and the end.
+    /// Length in bytes of the whole body: all parts, their framing and the closing boundary.
     pub fn content_length(&self, ranges: &[ByteRange]) -> u64 {
         let mut framing = Vec::new();
         for &range in ranges {
@@ -223,11 +225,11 @@ impl Multipart<'_> {
     }
 }
 
-/// Selects by a value, with two bytes before it for the length, and checks the selection.
+/// Takes two bytes for the length and the rest as the field value, then checks the selection.
 ///
 /// # Panics
-/// If a selected range is not part of the representation, two touch, more bytes are selected than
-/// there are, or a multipart body is not as long as announced.
+/// If a selected range is not part of the representation, two ranges touch, more bytes are selected than
+/// exist, or a multipart body differs from its announced length.
 #[cfg(any(test, fuzzing))]
 pub fn fuzz(data: &[u8]) {
     let [a, b, value @ ..] = data else {
@@ -301,7 +303,7 @@ mod tests {
         insta::assert_snapshot!(String::from_utf8_lossy(&shown).replace('\r', "\\r"));
     }
 
-    /// The obvious way: a set of offsets.
+    /// Reference implementation: a set of offsets.
     fn by_offsets(specs: &[(u16, u16)], len: u16) -> Vec<bool> {
         let mut selected = vec![false; usize::from(len)];
         for &(first, extra) in specs {

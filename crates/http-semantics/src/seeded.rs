@@ -1,6 +1,6 @@
-//! Test support: property tests whose cases are the same in every run.
+//! Test support: property tests with the same cases in every run.
 
-/// So many cases from a fixed seed: a test that fails once fails always.
+/// Configures this many cases from a fixed seed, so that a failing test fails every time.
 pub(crate) fn cases(count: u32) -> proptest::test_runner::Config {
     proptest::test_runner::Config {
         cases: count,

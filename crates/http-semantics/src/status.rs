@@ -1,14 +1,14 @@
 //! Status codes and their reason phrases (RFC 9110 section 15).
 //!
-//! The list itself is the `http` crate's; this module decides nothing but the name.
+//! The `http` crate holds the list; this module only corrects phrases.
 
 /// A status code, 100 to 999.
 pub use http::StatusCode as Status;
 
-/// The registered reason phrase, or an empty one, which RFC 9112 section 4 allows.
+/// The registered reason phrase, or an empty one for an unregistered code, which RFC 9112 section 4 allows.
 pub fn reason(status: Status) -> &'static str {
     match status {
-        // The crate has the phrase of RFC 7231.
+        // The `http` crate still has the phrase of RFC 7231.
         Status::PAYLOAD_TOO_LARGE => "Content Too Large",
         status => status.canonical_reason().unwrap_or(""),
     }
@@ -18,7 +18,7 @@ pub fn reason(status: Status) -> &'static str {
 mod tests {
     use super::*;
 
-    /// The phrases of RFC 9110 section 15 of what the server sends.
+    /// Compares with RFC 9110 section 15, for every status the server sends.
     #[test]
     fn phrases_are_those_of_rfc_9110() {
         for (code, phrase) in [

@@ -1,14 +1,13 @@
 //! The request target in its four forms (RFC 9112 section 3.2), as a borrowed view.
 //!
-//! Decides which form a target has and whether that form suits the method; splits path and query;
-//! decodes percent-escapes. What a path means (dot segments, a root it must not leave) is the
-//! server's to decide.
+//! Decides which form a target has and whether the method allows it, splits path and query, and decodes
+//! percent-escapes. The server decides what a path means (dot segments, the document root).
 
 use crate::method::Method;
 use core::fmt;
 use std::borrow::Cow;
 
-/// A request target without a valid form for its method, or a bad percent-escape, or a control byte.
+/// A request target with no form valid for its method, a bad percent-escape, or a control byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BadTarget;
 
@@ -23,35 +22,35 @@ impl core::error::Error for BadTarget {}
 /// A request target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target<'b> {
-    /// `/path?query`: the usual form.
+    /// `/path?query`: origin form, the usual one.
     Origin {
         /// Absolute path, still percent-encoded.
         path: &'b [u8],
-        /// What follows the first `?`, without it.
+        /// The text after the first `?`, if there is one.
         query: Option<&'b [u8]>,
     },
-    /// `http://authority/path?query`: what a proxy would receive; every server must accept it.
+    /// `http://authority/path?query`: absolute form, sent to proxies; every server must accept it.
     Absolute {
-        /// `http` or `https`, in whatever case it came.
+        /// `http` or `https`, in the case received.
         scheme: &'b [u8],
-        /// Host and port; wins over the `Host` field (RFC 9112 section 3.2.2).
+        /// Host and port; overrides the `Host` field (RFC 9112 section 3.2.2).
         authority: &'b [u8],
-        /// Path, still percent-encoded; `/` where the target has none.
+        /// Path, still percent-encoded; `/` if the target has none.
         path: &'b [u8],
-        /// What follows the first `?`, without it.
+        /// The text after the first `?`, if there is one.
         query: Option<&'b [u8]>,
     },
-    /// `host:port`, for CONNECT only.
+    /// `host:port`: authority form, for CONNECT only.
     Authority(&'b [u8]),
-    /// `*`, for OPTIONS only.
+    /// `*`: asterisk form, for OPTIONS only.
     Asterisk,
 }
 
 impl<'b> Target<'b> {
-    /// Reads a target that came with this method.
+    /// Parses the target of a request with this method.
     ///
     /// # Errors
-    /// [`BadTarget`] if the target has no form that suits the method.
+    /// [`BadTarget`] if the target has no form that the method allows.
     #[inline]
     pub fn parse(raw: &'b [u8], method: Method) -> Result<Target<'b>, BadTarget> {
         if raw.first() == Some(&b'/') && method != Method::Connect {
@@ -116,7 +115,7 @@ impl<'b> Target<'b> {
         }
     }
 
-    /// The authority the target itself names.
+    /// The authority in the target; `None` for origin and asterisk form.
     #[inline]
     pub fn authority(&self) -> Option<&'b [u8]> {
         match *self {
@@ -126,8 +125,8 @@ impl<'b> Target<'b> {
     }
 }
 
-/// Splits path and query, and refuses a fragment: RFC 9112 section 3.2 sends none, and software
-/// that disagrees about it has been led to different files.
+/// Splits path and query, and rejects a fragment: RFC 9112 section 3.2 forbids one, and programs that handle
+/// it differently can be led to different files.
 #[inline]
 fn split(raw: &[u8]) -> Result<(&[u8], Option<&[u8]>), BadTarget> {
     match memchr::memchr2(b'?', b'#', raw) {
@@ -143,8 +142,8 @@ fn split(raw: &[u8]) -> Result<(&[u8], Option<&[u8]>), BadTarget> {
     }
 }
 
-/// Whether a text is `uri-host [":" port]` (RFC 3986 section 3.2 without user information, which
-/// RFC 9110 section 4.2.4 tells recipients to distrust). An empty text is: it stands for "unknown".
+/// Whether a text is `uri-host [":" port]` (RFC 3986 section 3.2, without the user information that RFC 9110
+/// section 4.2.4 tells recipients to distrust). The empty text is valid: it means "unknown".
 #[inline]
 pub fn is_authority(text: &[u8]) -> bool {
     if let Some(literal) = text.strip_prefix(b"[") {
@@ -162,8 +161,8 @@ pub fn is_authority(text: &[u8]) -> bool {
     true
 }
 
-/// `address "]" [":" port]`: an IPv6 address, perhaps with a zone (RFC 6874), or one of a future version,
-/// which is taken by its alphabet alone: nothing is connected to by this text.
+/// Whether a text is `address "]" [":" port]`. Accepts an IPv6 address, optionally with a zone (RFC 6874). An
+/// address of a future version is checked by alphabet only: nothing connects to it.
 #[cold]
 fn is_bracketed(literal: &[u8]) -> bool {
     let Some(end) = memchr::memchr(b']', literal) else {
@@ -187,7 +186,7 @@ fn is_bracketed(literal: &[u8]) -> bool {
     is_sound && (port.is_empty() || port.strip_prefix(b":").is_some_and(is_port))
 }
 
-/// What follows the `v` of an address of a future version (RFC 3986 section 3.2.2).
+/// Whether a text can follow the `v` of a future address version (RFC 3986 section 3.2.2).
 fn is_future(text: &[u8]) -> bool {
     memchr::memchr(b'.', text).is_some_and(|dot| {
         let (version, address) = (&text[..dot], &text[dot + 1..]);
@@ -208,7 +207,7 @@ fn is_escape(after_percent: &[u8]) -> bool {
     matches!(after_percent, [a, b, ..] if a.is_ascii_hexdigit() && b.is_ascii_hexdigit())
 }
 
-/// unreserved and sub-delims (RFC 3986 section 3.2.2).
+/// Whether a byte is unreserved or a sub-delim (RFC 3986 section 3.2.2).
 #[inline]
 fn is_plain_host_byte(b: u8) -> bool {
     static PLAIN: [bool; 256] = {
@@ -239,11 +238,11 @@ fn is_plain_host_byte(b: u8) -> bool {
     PLAIN[usize::from(b)]
 }
 
-/// Decodes the percent-escapes of a path, once. Borrows where there are none.
+/// Decodes the percent-escapes of a path, once. Borrows a path without escapes.
 ///
 /// # Errors
-/// [`BadTarget`] for an escape that is not two hexadecimal digits, and for an escaped NUL,
-/// which no file name holds and which has cut paths short in other programs.
+/// [`BadTarget`] for an escape that is not two hexadecimal digits, and for an escaped NUL. No file name
+/// contains NUL, and other programs have truncated paths at it.
 #[inline]
 pub fn decode(raw: &[u8]) -> Result<Cow<'_, [u8]>, BadTarget> {
     match memchr::memchr(b'%', raw) {
@@ -279,10 +278,10 @@ fn hex(digit: u8) -> Option<u8> {
     (digit as char).to_digit(16).map(|value| value as u8)
 }
 
-/// Reads a target with every method, and decodes its path.
+/// Parses a target with every method and decodes its path.
 ///
 /// # Panics
-/// If the parts of a target do not add up to it, or a path does not survive decoding.
+/// If the parts of a target do not add up to it, or a path changes after decoding and encoding.
 #[cfg(any(test, fuzzing))]
 pub fn fuzz(data: &[u8]) {
     for method in [Method::Get, Method::Options, Method::Connect] {

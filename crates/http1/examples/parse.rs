@@ -1,7 +1,7 @@
-//! Parses one head over and over, so that an instruction counter can say what one parse costs.
+//! Parses one head repeatedly, to measure the instructions of one parse.
 //!
-//! `parse small|browser|response [COUNT]`; run it with two counts under
-//! `valgrind --tool=callgrind` and divide the difference of the instruction totals.
+//! `parse small|browser|response [COUNT]`: run it with two counts under `valgrind --tool=callgrind` and
+//! divide the difference of the instruction totals by the difference of the counts.
 
 use http_semantics::method::Method;
 use http1::slots::Slots;

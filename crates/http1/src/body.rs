@@ -1,8 +1,8 @@
-//! Bodies of known framing, taken apart and put together (RFC 9112 sections 6 and 7).
+//! Decodes and encodes bodies of known framing (RFC 9112 sections 6 and 7).
 //!
-//! The decoder hands out slices of the caller's input and copies nothing. Every byte of framing is
-//! checked, both bytes of each CRLF included: an unchecked one lets two readers disagree about where
-//! the next chunk begins.
+//! The decoder returns slices of the caller's input and copies nothing. It checks every byte of framing, both
+//! bytes of each CRLF included: with an unchecked byte, two parsers could disagree about where the next chunk
+//! begins.
 //!
 //! ```text
 //!   chunked ─▶ Size ──── CR ────▶ SizeLf ── LF, size = 0 ──▶ Trailer ── empty line ──▶ end
@@ -24,21 +24,21 @@ use crate::scan::{Found, Scan, Section};
 use crate::slots::Slots;
 use http_semantics::field::{Fields, MAX_FIELDS, is_token_byte};
 
-/// A body under way. 16 bytes.
+/// Decoder state of a body; 16 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Decoder {
-    /// `left` bytes of a known length are still to come.
+    /// A body of known length; `left` bytes remain.
     Length {
-        /// Bytes to come.
+        /// Remaining bytes.
         left: u64,
     },
-    /// Everything is data until the connection ends.
+    /// The body continues until the connection ends.
     UntilClose,
-    /// Inside a chunked body.
+    /// A chunked body.
     Chunked(Chunk),
 }
 
-/// Where in a chunked body the input stands. `spent` counts the bytes of chunk extensions so far.
+/// Position in a chunked body. `spent` counts the bytes of chunk extensions so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Chunk {
     /// In the digits of a size.
@@ -50,20 +50,20 @@ pub(crate) enum Chunk {
         /// Extension bytes of the whole body so far.
         spent: u32,
     },
-    /// In the white space before an extension, which only an extension may follow.
+    /// In the white space after a size; only an extension may follow.
     Padding {
         /// Size of this chunk.
         size: u64,
         /// Extension bytes of the whole body so far.
         spent: u32,
     },
-    /// In the extensions, which are checked and skipped.
+    /// In the extensions, which are validated and skipped.
     Extension {
         /// Size of this chunk.
         size: u64,
         /// Extension bytes of the whole body so far.
         spent: u32,
-        /// Where in the extensions the input stands.
+        /// Position in the extensions.
         part: Part,
     },
     /// Before the LF that ends a size line.
@@ -75,7 +75,7 @@ pub(crate) enum Chunk {
     },
     /// In the data; `left` is never zero.
     Data {
-        /// Bytes of this chunk still to come.
+        /// Remaining bytes of this chunk.
         left: u64,
         /// Extension bytes of the whole body so far.
         spent: u32,
@@ -90,43 +90,43 @@ pub(crate) enum Chunk {
         /// Extension bytes of the whole body so far.
         spent: u32,
     },
-    /// In the trailer section, searched this far.
+    /// In the trailer section, scanned up to this point.
     Trailer(Scan),
 }
 
-/// Where in chunk extensions the input stands (RFC 9112 section 7.1.1).
+/// Position in chunk extensions (RFC 9112 section 7.1.1).
 ///
 /// ```text
 ///   ; ─▶ Start ─▶ Name ─ BWS ─▶ Named      " ─▶ Quoted ◀▶ Escaped
 ///          ▲       ▲ │ │          │          ▲     │ "
 ///          └─ BWS ─┘ │ └── = ──▶ Value ──────┘     ▼
 ///                    │             └──▶ Token    Closed
-///   a CR may follow Name, Token and Closed; a semicolon those, Named and Done (BWS behind a value)
+///   a CR may follow Name, Token and Closed; a semicolon also Named and Done (BWS after a value)
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
-    /// Behind a semicolon.
+    /// After a semicolon.
     Start,
     /// In a name.
     Name,
-    /// In white space behind a name.
+    /// In white space after a name.
     Named,
-    /// Behind an equals sign.
+    /// After an equals sign.
     Value,
     /// In a value that is a token.
     Token,
     /// In a quoted string.
     Quoted,
-    /// Behind a backslash in a quoted string.
+    /// After a backslash in a quoted string.
     Escaped,
-    /// Behind the quote that ends a string.
+    /// After the closing quote of a string.
     Closed,
-    /// In white space behind a value.
+    /// In white space after a value.
     Done,
 }
 
 impl Part {
-    /// What follows this byte. `None`: it cannot stand here.
+    /// The state after this byte; `None` if the byte is invalid here.
     fn after(self, b: u8) -> Option<Part> {
         let is_space = b == b' ' || b == b'\t';
         let is_text = is_space || (b > b' ' && b != 0x7f);
@@ -152,10 +152,10 @@ impl Part {
     }
 }
 
-/// What the decoder made of its input.
+/// Result of one decoding step.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Piece<'b, 's> {
-    /// `used` bytes were framing; what follows them cannot be judged without more input.
+    /// `used` bytes were framing; the rest cannot be decoded without more input.
     Partial {
         /// Bytes consumed.
         used: usize,
@@ -177,7 +177,7 @@ pub(crate) enum Piece<'b, 's> {
 }
 
 impl Decoder {
-    /// The decoder for a framing; `None` where there is no body.
+    /// The decoder for a framing; `None` without a body.
     #[inline]
     pub(crate) fn new(framing: Framing) -> Option<Decoder> {
         match framing {
@@ -192,11 +192,11 @@ impl Decoder {
         }
     }
 
-    /// Takes the next piece off the front of `input`. Call again with what is left after `used`
-    /// bytes until the answer is [`Piece::Partial`] or [`Piece::End`].
+    /// Decodes the next piece from the front of `input`. Call again with the input after `used` bytes until
+    /// the result is [`Piece::Partial`] or [`Piece::End`].
     ///
     /// # Errors
-    /// The peer's fault; the decoder must not be used again.
+    /// The peer's fault; do not use the decoder again.
     #[inline]
     pub(crate) fn decode<'b, 's>(
         &mut self,
@@ -225,8 +225,8 @@ impl Decoder {
         }
     }
 
-    /// Content that was announced and has not come: of the whole body, or of the chunk under way once
-    /// the line with its size is complete.
+    /// Announced content still to come, in bytes: of the whole body, or of the current chunk once its size
+    /// line is complete.
     #[inline]
     pub(crate) fn announced(&self) -> u64 {
         match *self {
@@ -235,7 +235,7 @@ impl Decoder {
         }
     }
 
-    /// Content that has not come and that nothing but content can come before: what is left of a body of known length.
+    /// Content that comes next without framing in between, in bytes: the rest of a body of known length.
     #[inline]
     pub(crate) fn ahead(&self) -> u64 {
         match *self {
@@ -244,7 +244,7 @@ impl Decoder {
         }
     }
 
-    /// So many bytes of that came. Returns whether there were so many ahead; if not, nothing is changed.
+    /// Counts this many of those bytes as received. Returns false and changes nothing if fewer are ahead.
     #[inline]
     pub(crate) fn pass(&mut self, bytes: u64) -> bool {
         match self {
@@ -256,14 +256,14 @@ impl Decoder {
         }
     }
 
-    /// Whether the connection may end here without cutting the body short.
+    /// Whether the body is complete if the connection ends here.
     #[inline]
     pub(crate) fn may_end(&self) -> bool {
         matches!(self, Decoder::UntilClose | Decoder::Length { left: 0 })
     }
 }
 
-/// The front of `input`, at most `left` bytes, which are subtracted.
+/// Splits at most `left` bytes off the front of `input` and subtracts them from `left`.
 #[inline]
 fn take<'b>(input: &'b [u8], left: &mut u64) -> &'b [u8] {
     let count = usize::try_from(*left).map_or(input.len(), |left| left.min(input.len()));
@@ -352,14 +352,14 @@ impl Chunk {
                 spent,
             }),
             (Chunk::DataCr { .. } | Chunk::DataLf { .. }, _) => Err(Fault::ChunkEnd),
-            // `decode` never sends these here: they are read by the slice.
+            // `decode` handles these by the slice and never sends them here.
             (Chunk::Data { .. } | Chunk::Extension { .. } | Chunk::Trailer(_), _) => Err(Fault::ChunkSize),
         }
     }
 }
 
-/// Skips extensions up to the CR that ends their line; they have no meaning here (RFC 9112 section 7.1.1), but what
-/// does not have their form is refused: a reader that took it for something else would see other chunks.
+/// Skips extensions up to the CR that ends their line. They have no meaning here (RFC 9112 section 7.1.1),
+/// but malformed ones are rejected: a parser that reads them differently would see other chunks.
 fn extension(
     input: &[u8],
     size: u64,
@@ -369,7 +369,7 @@ fn extension(
 ) -> Result<(Chunk, usize), Fault> {
     let room = limits.extension_bytes_max.saturating_sub(spent) as usize;
     for (at, &b) in input.iter().enumerate() {
-        // `at` is at most `room`, which came from a u32.
+        // `at` is at most `room`, which was a u32.
         let spent = spent + at as u32;
         match b {
             b'\r' if part.may_end() => return Ok((Chunk::SizeLf { size, spent }, at + 1)),
@@ -413,19 +413,19 @@ fn trailer<'b, 's>(
     }
 }
 
-/// Writes a body of a given framing, and holds the caller to it.
+/// Writes a body of a given framing and enforces its announced length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Encoder {
     /// No body may be written.
     Empty,
-    /// Exactly `left` more bytes.
+    /// A body of known length; `left` bytes remain.
     Length {
         /// Bytes to write.
         left: u64,
     },
-    /// Each piece becomes a chunk.
+    /// Each piece becomes one chunk.
     Chunked,
-    /// Bytes as they come; the connection ends the body.
+    /// Pieces are written unchanged; the end of the connection ends the body.
     UntilClose,
 }
 
@@ -440,11 +440,11 @@ impl Encoder {
         }
     }
 
-    /// Appends a piece of content to `out`. An empty piece writes nothing: as a chunk it would end
+    /// Appends a piece of content to `out`. An empty piece writes nothing, because an empty chunk would end
     /// the body.
     ///
     /// # Errors
-    /// [`Misuse::Length`] if the body would get longer than announced; nothing is written then.
+    /// [`Misuse::Length`] if the body would exceed its announced length; nothing is written then.
     pub fn encode(&mut self, data: &[u8], out: &mut Vec<u8>) -> Result<(), Misuse> {
         if data.is_empty() {
             return Ok(());
@@ -465,11 +465,11 @@ impl Encoder {
         Ok(())
     }
 
-    /// Appends what ends the body: for chunks the last chunk and the trailer section.
+    /// Appends the end of the body: for a chunked body the last chunk and the trailer section.
     ///
     /// # Errors
-    /// [`Misuse::Length`] if bytes are missing, or trailers were given to a body that is not
-    /// chunked; [`Misuse::Unwritable`] for a trailer that would break the message apart.
+    /// [`Misuse::Length`] if bytes are missing, or if the body has trailers but is not chunked;
+    /// [`Misuse::Unwritable`] for a trailer with an invalid name or value.
     pub fn finish(self, trailers: &[(&str, &[u8])], out: &mut Vec<u8>) -> Result<(), Misuse> {
         match self {
             Encoder::Chunked => {
@@ -492,7 +492,7 @@ impl Encoder {
     }
 }
 
-/// Appends the line before a chunk of `len` bytes; for bodies whose bytes do not pass through here.
+/// Appends the line before a chunk of `len` bytes, for callers that send the data themselves.
 pub fn chunk_head(len: u64, out: &mut Vec<u8>) {
     let digits = (u64::BITS - len.leading_zeros()).div_ceil(4).max(1);
     out.extend((0..digits).rev().map(|place| {
@@ -502,11 +502,11 @@ pub fn chunk_head(len: u64, out: &mut Vec<u8>) {
     out.extend_from_slice(b"\r\n");
 }
 
-/// Reads a chunked body however it is cut, then writes what was read in chunks of another size and
-/// reads it back.
+/// Decodes a chunked body with every way of splitting the input, encodes the result in chunks of another size
+/// and decodes that.
 ///
 /// # Panics
-/// If any way of cutting makes a difference, or the content does not survive.
+/// If splitting changes the result, or the content differs after the round trip.
 #[cfg(any(test, fuzzing))]
 pub fn fuzz(data: &[u8]) {
     use crate::transcript::{Manner, Server};

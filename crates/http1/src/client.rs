@@ -1,11 +1,10 @@
-//! The client's end of a connection: which response answers which request, and what may follow.
+//! The client's end of a connection: matches responses to requests and says what may follow.
 //!
-//! Holds no bytes. Requests may be sent before earlier responses have come (pipelining), up to a
-//! bound; of each outstanding one only the one fact is kept that decides how its response is
-//! delimited: whether its method was HEAD.
+//! Holds no bytes. Requests may be pipelined up to a limit. The connection remembers one fact about each
+//! outstanding request, the one that decides how its response is delimited: whether its method was HEAD.
 //!
 //! ```text
-//!   begin_request ─▶ (write head, body) ─▶ end_request        as often as the bound allows
+//!   begin_request ─▶ (write head, body) ─▶ end_request        as often as the limit allows
 //!   receive ─▶ [ Interim… ] ─▶ Response ─▶ [ Body… ─▶ End ]   once per request, in order
 //! ```
 
@@ -20,26 +19,26 @@ use crate::state::{self, Side};
 use http_semantics::field::Fields;
 use http_semantics::method::Method;
 
-/// The most requests outstanding on one connection, whatever [`Limits`] says: one bit each.
+/// Hard limit on outstanding requests per connection, whatever [`Limits`] says: the state keeps one bit each.
 const OUTSTANDING_MAX: u8 = 64;
 
-/// The client's end of one connection. 32 bytes.
+/// The client's end of one connection; 32 bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct Connection {
     receiving: Side<Scan, Decoder>,
-    /// One bit per outstanding request, the oldest lowest: whether its method was HEAD.
+    /// One bit per outstanding request, the oldest in the lowest bit: whether its method was HEAD.
     heads: u64,
     sending: Side<(), ()>,
     outstanding: u8,
     interim: u8,
     /// Whether another request may be sent.
     persistent: bool,
-    /// Whether the response under way is the last.
+    /// Whether the current response is the last.
     closing: bool,
 }
 
-/// The head of a response that was read before. The same bytes mean the same again, so that a client that asks for one
-/// thing over and over reads its head once.
+/// A response head parsed earlier. Equal bytes have equal meaning, so a client that requests one resource
+/// repeatedly parses its head only once.
 #[derive(Clone, Debug, Default)]
 pub struct Memory {
     bytes: Vec<u8>,
@@ -48,8 +47,8 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// Keeps the head that these bytes are, in place of the one before. A head without a body is not kept: it
-    /// may owe that to a method (HEAD) that is not written in it.
+    /// Stores the head with these bytes and replaces the previous one. Heads without a body are not stored:
+    /// the missing body may be due to the request method (HEAD), which the bytes do not show.
     #[inline]
     pub fn keep(&mut self, bytes: &[u8], head: &Response<'_, '_>) {
         if head.framing == Framing::Empty {
@@ -61,16 +60,15 @@ impl Memory {
     }
 }
 
-/// What the front of the input is.
+/// The event at the front of the input.
 #[derive(Clone, Copy, Debug)]
 pub enum Step<'b, 's> {
-    /// Drop `used` bytes; nothing more can be said until more come. What is left over must be
-    /// offered again with the new bytes behind it.
+    /// Drop `used` bytes; the rest needs more input. Offer it again together with the new bytes.
     Partial {
         /// Bytes consumed.
         used: usize,
     },
-    /// An interim (1xx) response; the final one is still to come.
+    /// An interim (1xx) response; the final one follows.
     Interim {
         /// The head.
         head: Response<'b, 's>,
@@ -91,27 +89,27 @@ pub enum Step<'b, 's> {
         /// Bytes consumed, the content included.
         used: usize,
     },
-    /// The body is complete. Comes only after a response that announced a body.
+    /// The body is complete. Follows only a response that announced a body.
     End {
         /// Bytes consumed.
         used: usize,
         /// The trailer section.
         trailers: Fields<'b, 's>,
     },
-    /// No response will be read any more.
+    /// No further response will be read.
     Closed,
 }
 
-/// How a connection ended when the server closed it.
+/// State of the exchange when the server closed the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
-    /// Between messages, and nothing is owed.
+    /// Between messages, with no response outstanding.
     Idle,
-    /// This many requests were never answered; a client may send them again on another connection
-    /// if their methods are idempotent (RFC 9112 section 9.3.1).
+    /// This many requests were never answered. A client may retry them on another connection if their methods
+    /// are idempotent (RFC 9112 section 9.3.1).
     Unanswered(u8),
-    /// The body under way was delimited by this end and is now complete; this many later requests
-    /// were never answered.
+    /// The connection's end delimited the current body, which is now complete; this many later requests were
+    /// never answered.
     Body(u8),
 }
 
@@ -130,13 +128,12 @@ impl Connection {
         }
     }
 
-    /// A request begins. `persist` says whether another may follow it: false if it carries
-    /// `Connection: close`.
+    /// Begins a request. `persist` is false if the request carries `Connection: close`, so that no other may
+    /// follow it.
     ///
     /// # Errors
-    /// [`Misuse::Full`] at the bound on outstanding requests; [`Misuse::Order`] while another
-    /// request is being written, after the last one, and for CONNECT, which would end HTTP on this
-    /// connection.
+    /// [`Misuse::Full`] at the limit on outstanding requests. [`Misuse::Order`] while another request is
+    /// being written, after the last one, and for CONNECT, which would end HTTP on this connection.
     #[inline]
     pub fn begin_request(&mut self, method: Method, persist: bool, limits: &Limits) -> Result<(), Misuse> {
         if self.outstanding >= limits.outstanding_max.min(OUTSTANDING_MAX) {
@@ -152,10 +149,10 @@ impl Connection {
         Ok(())
     }
 
-    /// The request begun last is completely written.
+    /// Ends the request begun last: it is completely written.
     ///
     /// # Errors
-    /// [`Misuse::Order`] if none was begun.
+    /// [`Misuse::Order`] if no request is being written.
     #[inline]
     pub fn end_request(&mut self) -> Result<(), Misuse> {
         self.sending = self.sending.step(state::Step::End)?;
@@ -167,12 +164,11 @@ impl Connection {
         Ok(())
     }
 
-    /// Takes the next step off the front of `input`. Call again with what is left after `used` bytes
-    /// until the answer is [`Step::Partial`] or [`Step::Closed`] (with nothing left, too: an `End`
-    /// may be due).
+    /// Parses the next event from the front of `input`. Call again with the input after `used` bytes until
+    /// the result is [`Step::Partial`] or [`Step::Closed`]. Call also with empty input: an `End` may be due.
     ///
     /// # Errors
-    /// What the server did wrong; the connection reads nothing more.
+    /// The server's fault; the connection reads nothing more.
     #[inline]
     pub fn receive<'b, 's>(
         &mut self,
@@ -197,9 +193,9 @@ impl Connection {
         }
     }
 
-    /// As [`Connection::receive`] where the front of the input is the head that `memory` holds, byte for byte, and
-    /// was kept under the same limits: its status and the bytes consumed; body steps follow. `None`: nothing
-    /// was taken, and `receive` says what the input is.
+    /// Shortcut for [`Connection::receive`] when the input starts with exactly the bytes of the head in
+    /// `memory`, stored under equal limits. Returns its status and the bytes consumed; body steps follow.
+    /// `None`: nothing was consumed; call `receive`.
     #[inline]
     pub fn recall(&mut self, input: &[u8], memory: &Memory) -> Option<(u16, usize)> {
         let (status, framing, persistent) = memory.meaning?;
@@ -212,7 +208,7 @@ impl Connection {
         Some((status, memory.bytes.len()))
     }
 
-    /// The method of the oldest outstanding request, as far as it matters to its response.
+    /// The method of the oldest outstanding request, as far as its response depends on it.
     #[inline]
     fn answered_method(&self) -> Method {
         if self.heads & 1 == 1 {
@@ -251,8 +247,8 @@ impl Connection {
         self.heads >>= 1;
         self.outstanding -= 1;
         self.interim = 0;
-        // A server's last word ends the connection even if more requests are outstanding: they will
-        // not be answered here.
+        // The server announced that it closes, so this connection will not answer the other outstanding
+        // requests.
         self.closing = !persistent;
         match Decoder::new(framing) {
             None => {
@@ -288,8 +284,9 @@ impl Connection {
         }
     }
 
-    /// How many of the bytes that come next are content and nothing else: what is left of a body whose length
-    /// is known (RFC 9112 section 6.3). Who has no use for it need not look at it, and says so with [`Connection::pass`].
+    /// Number of content bytes that come next without framing: the rest of a body of known length (RFC 9112
+    /// section 6.3). A caller that does not need them can skip them and report that with
+    /// [`Connection::pass`].
     #[inline]
     pub fn content_ahead(&self) -> u64 {
         match self.receiving {
@@ -298,11 +295,11 @@ impl Connection {
         }
     }
 
-    /// So many bytes of the content ahead came, and nobody looked at them. The end of the body, if that was its last, is
-    /// told by [`Connection::receive`], with nothing.
+    /// Reports that this many bytes of the content ahead arrived and were skipped. If they end the body, call
+    /// [`Connection::receive`] with empty input to get the `End`.
     ///
     /// # Errors
-    /// [`Misuse::Order`] if fewer are ahead; nothing is taken then.
+    /// [`Misuse::Order`] if fewer bytes are ahead; nothing changes then.
     #[inline]
     pub fn pass(&mut self, bytes: u64) -> Result<(), Misuse> {
         let taken = match &mut self.receiving {
@@ -312,7 +309,7 @@ impl Connection {
         if taken { Ok(()) } else { Err(Misuse::Order) }
     }
 
-    /// A response is complete: the next may follow, or none will.
+    /// Completes a response; another one may follow if the connection persists.
     #[inline]
     fn complete(&mut self) {
         let answered_all = self.outstanding == 0 && !self.persistent;
@@ -323,11 +320,11 @@ impl Connection {
         });
     }
 
-    /// The server closed its sending half.
+    /// Reports that the server closed its sending half.
     ///
     /// # Errors
-    /// [`Fault::Truncated`] if that cuts a response short; it must not be taken for complete
-    /// (RFC 9112 section 8).
+    /// [`Fault::Truncated`] if a response is incomplete; the caller must not treat it as complete (RFC 9112
+    /// section 8).
     pub fn eof(&mut self) -> Result<Ended, Fault> {
         self.persistent = false;
         let ended = match self.receiving {
@@ -350,19 +347,20 @@ impl Connection {
         fault
     }
 
-    /// How many requests wait for their final response to begin.
+    /// Number of requests whose final response has not begun.
     #[inline]
     pub fn outstanding(&self) -> u8 {
         self.outstanding
     }
 
-    /// Whether another request may be sent, now or once the one under way is written.
+    /// Whether another request may be sent, now or after the current one is written.
     #[inline]
     pub fn is_persistent(&self) -> bool {
         self.persistent
     }
 
-    /// Whether every request is completely answered and another may be sent: fit for a pool.
+    /// Whether every response is complete and another request may be sent, so that a pool may keep the
+    /// connection.
     #[inline]
     pub fn is_reusable(&self) -> bool {
         self.persistent
@@ -378,10 +376,10 @@ impl Default for Connection {
     }
 }
 
-/// Feeds a stream that begins with two bytes of options to a client in every way it can be cut.
+/// Takes two bytes of options, then feeds the rest to a client with every way of splitting it.
 ///
 /// # Panics
-/// If any way of cutting makes a difference.
+/// If splitting changes the result.
 #[cfg(any(test, fuzzing))]
 pub fn fuzz(data: &[u8]) {
     use crate::transcript::Client;
@@ -415,7 +413,8 @@ mod tests {
         assert!(size_of::<Connection>() <= 32, "{}", size_of::<Connection>());
     }
 
-    /// Content that is passed over counts as content that was read: whatever part of it, the rest of the stream is the same.
+    /// Skipping content has the effect of reading it: whatever part is skipped, the other events are
+    /// unchanged.
     #[test]
     fn content_may_be_passed_over() {
         let (limits, head) = (Limits::DEFAULT, "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n");
@@ -452,7 +451,8 @@ mod tests {
         }
     }
 
-    /// Of a chunk more than content may follow, and of a body without a length the end is not known.
+    /// Only a body of known length has content ahead: chunks have framing, and a body without a length may
+    /// end anywhere.
     #[test]
     fn only_content_of_known_length_is_ahead() {
         for framing in ["Transfer-Encoding: chunked\r\n\r\n5\r\nhe", "\r\nhe"] {

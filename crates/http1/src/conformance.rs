@@ -1,7 +1,7 @@
-//! The conformance vectors of `testdata/http/*.md`, run in every way their bytes can be cut.
+//! Runs the conformance vectors of `testdata/http/*.md` with every way of splitting their bytes.
 //!
-//! `BLESS=1` writes what is seen into the files instead of comparing, for a person to read before it
-//! is committed. [`crate::vectors`] has the format.
+//! `BLESS=1` writes the observed events into the files instead of comparing; review them before committing.
+//! [`crate::vectors`] documents the format.
 
 use crate::cut;
 use crate::error::Fault;
@@ -30,7 +30,7 @@ const FILES: [&str; 9] = [
     "responses",
 ];
 
-/// Vectors the files must hold at least, so that a parser gone blind is noticed.
+/// Minimum number of vectors, so that a parser that finds none fails.
 const VECTORS_MIN: usize = 120;
 
 #[test]
@@ -54,7 +54,7 @@ fn vectors() {
                 .position(|(has, sees)| has != sees);
             assert!(
                 text == blessed,
-                "{file}.md differs from what is seen, from line {:?} on; what is seen:\n{}",
+                "{file}.md differs from the observed events from line {:?} on; observed:\n{}",
                 first_difference.map(|line| line + 1),
                 blessed
                     .lines()
@@ -68,7 +68,7 @@ fn vectors() {
     assert!(count >= VECTORS_MIN, "{count} vectors were found");
 }
 
-/// The file with each `events` block replaced by what is seen.
+/// The file with each `events` block replaced by the observed events.
 fn run(text: &str, file: &str, count: &mut usize) -> String {
     let mut out = String::new();
     let mut title = "";
@@ -110,7 +110,7 @@ pub(crate) fn messages() -> Vec<(String, Vec<u8>)> {
         .collect()
 }
 
-/// What is seen of a message.
+/// The observed events of a message.
 fn see(kind: &str, message: &[u8], seed: Seed) -> Vec<String> {
     let mut words = kind.split(' ');
     let subject = words.next().unwrap_or_default();
@@ -256,7 +256,7 @@ fn every_fault_has_a_vector() {
         .map(|file| std::fs::read_to_string(folder.join(file).with_extension("md")).expect("a vector file"))
         .collect();
     for fault in Fault::all() {
-        // An unknown expectation is a well-framed request; the server above answers it.
+        // An unknown expectation is valid framing; the server above responds to it.
         let shown = match fault {
             Fault::Expectation => "expects the unknown".to_owned(),
             fault => format!("fault {fault:?} "),

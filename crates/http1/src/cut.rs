@@ -1,16 +1,16 @@
-//! Test support: every way a stream may be cut, and the proof that none of them matters.
+//! Test support: runs a parser on every kind of split of a stream and proves that splitting changes nothing.
 //!
-//! A parser is run on its input whole, byte by byte, at random cuts, and with bytes behind it. The
-//! first three must give the same events; the last must begin with them.
+//! A parser gets its input whole, byte by byte, at random splits, and with bytes after it. The first three
+//! runs must yield equal events; the last must begin with them.
 
 use crate::limits::Limits;
 use measure::{Draw, Seed};
 
-/// Random cuts tried per input.
+/// Random splits per input.
 const RANDOM_RUNS: u64 = 6;
 
-/// What may follow an input: another request, a response, garbage, and bytes that change the
-/// meaning of what stands before them if that was not complete.
+/// Bytes appended to an input: another request, a response, garbage, and bytes that would change the meaning
+/// of an incomplete input.
 const TAILS: [&[u8]; 4] = [
     b"GET /tail HTTP/1.1\r\nHost: tail\r\n\r\n",
     b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n",
@@ -18,14 +18,13 @@ const TAILS: [&[u8]; 4] = [
     b"0\r\n\r\n",
 ];
 
-/// Runs `events` on every way to cut `input` and returns what it says of the whole.
+/// Runs `events` on every kind of split of `input` and returns the events of the unsplit input.
 ///
-/// `events` gets the pieces of a stream in order, and whether the stream then ends, and writes down
-/// what it saw. It must write an event only once it is certain, so that more input can only add to
-/// the list; the last event may also get longer.
+/// `events` gets the pieces of a stream in order, and whether the stream then ends. It must record an event
+/// only once it is certain, so that more input can only extend the list; the last event may also grow.
 ///
 /// # Panics
-/// If any way of cutting makes a difference; the message names the seed.
+/// If splitting changes the events; the message names the seed.
 pub(crate) fn everywhere(
     input: &[u8],
     seed: Seed,
@@ -39,7 +38,7 @@ pub(crate) fn everywhere(
         let mut pieces = Vec::new();
         let mut rest = input;
         while !rest.is_empty() {
-            // Short pieces mostly: the cuts that hurt are inside line ends.
+            // Mostly short pieces: splits inside line ends find the most bugs.
             let longest = if rng.next_u32().is_multiple_of(4) { 64 } else { 5 };
             let len = (1 + rng.next_u32() as usize % longest).min(rest.len());
             let (piece, after) = rest.split_at(len);
@@ -77,19 +76,19 @@ fn same(cut: &[String], whole: &[String], input: &[u8], how: &str) {
     assert_eq!(cut, whole, "{how}: {} must mean what it means whole", show(input));
 }
 
-/// Bytes in a form a person can read and a vector can hold.
+/// Bytes in a readable form that a vector can contain.
 pub(crate) fn show(bytes: &[u8]) -> String {
     format!("\"{}\"", bytes.escape_ascii())
 }
 
-/// A seed that depends on the input alone, so that a failing input fails again.
+/// A seed derived from the input, so that a failing input fails every time.
 pub(crate) fn seed_of(data: &[u8]) -> Seed {
     Seed(data.iter().fold(0xcbf2_9ce4_8422_2325, |hash, &b| {
         (hash ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3)
     }))
 }
 
-/// Bounds low enough to be met by short inputs, chosen by one byte; 0 for the default bounds.
+/// Limits low enough for short inputs to reach, chosen by one byte; 0 for the defaults.
 pub(crate) fn limits_of(choice: u8) -> Limits {
     if choice == 0 {
         return Limits::DEFAULT;
@@ -106,7 +105,7 @@ pub(crate) fn limits_of(choice: u8) -> Limits {
     }
 }
 
-/// So many cases from a fixed seed: a test that fails once fails always.
+/// Configures this many cases from a fixed seed, so that a failing test fails every time.
 #[cfg(test)]
 pub(crate) fn cases(count: u32) -> proptest::test_runner::Config {
     proptest::test_runner::Config {
@@ -117,7 +116,7 @@ pub(crate) fn cases(count: u32) -> proptest::test_runner::Config {
     }
 }
 
-/// Two bytes of options, then a stream put together from what HTTP is made of and some noise.
+/// Two bytes of options, then a stream of HTTP fragments and noise.
 #[cfg(test)]
 pub(crate) fn http_like() -> impl proptest::strategy::Strategy<Value = Vec<u8>> {
     const PARTS: [&[u8]; 44] = [
@@ -169,7 +168,7 @@ pub(crate) fn http_like() -> impl proptest::strategy::Strategy<Value = Vec<u8>> 
     parts(&PARTS, 14)
 }
 
-/// One byte of options, then what chunked bodies are made of.
+/// One byte of options, then fragments of chunked bodies.
 #[cfg(test)]
 pub(crate) fn chunk_like() -> impl proptest::strategy::Strategy<Value = Vec<u8>> {
     const PARTS: [&[u8]; 20] = [
@@ -203,7 +202,7 @@ fn parts(
     count_max: usize,
 ) -> impl proptest::strategy::Strategy<Value = Vec<u8>> {
     use proptest::prelude::*;
-    // Default bounds half of the time: with low ones few streams get past their first head.
+    // Default limits half of the time: with low ones, few streams get past their first head.
     let bounds = prop_oneof![Just(0_u8), any::<u8>()];
     let stream = proptest::collection::vec(proptest::sample::select(parts), 0..count_max);
     (any::<u8>(), bounds, stream).prop_map(|(options, bounds, stream)| {

@@ -1,9 +1,8 @@
-//! Whole messages read by this crate and by hyper, side by side.
+//! Differential tests: this crate and hyper parse complete messages side by side.
 //!
-//! Both get the same bytes, then the end of the stream. What both accept must be the same messages
-//! with the same content. Where only one accepts, the difference must be one of those listed here,
-//! with its reason: two readers that disagree in silence are what request smuggling is made of.
-//! hyper runs in memory, driven by hand: no runtime, no clock.
+//! Both get the bytes and then the end of the stream. If both accept, messages and content must be equal. If
+//! only one accepts, the difference must be listed here with its reason: request smuggling needs two parsers
+//! that disagree. hyper runs in memory, driven by hand: no runtime, no clock.
 
 use crate::client;
 use crate::conformance::messages;
@@ -23,7 +22,7 @@ use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
-/// Faults of ours that hyper lets pass, and why we do not.
+/// Faults that this crate reports and hyper accepts, with the reason.
 const STRICTER: [(Fault, &str); 13] = [
     (
         Fault::BareLf,
@@ -61,7 +60,7 @@ const STRICTER: [(Fault, &str); 13] = [
     ),
 ];
 
-/// What one reader made of a stream: complete messages as (what, content), and why it stopped.
+/// Result of one parser: complete messages as (head, content), and why it stopped.
 #[derive(Debug, PartialEq)]
 struct Reading<F> {
     messages: Vec<(String, Vec<u8>)>,
@@ -153,11 +152,11 @@ fn our_client(method: Method, stream: &[u8]) -> Reading<Fault> {
     }
 }
 
-/// The other end of hyper's connection: gives it a stream, then the end, and drops what it writes.
+/// The other end of hyper's connection: delivers a stream, then its end, and drops the output.
 struct Script {
     stream: Vec<u8>,
     given: usize,
-    /// Nothing is given before hyper has written something: a client sends its request first.
+    /// Delivers nothing before hyper has written: a client sends its request first.
     waits_for_request: bool,
 }
 
@@ -203,7 +202,7 @@ impl Write for Script {
     }
 }
 
-/// Turns of the crank before hyper is taken to hang. It needs a few per message.
+/// Polls before the test reports that hyper hangs. hyper needs a few per message.
 const TURNS_MAX: usize = 10_000;
 
 fn hyper_server(stream: &[u8]) -> Reading<String> {
@@ -284,25 +283,25 @@ fn hyper_client(method: Method, stream: &[u8]) -> Reading<String> {
     panic!("hyper hangs on {}", stream.escape_ascii());
 }
 
-/// Whether what we refuse and hyper takes is on the list.
+/// Whether the list covers a stream that hyper accepts and this crate rejects.
 fn is_stricter(fault: Fault) -> bool {
     STRICTER.iter().any(|&(listed, _)| listed == fault)
 }
 
-/// Whether hyper refuses what we take on purpose.
+/// Whether hyper rejects a stream that this crate accepts deliberately.
 fn is_more_lenient(stream: &[u8], ours: &Reading<Fault>) -> bool {
-    // HTTP/1.2 and later, which RFC 9110 section 2.5 has processed as HTTP/1.1.
+    // HTTP/1.2 and later, which RFC 9110 section 2.5 tells recipients to process as HTTP/1.1.
     let later = ours.messages.len() == 1
         && memchr::memchr(b'\n', stream).is_some_and(|end| {
             !stream[..end].ends_with(b"HTTP/1.1\r") && !stream[..end].ends_with(b"HTTP/1.0\r")
         });
-    // hyper's `Uri` refuses an empty port and bytes that RFC 3986 does not allow and clients send.
+    // hyper's `Uri` rejects an empty port, and bytes that clients send although RFC 3986 does not allow them.
     let target = ours.messages.last().is_some_and(|(what, _)| {
         what.bytes()
             .any(|b| matches!(b, b'\\' | b'^' | b'`' | b'|' | b'"' | b'<' | b'>' | b'{' | b'}'))
     });
-    // Empty members at the end of a list, which RFC 9110 section 5.6.1.2 has recipients ignore; hyper looks at the end of
-    // the last line alone.
+    // Empty list members at the end, which recipients must ignore (RFC 9110 section 5.6.1.2); hyper checks
+    // only the end of the last line.
     let empty_coding = stream.split(|&b| b == b'\n').any(|line| {
         let line = line.trim_ascii().to_ascii_lowercase();
         line.starts_with(b"transfer-encoding:") && (line.ends_with(b",") || line.ends_with(b":"))
@@ -319,7 +318,7 @@ fn compare(
     let common = ours.messages.len().min(theirs.messages.len());
     let normal = |(what, content): &(String, Vec<u8>)| (what.to_lowercase(), content.clone());
     for (ours, theirs) in ours.messages.iter().zip(&theirs.messages) {
-        // hyper writes an absolute target anew: scheme in lower case, `/` for an empty path.
+        // hyper rewrites an absolute target: scheme in lower case, `/` for an empty path.
         if !ours.0.contains("://") {
             prop_assert_eq!(
                 normal(ours),

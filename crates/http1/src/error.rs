@@ -1,26 +1,24 @@
-//! What a peer can do wrong, and the one table that says what each fault means for the answer and
-//! for the connection.
+//! Protocol faults of a peer, and the one table of their status codes and effects on the connection.
 //!
-//! A [`Fault`] is always the peer's. A [`Misuse`] is always the caller's: this crate's rules about
-//! calling order or about what may be written were broken. Nothing here knows how an error page
-//! looks; that is the server's business.
+//! A [`Fault`] is always the peer's. A [`Misuse`] is always the caller's: a call out of order, or an invalid
+//! name or value. The server decides how an error page looks.
 
 use core::fmt;
 use http_semantics::status::Status;
 use http_semantics::target::BadTarget;
 
-/// What a peer did wrong.
+/// A violation of the protocol by the peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Fault {
     /// The first byte cannot begin an HTTP message.
     NotHttp,
-    /// A TLS record came in over a connection that speaks plain HTTP.
+    /// A TLS record on a connection that speaks plain HTTP.
     Tls,
     /// The HTTP/2 connection preface ("prior knowledge", RFC 9113 section 3.4).
     Http2,
     /// The request line is not `method SP target SP version CRLF` (RFC 9112 section 3).
     RequestLine,
-    /// The method is longer than any there is (RFC 9112 section 3).
+    /// The method is longer than any registered one could be (RFC 9112 section 3).
     MethodTooLong,
     /// The version is neither `HTTP/1.0` nor `HTTP/1.x`.
     Version,
@@ -36,7 +34,7 @@ pub enum Fault {
     /// A field name is not a token, or white space stands before its colon, or the line is folded
     /// (RFC 9112 sections 5.1 and 5.2).
     FieldName,
-    /// A field value holds a control byte.
+    /// A field value contains a control byte.
     FieldValue,
     /// A carriage return without its line feed.
     BareCr,
@@ -50,7 +48,8 @@ pub enum Fault {
     HostInvalid,
     /// `Content-Length` is not a decimal number.
     ContentLength,
-    /// `Content-Length` is a decimal number of 2^63 or more (RFC 9110 section 8.6: such must be expected).
+    /// `Content-Length` is a decimal number of 2^63 or more (RFC 9110 section 8.6 requires recipients to
+    /// expect it).
     ContentLengthTooLarge,
     /// Two `Content-Length` values differ.
     ContentLengthDiffers,
@@ -64,7 +63,7 @@ pub enum Fault {
     CodingUnknown,
     /// A chunk size is not 1 to 16 hexadecimal digits.
     ChunkSize,
-    /// A chunk extension holds a control byte.
+    /// A chunk extension is malformed.
     ChunkExtension,
     /// Chunk extensions of one body are longer than the limit.
     ChunkExtensionTooLong,
@@ -80,7 +79,7 @@ pub enum Fault {
     StatusLine,
     /// Bytes came from a server that owed no response.
     Unsolicited,
-    /// `101 Switching Protocols` without having been asked to.
+    /// `101 Switching Protocols` without an `Upgrade` request.
     Upgraded,
     /// More interim (1xx) responses than the limit before a final one.
     TooManyInterim,
@@ -92,8 +91,8 @@ impl From<BadTarget> for Fault {
     }
 }
 
-/// What a fault means: the status to answer with, whether the connection can carry another
-/// request after that answer, and a sentence naming the fault.
+/// One fault: the status of the response, whether the connection can carry another request after that
+/// response, and a sentence that names the fault.
 struct Row {
     fault: Fault,
     status: u16,
@@ -110,8 +109,8 @@ const fn row(fault: Fault, status: u16, survives: bool, text: &'static str) -> R
     }
 }
 
-/// The one table. A fault that leaves doubt about where the next message begins never survives.
-/// Faults only a server can commit carry 502, what a gateway would answer its own client.
+/// The connection never survives a fault that leaves doubt about where the next message begins. Faults that
+/// only a server can commit carry 502, the status a gateway would return to its client.
 const TABLE: [Row; 35] = {
     use Fault::*;
     [
@@ -129,36 +128,21 @@ const TABLE: [Row; 35] = {
             "HTTP/2 with prior knowledge was sent to a port that speaks HTTP/1.1",
         ),
         row(RequestLine, 400, false, "the request line is malformed"),
-        row(
-            MethodTooLong,
-            501,
-            false,
-            "the method is longer than any there is",
-        ),
+        row(MethodTooLong, 501, false, "the method is too long"),
         row(Version, 505, false, "the HTTP version is not supported"),
         row(Target, 400, false, "the request target is malformed"),
         row(TargetTooLong, 414, false, "the request target is too long"),
         row(HeadTooLarge, 431, false, "the header section is too large"),
-        row(TooManyFields, 431, false, "there are too many field lines"),
+        row(TooManyFields, 431, false, "too many field lines"),
         row(
             FieldName,
             400,
             false,
             "a field name is malformed, or its line is folded",
         ),
-        row(FieldValue, 400, false, "a field value holds a control byte"),
-        row(
-            BareCr,
-            400,
-            false,
-            "a carriage return stands without its line feed",
-        ),
-        row(
-            BareLf,
-            400,
-            false,
-            "a line feed stands without its carriage return",
-        ),
+        row(FieldValue, 400, false, "a field value contains a control byte"),
+        row(BareCr, 400, false, "a carriage return has no line feed after it"),
+        row(BareLf, 400, false, "a line feed has no carriage return before it"),
         row(HostMissing, 400, false, "the Host field is missing"),
         row(HostRepeated, 400, false, "the Host field is repeated"),
         row(HostInvalid, 400, false, "the Host field is malformed"),
@@ -167,7 +151,7 @@ const TABLE: [Row; 35] = {
             ContentLengthTooLarge,
             413,
             false,
-            "the content is said to be longer than any that is taken",
+            "the Content-Length value is too large",
         ),
         row(
             ContentLengthDiffers,
@@ -202,12 +186,17 @@ const TABLE: [Row; 35] = {
             false,
             "the chunk extensions are too long",
         ),
-        row(ChunkEnd, 400, false, "a chunk does not end where its size says"),
+        row(ChunkEnd, 400, false, "a chunk's data is not followed by CRLF"),
         row(TrailerTooLarge, 431, false, "the trailer section is too large"),
         row(Expectation, 417, true, "the expectation is not supported"),
         row(Truncated, 400, false, "the connection ended inside a message"),
         row(StatusLine, 502, false, "the status line is malformed"),
-        row(Unsolicited, 502, false, "a response came that nobody asked for"),
+        row(
+            Unsolicited,
+            502,
+            false,
+            "the server sent a response without a request",
+        ),
         row(
             Upgraded,
             502,
@@ -225,21 +214,21 @@ const TABLE: [Row; 35] = {
 
 impl Fault {
     fn row(self) -> &'static Row {
-        // The table is in declaration order, which a test checks.
+        // The table is in declaration order; a test checks it.
         &TABLE[self as usize]
     }
 
-    /// The status to answer this fault with.
+    /// Status of the response to this fault.
     pub fn status(self) -> Status {
         Status::from_u16(self.row().status).expect("the table holds valid codes; a test reads them all")
     }
 
-    /// Whether the connection may carry another request once this fault is answered.
+    /// Whether the connection may carry another request after the response to this fault.
     pub fn survives(self) -> bool {
         self.row().survives
     }
 
-    /// A short sentence without a final period, fit for an error page or a log line.
+    /// A short sentence without a final period, for an error page or a log line.
     pub fn text(self) -> &'static str {
         self.row().text
     }
@@ -258,16 +247,16 @@ impl fmt::Display for Fault {
 
 impl std::error::Error for Fault {}
 
-/// What the caller did wrong.
+/// A violation of this crate's rules by the caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Misuse {
     /// The call does not fit the state of the exchange.
     Order,
     /// A body is longer or shorter than its head announced.
     Length,
-    /// A name or value that would break the message apart (CR, LF, NUL, or a name that is no token).
+    /// A name or value that would corrupt the message (CR, LF, NUL, or a name that is not a token).
     Unwritable,
-    /// As many requests are outstanding as the limit allows.
+    /// The limit on outstanding requests is reached.
     Full,
 }
 
@@ -276,7 +265,7 @@ impl fmt::Display for Misuse {
         f.write_str(match self {
             Misuse::Order => "the call does not fit the state of the exchange",
             Misuse::Length => "the body differs in length from what its head announced",
-            Misuse::Unwritable => "a field name or value would break the message apart",
+            Misuse::Unwritable => "a method, target, host, field name or field value is invalid",
             Misuse::Full => "too many requests are outstanding on this connection",
         })
     }

@@ -1,7 +1,7 @@
-//! Which length rule applies to a message body: one function, in the order of RFC 9112 section 6.3.
+//! Body length of a message: one function, in the order of RFC 9112 section 6.3.
 //!
-//! Both roles ask here, so client and server cannot disagree. Anything that leaves two readings of
-//! where a body ends is a fault: that is how one request is smuggled inside another.
+//! Both roles use it, so client and server cannot disagree. Ambiguous framing is a fault, because it enables
+//! request smuggling.
 
 use crate::error::Fault;
 use crate::version::Version;
@@ -41,7 +41,7 @@ pub(crate) enum Message {
 /// Any fault of `Content-Length`, `Transfer-Encoding` or their combination.
 #[inline]
 pub(crate) fn of(message: Message, version: Version, fields: &Fields<'_, '_>) -> Result<Framing, Fault> {
-    // The common request has neither field; a response always runs the full list.
+    // Most requests have neither field; a response always takes the full list.
     if message == Message::Request && !fields.has_any(&[Name::ContentLength, Name::TransferEncoding]) {
         return Ok(Framing::Empty);
     }
@@ -56,7 +56,7 @@ fn in_order(message: Message, version: Version, fields: &Fields<'_, '_>) -> Resu
     {
         return Ok(Framing::Empty);
     }
-    // Items 3 and 4: a transfer coding, with which no length may stand.
+    // Items 3 and 4: a transfer coding, which excludes a Content-Length.
     if fields.has(Name::TransferEncoding) {
         if fields.has(Name::ContentLength) {
             return Err(Fault::LengthAndCoding);
@@ -66,7 +66,7 @@ fn in_order(message: Message, version: Version, fields: &Fields<'_, '_>) -> Resu
         }
         return transfer_coding(fields);
     }
-    // Items 5 and 6: a length, which all members must agree on.
+    // Items 5 and 6: a length; all members must agree.
     if let Some(length) = content_length(fields)? {
         return Ok(if length == 0 {
             Framing::Empty
@@ -81,9 +81,9 @@ fn in_order(message: Message, version: Version, fields: &Fields<'_, '_>) -> Resu
     })
 }
 
-/// `chunked` and nothing else. A coding under `chunked` would have to be undone before the length
-/// of the content is known, and a response that ends without `chunked` cannot be told from a cut
-/// one, so neither is guessed at.
+/// Accepts only `chunked`. A coding under `chunked` would have to be decoded before the content length is
+/// known, and a response that does not end in `chunked` cannot be told from a truncated one, so both are
+/// faults.
 fn transfer_coding(fields: &Fields<'_, '_>) -> Result<Framing, Fault> {
     let mut codings = 0;
     let mut chunked = 0;
@@ -104,9 +104,9 @@ fn transfer_coding(fields: &Fields<'_, '_>) -> Result<Framing, Fault> {
     }
 }
 
-/// The length all `Content-Length` lines agree on. RFC 9110 section 8.6 allows to take a list of
-/// equal values for the one value; equal lines are taken, a list on one line is not: only something
-/// in between that joins lines would have made it, and such a thing can be misled.
+/// The length that all `Content-Length` lines agree on. RFC 9110 section 8.6 allows a list of equal values.
+/// Equal lines are accepted, a list on one line is not: only an intermediary that joins lines would send it,
+/// and such an intermediary can be misled.
 pub(crate) fn content_length(fields: &Fields<'_, '_>) -> Result<Option<u64>, Fault> {
     let mut agreed = None;
     for value in fields.values(Name::ContentLength) {
@@ -123,11 +123,11 @@ pub(crate) fn content_length(fields: &Fields<'_, '_>) -> Result<Option<u64>, Fau
     Ok(agreed)
 }
 
-/// What a `Connection` field asks for (RFC 9112 section 9.3, in its order).
+/// The persistence a `Connection` field asks for (RFC 9112 section 9.3, in its order).
 #[inline]
 pub(crate) fn persists(version: Version, fields: &Fields<'_, '_>) -> bool {
     match fields.single(Name::Connection) {
-        // What nearly every client sends: nothing, or this alone.
+        // Fast path for nearly every client: no field, or this value alone.
         Some(b"keep-alive" | b"Keep-Alive") => version != Version::Http09,
         None if !fields.has(Name::Connection) => version == Version::Http11,
         _ => persists_by_list(version, fields),

@@ -1,9 +1,8 @@
-//! Heads: one run of the tokeniser over borrowed bytes, then one pass that finds what the protocol
-//! and the server act on.
+//! Heads: one tokenizer run over borrowed bytes, then one pass that finds the fields Weir acts on.
 //!
-//! `httparse` proves methods and names to be tokens and values to hold no control byte. It is
-//! lenient about line endings and leading empty lines, so this module checks those after it. Which
-//! fault a bad head has is found by `scan`, in byte order, off the fast path.
+//! `httparse` checks that methods and names are tokens and that values hold no control bytes. It is lenient
+//! about line endings and leading empty lines, so this module checks those afterwards. For an invalid head,
+//! `scan` finds the fault in byte order, off the fast path.
 
 use crate::error::Fault;
 use crate::framing::{self, Framing, Message};
@@ -16,14 +15,14 @@ use http_semantics::field::{Fields, MAX_FIELDS, Name, Values, is_token_byte};
 use http_semantics::method::Method;
 use http_semantics::target::{self, Target};
 
-/// What a request expects before it sends its body (RFC 9110 section 10.1.1).
+/// The expectation of a request before it sends its body (RFC 9110 section 10.1.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expect {
     /// Nothing.
     Nothing,
     /// An interim 100 response.
     Continue,
-    /// Something unknown: answer with [`Fault::Expectation`].
+    /// An unknown expectation: respond with [`Fault::Expectation`].
     Unknown,
 }
 
@@ -32,9 +31,9 @@ pub enum Expect {
 pub struct Request<'b, 's> {
     /// Method.
     pub method: Method,
-    /// Method as received, also where it is [`Method::Other`].
+    /// Method as received, including unknown methods.
     pub method_name: &'b str,
-    /// Target, checked to suit the method.
+    /// Target; its form is valid for the method.
     pub target: Target<'b>,
     /// Target as received.
     pub target_raw: &'b [u8],
@@ -51,7 +50,7 @@ pub struct Request<'b, 's> {
 }
 
 impl<'b, 's> Request<'b, 's> {
-    /// The authority the request is for: the target's, else `Host`. Checked; may be empty.
+    /// The authority of the request: from the target, otherwise from `Host`. Validated; may be empty.
     pub fn authority(&self) -> Option<&'b [u8]> {
         self.target.authority().or_else(|| self.fields.get(Name::Host))
     }
@@ -71,7 +70,7 @@ impl<'b, 's> Request<'b, 's> {
         self.fields.single(Name::Range)
     }
 
-    /// All `Accept-Encoding` lines; `None` if there is none.
+    /// All `Accept-Encoding` lines; `None` if the field is absent.
     #[inline]
     pub fn accept_encoding(&self) -> Option<Values<'b, 's>> {
         self.fields
@@ -97,19 +96,19 @@ pub struct Response<'b, 's> {
     pub fields: Fields<'b, 's>,
 }
 
-/// What the front of the input is.
+/// Result of parsing the front of the input.
 #[derive(Debug)]
 pub(crate) enum Read<T> {
-    /// Not a whole head; search on from here.
+    /// Not a complete head; continue the scan from here.
     Partial(Scan),
-    /// A head, and the bytes it took.
+    /// A head and its length in bytes.
     Head(T, usize),
 }
 
-/// Reads a request head off the front of `input`.
+/// Parses a request head from the front of `input`.
 ///
 /// # Errors
-/// The first fault of the head in byte order, or, where its lines are sound, of its meaning.
+/// The first fault in byte order, or, if all lines are valid, the first fault of their meaning.
 #[inline]
 pub(crate) fn request<'b, 's>(
     input: &'b [u8],
@@ -148,8 +147,8 @@ pub(crate) fn request<'b, 's>(
     unsound_request(block, skipped, outcome.err(), again, limits)
 }
 
-/// Empty lines that may stand before a request and are ignored. RFC 9112 section 2.2 asks for at least one: old clients
-/// sent one after a body. A few cost nothing; without a bound they would be a stream that never becomes a request.
+/// Empty lines that are ignored before a request. RFC 9112 section 2.2 asks for at least one, because old
+/// clients sent one after a body. The limit stops an endless stream of empty lines.
 pub(crate) const EMPTY_LINES_MAX: usize = 4;
 
 /// Bytes to skip before a request: at most [`EMPTY_LINES_MAX`] empty lines. `None`: more input is needed to tell.
@@ -167,7 +166,7 @@ fn before_unusual_request(input: &[u8]) -> Result<Option<usize>, Fault> {
     loop {
         match input[skipped..] {
             [] => return Ok(None),
-            // The byte alone decides, whatever would follow: the outcome must not depend on how the input is cut.
+            // This byte alone decides: the outcome must not depend on how the input is split.
             [b'\r' | b'\n', ..] if skipped == EMPTY_LINES_MAX * 2 => return Err(Fault::RequestLine),
             [b'\r'] => return Ok(None),
             [b'\r', b'\n', ..] => skipped += 2,
@@ -181,8 +180,8 @@ fn before_unusual_request(input: &[u8]) -> Result<Option<usize>, Fault> {
     }
 }
 
-/// Whether all lines end in CRLF. The tokeniser has put each name right after a line feed, so one
-/// byte before it decides; a bare CR it refuses itself.
+/// Whether all lines end in CRLF. Each name follows a line feed directly, so the byte before that one
+/// decides; the tokenizer itself rejects a bare CR.
 #[inline]
 fn lines_end_in_crlf(head: &[u8], lines: &[httparse::Header<'_>]) -> bool {
     let base = head.as_ptr() as usize;
@@ -193,7 +192,7 @@ fn lines_end_in_crlf(head: &[u8], lines: &[httparse::Header<'_>]) -> bool {
         })
 }
 
-/// Finds the fault of a head that is whole or not, but not sound to the tokeniser.
+/// Finds the fault of a head, complete or not, that the tokenizer rejects.
 #[cold]
 fn unsound_request<'b, 's>(
     block: &'b [u8],
@@ -228,15 +227,15 @@ fn unsound_request<'b, 's>(
     }
 }
 
-/// Method, target and field section of a head of HTTP/1.2 or a later 1.x, which is processed as 1.1
-/// (RFC 9110 section 2.5) but unknown to the tokeniser. Its lines are known to end in CRLF.
+/// Method, target and field section of a head of HTTP/1.2 or a later 1.x, which is processed as 1.1 (RFC 9110
+/// section 2.5) but unknown to the tokenizer. Its lines are known to end in CRLF.
 fn later_minor(head: &[u8]) -> Option<(&str, &str, &[u8])> {
     let line = &head[..head.iter().position(|&b| b == b'\r')?];
     let (before, minor) = line.split_at(line.len().checked_sub(1)?);
     if !before.ends_with(b" HTTP/1.") || !matches!(minor, [b'2'..=b'9']) {
         return None;
     }
-    // The tokeniser judges the rest of the line under the version it knows.
+    // The tokenizer checks the rest of the line with a version it knows.
     let known = [before, b"1\r\n\r\n"].concat();
     let mut parsed = httparse::Request::new(&mut []);
     let Ok(httparse::Status::Complete(_)) = parsed.parse(&known) else {
@@ -248,8 +247,8 @@ fn later_minor(head: &[u8]) -> Option<(&str, &str, &[u8])> {
     Some((method_name, target, &head[line.len() + 2..]))
 }
 
-/// A request line of the form `method SP target`: HTTP/0.9, if that is spoken, which knows GET and paths only. Anything
-/// else of that form is a request line that lost its version.
+/// A request line of the form `method SP target`. It is HTTP/0.9 if enabled, with GET and a path only;
+/// otherwise it is a request line without its version.
 fn simple<'b, 's>(line: &'b [u8], skipped: usize, limits: &Limits) -> Result<Read<Request<'b, 's>>, Fault> {
     if !limits.http09 {
         return Err(Fault::RequestLine);
@@ -273,7 +272,7 @@ fn simple<'b, 's>(line: &'b [u8], skipped: usize, limits: &Limits) -> Result<Rea
     Ok(Read::Head(head, skipped + line.len()))
 }
 
-/// What is wrong with the request line of a whole head.
+/// The fault in the request line of a complete head.
 fn request_line_fault(head: &[u8]) -> Fault {
     if head.starts_with(b"PRI * HTTP/2.0\r\n") {
         return Fault::Http2;
@@ -294,13 +293,13 @@ fn request_line_fault(head: &[u8]) -> Fault {
     }
 }
 
-/// The fault a tokeniser error means.
+/// The fault for a tokenizer error.
 pub(crate) fn field_fault(error: httparse::Error) -> Fault {
     match error {
         httparse::Error::HeaderName => Fault::FieldName,
         httparse::Error::HeaderValue => Fault::FieldValue,
         httparse::Error::TooManyHeaders => Fault::TooManyFields,
-        // The scan has seen to line ends, so a line end is missed only behind the start line.
+        // The scan has checked the line ends, so the missing one can only be after the start line.
         httparse::Error::Token | httparse::Error::Version | httparse::Error::NewLine => Fault::RequestLine,
         httparse::Error::Status => Fault::StatusLine,
     }
@@ -340,7 +339,8 @@ fn understand<'b, 's>(
     })
 }
 
-/// An HTTP/1.0 client cannot have meant it (RFC 9110 section 10.1.1).
+/// The expectation of a request; `Nothing` for HTTP/1.0, where the field must be ignored (RFC 9110 section
+/// 10.1.1).
 #[inline]
 fn expectation(version: Version, fields: &Fields<'_, '_>) -> Expect {
     if !fields.has(Name::Expect) || version != Version::Http11 {
@@ -356,10 +356,10 @@ fn expectation(version: Version, fields: &Fields<'_, '_>) -> Expect {
     expect
 }
 
-/// Reads a response head off the front of `input`; `to` is the method of the request it answers.
+/// Parses a response head from the front of `input`; `to` is the method of the request it answers.
 ///
 /// # Errors
-/// The first fault of the head in byte order, or, where its lines are sound, of its meaning.
+/// The first fault in byte order, or, if all lines are valid, the first fault of their meaning.
 #[inline]
 pub(crate) fn response<'b, 's>(
     input: &'b [u8],

@@ -1,8 +1,9 @@
-//! HTTP/1.x without I/O: bytes in, events out, for both roles (RFC 9112). What messages mean (RFC 9110) is in `http-semantics`.
+//! HTTP/1.x without I/O: bytes in, events out, for both roles (RFC 9112). `http-semantics` has the semantics
+//! (RFC 9110).
 //!
-//! No function here reads, waits or asks for the time. Messages are views of the caller's bytes;
-//! what a connection remembers between calls fits in 24 bytes. Strict where leniency is a hole, and
-//! the same however the input is cut.
+//! No function here reads, waits or asks for the time. Messages are views of the caller's bytes; a server
+//! connection keeps 24 bytes of state, a client connection 32. The parser is strict wherever leniency would
+//! be a security hole, and its results do not depend on how the input is split.
 //!
 //! ```
 //! use http1::server::{After, Connection, Step};
@@ -18,7 +19,7 @@
 //!     let mut slots = Slots::new();
 //!     match connection.receive(input, &mut slots, &Limits::DEFAULT)? {
 //!         Step::Partial { used } => {
-//!             // Keep `input[used..]`; offer it again with the next bytes behind it.
+//!             // Keep `input[used..]`; offer it again together with the next bytes.
 //!             input = &input[used..];
 //!             break;
 //!         }

@@ -1,35 +1,35 @@
-//! Bounds on everything a peer can make grow.
+//! Limits on everything a peer can make grow.
 //!
-//! Each bound has a fault of its own; reaching it is a tested path. The defaults suit a small
-//! machine that faces the internet.
+//! Each limit has its own fault and a test that reaches it. The defaults suit a small machine on the public
+//! internet.
 
 use http_semantics::field::MAX_FIELDS;
 
-/// How much of anything a peer may send.
+/// Limits on the messages of a peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Bytes of a head, start line and final empty line included.
+    /// Bytes of a head, including its start line and final empty line.
     pub head_bytes_max: u32,
-    /// Field lines of a head or trailer section; at most [`MAX_FIELDS`] count.
+    /// Field lines of a head or trailer section; values above [`MAX_FIELDS`] have no effect.
     pub fields_max: u16,
     /// Bytes of a request target.
     pub target_bytes_max: u32,
-    /// Bytes of a trailer section, its final empty line included.
+    /// Bytes of a trailer section, including its final empty line.
     pub trailer_bytes_max: u32,
-    /// Bytes of chunk extensions in one body, all chunks together.
+    /// Bytes of chunk extensions in one body, over all chunks.
     pub extension_bytes_max: u32,
-    /// Requests a client may have outstanding on one connection; at most 64 count.
+    /// Outstanding requests of a client on one connection; values above 64 have no effect.
     pub outstanding_max: u8,
-    /// Interim responses before a final one.
+    /// Interim responses before the final one.
     pub interim_max: u8,
-    /// Whether a server takes `GET /path` without a version for a request of HTTP/0.9 (RFC 1945 section 4.1). Off by
-    /// default, as RFC 9112 has no such message: it names no host, and its response has no head to tell it from
-    /// anything else.
+    /// Whether a server accepts `GET /path` without a version as HTTP/0.9 (RFC 1945 section 4.1). Off by
+    /// default: RFC 9112 has no such message. It names no host, and its response has no head that identifies
+    /// it.
     pub http09: bool,
 }
 
 impl Limits {
-    /// The default bounds.
+    /// The default limits.
     pub const DEFAULT: Limits = Limits {
         head_bytes_max: 16 << 10,
         fields_max: MAX_FIELDS as u16,

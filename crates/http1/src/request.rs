@@ -1,7 +1,7 @@
 //! Writes request heads into a buffer (RFC 9112 section 3).
 //!
-//! Decides the spelling of a request line; a target, name or value that would break the message
-//! apart is refused. Field lines are [`crate::response::field`]'s: they are the same both ways.
+//! Writes the request line and rejects targets, names and values that would corrupt the message.
+//! [`crate::response::field`] writes field lines, which are alike in both directions.
 
 use crate::error::Misuse;
 use crate::scan::METHOD_BYTES_MAX;
@@ -11,8 +11,8 @@ use http_semantics::target;
 /// Appends `GET /path HTTP/1.1`, its line end and the `Host` line.
 ///
 /// # Errors
-/// [`Misuse::Unwritable`] if the method is no token, the target is empty or holds a byte that is not
-/// visible ASCII, or the host is no `uri-host [":" port]`; nothing is written then.
+/// [`Misuse::Unwritable`] if the method is not a token, the target is empty or contains a byte other than
+/// visible ASCII, or the host is not `uri-host [":" port]`; nothing is written then.
 pub fn line(out: &mut Vec<u8>, method: &str, target: &[u8], host: &[u8]) -> Result<(), Misuse> {
     let method_is_sound = (1..=METHOD_BYTES_MAX).contains(&method.len()) && method.bytes().all(is_token_byte);
     let target_is_sound = !target.is_empty() && target.iter().all(u8::is_ascii_graphic);

@@ -1,14 +1,14 @@
 //! Writes response heads into a buffer (RFC 9112 section 4).
 //!
-//! Decides the spelling of a status line and of field lines. Which fields a response has is the
-//! server's business; a name or value that would break the message apart is refused.
+//! Writes status lines and field lines, and rejects names and values that would corrupt the message. The
+//! server decides which fields a response has.
 
 use crate::error::Misuse;
 use http_semantics::field::is_token_byte;
 use http_semantics::status::{Status, reason};
 
-/// Appends `HTTP/1.1 200 OK` and its line end. The version is the server's own, whatever the
-/// request's was (RFC 9110 section 2.5).
+/// Appends `HTTP/1.1 200 OK` and its line end. The version is always the server's own, not the request's (RFC
+/// 9110 section 2.5).
 pub fn status_line(out: &mut Vec<u8>, status: Status) {
     out.extend_from_slice(b"HTTP/1.1 ");
     out.extend_from_slice(status.as_str().as_bytes());
@@ -20,8 +20,8 @@ pub fn status_line(out: &mut Vec<u8>, status: Status) {
 /// Appends a field line.
 ///
 /// # Errors
-/// [`Misuse::Unwritable`] if the name is no token or the value holds CR, LF or NUL; nothing is
-/// written then.
+/// [`Misuse::Unwritable`] if the name is not a token or the value contains CR, LF or NUL; nothing is written
+/// then.
 pub fn field(out: &mut Vec<u8>, name: &str, value: &[u8]) -> Result<(), Misuse> {
     let name_is_token = !name.is_empty() && name.bytes().all(is_token_byte);
     if !name_is_token || value.iter().any(|b| matches!(b, b'\r' | b'\n' | 0)) {
@@ -46,7 +46,7 @@ pub fn end(out: &mut Vec<u8>) {
     out.extend_from_slice(b"\r\n");
 }
 
-/// The interim response that asks for a request's body (RFC 9110 section 15.2.1).
+/// The interim response that tells the client to send the request's body (RFC 9110 section 15.2.1).
 pub const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 
 #[cfg(test)]

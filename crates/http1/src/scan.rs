@@ -1,9 +1,9 @@
-//! Where a head or trailer section ends, found without reading any byte twice.
+//! Finds the end of a head or trailer section without reading any byte twice.
 //!
-//! The tokeniser is only run on a whole section. Until the empty line has come, this scan remembers
-//! how far it looked, so bytes that dribble in cost linear work, and it finds the first fault of a
-//! section in the order the bytes came. That order is what makes the outcome independent of how the
-//! input was cut. It refuses to know what a line means, but for the start line's target length.
+//! The tokenizer runs only on a complete section. Until the empty line arrives, this scan remembers its
+//! position, so slow input costs linear work. It reports the first fault in the order the bytes arrived,
+//! which makes the outcome independent of how the input was split. It does not interpret lines, except for
+//! the length of the target.
 
 use crate::error::Fault;
 use crate::limits::Limits;
@@ -23,26 +23,26 @@ pub(crate) enum Section {
     Trailer,
 }
 
-/// How far a section was searched: this many bytes, holding this many complete lines.
+/// Progress of a scan: bytes scanned, and complete lines in them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Scan {
     at: u32,
     lines: u16,
 }
 
-/// What a scan found.
+/// Result of a scan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Found {
     /// No end yet.
     Partial,
-    /// The section ends before this offset, its empty line included.
+    /// The section, including its empty line, ends before this offset.
     Complete(usize),
     /// A request line without version ends before this offset (HTTP/0.9).
     Simple(usize),
 }
 
 impl Scan {
-    /// A section nothing was seen of.
+    /// A section of which nothing was scanned.
     pub(crate) const FRESH: Scan = Scan { at: 0, lines: 0 };
 
     /// Whether nothing was searched yet.
@@ -51,10 +51,10 @@ impl Scan {
         self.at == 0
     }
 
-    /// Searches on in `block`, which begins where the section begins and has only grown since.
+    /// Continues in `block`, which begins where the section begins and has only grown since.
     ///
     /// # Errors
-    /// The first fault, in byte order, that can be seen without understanding the lines.
+    /// The first fault, in byte order, that can be found without interpreting the lines.
     pub(crate) fn advance(
         &mut self,
         block: &[u8],
@@ -120,7 +120,7 @@ impl Scan {
     }
 }
 
-/// The bounds on a request line, whole or not: method and target.
+/// Checks the limits of a request line, complete or not: method and target.
 fn check_request_line(line: &[u8], limits: &Limits) -> Result<(), Fault> {
     let Some(space) = memchr::memchr(b' ', &line[..line.len().min(METHOD_BYTES_MAX + 1)]) else {
         let method = &line[..line.len().min(METHOD_BYTES_MAX + 1)];
@@ -138,13 +138,13 @@ fn check_request_line(line: &[u8], limits: &Limits) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Whether a whole request line has two parts only: `method SP target`, the form of HTTP/0.9.
+/// Whether a complete request line has only two parts: `method SP target`, the form of HTTP/0.9.
 fn is_simple(line: &[u8]) -> bool {
     memchr::memchr_iter(b' ', line).count() == 1
 }
 
-/// Whether a whole request line ends in something that looks like a version. One that does not is no
-/// request whatever follows, so nothing is waited for.
+/// Whether a complete request line ends in something like a version. If not, it is invalid whatever follows,
+/// and the parser need not wait.
 fn ends_in_version(line: &[u8]) -> bool {
     let version = line.rsplit(|&b| b == b' ').next().unwrap_or_default();
     matches!(

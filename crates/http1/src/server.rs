@@ -1,8 +1,7 @@
-//! The server's end of a connection: requests in, and the rules that say what may follow them.
+//! The server's end of a connection: parses requests and says what may follow them (RFC 9112 section 9).
 //!
-//! Holds no bytes: the caller offers what it has, and offers it again, grown, after
-//! [`Step::Partial`]. Writing responses is the caller's work; it only reports where they begin and
-//! end, and is told whether the connection persists (RFC 9112 section 9).
+//! Holds no bytes. After [`Step::Partial`] the caller offers the remaining input again, extended. The caller
+//! writes the responses, reports where they begin and end, and learns whether the connection persists.
 //!
 //! ```text
 //!   receive ─▶ Request ─▶ [ Body… ─▶ End ] ─▶ begin_response ─▶ end_response ─▶ receive …
@@ -21,25 +20,24 @@ use crate::state::{self, Side};
 use crate::version::Version;
 use http_semantics::field::Fields;
 
-/// The server's end of one connection. 24 bytes.
+/// The server's end of one connection; 24 bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct Connection {
     receiving: Side<Scan, Decoder>,
     sending: Side<(), ()>,
     version: Version,
-    /// Whether another request may follow the one under way.
+    /// Whether another request may follow the current one.
     persistent: bool,
     /// Whether the client waits for a 100 before it sends its body.
     awaits_continue: bool,
-    /// Whether a request was read before.
+    /// Whether an earlier request was read.
     served: bool,
 }
 
-/// What the front of the input is.
+/// The event at the front of the input.
 #[derive(Clone, Copy, Debug)]
 pub enum Step<'b, 's> {
-    /// Drop `used` bytes; nothing more can be said until more come. What is left over must be
-    /// offered again with the new bytes behind it.
+    /// Drop `used` bytes; the rest needs more input. Offer it again together with the new bytes.
     Partial {
         /// Bytes consumed.
         used: usize,
@@ -58,34 +56,34 @@ pub enum Step<'b, 's> {
         /// Bytes consumed, the content included.
         used: usize,
     },
-    /// The body is complete. Comes only after a request that announced a body.
+    /// The body is complete. Follows only a request that announced a body.
     End {
         /// Bytes consumed.
         used: usize,
         /// The trailer section.
         trailers: Fields<'b, 's>,
     },
-    /// The request is complete; nothing is read until its response is.
+    /// The request is complete; nothing is read until the response is.
     Paused,
-    /// No request will be read any more: discard the input.
+    /// No further request will be read: discard the input.
     Closed,
 }
 
-/// How a response says whether the connection persists.
+/// How a response announces whether the connection persists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Persistence {
-    /// It persists, as HTTP/1.1 takes for granted.
+    /// It persists, which is the default of HTTP/1.1.
     Implied,
     /// It persists, and an HTTP/1.0 client must be told.
     Announced,
-    /// It ends after this response.
+    /// It closes after this response.
     Ends,
-    /// It ends, and the response has no head to say so (HTTP/0.9): write the content alone.
+    /// It closes, and the response has no head to announce it (HTTP/0.9): write only the content.
     Headless,
 }
 
 impl Persistence {
-    /// The whole `Connection` field line to write, possibly empty.
+    /// The complete `Connection` field line, possibly empty.
     #[inline]
     pub const fn line(self) -> &'static [u8] {
         match self {
@@ -102,15 +100,15 @@ impl Persistence {
     }
 }
 
-/// What comes after a response.
+/// The next step after a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum After {
-    /// The next request, which may already be in the input.
+    /// Read the next request, which may already be in the input.
     Request,
-    /// The rest of this request's body: go on with `receive` and discard what it yields. The next
-    /// request follows [`Step::End`].
+    /// The rest of this request's body: continue with `receive` and discard the results. The next request
+    /// follows [`Step::End`].
     Discard,
-    /// Nothing: shut down the sending half.
+    /// None: shut down the sending half.
     Close,
 }
 
@@ -128,14 +126,12 @@ impl Connection {
         }
     }
 
-    /// Takes the next step off the front of `input`: a head whole or not at all, a body piece by
-    /// piece. Call again with what is left after `used` bytes until the answer is
-    /// [`Step::Partial`], [`Step::Paused`] or [`Step::Closed`] (with nothing left, too: an `End`
-    /// may be due).
+    /// Parses the next event from the front of `input`: a complete head, or a piece of the body. Call again
+    /// with the input after `used` bytes until the result is [`Step::Partial`], [`Step::Paused`] or
+    /// [`Step::Closed`]. Call also with empty input: an `End` may be due.
     ///
     /// # Errors
-    /// What the client did wrong. The connection answers it, if at all, with a last response, and
-    /// reads nothing more.
+    /// The client's fault. The connection may send one last response and reads nothing more.
     #[inline]
     pub fn receive<'b, 's>(
         &mut self,
@@ -158,10 +154,10 @@ impl Connection {
         }
     }
 
-    /// Takes the request at the front of the input without reading it: for a caller that has the very
-    /// bytes of a head this type has read before, sound, of this version (not 0.9), without a body or an
-    /// expectation, from a client that wanted the connection to persist or not. False, and nothing is
-    /// taken, where another step is due first.
+    /// Accepts the request at the front of the input without parsing it. For callers that hold the exact
+    /// bytes of a head this type has parsed before: valid, of this version (not 0.9), without body or
+    /// expectation, and with this persistence. Returns false and consumes nothing if another step is due
+    /// first.
     #[inline]
     pub fn receive_again(&mut self, version: Version, persistent: bool) -> bool {
         let Side::Idle(scan) = self.receiving else {
@@ -181,7 +177,7 @@ impl Connection {
     #[inline]
     fn accept<'b, 's>(&mut self, head: Request<'b, 's>, used: usize) -> Result<Step<'b, 's>, Fault> {
         if head.version == Version::Http09 && self.served {
-            // After another request this is more likely the rest of something misread.
+            // After an earlier request, this is more likely the rest of a misparsed message.
             return Err(self.fail(Fault::RequestLine));
         }
         self.receiving.go(match Decoder::new(head.framing) {
@@ -209,7 +205,7 @@ impl Connection {
             }
             Ok(Piece::Data { data, used }) => {
                 self.receiving = Side::Body(decoder);
-                // Its arrival shows that the client waits no longer.
+                // The body arrived, so the client no longer waits.
                 self.awaits_continue = false;
                 Ok(Step::Body { data, used })
             }
@@ -233,9 +229,9 @@ impl Connection {
         fault
     }
 
-    /// Content of the body under way that was announced and has not come, as far as that is known: with
-    /// chunks, the rest of the present one. Known before any of it comes, so that what is too large can be
-    /// refused before it is waited for.
+    /// Announced content of the current body still to come, in bytes, as far as known; in a chunked body, the
+    /// rest of the current chunk. Known before the content arrives, so that a server can reject a large body
+    /// without waiting for it.
     #[inline]
     pub fn announced(&self) -> u64 {
         match &self.receiving {
@@ -244,24 +240,24 @@ impl Connection {
         }
     }
 
-    /// The caller wrote a 100 response; the client will send its body.
+    /// Reports that the caller wrote a 100 response.
     pub fn continued(&mut self) {
         self.awaits_continue = false;
     }
 
-    /// A final response begins. `persist` is the caller's wish: false if the content is delimited by
-    /// the end of the connection, or if the connection should end for any other reason.
+    /// Begins a final response. `persist` is the caller's wish: false if the end of the connection delimits
+    /// the content, or if the connection should close for any other reason.
     ///
-    /// May be called without a request (408 on a head that does not come), after a fault, and while
-    /// the request's body is still coming.
+    /// May be called without a request (408 when no head arrives), after a fault, and before the request's
+    /// body is complete.
     ///
     /// # Errors
-    /// [`Misuse::Order`] if a response is under way, or none can follow.
+    /// [`Misuse::Order`] if a response has begun, or none can follow.
     #[inline]
     pub fn begin_response(&mut self, persist: bool) -> Result<Persistence, Misuse> {
         self.sending = self.sending.step(state::Step::Head(()))?;
-        // A client that still waits for a 100 may or may not send its body after a final response:
-        // what would follow cannot be told apart (RFC 9110 section 10.1.1).
+        // A client that still waits for a 100 may or may not send its body after a final response. The server
+        // cannot tell that body from a next request (RFC 9110 section 10.1.1).
         let answered = match self.receiving {
             Side::Done => true,
             Side::Body(_) => !self.awaits_continue,
@@ -276,10 +272,10 @@ impl Connection {
         })
     }
 
-    /// The response begun last is completely written.
+    /// Ends the response begun last: it is completely written.
     ///
     /// # Errors
-    /// [`Misuse::Order`] if none was begun.
+    /// [`Misuse::Order`] if no response has begun.
     #[inline]
     pub fn end_response(&mut self) -> Result<After, Misuse> {
         self.sending = self.sending.step(state::Step::End)?;
@@ -297,7 +293,7 @@ impl Connection {
         })
     }
 
-    /// No further request is wanted: a response under way, and one still owed, will say so.
+    /// Accepts no further request: the current or next response announces the close.
     pub fn drain(&mut self) {
         self.persistent = false;
     }
@@ -308,10 +304,10 @@ impl Connection {
         self.sending.go(state::Step::Last);
     }
 
-    /// The client closed its sending half. A response may still be owed and is still read.
+    /// Reports that the client closed its sending half. An outstanding response may still be sent.
     ///
     /// # Errors
-    /// [`Fault::Truncated`] if that cuts a request short.
+    /// [`Fault::Truncated`] if a request is incomplete.
     pub fn eof(&mut self) -> Result<(), Fault> {
         self.persistent = false;
         match self.receiving {
@@ -325,13 +321,13 @@ impl Connection {
         }
     }
 
-    /// Whether nothing is under way: no part of a request was seen and no response is owed.
+    /// Whether no part of a request was received and no response is outstanding.
     #[inline]
     pub fn is_idle(&self) -> bool {
         matches!(self.receiving, Side::Idle(scan) if scan.is_fresh())
     }
 
-    /// Whether a request's body is still coming.
+    /// Whether a request's body is incomplete.
     #[inline]
     pub fn is_reading_body(&self) -> bool {
         matches!(self.receiving, Side::Body(_))
@@ -350,10 +346,10 @@ impl Default for Connection {
     }
 }
 
-/// Feeds a stream that begins with two bytes of options to a server in every way it can be cut.
+/// Takes two bytes of options, then feeds the rest to a server with every way of splitting it.
 ///
 /// # Panics
-/// If any way of cutting makes a difference.
+/// If splitting changes the result.
 #[cfg(any(test, fuzzing))]
 pub fn fuzz(data: &[u8]) {
     use crate::transcript::{Manner, Server};
@@ -423,7 +419,7 @@ mod tests {
 
     #[test]
     fn a_head_that_dribbles_in_is_scanned_once() {
-        // Quadratic work on a head of this size would be half a million times its bytes.
+        // With quadratic work, a head of this size would cost half a million times its length.
         let head = [
             &b"GET / HTTP/1.1\r\nHost: h\r\nA: "[..],
             &[b'a'; 1 << 20],

@@ -1,14 +1,14 @@
-//! Room for the field lines of one head, which the tokenizer fills.
+//! Stack space for the field lines of one head.
 
 use core::mem::MaybeUninit;
 use http_semantics::field::{Line, MAX_FIELDS};
 
-/// Room on the caller's stack for the field lines of one head. Making it costs nothing: the slots
-/// stay uninitialized until the tokenizer fills them.
+/// Space on the caller's stack for the field lines of one head. Creating it costs nothing: the slots stay
+/// uninitialized until the tokenizer fills them.
 #[derive(Debug)]
 pub struct Slots<'b> {
     pub(crate) headers: [MaybeUninit<Line<'b>>; MAX_FIELDS],
-    /// For a second reading, where the first was given up.
+    /// For a second parse after the first was abandoned.
     pub(crate) again: [MaybeUninit<Line<'b>>; MAX_FIELDS],
 }
 

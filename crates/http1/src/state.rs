@@ -1,8 +1,8 @@
-//! One direction of one exchange, blind to role.
+//! State machine for one direction of one exchange, independent of role.
 //!
-//! A server reads requests and writes responses, a client the other way round; either direction
-//! passes through the same states. What a state carries (how far a head was searched, how a body
-//! is delimited) is the owner's; this module only says which steps exist.
+//! A server reads requests and writes responses, a client the reverse; each direction passes through these
+//! states. This module only defines the valid transitions. The data of a state (scan position, body framing)
+//! belongs to the owner.
 //!
 //! ```text
 //!     ┌ Interim ┐
@@ -18,11 +18,10 @@
 
 use crate::error::Misuse;
 
-/// Where one direction stands. `I` is what it knows while no message is under way, `B` how the body
-/// under way is delimited.
+/// State of one direction. `I` is the owner's data between messages, `B` the framing of the current body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Side<I, B> {
-    /// No message under way.
+    /// Between messages.
     Idle(I),
     /// Inside a body.
     Body(B),
@@ -30,11 +29,11 @@ pub(crate) enum Side<I, B> {
     Done,
     /// No message will follow.
     Closed,
-    /// The message broke a rule; nothing that follows can be trusted.
+    /// The message was invalid; the rest of the stream cannot be trusted.
     Failed,
 }
 
-/// What can happen to one direction.
+/// A transition of one direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step<B> {
     /// An interim response passed.
@@ -54,8 +53,8 @@ pub(crate) enum Step<B> {
 }
 
 impl<I: Default + Copy, B: Copy> Side<I, B> {
-    /// Takes a step this crate's own code has made sure exists. Should that ever be wrong, the side
-    /// fails, so that nothing is built on a state nobody understands.
+    /// Takes a transition that this crate's code guarantees to exist. If that is ever wrong, the side becomes
+    /// `Failed`.
     #[inline]
     pub(crate) fn go(&mut self, step: Step<B>) {
         let after = self.step(step);

@@ -1,7 +1,7 @@
-//! Test support: drives a connection as a session would and writes down every event.
+//! Test support: drives a connection as a session would, and records every event.
 //!
-//! The lines are what the conformance vectors and the fuzz functions compare. Content is joined into
-//! one line however it was cut.
+//! The conformance vectors and the fuzz functions compare these lines. Content is joined into one line
+//! however it was split.
 
 use crate::client;
 use crate::cut::show;
@@ -14,16 +14,16 @@ use crate::slots::Slots;
 use http_semantics::field::Fields;
 use http_semantics::method::Method;
 
-/// What the session on top of a server connection does.
+/// Behavior of the simulated session on a server connection.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Manner {
-    /// Answers as soon as the head is there, without reading the body first.
+    /// Responds as soon as the head is complete, before reading the body.
     pub(crate) answers_early: bool,
-    /// Ends the connection with its first response.
+    /// Closes the connection with its first response.
     pub(crate) closes: bool,
     /// Never sends a 100.
     pub(crate) refuses_bodies: bool,
-    /// Writes down every field line.
+    /// Records every field line.
     pub(crate) shows_fields: bool,
 }
 
@@ -50,7 +50,7 @@ impl Server {
         }
     }
 
-    /// Takes in the next piece of the stream.
+    /// Processes the next piece of the stream.
     pub(crate) fn bytes(&mut self, piece: &[u8]) {
         self.pending.extend_from_slice(piece);
         let input = core::mem::take(&mut self.pending);
@@ -131,7 +131,7 @@ impl Server {
     }
 }
 
-/// The events of a client connection that has sent requests with these methods.
+/// The events of a client connection with requests of these methods outstanding.
 #[derive(Debug)]
 pub(crate) struct Client {
     connection: client::Connection,
@@ -143,8 +143,8 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    /// A connection on which one request per method is outstanding. With `last`, the last of them
-    /// said `Connection: close`.
+    /// A connection with one outstanding request per method. With `last`, the last of them carried
+    /// `Connection: close`.
     pub(crate) fn new(methods: &[Method], last: bool, shows_fields: bool, limits: Limits) -> Client {
         let mut connection = client::Connection::new();
         for (position, &method) in methods.iter().enumerate() {
@@ -163,7 +163,7 @@ impl Client {
         }
     }
 
-    /// Takes in the next piece of the stream.
+    /// Processes the next piece of the stream.
     pub(crate) fn bytes(&mut self, piece: &[u8]) {
         self.pending.extend_from_slice(piece);
         let input = core::mem::take(&mut self.pending);

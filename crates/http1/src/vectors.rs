@@ -1,9 +1,8 @@
 //! Test support: the format of the conformance vectors in `testdata/http/*.md`.
 //!
-//! A vector is a heading, a sentence that names its section, a fenced block with the message and one
-//! with what must be seen. The words after the fence say what the message is given to. In a message
-//! the file's own line ends mean nothing; `\r`, `\n`, `\t`, `\0`, `\\` and `\xHH` are bytes, and
-//! `{a*300}` is a byte three hundred times.
+//! A vector is a heading, a sentence that names its section, a fenced block with the message and one with the
+//! expected events. The words after the fence name the parser. In a message, the file's own line ends mean
+//! nothing; `\r`, `\n`, `\t`, `\0`, `\\` and `\xHH` are bytes, and `{a*300}` is a byte three hundred times.
 
 /// Every message of a file, with the words after its fence.
 ///

@@ -5,7 +5,7 @@
 /// The version of a received message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Version {
-    /// A request line of method and target only; its response has no head and ends with the connection.
+    /// A request line with only method and target; its response has no head and ends with the connection.
     Http09,
     /// HTTP/1.0.
     Http10,
