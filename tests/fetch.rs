@@ -413,7 +413,7 @@ fn what_was_not_fetched_is_not_measured() {
         assert_eq!(cells[1], "0/2", "{table}");
         assert!(cells[2..].iter().all(|cell| *cell == "-"), "{table}");
         assert!(
-            table.contains(&format!("{mode}: 2 of 2 fetches brought no page")),
+            table.contains(&format!("{mode}: 2 of 2 fetches did not receive the page")),
             "{table}"
         );
     }

@@ -194,7 +194,7 @@ mod tests {
             .collect();
         assert_eq!(rows[0][..4], ["before", "400", "0", "-"]);
         assert_eq!(rows[1][..5], ["squeezed", "100", "0", "20", "300"]);
-        assert_eq!(rows[2][..5], ["in", "the", "end", "390", "0"]);
+        assert_eq!(rows[2][..5], ["at", "the", "end", "390", "0"]);
         assert_eq!((rows.len(), rows[1][5], rows[1][6]), (3, "90", "%"));
     }
 }

@@ -244,7 +244,7 @@ fn what_cannot_be_replayed_is_named() {
         (
             &["hosts.log"],
             2,
-            "line 2: lines are of several virtual hosts, as a:80 and b:80",
+            "line 2: lines belong to several virtual hosts, as a:80 and b:80",
         ),
         (&["/dev/zero"], 2, "has no end"),
         (

@@ -85,10 +85,10 @@ fn ends_and_refusals_travel() {
 #[test]
 fn what_needs_packets_is_refused_by_name() {
     for (link, part) in [
-        (&["wan loss=1%"][..], "imitate loss:"),
+        (&["wan loss=1%"][..], "emulate loss:"),
         (
             &["wan", "--mss", "536", "--queue", "codel"],
-            "imitate queue, mss:",
+            "emulate queue, mss:",
         ),
         (&["lan", "--pcap", "x"], "--pcap"),
         (&["lan", "--far", "true"], "--far"),

@@ -206,7 +206,7 @@ mod tests {
     fn the_page_is_escaped_and_sorted() {
         insta::assert_snapshot!(String::from_utf8(html(b"/a&b/", &items(), true)).unwrap());
         let root = String::from_utf8(html(b"/", &[], false)).unwrap();
-        assert!(root.contains("Nothing here.") && !root.contains("../"));
+        assert!(root.contains("No entries.") && !root.contains("../"));
     }
 
     /// A name that looks like a character reference is escaped in the link, too.

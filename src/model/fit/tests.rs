@@ -244,7 +244,7 @@ fn what_is_no_measurement_is_named_by_file_and_line() {
         ),
         (
             ("cut.json".to_owned(), format!("{good}{{\"event\":")),
-            ["cut.json` line 2", "no JSON"],
+            ["cut.json` line 2", "not JSON"],
         ),
         (
             ("other.json".to_owned(), "\n{\"a\":1}\n".to_owned()),

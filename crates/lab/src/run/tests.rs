@@ -303,5 +303,5 @@ fn what_is_about_a_server_needs_one() {
     assert!(error.contains("arm a: `confine`, `apart` and `watch`"), "{error}");
     let text = SERVED.replace("\"/v\"", "\"/v +\"");
     let error = Plan::parse("p", &text).expect_err("an expression").to_string();
-    assert!(error.contains("arm a: `/v +`: `the end`"), "{error}");
+    assert!(error.contains("arm a: `/v +`: unexpected `the end`"), "{error}");
 }

@@ -110,7 +110,7 @@ fn bad_text_is_named() {
         ("", "lacks its numbers"),
         ("gauss(1,2)", "there are lognormal"),
         ("pareto(1)", "with 1 numbers"),
-        ("pareto(1,x)", "`x` is no number"),
+        ("pareto(1,x)", "`x` is not a number"),
         ("pareto(0,1)", "must lie between"),
         ("lognormal(1e9,1)", "mu is"),
         ("pareto(1,1)@5", "lacks `..`"),
@@ -119,7 +119,7 @@ fn bad_text_is_named() {
         ("0.5*pareto(1,1) + 0.4*pareto(1,1)", "sum to 0.9"),
         ("0.5*pareto(1,1) + pareto(1,1)", "lacks its share"),
         ("0*pareto(1,1) + 1*pareto(1,1)", "a share is above 0"),
-        ("pareto(nan,1)", "`nan` is no number"),
+        ("pareto(nan,1)", "`nan` is not a number"),
         ("constant(5)@6..7", "of its mass"),
     ] {
         let why = text.parse::<Model>().expect_err(text);

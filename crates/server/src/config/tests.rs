@@ -333,7 +333,7 @@ fn a_host_can_switch_off_what_the_top_level_has() {
     // An invalid path is an error of the host that sets it.
     let wrong = "root = '/srv'\n[[host]]\nnames = ['a.test']\nspa-fallback = 'app.html'";
     let error = Config::from_toml(wrong, "w.toml").expect_err("no path");
-    assert!(error.to_string().contains("`app.html` is no path"), "{error}");
+    assert!(error.to_string().contains("`app.html` is not a path"), "{error}");
 }
 
 #[test]

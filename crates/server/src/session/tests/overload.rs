@@ -271,7 +271,7 @@ fn a_request_that_does_not_arrive_gives_way_with_408() {
         "it holds all connections"
     );
     for other in 1..=9 {
-        let other = IpAddr::from([192, 0, 2, other]);
+        let other = IpAddr::from([198, 51, 100, other]);
         rig.cx.hub.peers.enter(other, 100, 1).expect("a place");
     }
     let patient = Some(began + Limits::PATIENCE);
