@@ -142,7 +142,7 @@ fn a_recorded_want_of_memory_shortens_the_time_and_calm_gives_it_back() {
         (Some("keep-alive"), Some("65s"), Some("16250ms"))
     );
     let why = first["why"].as_str().expect("a reason");
-    for number in ["3000 pages", "40 %", "320 connections"] {
+    for number in ["3000 file pages", "40 %", "320 connections"] {
         assert!(why.contains(number), "{number} is not in {why}");
     }
     let last = &decisions.last().expect("a decision")["decision"];

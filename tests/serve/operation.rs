@@ -151,11 +151,11 @@ fn a_page_that_a_host_takes_over_and_has_not_is_warned_of_by_check_and_start_ali
     let file = config.display().to_string();
     let warnings = [
         format!(
-            "{file}:8: `/404.html`, which the top level names, is not among the files of host `o.test`: it sends the \
+            "{file}:8: `/404.html`, configured at the top level, is not among the files of host `o.test`: errors get the \
              built-in page"
         ),
         format!(
-            "{file}:8: `/index.html`, which the top level names, is not among the files of host `o.test`: unknown paths \
+            "{file}:8: `/index.html`, configured at the top level, is not among the files of host `o.test`: unknown paths \
              get 404"
         ),
     ];

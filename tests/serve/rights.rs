@@ -669,7 +669,7 @@ fn the_folder_of_the_program_is_within_reach_for_an_upgrade_and_that_is_said() {
                 println!("skipped: {said}");
                 return;
             }
-            let names = format!("reads, what is in {} for an upgrade", folder.display());
+            let names = format!("can read) files in {} for upgrades in place", folder.display());
             assert!(said.contains(&names), "{strategy:?}: {said}");
         }
     }

@@ -203,7 +203,7 @@ fn no_flag_is_passed_over() {
         ),
         (&["--out", &out, "--csv", &same], "`--out` and `--csv` both name"),
         (&["--html", &out, "--hdr", &out], "`--html` and `--hdr` both name"),
-        (&["--failures-max", "101%"], "between 0 and 1"),
+        (&["--failures-max", "101%"], "is out of range"),
         (&["--slo", "p99<5"], "has no unit; write p99<5ms"),
         (
             &["--rate", "75", "--slo", "p999<50ms"],

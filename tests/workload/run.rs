@@ -431,8 +431,8 @@ fn what_cannot_be_run_is_named() {
         (&["--threads", "0"], "--threads"),
         (&["--duration", "0s"], "more than 0"),
         (&["--timeout", "0s"], "more than 0"),
-        (&["--failures-max", "nan"], "between 0 and 1"),
-        (&["--failures-max", "5"], "between 0 and 1"),
+        (&["--failures-max", "nan"], "is out of range"),
+        (&["--failures-max", "5"], "is out of range"),
         (&["--start-at", "nan"], "date +%s"),
         (&["--start-at", "4102444800000"], "days ahead"),
     ] {

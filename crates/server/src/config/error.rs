@@ -187,7 +187,11 @@ pub(super) fn unknown_word(refusal: &str) -> String {
         return refusal.to_owned();
     };
     let nearest = nearest(word, valid).map(|nearest| format!("; did you mean `{nearest}`?"));
-    format!("unknown value `{word}`; valid are {}{}", list(valid), nearest.unwrap_or_default())
+    format!(
+        "unknown value `{word}`; valid are {}{}",
+        list(valid),
+        nearest.unwrap_or_default()
+    )
 }
 
 /// Message and nearest valid value for a value of the wrong type. The TOML reader speaks of types; for a key that takes
