@@ -192,7 +192,7 @@ fn a_page_that_a_host_takes_over_and_has_not_is_warned_of_by_check_and_start_ali
         server.signal("HUP");
         eventually("what a reload finds", || {
             let said = server.stderr();
-            said.contains(":5: `error-pages`: `/lost.html` is not among the files that are served")
+            said.contains(":5: `error-pages`: `/lost.html` is not among the files served")
                 .then_some(())
         });
     }
