@@ -490,7 +490,10 @@ const RATES: &[Case] = &[
             read_slowly(&mut connection, span, |connection| {
                 sockets_of(server, connection) == 1
             });
-            assert_eq!(sockets_of(server, &mut connection), u32::from(!is_after));
+            // The kernel's table is read while others come and go in it: one reading may miss a line or have it twice.
+            within(Duration::from_secs(5), "the connection is there or not", || {
+                (sockets_of(server, &mut connection) == u32::from(!is_after)).then_some(())
+            });
         },
     },
     Case {
