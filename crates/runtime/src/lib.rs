@@ -6,10 +6,12 @@
 
 pub mod ability;
 pub mod aside;
+mod bell;
 pub mod clock;
 pub mod complaints;
 mod concurrency;
 pub mod control;
+pub mod datagram;
 pub mod diagnostics;
 pub mod dial;
 pub mod environment;

@@ -3,7 +3,8 @@
 //! Decides which back end and whether a user namespace is needed, and says why. Addresses are the same for every link:
 //! each has namespaces of its own, so that none can see another's.
 
-use super::carry::{Bell, Ferry, Reins, Watch};
+use super::carry::{Ferry, Reins, Watch};
+use crate::bell::Bell;
 use super::netlink::{Mac, Metrics, Netlink};
 use super::port::Port;
 use super::relay::{Door, Relay};
