@@ -6,7 +6,7 @@ use measure::{Duration, Instant, UnixTime};
 use runtime::listen::{Listener, Listening};
 use runtime::shaping::Withheld;
 use runtime::strategy::{Limits, Strategy, serve};
-use runtime::{Action, Context, Event, Job, Line, Service, Session, Tx};
+use runtime::{Accepted, Action, Context, Event, Job, Line, Service, Session, Tx};
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -109,7 +109,7 @@ impl Service for Echo {
         Cx
     }
 
-    fn accept(&self, _: &mut Cx, _: SocketAddr, now: Instant) -> Option<Lines> {
+    fn accept(&self, _: &mut Cx, _: &Accepted, now: Instant) -> Option<Lines> {
         Some(Lines {
             partial: Vec::new(),
             deadline: now + IDLE,

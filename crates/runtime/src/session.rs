@@ -292,6 +292,23 @@ pub trait Job: Send + 'static {
     fn run(self) -> Self::Output;
 }
 
+/// A connection that was accepted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Accepted {
+    /// The client's end.
+    pub peer: SocketAddr,
+    /// The listener it came from: its place (0-based) among those the strategy was started with. 255 stands for that one and all
+    /// after it.
+    pub listener: u8,
+}
+
+impl Accepted {
+    /// One at the first listener.
+    pub const fn at_first(peer: SocketAddr) -> Accepted {
+        Accepted { peer, listener: 0 }
+    }
+}
+
 /// Makes contexts for workers and sessions for connections.
 pub trait Service: Send + Sync + 'static {
     /// The connections this service speaks.
@@ -304,7 +321,7 @@ pub trait Service: Send + Sync + 'static {
     fn accept(
         &self,
         cx: &mut <Self::Session as Session>::Cx,
-        peer: SocketAddr,
+        accepted: &Accepted,
         now: Instant,
     ) -> Option<Self::Session>;
 
