@@ -181,7 +181,7 @@ impl File {
 
     /// Whether the content is what it was when the file was opened, as far as length and modification time tell. A file
     /// that was meanwhile renamed, removed or given other permissions still has its content.
-    pub(crate) fn has_same_content(&self) -> bool {
+    pub fn has_same_content(&self) -> bool {
         Meta::of(self.fd.as_fd())
             .is_ok_and(|now| (now.len, now.modified) == (self.meta.len, self.meta.modified))
     }

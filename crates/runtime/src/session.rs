@@ -212,7 +212,7 @@ pub struct FileRange {
 
 impl FileRange {
     /// The loss of a connection for the sake of this file; warns of it.
-    pub(crate) fn lost(&self, loss: Loss) -> Loss {
+    pub fn lost(&self, loss: Loss) -> Loss {
         if let Loss::File(errno) = loss {
             let path = [b"/", self.file.name()].concat();
             complaints::warn(&path, || {
